@@ -1,0 +1,43 @@
+package bus
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+)
+
+// PutBlob stores a body under its reference. A body that is there already is not stored again.
+func (b *Bus) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) {
+	sum := sha256.Sum256(body)
+	ref := events.BlobRef{Digest: hex.EncodeToString(sum[:]), Size: int64(len(body))}
+	if len(body) > events.MaxBlobBytes {
+		return events.BlobRef{}, &events.FieldError{
+			Field: "blob", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(body), events.MaxBlobBytes), Err: events.ErrTooLarge,
+		}
+	}
+	if info, err := b.blobs.GetInfo(ctx, ref.Digest); err == nil && info.Size == uint64(len(body)) {
+		return ref, nil
+	}
+	err := b.retry(ctx, "put blob "+ref.Digest, func(ctx context.Context) error {
+		_, err := b.blobs.PutBytes(ctx, ref.Digest, body)
+		return err
+	})
+	return ref, err
+}
+
+// Blob reads a body and checks it against its reference. Errors: [ErrNotFound], [events.ErrMalformed].
+func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
+	body, err := b.blobs.GetBytes(ctx, ref.Digest)
+	if err != nil {
+		return nil, fmt.Errorf("blob %s: %w", ref.Digest, mapError(err))
+	}
+	sum := sha256.Sum256(body)
+	if hex.EncodeToString(sum[:]) != ref.Digest {
+		return nil, errors.Join(fmt.Errorf("blob %s: %w: digest differs", ref.Digest, events.ErrMalformed))
+	}
+	return body, nil
+}

@@ -1,0 +1,116 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Config says where the servers are and how assets are made.
+type Config struct {
+	URL      string        // of the servers, comma-separated; required unless Options connect otherwise
+	Options  []nats.Option // credentials, TLS, an in-process server
+	Name     string        // of the connection, as the server lists it. Defaults to "lash"
+	Prefix   string        // of every asset's name. Defaults to "lash"
+	Replicas int           // of every durable stream: 1, 3 or 5. Defaults to 1
+	// Timeout bounds one request to the server. Defaults to 5 s.
+	Timeout time.Duration
+	Logger  *zap.Logger // nil is silent
+}
+
+func (c *Config) defaults() error {
+	var errs []error
+	if c.Name == "" {
+		c.Name = "lash"
+	}
+	if c.Prefix == "" {
+		c.Prefix = "lash"
+	}
+	if err := events.CheckToken("prefix", c.Prefix); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Replicas == 0 {
+		c.Replicas = 1
+	}
+	if c.Replicas != 1 && c.Replicas != 3 && c.Replicas != 5 {
+		errs = append(errs, fmt.Errorf("replicas: %d, want 1, 3 or 5", c.Replicas))
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 5 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	return errors.Join(errs...)
+}
+
+// Bus is a connection with its assets made. It is safe for concurrent use.
+type Bus struct {
+	cfg   Config
+	names names
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	log   *zap.Logger
+
+	directory jetstream.KeyValue
+	catalogs  jetstream.KeyValue
+	snapshots jetstream.KeyValue
+	blobs     jetstream.ObjectStore
+}
+
+// Open connects and makes sure that every shared asset exists. Creating is
+// idempotent: any number of nodes may do it at once.
+func Open(ctx context.Context, cfg Config) (*Bus, error) {
+	if err := cfg.defaults(); err != nil {
+		return nil, fmt.Errorf("open bus: %w", err)
+	}
+	opts := append([]nats.Option{
+		nats.Name(cfg.Name), nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.Timeout(cfg.Timeout),
+	}, cfg.Options...)
+	nc, err := nats.Connect(cfg.URL, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", cfg.URL, err)
+	}
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(cfg.Timeout))
+	if err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("open bus: %w", err)
+	}
+	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: nc, js: js, log: cfg.Logger.Named("bus")}
+	if err := b.ensure(ctx); err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("open bus: %w", err)
+	}
+	return b, nil
+}
+
+// Close drops the connection. What was acknowledged stays.
+func (b *Bus) Close() { b.nc.Close() }
+
+// Conn is the connection, for measurements beside the bus.
+func (b *Bus) Conn() *nats.Conn { return b.nc }
+
+// timeout bounds one request.
+func (b *Bus) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, b.cfg.Timeout)
+}
+
+// pause waits before try n of something that is worth another try.
+func pause(ctx context.Context, n int) error {
+	wait := min(time.Millisecond<<min(n, 10), 500*time.Millisecond)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,124 @@
+// Package busembed runs a NATS server inside the process. It alone imports
+// the server, which is three quarters of a linked program's size.
+package busembed
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// Profile says what an acknowledged append survives; see package bus.
+type Profile string
+
+// The profiles.
+const (
+	ProfileInterval Profile = "interval"
+	ProfileAlways   Profile = "always"
+	ProfileCluster  Profile = "cluster"
+)
+
+// Promise is what the profile keeps, as it is printed at start.
+func (p Profile) Promise() string {
+	switch p {
+	case ProfileInterval:
+		return "survives any process crash; a power cut loses at most the last 100 ms"
+	case ProfileAlways:
+		return "survives any process crash and any power cut"
+	case ProfileCluster:
+		return "survives any process crash and the loss of one of three servers"
+	}
+	return "unknown profile"
+}
+
+// Config of an embedded server.
+type Config struct {
+	StoreDir string  // required
+	Profile  Profile // Defaults to ProfileInterval
+	Listen   bool    // on a TCP port; otherwise only this process can connect
+	Host     string  // Defaults to 127.0.0.1
+	Port     int     // 0 picks a free one
+	Name     string  // of the server, required in a cluster
+
+	ClusterName string   // with Routes, makes the server part of a cluster
+	ClusterPort int      // of this server
+	Routes      []string // host:port of every server of the cluster
+}
+
+// Server is a running embedded server.
+type Server struct {
+	ns *server.Server
+}
+
+// Start boots a server and waits until it takes connections.
+func Start(cfg Config) (*Server, error) {
+	if cfg.StoreDir == "" {
+		return nil, errors.New("start embedded server: store directory is required")
+	}
+	if err := os.MkdirAll(filepath.Clean(cfg.StoreDir), 0o750); err != nil {
+		return nil, fmt.Errorf("start embedded server: %w", err)
+	}
+	opts, err := cfg.options()
+	if err != nil {
+		return nil, fmt.Errorf("start embedded server: %w", err)
+	}
+	ns, err := server.NewServer(opts)
+	if err != nil {
+		return nil, fmt.Errorf("start embedded server: %w", err)
+	}
+	ns.Start()
+	if !ns.ReadyForConnections(10 * time.Second) {
+		ns.Shutdown()
+		return nil, fmt.Errorf("start embedded server: not ready after 10 s, is %s in use by another process?", cfg.StoreDir)
+	}
+	return &Server{ns}, nil
+}
+
+func (c Config) options() (*server.Options, error) {
+	host := c.Host
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	port := c.Port
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	opts := &server.Options{
+		ServerName: c.Name, Host: host, Port: port, DontListen: !c.Listen && len(c.Routes) == 0,
+		JetStream: true, StoreDir: c.StoreDir, DisableJetStreamBanner: true,
+		NoLog: true, NoSigs: true,
+		SyncInterval: 100 * time.Millisecond, SyncAlways: c.Profile == ProfileAlways,
+	}
+	if len(c.Routes) > 0 {
+		opts.Cluster = server.ClusterOpts{Name: c.ClusterName, Host: host, Port: c.ClusterPort}
+		for _, r := range c.Routes {
+			u, err := url.Parse("nats-route://" + r)
+			if err != nil {
+				return nil, fmt.Errorf("route %s: %w", r, err)
+			}
+			opts.Routes = append(opts.Routes, u)
+		}
+	}
+	return opts, nil
+}
+
+// URL is where clients connect over TCP; empty when the server does not listen.
+func (s *Server) URL() string { return s.ns.ClientURL() }
+
+// InProcess connects through memory instead of TCP.
+func (s *Server) InProcess() nats.Option { return nats.InProcessServer(s.ns) }
+
+// Ready reports whether the server, in a cluster, knows its meta leader.
+func (s *Server) Ready() bool { return s.ns.JetStreamIsCurrent() || !s.ns.JetStreamIsClustered() }
+
+// Stop shuts down and waits. What was acknowledged is on disk. A second call does nothing.
+func (s *Server) Stop() {
+	s.ns.Shutdown()
+	s.ns.WaitForShutdown()
+}

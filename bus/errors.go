@@ -1,0 +1,78 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Errors of the bus itself; those of histories are in package events.
+var (
+	// ErrQueued is a command that is in the queue already.
+	ErrQueued = errors.New("already queued")
+	// ErrNotFound is a key, blob or message that does not exist.
+	ErrNotFound = errors.New("not found")
+	// ErrStale is a row that somebody wrote a newer version of.
+	ErrStale = errors.New("a newer version was written")
+)
+
+// Codes of the server that the client library has no name for.
+const (
+	codeSealed         jetstream.ErrorCode = 10109
+	codeMaxPerSubject  jetstream.ErrorCode = 10077
+	codeUnavailable    jetstream.ErrorCode = 10008
+	codeNoLeader       jetstream.ErrorCode = 10009
+	codeInsufficient   jetstream.ErrorCode = 10023
+	codeStorageFull    jetstream.ErrorCode = 10047
+	codeClusterNoPeers jetstream.ErrorCode = 10005
+)
+
+// mapError gives every error of the client and the server its meaning for us. It is the only place that does.
+func mapError(err error) error {
+	if err == nil {
+		return nil
+	}
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		return mapCode(api, err)
+	}
+	switch {
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse),
+		errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
+		errors.Is(err, nats.ErrConnectionReconnecting), errors.Is(err, nats.ErrDisconnected),
+		errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrStaleConnection):
+		return fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)
+	case errors.Is(err, nats.ErrMaxPayload):
+		return fmt.Errorf("%w: %w", events.ErrTooLarge, err)
+	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrObjectNotFound), errors.Is(err, jetstream.ErrMsgNotFound),
+		errors.Is(err, jetstream.ErrKeyDeleted):
+		return fmt.Errorf("%w: %w", ErrNotFound, err)
+	}
+	return err
+}
+
+func mapCode(api *jetstream.APIError, err error) error {
+	switch api.ErrorCode {
+	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant:
+		return fmt.Errorf("%w: %w", events.ErrMoved, err)
+	case codeSealed:
+		return fmt.Errorf("%w: %w", events.ErrSealed, err)
+	case jetstream.JSErrCodeStreamNotFound:
+		return fmt.Errorf("%w: %w", events.ErrNoSession, err)
+	case codeMaxPerSubject:
+		return fmt.Errorf("%w: %w", ErrQueued, err)
+	case jetstream.JSErrCodeMessageNotFound:
+		return fmt.Errorf("%w: %w", ErrNotFound, err)
+	case jetstream.JSErrCodeStreamMessageExceedsMaximum:
+		return fmt.Errorf("%w: %w", events.ErrTooLarge, err)
+	case codeUnavailable, codeNoLeader, codeClusterNoPeers, codeInsufficient, codeStorageFull:
+		return fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)
+	default:
+		return err
+	}
+}

@@ -1,0 +1,129 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Live is a subscription to a session's commits and deltas as they happen,
+// in one order, with no consumer on the server.
+type Live struct {
+	// C delivers; [ParseLive] reads. When it is full, messages are lost: the
+	// gap in the sequences tells. It is never closed.
+	C    <-chan *nats.Msg
+	subs []*nats.Subscription
+}
+
+// Live subscribes. What is requested or published on this bus after it
+// returns is seen, as the server takes one connection's messages in order.
+func (b *Bus) Live(session events.SessionID, buffer int) (*Live, error) {
+	if err := events.CheckToken("session", session); err != nil {
+		return nil, err
+	}
+	c := make(chan *nats.Msg, buffer)
+	l := &Live{C: c}
+	for _, subject := range []string{b.names.liveAll(session), b.names.deltaSession(session)} {
+		sub, err := b.nc.ChanSubscribe(subject, c)
+		if err != nil {
+			l.Close()
+			return nil, fmt.Errorf("watch %s: %w", session, err)
+		}
+		l.subs = append(l.subs, sub)
+	}
+	return l, nil
+}
+
+// Close ends the subscription.
+func (l *Live) Close() {
+	for _, sub := range l.subs {
+		_ = sub.Unsubscribe()
+	}
+}
+
+// LiveMessage is one thing seen of a session: a commit, or a delta.
+type LiveMessage struct {
+	Seq  events.Seq // of a commit, 0 for deltas
+	Data []byte     // encoded commit or delta
+	Ends bool       // the commit ends a turn
+}
+
+// ParseLive reads a message of [Live.C].
+func ParseLive(m *nats.Msg) LiveMessage {
+	seq, err := strconv.ParseUint(m.Header.Get(headerSeq), 10, 64)
+	if err != nil {
+		return LiveMessage{Data: m.Data}
+	}
+	ends := strings.Contains(m.Header.Get(headerKinds), string(events.KindTurnCompleted))
+	return LiveMessage{Seq: events.Seq(seq), Data: m.Data, Ends: ends}
+}
+
+// PublishDelta sends a piece of streamed output. It is never truth: no answer is waited for.
+func (b *Bus) PublishDelta(session events.SessionID, turn events.TurnID, data []byte) error {
+	return b.nc.Publish(b.names.delta(session, turn), data)
+}
+
+// Poke tells a worker that a session it runs has moved. It is a hint: a worker that misses it finds out at its next append.
+func (b *Bus) Poke(worker events.WorkerID, session events.SessionID) error {
+	return b.nc.Publish(b.names.poke(worker), []byte(session))
+}
+
+// Pokes delivers the pokes of one worker.
+func (b *Bus) Pokes(worker events.WorkerID, deliver func(events.SessionID)) (stop func(), err error) {
+	sub, err := b.nc.Subscribe(b.names.poke(worker), func(m *nats.Msg) { deliver(events.SessionID(m.Data)) })
+	if err != nil {
+		return nil, fmt.Errorf("listen for pokes: %w", err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil
+}
+
+// MarkDirty tells projectors that a session moved. It is a hint: no answer is waited for.
+func (b *Bus) MarkDirty(session events.SessionID) error {
+	return b.nc.Publish(b.names.dirty(session), nil)
+}
+
+// Dirty is a projector's view of the sessions that moved.
+type Dirty struct {
+	b        *Bus
+	consumer jetstream.Consumer
+}
+
+// Dirty joins the projectors.
+func (b *Bus) Dirty(ctx context.Context) (*Dirty, error) {
+	d := &Dirty{b: b}
+	err := b.retry(ctx, "join projectors", func(ctx context.Context) (err error) {
+		d.consumer, err = b.js.CreateOrUpdateConsumer(ctx, b.names.dirtyStream(), jetstream.ConsumerConfig{
+			Durable: "projector", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 10 * time.Second, MaxDeliver: -1, MaxAckPending: -1,
+		})
+		return err
+	})
+	return d, err
+}
+
+// Fetch hands up to n marks to take. Each must be acked, or given back, or it comes again.
+func (d *Dirty) Fetch(ctx context.Context, n int, wait time.Duration, take func(*Job)) error {
+	batch, err := d.consumer.Fetch(n, jetstream.FetchMaxWait(wait))
+	if err != nil {
+		return fmt.Errorf("fetch dirty marks: %w", mapError(err))
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case msg, ok := <-batch.Messages():
+			if !ok {
+				return mapError(batch.Error())
+			}
+			if session, ok := d.b.names.parseDirty(msg.Subject()); ok {
+				take(&Job{Session: session, msg: msg})
+			}
+		}
+	}
+}

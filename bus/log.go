@@ -1,0 +1,233 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/synadia-io/orbit.go/jetstreamext"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Headers of a commit, so that any NATS tool can read a stream.
+const (
+	headerKinds  = "Lash-Kinds"
+	headerFormat = "Lash-Format"
+	headerSeq    = "Nats-Sequence" // of republished messages
+)
+
+// Log is every session's history, one stream each. It implements [events.Log].
+type Log struct{ b *Bus }
+
+// Log is the histories on this bus.
+func (b *Bus) Log() Log { return Log{b} }
+
+// Append implements [events.Log]. At(0) creates the session's stream.
+func (l Log) Append(ctx context.Context, c *events.Commit, at events.Expect) (events.Seq, error) {
+	data, err := events.Encode(c)
+	if err != nil {
+		return 0, err
+	}
+	if seq, guarded := at.Guarded(); guarded && seq == 0 {
+		if err := l.b.ensureStream(ctx, l.b.sessionConfig(c.Session)); err != nil {
+			return 0, fmt.Errorf("append to %s: %w", c.Session, mapError(err))
+		}
+	}
+	seq, err := events.Settle(ctx, events.Publication{
+		Commit:  c,
+		At:      at,
+		Publish: func(ctx context.Context) (events.Seq, error) { return l.publish(ctx, c, data, at) },
+		Read: func(ctx context.Context, from events.Seq) iter.Seq2[events.Entry, error] {
+			return l.Read(ctx, c.Session, from)
+		},
+		Wait: pause,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("append to %s: %w", c.Session, err)
+	}
+	return seq, nil
+}
+
+func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at events.Expect) (events.Seq, error) {
+	msg := &nats.Msg{Subject: l.b.names.commit(c), Data: data, Header: nats.Header{
+		jetstream.MsgIDHeader: {string(c.ID)},
+		headerKinds:           {kindsOf(c)},
+		headerFormat:          {strconv.Itoa(events.FormatVersion)},
+	}}
+	if seq, guarded := at.Guarded(); guarded {
+		msg.Header[jetstream.ExpectedLastSeqHeader] = []string{strconv.FormatUint(uint64(seq), 10)}
+	}
+	once, cancel := l.b.timeout(ctx)
+	defer cancel()
+	ack, err := l.b.js.PublishMsg(once, msg, jetstream.WithRetryAttempts(0))
+	if err == nil {
+		return events.Seq(ack.Sequence), nil
+	}
+	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) {
+		// Nobody listens: the session does not exist, or its stream has no leader just now.
+		if _, lastErr := l.Last(ctx, c.Session); errors.Is(lastErr, events.ErrNoSession) {
+			return 0, events.ErrNoSession
+		}
+	}
+	return 0, mapError(err)
+}
+
+func kindsOf(c *events.Commit) string {
+	if len(c.Events) == 1 {
+		return string(c.Events[0].Kind)
+	}
+	kinds := make([]string, len(c.Events))
+	for i := range c.Events {
+		kinds[i] = string(c.Events[i].Kind)
+	}
+	return strings.Join(kinds, ",")
+}
+
+// Last implements [events.Log]. The leader answers.
+func (l Log) Last(ctx context.Context, session events.SessionID) (events.Seq, error) {
+	if err := events.CheckToken("session", session); err != nil {
+		return 0, err
+	}
+	once, cancel := l.b.timeout(ctx)
+	defer cancel()
+	stream, err := l.b.js.Stream(once, l.b.names.sessionStream(session))
+	if err != nil {
+		return 0, fmt.Errorf("last of %s: %w", session, mapError(err))
+	}
+	return events.Seq(stream.CachedInfo().State.LastSeq), nil
+}
+
+// directLimit is how many commits are read with direct gets, one request and
+// no consumer on the server. Above it an ordered consumer is faster.
+const directLimit = 512
+
+// Read implements [events.Log].
+func (l Log) Read(ctx context.Context, session events.SessionID, from events.Seq) iter.Seq2[events.Entry, error] {
+	return func(yield func(events.Entry, error) bool) {
+		from = max(from, 1)
+		last, err := l.Last(ctx, session)
+		if err != nil {
+			yield(events.Entry{}, err)
+			return
+		}
+		if last < from {
+			return
+		}
+		read := l.readDirect
+		if last-from >= directLimit {
+			read = l.readOrdered
+		}
+		next := from
+		for raw, err := range read(ctx, session, from, last) {
+			entry := events.Entry{Seq: raw.seq, Size: len(raw.data)}
+			if err == nil && raw.seq != next {
+				err = fmt.Errorf("%w: sequence %d is missing", events.ErrMalformed, next)
+			}
+			if err == nil {
+				entry.Commit, err = events.Decode(raw.data)
+			}
+			if err != nil {
+				yield(events.Entry{}, fmt.Errorf("read %s at %d: %w", session, next, err))
+				return
+			}
+			next++
+			if !yield(entry, nil) {
+				return
+			}
+		}
+	}
+}
+
+type rawEntry struct {
+	seq  events.Seq
+	data []byte
+}
+
+// readDirect asks for batches until it has last. A replica that is behind answers short: ask again.
+func (l Log) readDirect(ctx context.Context, session events.SessionID, from, last events.Seq) iter.Seq2[rawEntry, error] {
+	return func(yield func(rawEntry, error) bool) {
+		stream := l.b.names.sessionStream(session)
+		for try := 1; from <= last; try++ {
+			batch, err := jetstreamext.GetBatch(ctx, l.b.js, stream, int(last-from+1), jetstreamext.GetBatchSeq(uint64(from)))
+			if err == nil {
+				for msg, msgErr := range batch {
+					if err = msgErr; err != nil {
+						break
+					}
+					if !yield(rawEntry{events.Seq(msg.Sequence), msg.Data}, nil) {
+						return
+					}
+					from, try = events.Seq(msg.Sequence)+1, 1
+				}
+			}
+			if from > last {
+				return
+			}
+			if err != nil && !errors.Is(err, jetstreamext.ErrNoMessages) && !isUnknown(mapError(err)) {
+				yield(rawEntry{}, mapError(err))
+				return
+			}
+			if err := pause(ctx, try); err != nil {
+				yield(rawEntry{}, err)
+				return
+			}
+		}
+	}
+}
+
+func isUnknown(err error) bool { return errors.Is(err, events.ErrOutcomeUnknown) }
+
+func (l Log) readOrdered(ctx context.Context, session events.SessionID, from, last events.Seq) iter.Seq2[rawEntry, error] {
+	return func(yield func(rawEntry, error) bool) {
+		consumer, err := l.b.js.OrderedConsumer(ctx, l.b.names.sessionStream(session), jetstream.OrderedConsumerConfig{
+			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: uint64(from),
+		})
+		if err != nil {
+			yield(rawEntry{}, mapError(err))
+			return
+		}
+		messages, err := consumer.Messages(jetstream.PullMaxMessages(4096))
+		if err != nil {
+			yield(rawEntry{}, mapError(err))
+			return
+		}
+		defer messages.Stop()
+		for {
+			msg, err := messages.Next(jetstream.NextContext(ctx))
+			if err != nil {
+				yield(rawEntry{}, mapError(err))
+				return
+			}
+			meta, err := msg.Metadata()
+			if err != nil {
+				yield(rawEntry{}, err)
+				return
+			}
+			seq := events.Seq(meta.Sequence.Stream)
+			if !yield(rawEntry{seq, msg.Data()}, nil) || seq >= last {
+				return
+			}
+		}
+	}
+}
+
+// Sessions lists every hot session, in no order.
+func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
+	return func(yield func(events.SessionID, error) bool) {
+		list := b.js.StreamNames(ctx, jetstream.WithStreamListSubject(b.names.prefix+".s.>"))
+		for name := range list.Name() {
+			if id, ok := b.names.sessionOf(name); ok && !yield(id, nil) {
+				return
+			}
+		}
+		if err := list.Err(); err != nil {
+			yield("", fmt.Errorf("list sessions: %w", mapError(err)))
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Enqueue publishes one durable command. [ErrQueued] says that the same one
+// waits already, which is as good. When it returns nil the command is as
+// durable as an append.
+func (b *Bus) Enqueue(ctx context.Context, class Class, session events.SessionID, id string, body []byte) error {
+	if err := errors.Join(events.CheckToken("session", session), events.CheckToken("id", id)); err != nil {
+		return err
+	}
+	if len(body) > events.MaxCommitBytes {
+		return fmt.Errorf("enqueue %s: %w", id, &events.FieldError{
+			Field: "command", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(body), events.MaxCommitBytes), Err: events.ErrTooLarge,
+		})
+	}
+	for try := 1; ; try++ {
+		once, cancel := b.timeout(ctx)
+		_, err := b.js.PublishMsg(once, &nats.Msg{Subject: b.names.work(class, session, id), Data: body}, jetstream.WithRetryAttempts(0))
+		cancel()
+		if err = mapError(err); err == nil || !isUnknown(err) {
+			return err
+		}
+		// Publishing again is safe: a first try that landed answers ErrQueued.
+		if pause(ctx, try) != nil {
+			return fmt.Errorf("enqueue %s: %w", id, err)
+		}
+	}
+}
+
+// Job is a command in a worker's hands.
+type Job struct {
+	Session    events.SessionID
+	ID         string
+	Body       []byte
+	Deliveries int // 1 the first time; more when an earlier worker went quiet or gave it back
+	msg        jetstream.Msg
+}
+
+// Ack ends the job.
+func (j *Job) Ack() error { return mapError(j.msg.Ack()) }
+
+// Progress says that the worker is alive; the queue waits another [AckWait].
+func (j *Job) Progress() error { return mapError(j.msg.InProgress()) }
+
+// GiveBack returns the job to the queue, to be delivered after delay.
+func (j *Job) GiveBack(delay time.Duration) error { return mapError(j.msg.NakWithDelay(delay)) }
+
+// Work is a worker's view of one class of the queue.
+type Work struct {
+	b        *Bus
+	consumer jetstream.Consumer
+}
+
+// Work joins the workers of a class.
+func (b *Bus) Work(ctx context.Context, class Class) (*Work, error) {
+	w := &Work{b: b}
+	err := b.retry(ctx, "join work queue", func(ctx context.Context) (err error) {
+		w.consumer, err = b.js.CreateOrUpdateConsumer(ctx, b.names.workStream(), jetstream.ConsumerConfig{
+			Durable: string(class), FilterSubject: b.names.workClass(class),
+			AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait, MaxDeliver: -1, MaxAckPending: -1,
+		})
+		return err
+	})
+	return w, err
+}
+
+// Fetch takes up to n jobs, as many as come within wait, and hands each to
+// take as it arrives. Each job should be begun at once: what waits in a
+// worker's memory would be delivered to another after [AckWait].
+func (w *Work) Fetch(ctx context.Context, n int, wait time.Duration, take func(*Job)) error {
+	batch, err := w.consumer.Fetch(n, jetstream.FetchMaxWait(wait))
+	if err != nil {
+		return fmt.Errorf("fetch work: %w", mapError(err))
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case msg, ok := <-batch.Messages():
+			if !ok {
+				return mapError(batch.Error())
+			}
+			w.take(msg, take)
+		}
+	}
+}
+
+func (w *Work) take(msg jetstream.Msg, take func(*Job)) {
+	session, id, ok := w.b.names.parseWork(msg.Subject())
+	meta, err := msg.Metadata()
+	if !ok || err != nil {
+		_ = msg.Term() // not ours: a subject that no command of ours has
+		return
+	}
+	take(&Job{Session: session, ID: id, Body: msg.Data(), Deliveries: int(meta.NumDelivered), msg: msg})
+}

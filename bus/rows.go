@@ -1,0 +1,84 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Rows is a table of projected state, one row a session. Rows are written by
+// projectors only and can be made again from the histories.
+type Rows struct{ kv jetstream.KeyValue }
+
+// Directory holds what is listed of every session.
+func (b *Bus) Directory() Rows { return Rows{b.directory} }
+
+// Catalogs holds the projected tool catalogues.
+func (b *Bus) Catalogs() Rows { return Rows{b.catalogs} }
+
+// Snapshots holds the heads of snapshots.
+func (b *Bus) Snapshots() Rows { return Rows{b.snapshots} }
+
+// Row is a value with the revision that a replacement must name.
+type Row struct {
+	Value    []byte
+	Revision uint64 // 0: there is no row
+}
+
+// Get reads a row. A session without one gives the zero row and no error.
+func (r Rows) Get(ctx context.Context, session events.SessionID) (Row, error) {
+	if err := events.CheckToken("session", session); err != nil {
+		return Row{}, err
+	}
+	entry, err := r.kv.Get(ctx, string(session))
+	if err != nil {
+		if err = mapError(err); errors.Is(err, ErrNotFound) {
+			return Row{}, nil
+		}
+		return Row{}, fmt.Errorf("get %s/%s: %w", r.kv.Bucket(), session, err)
+	}
+	return Row{Value: entry.Value(), Revision: entry.Revision()}, nil
+}
+
+// Put replaces the row that has the given revision, 0 for none. [ErrStale]: somebody was first.
+func (r Rows) Put(ctx context.Context, session events.SessionID, value []byte, revision uint64) (uint64, error) {
+	if err := events.CheckToken("session", session); err != nil {
+		return 0, err
+	}
+	var next uint64
+	var err error
+	if revision == 0 {
+		next, err = r.kv.Create(ctx, string(session), value)
+	} else {
+		next, err = r.kv.Update(ctx, string(session), value, revision)
+	}
+	if err == nil {
+		return next, nil
+	}
+	if errors.Is(err, jetstream.ErrKeyExists) || errors.Is(mapError(err), events.ErrMoved) {
+		return 0, fmt.Errorf("put %s/%s: %w", r.kv.Bucket(), session, ErrStale)
+	}
+	return 0, fmt.Errorf("put %s/%s: %w", r.kv.Bucket(), session, mapError(err))
+}
+
+// Keys lists the sessions that have a row.
+func (r Rows) Keys(ctx context.Context) iter.Seq2[events.SessionID, error] {
+	return func(yield func(events.SessionID, error) bool) {
+		list, err := r.kv.ListKeys(ctx)
+		if err != nil {
+			yield("", fmt.Errorf("list %s: %w", r.kv.Bucket(), mapError(err)))
+			return
+		}
+		defer func() { _ = list.Stop() }()
+		for key := range list.Keys() {
+			if !yield(events.SessionID(key), nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package bus
+
+import (
+	"strings"
+
+	"github.com/lash-go/lash/events"
+)
+
+// names builds and parses every subject, stream and bucket. Nothing else in
+// the project writes one. Ids were checked before they come here.
+type names struct{ prefix string }
+
+// Class is a class of queued work.
+type Class string
+
+// The classes.
+const ClassTurn Class = "turn"
+
+func (n names) sessionStream(id events.SessionID) string { return n.prefix + "-s-" + string(id) }
+
+// sessionOf is the inverse of sessionStream.
+func (n names) sessionOf(stream string) (events.SessionID, bool) {
+	id, ok := strings.CutPrefix(stream, n.prefix+"-s-")
+	return events.SessionID(id), ok
+}
+
+func (n names) sessionAll(id events.SessionID) string { return n.prefix + ".s." + string(id) + ".>" }
+
+func (n names) commit(c *events.Commit) string {
+	return n.prefix + ".s." + string(c.Session) + "." + c.Events[0].Kind.Family()
+}
+
+func (n names) liveAll(id events.SessionID) string { return n.prefix + ".live." + string(id) + ".>" }
+
+func (n names) workStream() string { return n.prefix + "-work" }
+func (n names) workAll() string    { return n.prefix + ".work.>" }
+
+func (n names) workClass(c Class) string { return n.prefix + ".work." + string(c) + ".>" }
+
+func (n names) work(c Class, session events.SessionID, id string) string {
+	return n.prefix + ".work." + string(c) + "." + string(session) + "." + id
+}
+
+// parseWork is the inverse of work.
+func (n names) parseWork(subject string) (session events.SessionID, id string, ok bool) {
+	rest, ok := strings.CutPrefix(subject, n.prefix+".work.")
+	tokens := strings.Split(rest, ".")
+	if !ok || len(tokens) != 3 {
+		return "", "", false
+	}
+	return events.SessionID(tokens[1]), tokens[2], true
+}
+
+func (n names) dirtyStream() string { return n.prefix + "-dirty" }
+func (n names) dirtyAll() string    { return n.prefix + ".dirty.*" }
+
+func (n names) dirty(id events.SessionID) string { return n.prefix + ".dirty." + string(id) }
+
+// parseDirty is the inverse of dirty.
+func (n names) parseDirty(subject string) (events.SessionID, bool) {
+	id, ok := strings.CutPrefix(subject, n.prefix+".dirty.")
+	return events.SessionID(id), ok
+}
+
+func (n names) deltaStream() string { return n.prefix + "-delta" }
+func (n names) deltaAll() string    { return n.prefix + ".delta.>" }
+
+func (n names) delta(session events.SessionID, turn events.TurnID) string {
+	return n.prefix + ".delta." + string(session) + "." + string(turn)
+}
+
+func (n names) deltaSession(session events.SessionID) string {
+	return n.prefix + ".delta." + string(session) + ".*"
+}
+
+// poke tells one worker that a session it runs has moved.
+func (n names) poke(worker events.WorkerID) string { return n.prefix + ".poke." + string(worker) }
+
+func (n names) directory() string { return n.prefix + "-sessions" }
+func (n names) catalogs() string  { return n.prefix + "-catalog" }
+func (n names) snapshots() string { return n.prefix + "-snapshots" }
+func (n names) blobs() string     { return n.prefix + "-blobs" }

@@ -1,0 +1,128 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/events"
+)
+
+// maxMessage bounds a message of any stream, header and payload.
+const maxMessage = 1 << 20
+
+// AckWait is how long a worker may be quiet before its job goes to another.
+const AckWait = 2 * time.Second
+
+func (b *Bus) ensure(ctx context.Context) error {
+	for _, cfg := range []jetstream.StreamConfig{b.workConfig(), b.dirtyConfig(), b.deltaConfig()} {
+		if err := b.ensureStream(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	var err error
+	for _, kv := range []struct {
+		name string
+		into *jetstream.KeyValue
+	}{{b.names.directory(), &b.directory}, {b.names.catalogs(), &b.catalogs}, {b.names.snapshots(), &b.snapshots}} {
+		if *kv.into, err = b.ensureBucket(ctx, kv.name); err != nil {
+			return err
+		}
+	}
+	b.blobs, err = b.ensureBlobs(ctx)
+	return err
+}
+
+// ensureStream creates what is missing. While a cluster elects its leader the server has no answer yet.
+func (b *Bus) ensureStream(ctx context.Context, cfg jetstream.StreamConfig) error {
+	return b.retry(ctx, "create stream "+cfg.Name, func(ctx context.Context) error {
+		_, err := b.js.CreateOrUpdateStream(ctx, cfg)
+		return err
+	})
+}
+
+func (b *Bus) ensureBucket(ctx context.Context, name string) (kv jetstream.KeyValue, err error) {
+	err = b.retry(ctx, "create bucket "+name, func(ctx context.Context) error {
+		kv, err = b.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: name, History: 1, Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
+		})
+		return err
+	})
+	return kv, err
+}
+
+func (b *Bus) ensureBlobs(ctx context.Context) (blobs jetstream.ObjectStore, err error) {
+	name := b.names.blobs()
+	err = b.retry(ctx, "create object store "+name, func(ctx context.Context) error {
+		blobs, err = b.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
+			Bucket: name, Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
+		})
+		return err
+	})
+	return blobs, err
+}
+
+// retry runs an idempotent request until it is answered or ctx ends.
+func (b *Bus) retry(ctx context.Context, what string, request func(context.Context) error) error {
+	for try := 1; ; try++ {
+		once, cancel := b.timeout(ctx)
+		err := request(once)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if !isUnknown(mapError(err)) {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		if pause(ctx, try) != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+}
+
+// sessionConfig is one hot session's stream: its history, the only truth.
+func (b *Bus) sessionConfig(id events.SessionID) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        b.names.sessionStream(id),
+		Subjects:    []string{b.names.sessionAll(id)},
+		Storage:     jetstream.FileStorage,
+		Replicas:    b.cfg.Replicas,
+		DenyDelete:  true,
+		DenyPurge:   true,
+		AllowDirect: true,
+		MaxMsgSize:  maxMessage,
+		RePublish:   &jetstream.RePublish{Source: b.names.sessionAll(id), Destination: b.names.liveAll(id)},
+		Metadata:    map[string]string{"lash-format": fmt.Sprint(events.FormatVersion)},
+	}
+}
+
+// workConfig refuses a job that is queued already, so that a command is its own idempotency key.
+func (b *Bus) workConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: b.names.workStream(), Subjects: []string{b.names.workAll()},
+		Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas, MaxMsgSize: maxMessage,
+		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew,
+		MaxMsgsPerSubject: 1, DiscardNewPerSubject: true,
+	}
+}
+
+// dirtyConfig coalesces: the newest mark of a session replaces the one before.
+// It is a hint that a sweep repairs, so it must not cost a disk write.
+func (b *Bus) dirtyConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: b.names.dirtyStream(), Subjects: []string{b.names.dirtyAll()},
+		Storage: jetstream.MemoryStorage, Replicas: 1, MaxMsgSize: 1 << 10,
+		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardOld, MaxMsgsPerSubject: 1,
+	}
+}
+
+func (b *Bus) deltaConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: b.names.deltaStream(), Subjects: []string{b.names.deltaAll()},
+		Storage: jetstream.MemoryStorage, Replicas: 1, MaxMsgSize: maxMessage,
+		MaxAge: 10 * time.Minute, Discard: jetstream.DiscardOld, MaxBytes: 256 << 20,
+		AllowDirect: true, NoAck: true,
+	}
+}

@@ -1,0 +1,330 @@
+package events
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// The archive file: one session's history, or a run of it, in one file that
+// verifies itself. FORMAT.md has the byte table.
+//
+//	magic "LASHARC1" | frame | frame | ... | end frame
+//	frame: type byte, length uint32 big-endian, body
+const (
+	archiveMagic = "LASHARC1"
+
+	frameHeader  = 'h' // archiveHeader, msgpack
+	frameCommits = 'c' // zstd of records: sequence uvarint, length uvarint, commit
+	frameBlob    = 'b' // zstd of a blob's body
+	frameEnd     = 'e' // archiveEnd, msgpack
+
+	// maxFrameBytes bounds a frame as stored and as decompressed.
+	maxFrameBytes = 64 << 20
+	// flushBytes is how much of commits gathers before a frame is written.
+	flushBytes = 256 << 10
+)
+
+// MaxBlobBytes bounds one body kept outside the log. A body that does not
+// compress grows by about 24 bytes a MiB, and must still fit a frame.
+const MaxBlobBytes = maxFrameBytes - 64<<10
+
+type archiveHeader struct {
+	Format  int64     `msgpack:"f"`
+	Session SessionID `msgpack:"s"`
+	First   Seq       `msgpack:"q"`
+}
+
+type archiveEnd struct {
+	Commits int64  `msgpack:"n"`
+	Blobs   int64  `msgpack:"b"`
+	Last    Seq    `msgpack:"q"`
+	Digest  string `msgpack:"d"` // hex sha256 of every byte before this frame
+}
+
+// ArchiveWriter writes an archive: commits in order and blobs, then Close.
+type ArchiveWriter struct {
+	w       io.Writer
+	sum     hash.Hash
+	zip     *zstd.Encoder
+	session SessionID
+	end     archiveEnd
+	pending []byte
+	err     error // sticky
+	closed  bool
+}
+
+// NewArchiveWriter starts an archive of session whose first commit will have sequence first.
+func NewArchiveWriter(w io.Writer, session SessionID, first Seq) (*ArchiveWriter, error) {
+	if err := CheckToken("session", session); err != nil {
+		return nil, err
+	}
+	if first < 1 {
+		return nil, invalid("first", "must be at least 1")
+	}
+	zip, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, fmt.Errorf("archive %s: %w", session, err)
+	}
+	sum := sha256.New()
+	a := &ArchiveWriter{w: io.MultiWriter(w, sum), sum: sum, zip: zip, session: session, end: archiveEnd{Last: first - 1}}
+	head, err := EncodePayload(&archiveHeader{Format: 1, Session: session, First: first})
+	if err != nil {
+		return nil, err
+	}
+	a.write([]byte(archiveMagic))
+	a.frame(frameHeader, head)
+	return a, a.err
+}
+
+// Commit adds the next commit. seq must be one more than the one before.
+func (a *ArchiveWriter) Commit(seq Seq, c *Commit) error {
+	switch {
+	case a.err != nil:
+		return a.err
+	case a.closed:
+		return fmt.Errorf("archive %s: %w: closed", a.session, ErrInvalid)
+	case seq != a.end.Last+1:
+		return fmt.Errorf("archive %s: %w: sequence %d after %d", a.session, ErrInvalid, seq, a.end.Last)
+	case c.Session != a.session:
+		return fmt.Errorf("archive %s: %w: commit of session %s", a.session, ErrInvalid, c.Session)
+	}
+	data, err := Encode(c)
+	if err != nil {
+		return err
+	}
+	a.pending = binary.AppendUvarint(a.pending, uint64(seq))
+	a.pending = binary.AppendUvarint(a.pending, uint64(len(data)))
+	a.pending = append(a.pending, data...)
+	a.end.Last, a.end.Commits = seq, a.end.Commits+1
+	if len(a.pending) >= flushBytes {
+		a.flush()
+	}
+	return a.err
+}
+
+// Blob adds a body that commits refer to.
+func (a *ArchiveWriter) Blob(body []byte) error {
+	switch {
+	case a.err != nil:
+		return a.err
+	case a.closed:
+		return fmt.Errorf("archive %s: %w: closed", a.session, ErrInvalid)
+	case len(body) > MaxBlobBytes:
+		return tooLarge("blob", len(body), MaxBlobBytes)
+	}
+	a.flush()
+	a.end.Blobs++
+	a.frame(frameBlob, a.zip.EncodeAll(body, nil))
+	return a.err
+}
+
+// Close writes the end. It does not close the underlying writer. A second call does nothing.
+func (a *ArchiveWriter) Close() error {
+	if a.closed {
+		return a.err
+	}
+	a.closed = true
+	a.flush()
+	a.end.Digest = hex.EncodeToString(a.sum.Sum(nil))
+	end, err := EncodePayload(&a.end)
+	if err != nil {
+		return err
+	}
+	a.frame(frameEnd, end)
+	return a.err
+}
+
+func (a *ArchiveWriter) flush() {
+	if len(a.pending) > 0 {
+		a.frame(frameCommits, a.zip.EncodeAll(a.pending, nil))
+		a.pending = a.pending[:0]
+	}
+}
+
+func (a *ArchiveWriter) frame(kind byte, body []byte) {
+	var head [5]byte
+	head[0] = kind
+	binary.BigEndian.PutUint32(head[1:], uint32(len(body)))
+	a.write(head[:])
+	a.write(body)
+}
+
+func (a *ArchiveWriter) write(b []byte) {
+	if a.err == nil {
+		if _, err := a.w.Write(b); err != nil {
+			a.err = fmt.Errorf("archive %s: %w", a.session, err)
+		}
+	}
+}
+
+// Archive is an archive file read and verified whole.
+type Archive struct {
+	Session SessionID
+	First   Seq
+	Log     *MemLog
+	Blobs   map[string][]byte // by hex digest
+}
+
+// ReadArchive reads r to its end and checks order, counts, digests and every
+// commit. Errors wrap [ErrMalformed], [ErrFutureVersion] or those of [Decode].
+func ReadArchive(r io.Reader) (*Archive, error) {
+	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxFrameBytes))
+	if err != nil {
+		return nil, fmt.Errorf("read archive: %w", err)
+	}
+	defer unzip.Close()
+	a := &archiveReader{r: bufio.NewReader(r), sum: sha256.New(), unzip: unzip}
+	a.out.Log, a.out.Blobs = &MemLog{}, make(map[string][]byte)
+	if err := a.readAll(); err != nil {
+		return nil, fmt.Errorf("read archive: %w", err)
+	}
+	return &a.out, nil
+}
+
+type archiveReader struct {
+	r     *bufio.Reader
+	sum   hash.Hash
+	unzip *zstd.Decoder
+	out   Archive
+	hist  *memSession
+	blobs int64
+}
+
+func (a *archiveReader) readAll() error {
+	magic := make([]byte, len(archiveMagic))
+	if _, err := io.ReadFull(a.r, magic); err != nil || string(magic) != archiveMagic {
+		return fmt.Errorf("%w: not a lash archive", ErrMalformed)
+	}
+	a.sum.Write(magic)
+	for {
+		digest := hex.EncodeToString(a.sum.Sum(nil))
+		kind, body, err := a.frame()
+		if err != nil {
+			return err
+		}
+		if a.hist == nil && kind != frameHeader {
+			return fmt.Errorf("%w: the first frame is not the header", ErrMalformed)
+		}
+		if kind == frameEnd {
+			return a.finish(body, digest)
+		}
+		if err := a.accept(kind, body); err != nil {
+			return err
+		}
+	}
+}
+
+func (a *archiveReader) frame() (byte, []byte, error) {
+	var head [5]byte
+	if _, err := io.ReadFull(a.r, head[:]); err != nil {
+		return 0, nil, fmt.Errorf("%w: ends without an end frame", ErrMalformed)
+	}
+	size := binary.BigEndian.Uint32(head[1:])
+	if size > maxFrameBytes {
+		return 0, nil, tooLarge("frame", int(size), maxFrameBytes)
+	}
+	body, err := io.ReadAll(io.LimitReader(a.r, int64(size)))
+	if err != nil || len(body) != int(size) {
+		return 0, nil, fmt.Errorf("%w: frame is cut short", ErrMalformed)
+	}
+	a.sum.Write(head[:])
+	a.sum.Write(body)
+	return head[0], body, nil
+}
+
+func (a *archiveReader) accept(kind byte, body []byte) error {
+	switch kind {
+	case frameHeader:
+		return a.header(body)
+	case frameCommits, frameBlob:
+		plain, err := a.unzip.DecodeAll(body, nil)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+		if kind == frameCommits {
+			return a.commits(plain)
+		}
+		sum := sha256.Sum256(plain)
+		a.out.Blobs[hex.EncodeToString(sum[:])] = plain
+		a.blobs++
+		return nil
+	}
+	return fmt.Errorf("%w: unknown frame %q", ErrMalformed, kind)
+}
+
+func (a *archiveReader) header(body []byte) error {
+	if a.hist != nil {
+		return fmt.Errorf("%w: a second header", ErrMalformed)
+	}
+	var h archiveHeader
+	if err := DecodePayload(body, &h); err != nil {
+		return err
+	}
+	if h.Format > 1 {
+		return fmt.Errorf("%w: archive format %d, this program reads 1", ErrFutureVersion, h.Format)
+	}
+	if err := CheckToken("session", h.Session); err != nil {
+		return err
+	}
+	if h.First < 1 {
+		return fmt.Errorf("%w: first sequence 0", ErrMalformed)
+	}
+	a.out.Session, a.out.First = h.Session, h.First
+	a.hist = a.out.Log.createLocked(h.Session, h.First)
+	return nil
+}
+
+func (a *archiveReader) commits(plain []byte) error {
+	for len(plain) > 0 {
+		seq, n := binary.Uvarint(plain)
+		if n <= 0 {
+			return fmt.Errorf("%w: record", ErrMalformed)
+		}
+		plain = plain[n:]
+		size, n := binary.Uvarint(plain)
+		if n <= 0 || size > uint64(len(plain)-n) {
+			return fmt.Errorf("%w: record of sequence %d is cut short", ErrMalformed, seq)
+		}
+		data := plain[n : n+int(size)]
+		plain = plain[n+int(size):]
+		if err := a.commit(Seq(seq), data); err != nil {
+			return fmt.Errorf("sequence %d: %w", seq, err)
+		}
+	}
+	return nil
+}
+
+func (a *archiveReader) commit(seq Seq, data []byte) error {
+	c, err := Decode(data)
+	if err != nil {
+		return err
+	}
+	last := a.hist.last()
+	if seq != last+1 || c.Session != a.out.Session {
+		return fmt.Errorf("%w: commit of session %s out of place, want sequence %d", ErrMalformed, c.Session, last+1)
+	}
+	a.hist.add(c.ID, data) // a stream may hold a free append twice, and so may its archive
+	return nil
+}
+
+func (a *archiveReader) finish(body []byte, digest string) error {
+	var end archiveEnd
+	if err := DecodePayload(body, &end); err != nil {
+		return err
+	}
+	last := a.hist.last()
+	if end.Digest != digest || end.Last != last || end.Commits != int64(len(a.hist.raw)) || end.Blobs != a.blobs {
+		return fmt.Errorf("%w: digest or counts do not match", ErrMalformed)
+	}
+	if _, err := a.r.ReadByte(); err != io.EOF {
+		return fmt.Errorf("%w: bytes after the end frame", ErrMalformed)
+	}
+	return nil
+}

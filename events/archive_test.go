@@ -1,0 +1,298 @@
+package events_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+)
+
+// writeArchive archives commits of session s1 from sequence first on, and blobs among them.
+func writeArchive(t testing.TB, first events.Seq, commits []*events.Commit, blobs ...[]byte) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	w, err := events.NewArchiveWriter(&file, "s1", first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range commits {
+		if i < len(blobs) {
+			if err := w.Blob(blobs[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Commit(first+events.Seq(i), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return file.Bytes()
+}
+
+// contents is everything an archive says.
+type contents struct {
+	session events.SessionID
+	first   events.Seq
+	commits []*events.Commit
+	seqs    []events.Seq
+	blobs   map[string][]byte
+}
+
+func contentsOf(t testing.TB, a *events.Archive) contents {
+	t.Helper()
+	c := contents{session: a.Session, first: a.First, blobs: a.Blobs}
+	for entry, err := range a.Log.Read(t.Context(), a.Session, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.commits, c.seqs = append(c.commits, entry.Commit), append(c.seqs, entry.Seq)
+	}
+	return c
+}
+
+func smallArchive(t testing.TB) ([]byte, contents) {
+	t.Helper()
+	want := contents{session: "s1", first: 7, blobs: make(map[string][]byte)}
+	for i, kind := range []events.Kind{events.KindSessionOpened, events.KindTurnRequested, events.KindInputAccepted} {
+		c := goldenCommit(kind)
+		c.ID = events.CommitID(string(rune('a' + i)))
+		want.commits, want.seqs = append(want.commits, c), append(want.seqs, want.first+events.Seq(i))
+	}
+	blobs := [][]byte{[]byte("a body"), {}}
+	for _, b := range blobs {
+		sum := sha256.Sum256(b)
+		want.blobs[hex.EncodeToString(sum[:])] = b
+	}
+	return writeArchive(t, want.first, want.commits, blobs...), want
+}
+
+func TestArchiveRoundTrip(t *testing.T) {
+	t.Parallel()
+	file, want := smallArchive(t)
+	a, err := events.ReadArchive(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := contentsOf(t, a)
+	if len(got.blobs) != len(want.blobs) {
+		t.Fatalf("got %d blobs, want %d", len(got.blobs), len(want.blobs))
+	}
+	for digest, body := range want.blobs {
+		if !bytes.Equal(got.blobs[digest], body) {
+			t.Errorf("blob %s: got %q, want %q", digest, got.blobs[digest], body)
+		}
+	}
+	got.blobs = want.blobs // empty bodies differ in being nil
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// Many commits stand in several frames; a stream may hold a free append twice.
+func TestArchiveLarge(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 1))
+	want := contents{session: "s1", first: 1, blobs: map[string][]byte{}}
+	for i := range events.Seq(40) {
+		noise := make([]byte, 20<<10)
+		for j := range noise {
+			noise[j] = byte(random.Uint32())
+		}
+		c := commitOf("twice", events.Of("", &events.SessionClosed{Reason: hex.EncodeToString(noise)}))
+		want.commits, want.seqs = append(want.commits, c), append(want.seqs, i+1)
+	}
+	a, err := events.ReadArchive(bytes.NewReader(writeArchive(t, 1, want.commits)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := contentsOf(t, a); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %d commits from %d, want %d", len(got.commits), got.first, len(want.commits))
+	}
+}
+
+// What does not compress must fit a frame too.
+func TestArchiveLargestBlob(t *testing.T) {
+	t.Parallel()
+	body := make([]byte, events.MaxBlobBytes)
+	random := rand.NewChaCha8([32]byte{})
+	_, _ = random.Read(body)
+	a, err := events.ReadArchive(bytes.NewReader(writeArchive(t, 1, []*events.Commit{commitOf("c1")}, body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(body)
+	if !bytes.Equal(a.Blobs[hex.EncodeToString(sum[:])], body) {
+		t.Error("the body is not what it was")
+	}
+}
+
+func TestArchiveEmpty(t *testing.T) {
+	t.Parallel()
+	a, err := events.ReadArchive(bytes.NewReader(writeArchive(t, 5, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := contentsOf(t, a); len(got.commits) != 0 || got.first != 5 {
+		t.Errorf("got %+v, want nothing from 5 on", got)
+	}
+}
+
+func TestArchiveCorrupted(t *testing.T) {
+	t.Parallel()
+	file, _ := smallArchive(t)
+	whole, err := events.ReadArchive(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := contentsOf(t, whole)
+	for i := range file {
+		for _, flip := range []byte{0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0xff} {
+			broken := bytes.Clone(file)
+			broken[i] ^= flip
+			a, err := events.ReadArchive(bytes.NewReader(broken))
+			if err != nil {
+				mustBeTyped(t, err)
+			} else if got := contentsOf(t, a); !reflect.DeepEqual(got, want) {
+				t.Fatalf("byte %d changed by %#x: accepted as %+v, want %+v", i, flip, got, want)
+			}
+		}
+	}
+}
+
+func TestArchiveTruncated(t *testing.T) {
+	t.Parallel()
+	file, _ := smallArchive(t)
+	for n := range file {
+		if _, err := events.ReadArchive(bytes.NewReader(file[:n])); !errors.Is(err, events.ErrMalformed) {
+			t.Fatalf("cut to %d of %d bytes: got %v, want %v", n, len(file), err, events.ErrMalformed)
+		}
+	}
+	for _, tail := range [][]byte{{0}, file} {
+		if _, err := events.ReadArchive(bytes.NewReader(append(bytes.Clone(file), tail...))); !errors.Is(err, events.ErrMalformed) {
+			t.Fatalf("%d more bytes: got %v, want %v", len(tail), err, events.ErrMalformed)
+		}
+	}
+}
+
+func TestArchiveWriterRefuses(t *testing.T) {
+	t.Parallel()
+	if _, err := events.NewArchiveWriter(io.Discard, "a.b", 1); !errors.Is(err, events.ErrInvalidID) {
+		t.Errorf("session: got %v, want %v", err, events.ErrInvalidID)
+	}
+	if _, err := events.NewArchiveWriter(io.Discard, "s1", 0); !errors.Is(err, events.ErrInvalid) {
+		t.Errorf("first sequence 0: got %v, want %v", err, events.ErrInvalid)
+	}
+	var file bytes.Buffer
+	w, err := events.NewArchiveWriter(&file, "s1", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := commitOf("c1")
+	other.Session = "s2"
+	broken := commitOf("c1")
+	broken.Events = nil
+	for _, tc := range []struct {
+		name string
+		seq  events.Seq
+		c    *events.Commit
+	}{
+		{"before_the_first", 2, commitOf("c1")},
+		{"hole", 4, commitOf("c1")},
+		{"another_session", 3, other},
+		{"invalid", 3, broken},
+	} {
+		if err := w.Commit(tc.seq, tc.c); !errors.Is(err, events.ErrInvalid) {
+			t.Errorf("%s: got %v, want %v", tc.name, err, events.ErrInvalid)
+		}
+	}
+	if err := w.Blob(make([]byte, events.MaxBlobBytes+1)); !errors.Is(err, events.ErrTooLarge) {
+		t.Errorf("blob: got %v, want %v", err, events.ErrTooLarge)
+	}
+	// What was refused left no trace.
+	if err := w.Commit(3, commitOf("c1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Commit(3, commitOf("c2")); !errors.Is(err, events.ErrInvalid) {
+		t.Errorf("the same sequence again: got %v, want %v", err, events.ErrInvalid)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Commit(4, commitOf("c3")); !errors.Is(err, events.ErrInvalid) {
+		t.Errorf("after close: got %v, want %v", err, events.ErrInvalid)
+	}
+	if err := w.Blob(nil); !errors.Is(err, events.ErrInvalid) {
+		t.Errorf("blob after close: got %v, want %v", err, events.ErrInvalid)
+	}
+	a, err := events.ReadArchive(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := contentsOf(t, a); len(got.commits) != 1 {
+		t.Errorf("got %d commits, want 1", len(got.commits))
+	}
+}
+
+var errFull = errors.New("disk full")
+
+// fullAfter fails once n bytes were written.
+type fullAfter struct{ n int }
+
+func (w *fullAfter) Write(b []byte) (int, error) {
+	if w.n -= len(b); w.n < 0 {
+		return 0, errFull
+	}
+	return len(b), nil
+}
+
+func TestArchiveWriteFails(t *testing.T) {
+	t.Parallel()
+	file, want := smallArchive(t)
+	for n := range file {
+		w, err := events.NewArchiveWriter(&fullAfter{n: n}, "s1", want.first)
+		if err != nil {
+			if !errors.Is(err, errFull) {
+				t.Fatalf("got %v, want %v", err, errFull)
+			}
+			continue
+		}
+		for i, c := range want.commits {
+			_ = w.Blob([]byte("a body"))
+			_ = w.Commit(want.seqs[i], c)
+		}
+		for range 2 {
+			if err := w.Close(); !errors.Is(err, errFull) {
+				t.Fatalf("close after %d bytes: got %v, want %v", n, err, errFull)
+			}
+		}
+	}
+}
+
+func FuzzReadArchive(f *testing.F) {
+	file, _ := smallArchive(f)
+	f.Add(file)
+	f.Add(writeArchive(f, 1, nil))
+	f.Add([]byte("LASHARC1h\x00\x00\x00\x01\x80"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		a, err := events.ReadArchive(bytes.NewReader(data))
+		if err != nil {
+			mustBeTyped(t, err)
+			return
+		}
+		for entry, err := range a.Log.Read(t.Context(), a.Session, 0) {
+			if err != nil || entry.Commit.Session != a.Session {
+				t.Fatalf("accepted, but at %d: got %+v, %v", entry.Seq, entry.Commit, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,46 @@
+package events_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+)
+
+// BenchmarkCodec works on a commit of two events of usual size.
+func BenchmarkCodec(b *testing.B) {
+	c := commitOf("01JAAAAAAAAAAAAAAAAAAAAAAA",
+		events.Of("t1", &events.ModelReplied{
+			Iteration: 1, Stop: events.StopToolUse, Usage: events.Usage{Input: 100, Output: 5},
+			Prompt: events.PromptRef{Digest: strings.Repeat("a", 64), Leaf: "m1"},
+			Parts: []events.Part{
+				{Kind: events.PartText, Text: strings.Repeat("x", 300)},
+				{Kind: events.PartToolCall, Call: "call_1", Tool: "search", Args: []byte(`{"q":"x"}`)},
+			},
+		}),
+		events.Of("t1", &events.ToolReturned{Iteration: 1, Results: []events.ToolResult{{Text: strings.Repeat("y", 300)}}}),
+	)
+	c.Actor.ID = "w1"
+	data, err := events.Encode(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("encode", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetBytes(int64(len(data)))
+		for b.Loop() {
+			if _, err := events.Encode(c); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetBytes(int64(len(data)))
+		for b.Loop() {
+			if _, err := events.Decode(data); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

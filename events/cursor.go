@@ -1,0 +1,202 @@
+package events
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// cursor reads msgpack from memory. A length is checked against the bytes left
+// before anything is allocated for it, values that nobody wants are skipped
+// without recursion, and the first error sticks: after it every read gives zero.
+type cursor struct {
+	rest []byte
+	err  error
+}
+
+// form is what sort of value a msgpack head announces.
+type form byte
+
+const (
+	formBad form = iota
+	formNil
+	formBool
+	formInt  // negative ones only
+	formUint // integers that are not negative
+	formFloat
+	formString
+	formBytes
+	formArray
+	formMap
+)
+
+var formNames = [...]string{"nothing", "nil", "bool", "negative integer", "integer", "float", "string", "bytes", "array", "map"}
+
+func (f form) String() string { return formNames[f] }
+
+func (c *cursor) fail(format string, args ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf("%w: "+format, append([]any{ErrMalformed}, args...)...)
+	}
+	c.rest = nil
+}
+
+func (c *cursor) take(n uint64) []byte {
+	if n > uint64(len(c.rest)) {
+		c.fail("ends too early")
+		return nil
+	}
+	b := c.rest[:n]
+	c.rest = c.rest[n:]
+	return b
+}
+
+// uint reads a big-endian number of 1, 2, 4 or 8 bytes.
+func (c *cursor) uint(size uint64) uint64 {
+	b := c.take(size)
+	switch len(b) {
+	case 1:
+		return uint64(b[0])
+	case 2:
+		return uint64(binary.BigEndian.Uint16(b))
+	case 4:
+		return uint64(binary.BigEndian.Uint32(b))
+	case 8:
+		return binary.BigEndian.Uint64(b)
+	}
+	return 0
+}
+
+// head reads a value's first bytes. n is the value of nil, bools and numbers as
+// bits, and else how many bytes, elements or pairs follow: so many that they can be there.
+func (c *cursor) head() (f form, n uint64) {
+	if len(c.rest) == 0 {
+		c.fail("ends too early")
+		return formBad, 0
+	}
+	b := c.rest[0]
+	c.rest = c.rest[1:]
+	switch {
+	case b < 0x80:
+		return formUint, uint64(b)
+	case b < 0x90:
+		return c.sized(formMap, uint64(b&0x0f))
+	case b < 0xa0:
+		return c.sized(formArray, uint64(b&0x0f))
+	case b < 0xc0:
+		return c.sized(formString, uint64(b&0x1f))
+	case b >= 0xe0:
+		return formInt, uint64(int64(int8(b)))
+	}
+	return c.longHead(b)
+}
+
+func (c *cursor) longHead(b byte) (form, uint64) {
+	switch b {
+	case 0xc0:
+		return formNil, 0
+	case 0xc2, 0xc3:
+		return formBool, uint64(b & 1)
+	case 0xc4, 0xc5, 0xc6:
+		return c.sized(formBytes, c.uint(1<<(b-0xc4)))
+	case 0xca:
+		return formFloat, math.Float64bits(float64(math.Float32frombits(uint32(c.uint(4)))))
+	case 0xcb:
+		return formFloat, c.uint(8)
+	case 0xcc, 0xcd, 0xce, 0xcf:
+		return formUint, c.uint(1 << (b - 0xcc))
+	case 0xd0, 0xd1, 0xd2, 0xd3:
+		return signed(c.uint(1<<(b-0xd0)), 8<<(b-0xd0))
+	case 0xd9, 0xda, 0xdb:
+		return c.sized(formString, c.uint(1<<(b-0xd9)))
+	case 0xdc, 0xdd:
+		return c.sized(formArray, c.uint(2<<(b-0xdc)))
+	case 0xde, 0xdf:
+		return c.sized(formMap, c.uint(2<<(b-0xde)))
+	}
+	c.fail("byte %#02x begins no value of this format", b) // extensions and 0xc1
+	return formBad, 0
+}
+
+// signed extends a number of so many bits to 64.
+func signed(n uint64, bits int) (form, uint64) {
+	wide := int64(n<<(64-bits)) >> (64 - bits)
+	if wide < 0 {
+		return formInt, uint64(wide)
+	}
+	return formUint, uint64(wide)
+}
+
+func (c *cursor) sized(f form, n uint64) (form, uint64) {
+	need := n // an element has a byte at least
+	if f == formMap {
+		need = 2 * n
+	}
+	if need > uint64(len(c.rest)) {
+		c.fail("ends too early")
+		return formBad, 0
+	}
+	return f, n
+}
+
+// want reads a head of the wanted form. Nil stands for the zero value of every form.
+func (c *cursor) want(f form) uint64 {
+	n, _ := c.wantOrNil(f)
+	return n
+}
+
+// wantOrNil tells nil, and an error, from a zero that was written.
+func (c *cursor) wantOrNil(f form) (n uint64, isNil bool) {
+	got, n := c.head()
+	if got == f {
+		return n, false
+	}
+	if got != formNil {
+		c.fail("want %s, found %s", f, got)
+	}
+	return 0, true
+}
+
+// text shares the input's memory.
+func (c *cursor) text() []byte {
+	if len(c.rest) > 0 {
+		// Tags and most strings are short: below 32 bytes the head is one byte.
+		if n := int(c.rest[0]) - 0xa0; n >= 0 && n < 0x20 && n < len(c.rest) {
+			b := c.rest[1 : 1+n]
+			c.rest = c.rest[1+n:]
+			return b
+		}
+	}
+	return c.take(c.want(formString))
+}
+
+func (c *cursor) str() string { return string(c.text()) }
+
+func (c *cursor) bool() bool { return c.want(formBool) == 1 }
+
+func (c *cursor) int() int64 {
+	f, n := c.head()
+	switch {
+	case f == formInt || f == formNil || f == formUint && n <= math.MaxInt64:
+		return int64(n)
+	default:
+		c.fail("want an integer below 2^63, found %s", f)
+		return 0
+	}
+}
+
+// raw reads one whole value, whatever it is. It shares the input's memory.
+func (c *cursor) raw() []byte {
+	start := c.rest
+	for left := uint64(1); left > 0 && c.err == nil; left-- {
+		switch f, n := c.head(); f {
+		case formString, formBytes:
+			c.take(n)
+		case formArray:
+			left += n
+		case formMap:
+			left += 2 * n
+		}
+	}
+	return start[:len(start)-len(c.rest)]
+}

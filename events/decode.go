@@ -1,0 +1,196 @@
+package events
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+)
+
+// Decode reads a commit. Unknown kinds are kept as they are; unknown fields
+// are ignored. Errors wrap [ErrMalformed], [ErrTooLarge], [ErrFutureVersion],
+// [ErrInvalid] or [ErrInvalidID]. It never panics, and allocates at most a
+// small multiple of what it is given.
+func Decode(data []byte) (*Commit, error) {
+	if len(data) > MaxCommitBytes {
+		return nil, fmt.Errorf("decode commit: %w", tooLarge("commit", len(data), MaxCommitBytes))
+	}
+	c := &Commit{}
+	r := cursor{rest: data}
+	r.commit(c)
+	if err := r.end(); err != nil {
+		return nil, fmt.Errorf("decode commit: %w", err)
+	}
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("decode commit: %w", err)
+	}
+	return c, nil
+}
+
+// DecodePayload reads what [EncodePayload] wrote into v, a pointer. What v
+// points to should be zero: fields that are not in data are left as they are.
+func DecodePayload(data []byte, v any) error {
+	r := cursor{rest: data}
+	r.value(v)
+	if err := r.end(); err != nil {
+		return fmt.Errorf("decode payload: %w", err)
+	}
+	return nil
+}
+
+// value reads into what v points to.
+func (c *cursor) value(v any) {
+	target := reflect.ValueOf(v).Elem()
+	fillerOf(target.Type())(c, target)
+}
+
+func (c *cursor) end() error {
+	if c.err == nil && len(c.rest) > 0 {
+		c.fail("%d bytes after the end", len(c.rest))
+	}
+	return c.err
+}
+
+// stop ends reading with an error that is not the syntax's.
+func (c *cursor) stop(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+	c.rest = nil
+}
+
+func (c *cursor) commit(into *Commit) {
+	versioned := false
+	for n := c.want(formMap); n > 0 && c.err == nil; n-- {
+		switch string(c.text()) {
+		case "f":
+			c.format()
+			versioned = true
+		case "i":
+			into.ID = CommitID(c.str())
+		case "s":
+			into.Session = SessionID(c.str())
+		case "t":
+			into.At = Millis(c.int())
+		case "a":
+			into.Actor.Kind = ActorKind(c.str())
+		case "b":
+			into.Actor.ID = c.str()
+		case "c":
+			into.Cause = c.str()
+		case "e":
+			c.events(into)
+		default:
+			c.raw()
+		}
+	}
+	if !versioned {
+		c.fail("no format version")
+	}
+}
+
+func (c *cursor) format() {
+	switch v := c.int(); {
+	case v > FormatVersion:
+		c.stop(fmt.Errorf("%w: commit format %d, this program reads up to %d", ErrFutureVersion, v, FormatVersion))
+	case v < 1:
+		c.fail("commit format %d", v)
+	}
+}
+
+func (c *cursor) events(into *Commit) {
+	n := c.want(formArray)
+	if n > MaxEvents {
+		c.stop(&FieldError{Field: "commit.events", Reason: fmt.Sprintf("holds %d, limit is %d", n, MaxEvents), Err: ErrTooLarge})
+		return
+	}
+	into.Events = make([]Event, n)
+	for i := range into.Events {
+		e := &into.Events[i]
+		c.event(e)
+		if c.err != nil {
+			c.err = fmt.Errorf("event %d, %s: %w", i, e.Kind, c.err)
+			return
+		}
+	}
+}
+
+func (c *cursor) event(e *Event) {
+	done := false
+	for n := c.want(formMap); n > 0 && c.err == nil; n-- {
+		tag := string(c.text())
+		if done && (tag == "k" || tag == "v" || tag == "p") {
+			c.fail("%s stands after the payload", tag)
+			return
+		}
+		switch tag {
+		case "k":
+			e.Kind = internKind(c.text())
+		case "v":
+			e.V = c.int()
+		case "u":
+			e.Turn = TurnID(c.str())
+		case "p":
+			c.payload(e)
+			done = true
+		default:
+			c.raw()
+		}
+	}
+}
+
+// internKind makes no copy of the kinds that are known.
+func internKind(name []byte) Kind {
+	if info, ok := kinds[Kind(name)]; ok {
+		return info.kind
+	}
+	return Kind(name)
+}
+
+// payload reads the body. The kind and version stand before it, so that it is decoded in place.
+func (c *cursor) payload(e *Event) {
+	if e.Kind == "" || e.V < 1 {
+		c.fail("kind and version must stand before the payload")
+		return
+	}
+	raw := c.raw()
+	if len(raw) > MaxEventBytes {
+		c.stop(tooLarge(string(e.Kind), len(raw), MaxEventBytes))
+	}
+	if c.err != nil {
+		return
+	}
+	info, known := kinds[e.Kind]
+	if !known {
+		e.Raw = bytes.Clone(raw)
+		return
+	}
+	if e.V > info.v {
+		c.stop(fmt.Errorf("%w: %s version %d, this program reads up to %d", ErrFutureVersion, e.Kind, e.V, info.v))
+		return
+	}
+	body, err := upcast(raw, e.V, info.v, upcasters[e.Kind])
+	if err != nil {
+		c.stop(err)
+		return
+	}
+	e.V, e.Payload = info.v, info.new()
+	if err := DecodePayload(body, e.Payload); err != nil {
+		c.stop(err)
+	}
+}
+
+// upcast lifts a payload of version from step by step to version to.
+func upcast(body []byte, from, to int64, steps map[int64]upcaster) ([]byte, error) {
+	for v := from; v < to; v++ {
+		step, ok := steps[v]
+		if !ok {
+			return nil, fmt.Errorf("%w: no upcaster from version %d", ErrMalformed, v)
+		}
+		lifted, err := step(body)
+		if err != nil {
+			return nil, fmt.Errorf("upcast from version %d: %w", v, err)
+		}
+		body = lifted
+	}
+	return body, nil
+}

@@ -1,0 +1,203 @@
+package events
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Limits of the format. Every door checks them and names the one broken.
+const (
+	// MaxCommitBytes bounds an encoded commit, so that it fits a 1 MiB message with its headers.
+	MaxCommitBytes = 960 << 10
+	// MaxEventBytes bounds one encoded payload. Larger bodies go to blobs, see [BlobRef].
+	MaxEventBytes = 256 << 10
+	// MaxEvents bounds the events of one commit.
+	MaxEvents = 1024
+	// MaxIDBytes bounds identifiers that stay inside payloads.
+	MaxIDBytes = 256
+)
+
+// FormatVersion is the version of the commit's own layout, also in the header Lash-Format.
+const FormatVersion = 1
+
+// Kind names what happened: "family.past_tense". Never renamed, never reused.
+type Kind string
+
+// Family is the part before the dot.
+func (k Kind) Family() string {
+	for i := range len(k) {
+		if k[i] == '.' {
+			return string(k[:i])
+		}
+	}
+	return string(k)
+}
+
+// wellFormed reports whether both halves are there: the family becomes a subject token.
+func (k Kind) wellFormed() bool {
+	family, name, ok := strings.Cut(string(k), ".")
+	return ok && len(k) <= MaxTokenBytes && isWord(family) && isWord(name)
+}
+
+func isWord(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// Payload is the typed body of an event.
+type Payload interface {
+	Kind() Kind
+	// Validate reports the first rule of the kind that the payload breaks, as a [*FieldError].
+	Validate() error
+}
+
+// ActorKind says what sort of party acted.
+type ActorKind string
+
+// The actors.
+const (
+	ActorNode   ActorKind = "node"
+	ActorClient ActorKind = "client"
+	ActorPlugin ActorKind = "plugin"
+	ActorSystem ActorKind = "system"
+)
+
+// Actor is who appended a commit.
+type Actor struct {
+	Kind ActorKind
+	ID   string // may be empty
+}
+
+func (a Actor) String() string {
+	if a.ID == "" {
+		return string(a.Kind)
+	}
+	return string(a.Kind) + ":" + a.ID
+}
+
+// Event is one fact of a session's history.
+type Event struct {
+	Kind    Kind
+	V       int64   // payload version, from 1
+	Turn    TurnID  // empty outside turns
+	Payload Payload // nil exactly when the kind is unknown to this program
+	Raw     []byte  // the payload as it came, of unknown kinds only
+}
+
+// Of wraps a payload in its event.
+func Of(turn TurnID, p Payload) Event {
+	return Event{Kind: p.Kind(), V: Version(p.Kind()), Turn: turn, Payload: p}
+}
+
+// Commit is what one append carries: events that land together or not at all.
+type Commit struct {
+	ID      CommitID
+	Session SessionID
+	At      Millis
+	Actor   Actor
+	Cause   string // the command, commit or event that led here; may be empty
+	Events  []Event
+}
+
+// EventID is the id of the event at position i.
+func (c *Commit) EventID(i int) EventID {
+	return EventID(string(c.ID) + "." + strconv.Itoa(i))
+}
+
+// Validate checks the envelope and every payload.
+func (c *Commit) Validate() error {
+	if err := checkID("commit.id", string(c.ID), true); err != nil {
+		return err
+	}
+	if !isVisible(string(c.ID)) {
+		return invalid("commit.id", "must be visible ASCII, for it travels as a header")
+	}
+	if err := CheckToken("commit.session", c.Session); err != nil {
+		return err
+	}
+	if len(c.Events) == 0 || len(c.Events) > MaxEvents {
+		return invalid("commit.events", fmt.Sprintf("holds %d events, want 1 to %d", len(c.Events), MaxEvents))
+	}
+	if err := checkID("commit.actor", c.Actor.ID, false); err != nil {
+		return err
+	}
+	if err := checkID("commit.cause", c.Cause, false); err != nil {
+		return err
+	}
+	switch c.Actor.Kind {
+	case ActorNode, ActorClient, ActorPlugin, ActorSystem:
+	default:
+		return invalid("commit.actor", fmt.Sprintf("unknown kind %q", c.Actor.Kind))
+	}
+	for i := range c.Events {
+		if err := c.Events[i].validate(); err != nil {
+			return fmt.Errorf("event %d, %s: %w", i, c.Events[i].Kind, err)
+		}
+	}
+	return nil
+}
+
+func (e *Event) validate() error {
+	if e.Turn != "" {
+		if err := CheckToken("event.turn", e.Turn); err != nil {
+			return err
+		}
+	}
+	if e.Payload == nil {
+		return e.validateRaw()
+	}
+	if e.Payload.Kind() != e.Kind {
+		return invalid("event.kind", "is not the payload's "+string(e.Payload.Kind()))
+	}
+	if v := Version(e.Kind); e.V != v || v == 0 {
+		return invalid("event.version", fmt.Sprintf("is %d, this program writes %d", e.V, v))
+	}
+	return e.Payload.Validate()
+}
+
+// validateRaw checks an event whose kind this program does not know, so that it can be written again.
+func (e *Event) validateRaw() error {
+	switch {
+	case Version(e.Kind) != 0 || len(e.Raw) == 0:
+		return invalid("event.payload", "is missing")
+	case !e.Kind.wellFormed():
+		return invalid("event.kind", "must be family.past_tense of a-z 0-9 _, at most 64 bytes")
+	case e.V < 1:
+		return invalid("event.version", "must be at least 1")
+	}
+	r := cursor{rest: e.Raw}
+	r.raw()
+	if err := r.end(); err != nil {
+		return invalid("event.payload", err.Error())
+	}
+	return nil
+}
+
+func invalid(field, reason string) error {
+	return &FieldError{Field: field, Reason: reason, Err: ErrInvalid}
+}
+
+// isVisible reports whether a header carries s unchanged.
+func isVisible(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func checkID(field, id string, required bool) error {
+	if id == "" && required {
+		return invalid(field, "is empty")
+	}
+	if len(id) > MaxIDBytes {
+		return &FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", len(id), MaxIDBytes), Err: ErrInvalid}
+	}
+	return nil
+}

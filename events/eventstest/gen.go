@@ -1,0 +1,140 @@
+package eventstest
+
+import (
+	"fmt"
+
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/events"
+)
+
+// draws makes a payload of each kind, valid and as varied as its rules allow.
+var draws = map[events.Kind]func(*rapid.T) events.Payload{
+	events.KindSessionOpened: func(t *rapid.T) events.Payload {
+		return &events.SessionOpened{
+			Config: config(t), Parent: maybe(t, token[events.SessionID]), Forked: maybe(t, forked),
+			Labels:  labels(t),
+			Commits: count(t),
+		}
+	},
+	events.KindSessionConfigured: func(t *rapid.T) events.Payload { return &events.SessionConfigured{Config: config(t)} },
+	events.KindSessionClosed:     func(t *rapid.T) events.Payload { return &events.SessionClosed{Reason: text(t)} },
+	events.KindGraphAppended: func(t *rapid.T) events.Payload {
+		return &events.GraphAppended{Nodes: nodes(t, 1), Key: maybe(t, id[string])}
+	},
+	events.KindGraphBranched: func(t *rapid.T) events.Payload {
+		return &events.GraphBranched{Leaf: maybe(t, id[events.NodeID])}
+	},
+	events.KindFrameOpened: func(t *rapid.T) events.Payload {
+		return &events.FrameOpened{
+			Frame: id[events.FrameID](t), Reason: text(t), Keep: maybe(t, id[events.NodeID]), Nodes: nodes(t, 0),
+		}
+	},
+	events.KindTurnRequested: func(t *rapid.T) events.Payload {
+		if rapid.Bool().Draw(t, "continue") {
+			return &events.TurnRequested{Input: events.TurnInput{Continue: true}}
+		}
+		return &events.TurnRequested{Input: events.TurnInput{Parts: list(t, 0, part)}}
+	},
+	events.KindTurnStarted: func(t *rapid.T) events.Payload {
+		return &events.TurnStarted{
+			Attempt: count(t) + 1, Worker: token[events.WorkerID](t), Message: maybe(t, id[events.MessageID]),
+			Job: maybe(t, token[events.TurnID]),
+		}
+	},
+	events.KindTurnCancelRequested: func(t *rapid.T) events.Payload {
+		return &events.TurnCancelRequested{Request: id[string](t), Origin: text(t), Reason: text(t)}
+	},
+	events.KindTurnCompleted: func(t *rapid.T) events.Payload {
+		return &events.TurnCompleted{
+			End: one(t, events.EndFinished, events.EndCancelled, events.EndIncomplete, events.EndInvalidInput,
+				events.EndMaxTurns, events.EndProviderError, events.EndRuntimeError),
+			Issue:  maybe(t, issue),
+			Notice: maybe(t, id[events.MessageID]),
+		}
+	},
+	events.KindModelReplied: func(t *rapid.T) events.Payload {
+		return &events.ModelReplied{
+			Iteration: count(t), Prompt: prompt(t), Parts: list(t, 0, part), Stop: stop(t), Usage: maybe(t, usage),
+			Provider: text(t), Model: text(t), Attempts: count(t), Millis: count(t), Message: maybe(t, id[events.MessageID]),
+			Detail: text(t),
+		}
+	},
+	events.KindModelFailed: func(t *rapid.T) events.Payload {
+		return &events.ModelFailed{
+			Iteration: count(t), Prompt: prompt(t), Error: id[string](t), Code: text(t), Status: count(t),
+			Message: text(t), Attempts: count(t),
+		}
+	},
+	events.KindToolStateApplied: func(t *rapid.T) events.Payload {
+		return &events.ToolStateApplied{Generation: count(t), Tools: tools(t)}
+	},
+	events.KindToolCalled: func(t *rapid.T) events.Payload {
+		return &events.ToolCalled{Iteration: count(t), Calls: positions(t)}
+	},
+	events.KindToolReturned: func(t *rapid.T) events.Payload {
+		return &events.ToolReturned{Iteration: count(t), Results: results(t), Message: maybe(t, id[events.MessageID])}
+	},
+	events.KindToolLost: func(t *rapid.T) events.Payload {
+		return &events.ToolLost{Iteration: count(t), Calls: positions(t), Message: maybe(t, id[events.MessageID])}
+	},
+	events.KindInputInjected: func(t *rapid.T) events.Payload {
+		return &events.InputInjected{
+			Input: token[events.InputID](t), Role: one(t, events.RoleUser, events.RoleSystem), Parts: list(t, 0, part),
+			Boundary: one(t, events.BoundaryAfterWork, events.BoundaryBeforeCompletion),
+		}
+	},
+	events.KindInputAccepted: func(t *rapid.T) events.Payload {
+		return &events.InputAccepted{
+			Inputs: list(t, 1, token[events.InputID]),
+			At:     one(t, events.AtStart, events.AtAfterWork, events.AtBeforeCompletion),
+		}
+	},
+	events.KindInputCancelled: func(t *rapid.T) events.Payload {
+		return &events.InputCancelled{Inputs: list(t, 1, token[events.InputID])}
+	},
+}
+
+// Payload generates valid payloads of kind, nil where the kind has no generator yet.
+func Payload(kind events.Kind) *rapid.Generator[events.Payload] {
+	draw, ok := draws[kind]
+	if !ok {
+		return nil
+	}
+	return rapid.Custom(draw)
+}
+
+// Commit generates valid commits of one to four events of any kinds, unknown ones among them.
+func Commit() *rapid.Generator[*events.Commit] {
+	return rapid.Custom(func(t *rapid.T) *events.Commit {
+		c := &events.Commit{
+			ID:      id[events.CommitID](t),
+			Session: token[events.SessionID](t),
+			At:      events.Millis(rapid.Int64().Draw(t, "at")),
+			Actor: events.Actor{
+				Kind: one(t, events.ActorNode, events.ActorClient, events.ActorPlugin, events.ActorSystem),
+				ID:   maybe(t, id[string]),
+			},
+			Cause: maybe(t, id[string]),
+		}
+		for range rapid.IntRange(1, 4).Draw(t, "events") {
+			c.Events = append(c.Events, event(t))
+		}
+		return c
+	})
+}
+
+func event(t *rapid.T) events.Event {
+	turn := maybe(t, token[events.TurnID])
+	kinds := events.Kinds()
+	i := rapid.IntRange(0, len(kinds)).Draw(t, "kind")
+	if i == len(kinds) {
+		return Unknown(turn, fmt.Sprintf("later.kind_%d", count(t)%10), []byte{0x81, 0xa1, 'x', byte(count(t) % 0x80)})
+	}
+	return events.Of(turn, Payload(kinds[i]).Draw(t, string(kinds[i])))
+}
+
+// Unknown is an event of a kind that this program does not know. raw is one msgpack value.
+func Unknown(turn events.TurnID, kind string, raw []byte) events.Event {
+	return events.Event{Kind: events.Kind(kind), V: 3, Turn: turn, Raw: raw}
+}

@@ -1,0 +1,155 @@
+package eventstest
+
+import (
+	"cmp"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/events"
+)
+
+func one[T any](t *rapid.T, of ...T) T { return rapid.SampledFrom(of).Draw(t, "one of") }
+
+// maybe draws with draw, or leaves the zero value.
+func maybe[T any](t *rapid.T, draw func(*rapid.T) T) T {
+	var v T
+	if rapid.Bool().Draw(t, "set") {
+		v = draw(t)
+	}
+	return v
+}
+
+// list draws between least and three more elements. No elements is nil, as it is after decoding.
+func list[T any](t *rapid.T, least int, draw func(*rapid.T) T) []T {
+	var l []T
+	for range rapid.IntRange(least, least+3).Draw(t, "length") {
+		l = append(l, draw(t))
+	}
+	return l
+}
+
+// distinct is list without equal keys, in rising order of key.
+func distinct[T any, K cmp.Ordered](t *rapid.T, least int, draw func(*rapid.T) T, key func(T) K) []T {
+	l := list(t, least, draw)
+	slices.SortFunc(l, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
+	return slices.CompactFunc(l, func(a, b T) bool { return key(a) == key(b) })
+}
+
+func token[T ~string](t *rapid.T) T {
+	return T(rapid.StringMatching(`[A-Za-z0-9_-]{1,64}`).Draw(t, "token"))
+}
+
+// id draws an identifier that stays inside payloads, or a commit's.
+func id[T ~string](t *rapid.T) T {
+	return T(rapid.StringMatching(`[!-~]{1,40}`).Draw(t, "id"))
+}
+
+func text(t *rapid.T) string    { return rapid.StringN(0, 40, -1).Draw(t, "text") }
+func count(t *rapid.T) int64    { return rapid.Int64Range(0, 1<<40).Draw(t, "count") }
+func seq(t *rapid.T) events.Seq { return events.Seq(rapid.Uint64().Draw(t, "seq")) }
+
+// bytes draws nil rather than an empty slice, as decoding does.
+func bytes(t *rapid.T) []byte {
+	return list(t, 0, func(t *rapid.T) byte { return rapid.Byte().Draw(t, "byte") })
+}
+
+func labels(t *rapid.T) map[string]string {
+	m := rapid.MapOfN(rapid.String(), rapid.String(), 0, 4).Draw(t, "labels")
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}
+
+func config(t *rapid.T) events.Config {
+	return events.Config{
+		Provider: maybe(t, id[string]), Model: maybe(t, id[string]), Effort: maybe(t, id[string]),
+		MaxOutputTokens: count(t), ContextWindow: count(t), MaxIterations: count(t),
+	}
+}
+
+func forked(t *rapid.T) events.ForkedFrom {
+	return events.ForkedFrom{Session: token[events.SessionID](t), Leaf: maybe(t, id[events.NodeID]), Seq: seq(t)}
+}
+
+func blob(t *rapid.T) events.BlobRef {
+	return events.BlobRef{Digest: rapid.StringMatching(`[0-9a-f]{64}`).Draw(t, "digest"), Size: count(t)}
+}
+
+func outcome(t *rapid.T) events.Outcome {
+	return one(t, events.OutcomeSuccess, events.OutcomeFailure, events.OutcomeCancelled, events.OutcomeLost)
+}
+
+func part(t *rapid.T) events.Part {
+	return events.Part{
+		Kind: one(t, events.PartText, events.PartReasoning, events.PartToolCall, events.PartToolResult, events.PartAttachment),
+		Text: text(t), Blob: maybe(t, blob), Call: maybe(t, id[events.CallID]), Tool: maybe(t, id[string]),
+		Args: bytes(t), Outcome: outcome(t), MediaType: text(t), Meta: bytes(t),
+	}
+}
+
+func stop(t *rapid.T) events.StopReason {
+	return one(t, events.StopEnd, events.StopToolUse, events.StopOutputLimit, events.StopContextOverflow,
+		events.StopContentFilter, events.StopProviderError, events.StopCancelled, events.StopUnknown)
+}
+
+func message(t *rapid.T) events.Message {
+	return events.Message{
+		ID: maybe(t, id[events.MessageID]), Role: one(t, events.RoleUser, events.RoleAssistant, events.RoleSystem),
+		Parts: list(t, 0, part), Origin: text(t), Stop: maybe(t, stop),
+	}
+}
+
+func node(t *rapid.T) events.NewNode {
+	n := events.NewNode{ID: id[events.NodeID](t), Kind: one(t, events.NodeMessage, events.NodePlugin, events.NodeProtocol)}
+	if n.Kind == events.NodeMessage {
+		n.Message = message(t)
+		return n
+	}
+	n.Type, n.Body, n.Blob = id[string](t), bytes(t), maybe(t, blob)
+	return n
+}
+
+func nodes(t *rapid.T, least int) []events.NewNode {
+	return distinct(t, least, node, func(n events.NewNode) events.NodeID { return n.ID })
+}
+
+func issue(t *rapid.T) events.Issue {
+	return events.Issue{Kind: text(t), Code: text(t), Message: text(t)}
+}
+
+func prompt(t *rapid.T) events.PromptRef {
+	return events.PromptRef{
+		Digest: text(t), Leaf: maybe(t, id[events.NodeID]), Frame: maybe(t, id[events.FrameID]), Catalog: count(t), Config: seq(t),
+	}
+}
+
+func usage(t *rapid.T) events.Usage {
+	return events.Usage{Input: count(t), Output: count(t), CacheRead: count(t), CacheWrite: count(t), Reasoning: count(t)}
+}
+
+func tool(t *rapid.T) events.ToolEntry {
+	return events.ToolEntry{
+		Name: id[string](t), Description: text(t), Schema: bytes(t),
+		Effects: one(t, events.EffectsNonIdempotent, events.EffectsIdempotent, events.EffectsNone), Source: text(t),
+		Availability: one(t, events.AvailOff, events.AvailSearchable, events.AvailCallable, events.AvailShowcased),
+	}
+}
+
+func tools(t *rapid.T) []events.ToolEntry {
+	return distinct(t, 0, tool, func(e events.ToolEntry) string { return e.Name })
+}
+
+func positions(t *rapid.T) []int64 { return distinct(t, 1, count, func(n int64) int64 { return n }) }
+
+func result(t *rapid.T) events.ToolResult {
+	return events.ToolResult{
+		Call: count(t), Outcome: outcome(t), Text: text(t), Blob: maybe(t, blob), Class: text(t), Code: text(t),
+		Attempts: count(t), Millis: count(t), Attachments: list(t, 0, part),
+	}
+}
+
+func results(t *rapid.T) []events.ToolResult {
+	return distinct(t, 1, result, func(r events.ToolResult) int64 { return r.Call })
+}

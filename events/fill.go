@@ -1,0 +1,188 @@
+package events
+
+import (
+	"math"
+	"reflect"
+	"strings"
+	"sync"
+)
+
+// filler decodes one value of the type it was made for. It is the counterpart
+// of the encoder that codec.go configures: same tags, same types.
+type filler func(c *cursor, v reflect.Value)
+
+// fillers caches the filler of each type. Types are few and never change.
+var fillers sync.Map // reflect.Type to filler
+
+func fillerOf(t reflect.Type) filler {
+	if f, ok := fillers.Load(t); ok {
+		return f.(filler)
+	}
+	f := make(structs).filler(t)
+	fillers.Store(t, f)
+	return f
+}
+
+// structs holds the struct types met while a filler is made, so that a type may contain itself.
+type structs map[reflect.Type]*fields
+
+func (s structs) filler(t reflect.Type) filler {
+	switch t.Kind() {
+	case reflect.String:
+		return func(c *cursor, v reflect.Value) { v.SetString(c.str()) }
+	case reflect.Bool:
+		return func(c *cursor, v reflect.Value) { v.SetBool(c.bool()) }
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return fillInt
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return fillUint
+	case reflect.Float32, reflect.Float64:
+		return fillFloat
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return fillBytes
+		}
+		return s.slice(t)
+	case reflect.Map:
+		return s.mapping(t)
+	case reflect.Pointer:
+		return s.pointer(t)
+	case reflect.Struct:
+		return s.structure(t).fill
+	}
+	return func(c *cursor, _ reflect.Value) { c.fail("type %s is not part of this format", t) }
+}
+
+func fillInt(c *cursor, v reflect.Value) {
+	n := c.int()
+	if v.OverflowInt(n) {
+		c.fail("%d does not fit %s", n, v.Type())
+		return
+	}
+	v.SetInt(n)
+}
+
+func fillUint(c *cursor, v reflect.Value) {
+	n := c.want(formUint)
+	if v.OverflowUint(n) {
+		c.fail("%d does not fit %s", n, v.Type())
+		return
+	}
+	v.SetUint(n)
+}
+
+func fillFloat(c *cursor, v reflect.Value) { v.SetFloat(math.Float64frombits(c.want(formFloat))) }
+
+func fillBytes(c *cursor, v reflect.Value) {
+	n, isNil := c.wantOrNil(formBytes)
+	if isNil {
+		v.SetZero()
+		return
+	}
+	v.SetBytes(append(make([]byte, 0, n), c.take(n)...))
+}
+
+func (s structs) slice(t reflect.Type) filler {
+	elem := s.filler(t.Elem())
+	return func(c *cursor, v reflect.Value) {
+		n, isNil := c.wantOrNil(formArray)
+		if isNil {
+			v.SetZero()
+			return
+		}
+		v.Set(reflect.MakeSlice(t, int(n), int(n)))
+		for i := 0; i < int(n) && c.err == nil; i++ {
+			elem(c, v.Index(i))
+		}
+	}
+}
+
+func (s structs) mapping(t reflect.Type) filler {
+	key, elem := s.filler(t.Key()), s.filler(t.Elem())
+	return func(c *cursor, v reflect.Value) {
+		n, isNil := c.wantOrNil(formMap)
+		if isNil {
+			v.SetZero()
+			return
+		}
+		m := reflect.MakeMapWithSize(t, int(n))
+		for i := 0; i < int(n) && c.err == nil; i++ {
+			k, e := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
+			key(c, k)
+			elem(c, e)
+			m.SetMapIndex(k, e)
+		}
+		v.Set(m)
+	}
+}
+
+func (s structs) pointer(t reflect.Type) filler {
+	elem := s.filler(t.Elem())
+	return func(c *cursor, v reflect.Value) {
+		if len(c.rest) > 0 && c.rest[0] == 0xc0 {
+			c.head()
+			v.SetZero()
+			return
+		}
+		v.Set(reflect.New(t.Elem()))
+		elem(c, v.Elem())
+	}
+}
+
+// fields is how a struct decodes: by tag, whatever the order, unknown tags skipped.
+type fields struct{ list []field }
+
+type field struct {
+	tag   string
+	index int
+	fill  filler
+}
+
+func (s structs) structure(t reflect.Type) *fields {
+	if fs, ok := s[t]; ok {
+		return fs
+	}
+	fs := &fields{}
+	s[t] = fs
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, _, _ := strings.Cut(f.Tag.Get("msgpack"), ",")
+		if tag == "-" || !f.IsExported() {
+			continue
+		}
+		if tag == "" {
+			tag = f.Name
+		}
+		fs.list = append(fs.list, field{tag: tag, index: i, fill: s.filler(f.Type)})
+	}
+	return fs
+}
+
+func (fs *fields) fill(c *cursor, v reflect.Value) {
+	next := 0 // writers keep the order of the fields, so the next one is the likely one
+	for n := c.want(formMap); n > 0 && c.err == nil; n-- {
+		tag := c.text()
+		at := fs.find(tag, next)
+		if at < 0 {
+			c.raw()
+			continue
+		}
+		fs.list[at].fill(c, v.Field(fs.list[at].index))
+		next = at + 1
+	}
+}
+
+// find looks for tag in the list, from next on and then from the start. -1: not there.
+func (fs *fields) find(tag []byte, next int) int {
+	for i := next; i < len(fs.list); i++ {
+		if string(tag) == fs.list[i].tag {
+			return i
+		}
+	}
+	for i := range min(next, len(fs.list)) {
+		if string(tag) == fs.list[i].tag {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,161 @@
+package events_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+)
+
+var update = flag.Bool("update", false, "write the golden files of the current versions")
+
+func goldenPath(kind events.Kind, v int64) string {
+	return filepath.Join("testdata", "golden", fmt.Sprintf("%s.v%d.hex", kind, v))
+}
+
+func readGolden(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := hex.DecodeString(strings.Join(strings.Fields(string(text)), ""))
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return data
+}
+
+// lines breaks hex into lines of 32 bytes, so that a difference can be read.
+func lines(data []byte) []byte {
+	var out bytes.Buffer
+	for len(data) > 0 {
+		n := min(32, len(data))
+		fmt.Fprintf(&out, "%x\n", data[:n])
+		data = data[n:]
+	}
+	return out.Bytes()
+}
+
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	for _, kind := range events.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			if len(goldenPayloads[kind]) == 0 {
+				t.Fatalf("%s has no literal in literals_test.go", kind)
+			}
+			want := goldenCommit(kind)
+			data, err := events.Encode(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := goldenPath(kind, events.Version(kind))
+			if *update {
+				if err := os.WriteFile(path, lines(data), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			golden := readGolden(t, path)
+			if !bytes.Equal(data, golden) {
+				t.Errorf("encode: got\n%swant\n%s", lines(data), lines(golden))
+			}
+			got, err := events.Decode(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("decode: got %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+// Golden files of old versions stay for ever and decode for ever.
+func TestGoldenFilesDecode(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob(filepath.Join("testdata", "golden", "*.hex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		name := filepath.Base(path)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := events.Decode(readGolden(t, path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range c.Events {
+				if e.Payload == nil || !strings.HasPrefix(name, string(e.Kind)+".v") {
+					t.Errorf("got kind %s, payload %T", e.Kind, e.Payload)
+				}
+			}
+		})
+	}
+}
+
+func TestGoldenSetsEveryField(t *testing.T) {
+	t.Parallel()
+	for kind, payloads := range goldenPayloads {
+		set := make(map[string]bool)
+		for _, p := range payloads {
+			markSet(set, reflect.ValueOf(p).Elem())
+		}
+		for _, s := range structsOf(payloads[0]) {
+			for i := range s.NumField() {
+				if name := s.Name() + "." + s.Field(i).Name; !set[name] {
+					t.Errorf("%s: the literal does not set %s", kind, name)
+				}
+			}
+		}
+	}
+}
+
+// markSet notes the fields, as Type.Field, that are not zero somewhere in v.
+func markSet(set map[string]bool, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !v.Field(i).IsZero() {
+				set[v.Type().Name()+"."+v.Type().Field(i).Name] = true
+			}
+			markSet(set, v.Field(i))
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			markSet(set, v.Index(i))
+		}
+	}
+}
+
+// structsOf lists the struct types in a payload, itself first.
+func structsOf(p events.Payload) []reflect.Type {
+	var list []reflect.Type
+	seen := make(map[reflect.Type]bool)
+	var walk func(reflect.Type)
+	walk = func(t reflect.Type) {
+		switch t.Kind() {
+		case reflect.Slice:
+			walk(t.Elem())
+		case reflect.Struct:
+			if seen[t] {
+				return
+			}
+			seen[t] = true
+			list = append(list, t)
+			for i := range t.NumField() {
+				walk(t.Field(i).Type)
+			}
+		}
+	}
+	walk(reflect.TypeOf(p).Elem())
+	return list
+}

@@ -1,0 +1,89 @@
+package events
+
+import "fmt"
+
+// Boundary is the earliest point of a turn at which an injected input may enter.
+type Boundary string
+
+// The boundaries. The zero value is the earlier one; it is admitted at both.
+const (
+	BoundaryAfterWork        Boundary = ""
+	BoundaryBeforeCompletion Boundary = "before_completion"
+)
+
+// CheckpointKind names where inputs were accepted.
+type CheckpointKind string
+
+// The points: the turn's own start, and the two checkpoints (host specification 3.10).
+const (
+	AtStart            CheckpointKind = "start"
+	AtAfterWork        CheckpointKind = "after_work"
+	AtBeforeCompletion CheckpointKind = "before_completion"
+)
+
+// InputInjected queues a message for the next checkpoint or turn.
+type InputInjected struct {
+	Input    InputID  `msgpack:"i"`
+	Role     Role     `msgpack:"r"` // user or system
+	Parts    []Part   `msgpack:"p"`
+	Boundary Boundary `msgpack:"b,omitempty"`
+}
+
+// Kind implements [Payload].
+func (*InputInjected) Kind() Kind { return KindInputInjected }
+
+// Validate implements [Payload].
+func (p *InputInjected) Validate() error {
+	if err := CheckToken("input", p.Input); err != nil {
+		return err
+	}
+	if p.Role != RoleUser && p.Role != RoleSystem {
+		return invalid("role", fmt.Sprintf("%q cannot be injected, want user or system", p.Role))
+	}
+	if p.Boundary != BoundaryAfterWork && p.Boundary != BoundaryBeforeCompletion {
+		return invalid("boundary", fmt.Sprintf("unknown %q", p.Boundary))
+	}
+	return validateParts(p.Parts)
+}
+
+// InputAccepted moves pending inputs into the conversation, in the order in which they were injected.
+type InputAccepted struct {
+	Inputs []InputID      `msgpack:"i"`
+	At     CheckpointKind `msgpack:"a"`
+}
+
+// Kind implements [Payload].
+func (*InputAccepted) Kind() Kind { return KindInputAccepted }
+
+// Validate implements [Payload].
+func (p *InputAccepted) Validate() error {
+	switch p.At {
+	case AtStart, AtAfterWork, AtBeforeCompletion:
+	default:
+		return invalid("at", fmt.Sprintf("unknown %q", p.At))
+	}
+	return validateInputs(p.Inputs)
+}
+
+func validateInputs(inputs []InputID) error {
+	if len(inputs) == 0 {
+		return invalid("inputs", "is empty")
+	}
+	for _, id := range inputs {
+		if err := CheckToken("inputs", id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// InputCancelled takes pending inputs back.
+type InputCancelled struct {
+	Inputs []InputID `msgpack:"i"`
+}
+
+// Kind implements [Payload].
+func (*InputCancelled) Kind() Kind { return KindInputCancelled }
+
+// Validate implements [Payload].
+func (p *InputCancelled) Validate() error { return validateInputs(p.Inputs) }

@@ -1,0 +1,82 @@
+package events
+
+import "slices"
+
+// kindInfo is one row of the table of kinds.
+type kindInfo struct {
+	kind Kind
+	v    int64 // current payload version
+	new  func() Payload
+}
+
+func row[T any, P interface {
+	*T
+	Payload
+}](v int64) kindInfo {
+	return kindInfo{kind: P(new(T)).Kind(), v: v, new: func() Payload { return P(new(T)) }}
+}
+
+// kinds is every kind this program knows. One line a kind.
+var kinds = map[Kind]kindInfo{
+	KindSessionOpened:       row[SessionOpened](1),
+	KindSessionConfigured:   row[SessionConfigured](1),
+	KindSessionClosed:       row[SessionClosed](1),
+	KindGraphAppended:       row[GraphAppended](1),
+	KindGraphBranched:       row[GraphBranched](1),
+	KindFrameOpened:         row[FrameOpened](1),
+	KindTurnRequested:       row[TurnRequested](1),
+	KindTurnStarted:         row[TurnStarted](1),
+	KindTurnCancelRequested: row[TurnCancelRequested](1),
+	KindTurnCompleted:       row[TurnCompleted](1),
+	KindModelReplied:        row[ModelReplied](1),
+	KindModelFailed:         row[ModelFailed](1),
+	KindToolStateApplied:    row[ToolStateApplied](1),
+	KindToolCalled:          row[ToolCalled](1),
+	KindToolReturned:        row[ToolReturned](1),
+	KindToolLost:            row[ToolLost](1),
+	KindInputInjected:       row[InputInjected](1),
+	KindInputAccepted:       row[InputAccepted](1),
+	KindInputCancelled:      row[InputCancelled](1),
+}
+
+// The kinds.
+const (
+	KindSessionOpened       Kind = "session.opened"
+	KindSessionConfigured   Kind = "session.configured"
+	KindSessionClosed       Kind = "session.closed"
+	KindGraphAppended       Kind = "graph.appended"
+	KindGraphBranched       Kind = "graph.branched"
+	KindFrameOpened         Kind = "frame.opened"
+	KindTurnRequested       Kind = "turn.requested"
+	KindTurnStarted         Kind = "turn.started"
+	KindTurnCancelRequested Kind = "turn.cancel_requested"
+	KindTurnCompleted       Kind = "turn.completed"
+	KindModelReplied        Kind = "model.replied"
+	KindModelFailed         Kind = "model.failed"
+	KindToolStateApplied    Kind = "tool.state_applied"
+	KindToolCalled          Kind = "tool.called"
+	KindToolReturned        Kind = "tool.returned"
+	KindToolLost            Kind = "tool.lost"
+	KindInputInjected       Kind = "input.injected"
+	KindInputAccepted       Kind = "input.accepted"
+	KindInputCancelled      Kind = "input.cancelled"
+)
+
+// Kinds lists every known kind, sorted.
+func Kinds() []Kind {
+	list := make([]Kind, 0, len(kinds))
+	for k := range kinds {
+		list = append(list, k)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Version is the current payload version of kind, 0 when the kind is unknown.
+func Version(kind Kind) int64 { return kinds[kind].v }
+
+// upcaster turns an encoded payload of version v into one of version v+1.
+type upcaster func([]byte) ([]byte, error)
+
+// upcasters holds the step from each old version, by kind. Every kind is at its first version today.
+var upcasters = map[Kind]map[int64]upcaster{}

@@ -1,0 +1,92 @@
+package events_test
+
+import "github.com/lash-go/lash/events"
+
+// Values with every field set, for the golden files. A field that no literal
+// of its kind sets fails TestGoldenSetsEveryField by name.
+var (
+	goldenBlob   = events.BlobRef{Digest: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", Size: 70000}
+	goldenConfig = events.Config{
+		Provider: "anthropic", Model: "claude", Effort: "high", MaxOutputTokens: 4096, ContextWindow: 200000, MaxIterations: 50,
+	}
+	goldenParts = []events.Part{
+		{Kind: events.PartText, Text: "héllo"},
+		{
+			Kind: events.PartToolCall, Text: "t", Blob: goldenBlob, Call: "call_1", Tool: "search", Args: []byte(`{"q":"x"}`),
+			Outcome: events.OutcomeFailure, MediaType: "image/png", Meta: []byte(`{"signature":"s"}`),
+		},
+	}
+	goldenMessage = events.Message{
+		ID: "m1", Role: events.RoleAssistant, Parts: goldenParts, Origin: "memory", Stop: events.StopOutputLimit,
+	}
+	goldenNodes = []events.NewNode{
+		{ID: "n1", Kind: events.NodeMessage, Message: goldenMessage},
+		{ID: "n2", Kind: events.NodePlugin, Type: "memory.note", Body: []byte(`{"a":1}`), Blob: goldenBlob},
+	}
+	goldenPrompt = events.PromptRef{Digest: goldenBlob.Digest, Leaf: "n1", Frame: "f1", Catalog: 2, Config: 3}
+)
+
+// goldenPayloads are the events of each kind's golden commit. Where fields
+// exclude each other, a kind has several.
+var goldenPayloads = map[events.Kind][]events.Payload{
+	events.KindSessionOpened: {&events.SessionOpened{
+		Config: goldenConfig, Parent: "p1", Forked: events.ForkedFrom{Session: "s0", Leaf: "n9", Seq: 12},
+		Labels: map[string]string{"b": "2", "a": "1"}, Commits: 2,
+	}},
+	events.KindSessionConfigured: {&events.SessionConfigured{Config: goldenConfig}},
+	events.KindSessionClosed:     {&events.SessionClosed{Reason: "done"}},
+	events.KindGraphAppended:     {&events.GraphAppended{Nodes: goldenNodes, Key: "k1"}},
+	events.KindGraphBranched:     {&events.GraphBranched{Leaf: "n1"}},
+	events.KindFrameOpened:       {&events.FrameOpened{Frame: "f2", Reason: "compaction", Keep: "n2", Nodes: goldenNodes}},
+	events.KindTurnRequested: {
+		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts}},
+		&events.TurnRequested{Input: events.TurnInput{Continue: true}},
+	},
+	events.KindTurnStarted:         {&events.TurnStarted{Attempt: 2, Worker: "w1", Message: "m2", Job: "j1"}},
+	events.KindTurnCancelRequested: {&events.TurnCancelRequested{Request: "r1", Origin: "host", Reason: "user"}},
+	events.KindTurnCompleted: {&events.TurnCompleted{
+		End: events.EndProviderError, Issue: events.Issue{Kind: "provider", Code: "overloaded", Message: "later"}, Notice: "m3",
+	}},
+	events.KindModelReplied: {&events.ModelReplied{
+		Iteration: 1, Prompt: goldenPrompt, Parts: goldenParts, Stop: events.StopToolUse,
+		Usage:    events.Usage{Input: 1000, Output: 200, CacheRead: 70000, CacheWrite: 5, Reasoning: 50},
+		Provider: "anthropic", Model: "claude", Attempts: 2, Millis: 1234, Message: "m4",
+		Detail: "the provider says so",
+	}},
+	events.KindModelFailed: {&events.ModelFailed{
+		Iteration: 1, Prompt: goldenPrompt, Error: "rate_limited", Code: "429", Status: 429, Message: "slow down", Attempts: 5,
+	}},
+	events.KindToolStateApplied: {&events.ToolStateApplied{Generation: 3, Tools: []events.ToolEntry{
+		{
+			Name: "read", Description: "reads", Schema: []byte(`{"type":"object"}`), Effects: events.EffectsNone,
+			Source: "files", Availability: events.AvailSearchable,
+		},
+		{Name: "write"},
+	}}},
+	events.KindToolCalled: {&events.ToolCalled{Iteration: 1, Calls: []int64{0, 2}}},
+	events.KindToolReturned: {&events.ToolReturned{Iteration: 1, Message: "m5", Results: []events.ToolResult{
+		{
+			Call: 1, Outcome: events.OutcomeFailure, Text: "no such file", Blob: goldenBlob, Class: "tool", Code: "enoent",
+			Attempts: 2, Millis: 30, Attachments: goldenParts,
+		},
+		{Call: 2},
+	}}},
+	events.KindToolLost:      {&events.ToolLost{Iteration: 1, Calls: []int64{0}, Message: "m6"}},
+	events.KindInputInjected: {&events.InputInjected{Input: "i1", Role: events.RoleUser, Parts: goldenParts, Boundary: events.BoundaryBeforeCompletion}},
+	events.KindInputAccepted: {&events.InputAccepted{Inputs: []events.InputID{"i1", "i2"}, At: events.AtAfterWork}},
+	events.KindInputCancelled: {&events.InputCancelled{
+		Inputs: []events.InputID{"i3"},
+	}},
+}
+
+// goldenCommit has every field of the envelope set.
+func goldenCommit(kind events.Kind) *events.Commit {
+	c := &events.Commit{
+		ID: "01JD6Z0000000000000000000A", Session: "s1", At: 1732180000123,
+		Actor: events.Actor{Kind: events.ActorNode, ID: "w1"}, Cause: "cmd-1",
+	}
+	for _, p := range goldenPayloads[kind] {
+		c.Events = append(c.Events, events.Of("t1", p))
+	}
+	return c
+}

@@ -1,0 +1,115 @@
+package events_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventstest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestMemLog(t *testing.T) {
+	t.Parallel()
+	eventstest.TestLog(t, func(*testing.T) events.Log { return &events.MemLog{} })
+}
+
+// A log that loses, delays and refuses keeps every promise, because of Settle.
+func TestFaultyLog(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(50) {
+		t.Run(fmt.Sprintf("seed_%d", seed), func(t *testing.T) {
+			t.Parallel()
+			eventstest.TestLog(t, func(t *testing.T) events.Log {
+				log := eventstest.NewFaultyLog(&events.MemLog{}, eventstest.FaultOptions{Seed: seed, Rate: 0.1 + float64(seed%8)/10})
+				t.Cleanup(func() {
+					if t.Failed() {
+						t.Logf("faults: %v", log.Trace())
+					}
+				})
+				return log
+			})
+		})
+	}
+}
+
+func commitOf(id events.CommitID, batch ...events.Event) *events.Commit {
+	if len(batch) == 0 {
+		batch = []events.Event{events.Of("", &events.SessionClosed{})}
+	}
+	return &events.Commit{ID: id, Session: "s1", At: 1, Actor: events.Actor{Kind: events.ActorNode}, Events: batch}
+}
+
+func TestFaultyLogScript(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		fault eventstest.Fault
+		lands bool // by itself
+		later bool // once others publish
+	}{
+		{eventstest.FaultLostBefore, false, false},
+		{eventstest.FaultLostAfter, true, true},
+		{eventstest.FaultMoved, false, false},
+		{eventstest.FaultDelayed, false, true},
+	} {
+		t.Run(tc.fault.String(), func(t *testing.T) {
+			t.Parallel()
+			// The append is hit, and so is the reading back: the outcome stays unknown.
+			script := []eventstest.Fault{eventstest.FaultNone, tc.fault, eventstest.FaultCut}
+			inner := &events.MemLog{}
+			log := eventstest.NewFaultyLog(inner, eventstest.FaultOptions{Script: script, GiveUpAfter: 1})
+			if _, err := log.Append(t.Context(), commitOf("c1"), events.At(0)); err != nil {
+				t.Fatal(err)
+			}
+			_, err := log.Append(t.Context(), commitOf("c2"), events.Free(0))
+			if _, err2 := inner.Last(t.Context(), "s1"); err2 != nil {
+				t.Fatal(err2)
+			}
+			if err != nil && !errors.Is(err, events.ErrOutcomeUnknown) {
+				t.Fatalf("append: got %v, want %v", err, events.ErrOutcomeUnknown)
+			}
+			if got := holds(t, inner, "c2"); got != tc.lands {
+				t.Fatalf("landed: got %v, want %v", got, tc.lands)
+			}
+			if _, err := log.Append(t.Context(), commitOf("c3"), events.Free(0)); err != nil {
+				t.Fatal(err)
+			}
+			if got := holds(t, inner, "c2"); got != tc.later {
+				t.Fatalf("landed later: got %v, want %v", got, tc.later)
+			}
+		})
+	}
+}
+
+func holds(t *testing.T, log events.Log, id events.CommitID) bool {
+	t.Helper()
+	found := false
+	for entry, err := range log.Read(t.Context(), "s1", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = found || entry.Commit.ID == id
+	}
+	return found
+}
+
+func TestSeal(t *testing.T) {
+	t.Parallel()
+	log := &events.MemLog{}
+	if _, err := log.Append(t.Context(), commitOf("c1"), events.At(0)); err != nil {
+		t.Fatal(err)
+	}
+	log.Seal("s1")
+	for _, at := range []events.Expect{events.At(1), events.Free(0)} {
+		if _, err := log.Append(t.Context(), commitOf("c2"), at); !errors.Is(err, events.ErrSealed) {
+			t.Errorf("append: got %v, want %v", err, events.ErrSealed)
+		}
+	}
+	if seq, err := log.Append(t.Context(), commitOf("c1"), events.At(0)); err != nil || seq != 1 {
+		t.Errorf("retry: got %d, %v, want 1", seq, err)
+	}
+}

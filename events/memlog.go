@@ -1,0 +1,133 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+)
+
+// MemLog is a [Log] in memory, for tests, simulations and archives read back.
+// Commits go through the codec, as they would on the wire. The zero value is ready.
+type MemLog struct {
+	mu       sync.Mutex
+	sessions map[SessionID]*memSession
+}
+
+type memSession struct {
+	first  Seq // sequence of commits[0]
+	raw    [][]byte
+	ids    map[CommitID]Seq
+	sealed bool
+}
+
+// Append implements [Log].
+func (l *MemLog) Append(ctx context.Context, c *Commit, at Expect) (Seq, error) {
+	data, err := Encode(c)
+	if err != nil {
+		return 0, err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("append to %s: %w", c.Session, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.sessions[c.Session]
+	expected, guarded := at.Guarded()
+	if s == nil {
+		if !guarded || expected != 0 {
+			return 0, fmt.Errorf("append to %s: %w", c.Session, ErrNoSession)
+		}
+		s = l.createLocked(c.Session, 1)
+	}
+	return s.appendLocked(c, data, at)
+}
+
+func (l *MemLog) createLocked(id SessionID, first Seq) *memSession {
+	if l.sessions == nil {
+		l.sessions = make(map[SessionID]*memSession)
+	}
+	s := &memSession{first: first, ids: make(map[CommitID]Seq)}
+	l.sessions[id] = s
+	return s
+}
+
+func (s *memSession) last() Seq { return s.first + Seq(len(s.raw)) - 1 }
+
+func (s *memSession) appendLocked(c *Commit, data []byte, at Expect) (Seq, error) {
+	last := s.last()
+	expected, guarded := at.Guarded()
+	switch seq := s.ids[c.ID]; {
+	case seq != 0:
+		return seq, nil
+	case s.sealed:
+		return 0, fmt.Errorf("append to %s: %w", c.Session, ErrSealed)
+	case guarded && last != expected:
+		return 0, &ConflictError{Session: c.Session, Expected: expected, Last: last}
+	}
+	s.add(c.ID, data)
+	return last + 1, nil
+}
+
+// add writes without asking. Of commits with the same id the first one counts.
+func (s *memSession) add(id CommitID, data []byte) {
+	s.raw = append(s.raw, data)
+	if s.ids[id] == 0 {
+		s.ids[id] = s.last()
+	}
+}
+
+// Seal makes the session refuse appends with [ErrSealed].
+func (l *MemLog) Seal(session SessionID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.sessions[session]; s != nil {
+		s.sealed = true
+	}
+}
+
+// Read implements [Log].
+func (l *MemLog) Read(ctx context.Context, session SessionID, from Seq) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		l.mu.Lock()
+		s := l.sessions[session]
+		if s == nil {
+			l.mu.Unlock()
+			yield(Entry{}, fmt.Errorf("read %s: %w", session, ErrNoSession))
+			return
+		}
+		first, raw := s.first, s.raw
+		l.mu.Unlock()
+		for i, data := range raw {
+			seq := first + Seq(i)
+			if seq < from {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			c, err := Decode(data)
+			if err != nil {
+				err = fmt.Errorf("read %s at %d: %w", session, seq, err)
+			}
+			if !yield(Entry{Seq: seq, Commit: c, Size: len(data)}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Last implements [Log].
+func (l *MemLog) Last(ctx context.Context, session SessionID) (Seq, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("last of %s: %w", session, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.sessions[session]
+	if s == nil {
+		return 0, fmt.Errorf("last of %s: %w", session, ErrNoSession)
+	}
+	return s.last(), nil
+}

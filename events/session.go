@@ -1,0 +1,212 @@
+package events
+
+import "fmt"
+
+// Config is what a session runs with. Changes replace it whole.
+type Config struct {
+	Provider        string `msgpack:"p,omitempty"` // provider id; empty takes the node's default
+	Model           string `msgpack:"m,omitempty"`
+	Effort          string `msgpack:"e,omitempty"` // reasoning effort as the provider spells it
+	MaxOutputTokens int64  `msgpack:"o,omitempty"` // a reply; 0 leaves it to the provider
+	ContextWindow   int64  `msgpack:"w,omitempty"` // tokens; 0 means unknown
+	MaxIterations   int64  `msgpack:"n,omitempty"` // model calls a turn; 0 means no limit
+}
+
+// ForkedFrom says which history a session began as a copy of.
+type ForkedFrom struct {
+	Session SessionID `msgpack:"s"`
+	Leaf    NodeID    `msgpack:"l,omitempty"`
+	Seq     Seq       `msgpack:"q"`
+}
+
+// IsZero reports whether the session is no fork.
+func (f ForkedFrom) IsZero() bool { return f == ForkedFrom{} }
+
+// SessionOpened is the first event of every history. Expected sequence 0 makes creation a compare-and-set.
+type SessionOpened struct {
+	Config  Config            `msgpack:"c"`
+	Parent  SessionID         `msgpack:"p,omitempty"`
+	Forked  ForkedFrom        `msgpack:"f,omitempty"`
+	Labels  map[string]string `msgpack:"l,omitempty"`
+	Commits int64             `msgpack:"n,omitempty"` // how many more commits of initial nodes follow; until then no turn starts
+}
+
+// Kind implements [Payload].
+func (*SessionOpened) Kind() Kind { return KindSessionOpened }
+
+// Validate implements [Payload].
+func (p *SessionOpened) Validate() error {
+	if p.Parent != "" {
+		if err := CheckToken("parent", p.Parent); err != nil {
+			return err
+		}
+	}
+	if p.Commits < 0 {
+		return invalid("commits", "is negative")
+	}
+	return p.Config.validate()
+}
+
+func (c Config) validate() error {
+	if c.MaxOutputTokens < 0 || c.ContextWindow < 0 || c.MaxIterations < 0 {
+		return invalid("config", "max_output_tokens, context_window and max_iterations must not be negative")
+	}
+	if len(c.Provider) > MaxIDBytes || len(c.Model) > MaxIDBytes || len(c.Effort) > MaxIDBytes {
+		return invalid("config", fmt.Sprintf("provider, model and effort have at most %d bytes", MaxIDBytes))
+	}
+	return nil
+}
+
+// SessionConfigured replaces the configuration.
+type SessionConfigured struct {
+	Config Config `msgpack:"c"`
+}
+
+// Kind implements [Payload].
+func (*SessionConfigured) Kind() Kind { return KindSessionConfigured }
+
+// Validate implements [Payload].
+func (p *SessionConfigured) Validate() error { return p.Config.validate() }
+
+// SessionClosed ends a session: it takes no more turns, inputs or nodes.
+type SessionClosed struct {
+	Reason string `msgpack:"r,omitempty"`
+}
+
+// Kind implements [Payload].
+func (*SessionClosed) Kind() Kind { return KindSessionClosed }
+
+// Validate implements [Payload].
+func (*SessionClosed) Validate() error { return nil }
+
+// NodeKind says what a graph node holds.
+type NodeKind string
+
+// The kinds of nodes and the fields of [NewNode] that each uses.
+const (
+	NodeMessage  NodeKind = "message"  // Message
+	NodePlugin   NodeKind = "plugin"   // Type, Body
+	NodeProtocol NodeKind = "protocol" // Type, Body
+)
+
+// NewNode is a node to be appended below the current leaf.
+type NewNode struct {
+	ID      NodeID   `msgpack:"i"`
+	Kind    NodeKind `msgpack:"k"`
+	Message Message  `msgpack:"m,omitempty"`
+	Type    string   `msgpack:"t,omitempty"`
+	Body    []byte   `msgpack:"b,omitempty"` // JSON
+	Blob    BlobRef  `msgpack:"r,omitempty"` // instead of Body when above the inline cap
+}
+
+// IsZero reports whether m says nothing, so that nodes of other kinds leave it out.
+func (m Message) IsZero() bool {
+	return m.ID == "" && m.Role == "" && len(m.Parts) == 0 && m.Origin == "" && m.Stop == ""
+}
+
+func (n *NewNode) validate() error {
+	if err := checkID("node.id", string(n.ID), true); err != nil {
+		return err
+	}
+	switch n.Kind {
+	case NodeMessage:
+		return n.Message.Validate()
+	case NodePlugin, NodeProtocol:
+		return checkID("node.type", n.Type, true)
+	}
+	return invalid("node.kind", fmt.Sprintf("unknown %q", n.Kind))
+}
+
+// Validate checks roles and parts.
+func (m *Message) Validate() error {
+	switch m.Role {
+	case RoleUser, RoleAssistant, RoleSystem:
+	default:
+		return invalid("message.role", fmt.Sprintf("unknown %q", m.Role))
+	}
+	if err := checkID("message.id", string(m.ID), false); err != nil {
+		return err
+	}
+	return validateParts(m.Parts)
+}
+
+func validateParts(parts []Part) error {
+	for i := range parts {
+		switch parts[i].Kind {
+		case PartText, PartReasoning, PartToolCall, PartToolResult, PartAttachment:
+		default:
+			return invalid(fmt.Sprintf("parts[%d].kind", i), fmt.Sprintf("unknown %q", parts[i].Kind))
+		}
+		if err := validateOutcome(parts[i].Outcome); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validateNodes(nodes []NewNode) error {
+	seen := make(map[NodeID]bool, len(nodes))
+	for i := range nodes {
+		if err := nodes[i].validate(); err != nil {
+			return fmt.Errorf("nodes[%d]: %w", i, err)
+		}
+		if seen[nodes[i].ID] {
+			return invalid(fmt.Sprintf("nodes[%d].id", i), fmt.Sprintf("%q stands twice", nodes[i].ID))
+		}
+		seen[nodes[i].ID] = true
+	}
+	return nil
+}
+
+// GraphAppended adds nodes in order, each the child of the one before, the first below the leaf.
+type GraphAppended struct {
+	Nodes []NewNode `msgpack:"n"`
+	Key   string    `msgpack:"k,omitempty"` // idempotency key of the request
+}
+
+// Kind implements [Payload].
+func (*GraphAppended) Kind() Kind { return KindGraphAppended }
+
+// Validate implements [Payload].
+func (p *GraphAppended) Validate() error {
+	if len(p.Nodes) == 0 {
+		return invalid("nodes", "is empty")
+	}
+	if err := checkID("key", p.Key, false); err != nil {
+		return err
+	}
+	return validateNodes(p.Nodes)
+}
+
+// GraphBranched moves the leaf. Nothing is deleted.
+type GraphBranched struct {
+	Leaf NodeID `msgpack:"l,omitempty"` // empty: before the first node
+}
+
+// Kind implements [Payload].
+func (*GraphBranched) Kind() Kind { return KindGraphBranched }
+
+// Validate implements [Payload].
+func (p *GraphBranched) Validate() error { return checkID("leaf", string(p.Leaf), false) }
+
+// FrameOpened supersedes the current frame by a new one: a fresh prompt, the same graph.
+type FrameOpened struct {
+	Frame  FrameID   `msgpack:"f"`
+	Reason string    `msgpack:"r"`           // "initial", "continue_as", "compaction" or another
+	Keep   NodeID    `msgpack:"k,omitempty"` // nodes of the active path from here on stay visible, after the new frame's own first nodes
+	Nodes  []NewNode `msgpack:"n,omitempty"` // the frame's first nodes
+}
+
+// Kind implements [Payload].
+func (*FrameOpened) Kind() Kind { return KindFrameOpened }
+
+// Validate implements [Payload].
+func (p *FrameOpened) Validate() error {
+	if err := checkID("frame", string(p.Frame), true); err != nil {
+		return err
+	}
+	if err := checkID("keep", string(p.Keep), false); err != nil {
+		return err
+	}
+	return validateNodes(p.Nodes)
+}

@@ -1,0 +1,170 @@
+package events
+
+import "fmt"
+
+// TurnInput is what a turn begins with.
+type TurnInput struct {
+	Parts    []Part `msgpack:"p,omitempty"`
+	Continue bool   `msgpack:"c,omitempty"` // no user message: the model goes on from the leaf
+}
+
+// TurnRequested puts a turn in the session's order.
+type TurnRequested struct {
+	Input TurnInput `msgpack:"i"`
+}
+
+// Kind implements [Payload].
+func (*TurnRequested) Kind() Kind { return KindTurnRequested }
+
+// Validate implements [Payload].
+func (p *TurnRequested) Validate() error {
+	if p.Input.Continue && len(p.Input.Parts) > 0 {
+		return invalid("input.parts", "must be empty where continue is set")
+	}
+	return validateParts(p.Input.Parts)
+}
+
+// TurnStarted is a worker's claim of the turn. There is no other lease.
+type TurnStarted struct {
+	Attempt int64     `msgpack:"a"` // from 1, one more at each takeover
+	Worker  WorkerID  `msgpack:"w"`
+	Job     TurnID    `msgpack:"j,omitempty"` // the command whose queue message the worker holds, where it is another turn's
+	Message MessageID `msgpack:"m,omitempty"` // id of the user message, where the default is taken
+}
+
+// Kind implements [Payload].
+func (*TurnStarted) Kind() Kind { return KindTurnStarted }
+
+// Validate implements [Payload].
+func (p *TurnStarted) Validate() error {
+	if p.Attempt < 1 {
+		return invalid("attempt", "must be at least 1")
+	}
+	if p.Job != "" {
+		if err := CheckToken("job", p.Job); err != nil {
+			return err
+		}
+	}
+	return CheckToken("worker", p.Worker)
+}
+
+// TurnCancelRequested is the evidence of a cancel. The first one wins.
+type TurnCancelRequested struct {
+	Request string `msgpack:"r"` // id of the request
+	Origin  string `msgpack:"o,omitempty"`
+	Reason  string `msgpack:"x,omitempty"`
+}
+
+// Kind implements [Payload].
+func (*TurnCancelRequested) Kind() Kind { return KindTurnCancelRequested }
+
+// Validate implements [Payload].
+func (p *TurnCancelRequested) Validate() error { return checkID("request", p.Request, true) }
+
+// TurnEnd is how a turn ended.
+type TurnEnd string
+
+// The ends (host specification 3.7). Finished ones first, then the stopped ones.
+const (
+	EndFinished      TurnEnd = "finished"
+	EndCancelled     TurnEnd = "cancelled"
+	EndIncomplete    TurnEnd = "incomplete"
+	EndInvalidInput  TurnEnd = "invalid_input"
+	EndMaxTurns      TurnEnd = "max_turns"
+	EndProviderError TurnEnd = "provider_error"
+	EndRuntimeError  TurnEnd = "runtime_error"
+)
+
+// Stopped reports whether the turn ended otherwise than by an answer.
+func (e TurnEnd) Stopped() bool { return e != EndFinished }
+
+// Issue is an error as a turn records it.
+type Issue struct {
+	Kind    string `msgpack:"k"`           // "provider", "input_validation", "runtime"
+	Code    string `msgpack:"c,omitempty"` // machine-readable
+	Message string `msgpack:"m,omitempty"` // at most 4000 characters
+}
+
+// IsZero reports whether there is none.
+func (i Issue) IsZero() bool { return i == Issue{} }
+
+// TurnCompleted ends a turn. It lands in one commit with what made it end.
+type TurnCompleted struct {
+	End    TurnEnd   `msgpack:"e"`
+	Issue  Issue     `msgpack:"i,omitempty"`
+	Notice MessageID `msgpack:"n,omitempty"` // system message that tells of the turn limit, where one was added
+}
+
+// Kind implements [Payload].
+func (*TurnCompleted) Kind() Kind { return KindTurnCompleted }
+
+// Validate implements [Payload].
+func (p *TurnCompleted) Validate() error {
+	switch p.End {
+	case EndFinished, EndCancelled, EndIncomplete, EndInvalidInput, EndMaxTurns, EndProviderError, EndRuntimeError:
+		return nil
+	}
+	return invalid("end", fmt.Sprintf("unknown %q", p.End))
+}
+
+// PromptRef says which prompt a reply answers, so that the fold can rebuild it.
+type PromptRef struct {
+	Digest  string  `msgpack:"d"` // hex sha256, see projector.Prompt
+	Leaf    NodeID  `msgpack:"l,omitempty"`
+	Frame   FrameID `msgpack:"f,omitempty"` // empty: the initial frame
+	Catalog int64   `msgpack:"c,omitempty"` // tool catalogue generation
+	Config  Seq     `msgpack:"s,omitempty"` // sequence of the last configuration change
+}
+
+// ModelReplied is a recorded model reply. It is never asked for again.
+type ModelReplied struct {
+	Iteration int64      `msgpack:"n"`
+	Prompt    PromptRef  `msgpack:"p"`
+	Parts     []Part     `msgpack:"x,omitempty"`
+	Stop      StopReason `msgpack:"s"`
+	Usage     Usage      `msgpack:"u,omitempty"`
+	Provider  string     `msgpack:"v,omitempty"`
+	Model     string     `msgpack:"m,omitempty"`
+	Attempts  int64      `msgpack:"a,omitempty"` // tries it took; 0 means one
+	Millis    int64      `msgpack:"t,omitempty"` // duration of the call
+	Detail    string     `msgpack:"d,omitempty"` // the provider's own words on a bad stop
+	Message   MessageID  `msgpack:"i,omitempty"` // id of the message, where the default is taken
+}
+
+// Kind implements [Payload].
+func (*ModelReplied) Kind() Kind { return KindModelReplied }
+
+// Validate implements [Payload].
+func (p *ModelReplied) Validate() error {
+	if p.Iteration < 0 {
+		return invalid("iteration", "is negative")
+	}
+	switch p.Stop {
+	case StopEnd, StopToolUse, StopOutputLimit, StopContextOverflow, StopContentFilter, StopProviderError, StopCancelled, StopUnknown:
+	default:
+		return invalid("stop", fmt.Sprintf("unknown %q", p.Stop))
+	}
+	return validateParts(p.Parts)
+}
+
+// ModelFailed is a model call that brought no reply, after all its attempts.
+type ModelFailed struct {
+	Iteration int64     `msgpack:"n"`
+	Prompt    PromptRef `msgpack:"p"`
+	Error     string    `msgpack:"k"` // kind of the failure, as package llm names it
+	Code      string    `msgpack:"c,omitempty"`
+	Status    int64     `msgpack:"h,omitempty"` // HTTP status
+	Message   string    `msgpack:"m,omitempty"`
+	Attempts  int64     `msgpack:"a,omitempty"`
+}
+
+// Kind implements [Payload].
+func (*ModelFailed) Kind() Kind { return KindModelFailed }
+
+// Validate implements [Payload].
+func (p *ModelFailed) Validate() error {
+	if p.Iteration < 0 {
+		return invalid("iteration", "is negative")
+	}
+	return checkID("error", p.Error, true)
+}

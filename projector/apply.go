@@ -1,0 +1,158 @@
+package projector
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+)
+
+// ErrOutOfOrder is a commit that does not follow the state's sequence, or belongs to another session.
+var ErrOutOfOrder = errors.New("commit out of order")
+
+// Apply folds the next commit. Events that do not fit the state (a second
+// result of a call, an input injected twice) change nothing: the first counts.
+func (s *State) Apply(e events.Entry) error {
+	if s.ahead || e.Seq != s.Seq+1 || e.Commit.Session != s.Session {
+		return fmt.Errorf("apply sequence %d of %s to %s at %d: %w", e.Seq, e.Commit.Session, s.Session, s.Seq, ErrOutOfOrder)
+	}
+	s.Seq = e.Seq
+	s.UpdatedAt = e.Commit.At
+	for i := range e.Commit.Events {
+		s.applyEvent(&e.Commit.Events[i], e.Commit.At)
+	}
+	if s.Opening > 0 && e.Seq > 1 {
+		s.Opening--
+	}
+	if s.Status == StatusOpening && s.Opening == 0 {
+		s.Status = StatusOpen
+	}
+	return nil
+}
+
+// Ahead folds an event of the commit that the caller is about to append at
+// the state's sequence. All events of that commit share one time. The state
+// is then ahead of the log, until [State.Landed]; where the append conflicts
+// it must be dropped for a [State.Clone] made before.
+func (s *State) Ahead(ev *events.Event, at events.Millis) {
+	if !s.ahead {
+		s.ahead = true
+		s.Seq++
+		s.UpdatedAt = at
+	}
+	s.applyEvent(ev, at)
+}
+
+// Landed says that the commit folded ahead is in the log.
+func (s *State) Landed() { s.ahead = false }
+
+func (s *State) applyEvent(ev *events.Event, at events.Millis) {
+	s.Events++
+	switch p := ev.Payload.(type) {
+	case *events.SessionOpened:
+		s.applyOpened(p, at)
+	case *events.SessionConfigured:
+		s.Config, s.ConfigSeq = p.Config, s.Seq
+	case *events.SessionClosed:
+		s.Status = StatusClosed
+	case *events.GraphAppended:
+		s.appendNodes(p.Nodes, p.Key, ev.Turn, at)
+	case *events.GraphBranched:
+		s.branch(p.Leaf)
+	case *events.FrameOpened:
+		s.applyFrame(p, ev.Turn, at)
+	case *events.TurnRequested:
+		s.applyRequested(ev.Turn, p, at)
+	case *events.TurnStarted:
+		s.applyStarted(ev.Turn, p, at)
+	case *events.TurnCancelRequested:
+		s.applyCancel(ev.Turn, p)
+	case *events.TurnCompleted:
+		s.applyCompleted(ev.Turn, p, at)
+	case *events.ModelReplied:
+		s.applyReplied(ev.Turn, p, at)
+	case *events.ModelFailed:
+		// evidence only: the turn ends by the turn.completed beside it
+	case *events.ToolStateApplied:
+		s.applyCatalog(p)
+	case *events.ToolCalled:
+		s.applyCalled(ev.Turn, p)
+	case *events.ToolReturned:
+		s.applyReturned(ev.Turn, p, at)
+	case *events.ToolLost:
+		s.applyLost(ev.Turn, p, at)
+	case *events.InputInjected:
+		s.applyInjected(p)
+	case *events.InputAccepted:
+		s.applyAccepted(ev.Turn, p, at)
+	case *events.InputCancelled:
+		s.applyInputCancelled(p)
+	}
+	s.seal()
+}
+
+func (s *State) applyOpened(p *events.SessionOpened, at events.Millis) {
+	s.Status, s.Opening = StatusOpening, p.Commits
+	s.Config, s.ConfigSeq = p.Config, s.Seq
+	s.Parent, s.Forked, s.Labels = p.Parent, p.Forked, p.Labels
+	s.CreatedAt = at
+	s.Frames = []Frame{{ID: InitialFrame(s.Session), Reason: "initial", Opened: at}}
+}
+
+func (s *State) applyFrame(p *events.FrameOpened, turn events.TurnID, at events.Millis) {
+	if p.Frame == s.Frame().ID {
+		return
+	}
+	s.Frames = append(s.Frames, Frame{ID: p.Frame, Reason: p.Reason, Keep: p.Keep, Seeds: int64(len(p.Nodes)), Opened: at})
+	s.appendNodes(p.Nodes, "", turn, at)
+}
+
+func (s *State) applyCatalog(p *events.ToolStateApplied) {
+	s.Catalog = Catalog{Generation: p.Generation, Tools: p.Tools, Digest: digestOf(p.Tools)}
+}
+
+func (s *State) applyInjected(p *events.InputInjected) {
+	for i := range s.Inputs {
+		if s.Inputs[i].ID == p.Input {
+			return
+		}
+	}
+	s.Inputs = append(s.Inputs, Input{ID: p.Input, Role: p.Role, Parts: p.Parts, Boundary: p.Boundary})
+}
+
+func (s *State) applyAccepted(turn events.TurnID, p *events.InputAccepted, at events.Millis) {
+	for _, id := range p.Inputs {
+		in, ok := s.settleInput(id, true)
+		if !ok {
+			continue
+		}
+		id := events.MessageID("m_ingress_" + string(in.ID))
+		s.appendMessage(events.Message{ID: id, Role: in.Role, Parts: in.Parts}, turn, at)
+		if t := s.Turn(); t != nil && t.ID == turn {
+			t.AnyResult = false
+		}
+	}
+}
+
+func (s *State) applyInputCancelled(p *events.InputCancelled) {
+	for _, id := range p.Inputs {
+		s.settleInput(id, false)
+	}
+}
+
+func (s *State) settleInput(id events.InputID, accepted bool) (Input, bool) {
+	for i, in := range s.Inputs {
+		if in.ID == id {
+			s.Inputs = append(s.Inputs[:i:i], s.Inputs[i+1:]...)
+			s.body.settled = append(s.body.settled, SettledInput{ID: id, Digest: in.Digest(), Accepted: accepted})
+			return in, true
+		}
+	}
+	return Input{}, false
+}
+
+// Digest identifies the input's content, for idempotency.
+func (in Input) Digest() string {
+	in.ID = ""
+	return digestOf(in)
+}

@@ -1,0 +1,166 @@
+// Package follow loads and saves the state of sessions over the bus: snapshots,
+// the rows of the directory and the catalogues, and the projector that keeps them.
+//
+// The history stays the truth. A reader folds the tail after the snapshot, so
+// a projector that is late, or dead, costs time and never correctness.
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// row is a snapshot as it stands in its table.
+type row struct {
+	Seq    events.Seq     `msgpack:"q"`
+	Digest string         `msgpack:"d"` // of the head
+	Head   []byte         `msgpack:"h,omitempty"`
+	Blob   events.BlobRef `msgpack:"b,omitempty"` // of the head, when it is too large for a row
+}
+
+// maxRowBytes leaves room for the table's own headers in a message.
+const maxRowBytes = 900 << 10
+
+// Open gives the state of a session at its end, folded from the newest
+// snapshot. It may be partial: [Complete] attaches the rest.
+// Errors: [events.ErrNoSession] and those of [events.Log.Read].
+func Open(ctx context.Context, b *bus.Bus, session events.SessionID) (*projector.State, error) {
+	s, _, err := restore(ctx, b, session)
+	if err != nil {
+		return nil, err
+	}
+	if err := Sync(ctx, b.Log(), s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Sync folds what was appended since.
+func Sync(ctx context.Context, log events.Log, s *projector.State) error {
+	for entry, err := range log.Read(ctx, s.Session, s.Seq+1) {
+		if err != nil {
+			return fmt.Errorf("sync %s: %w", s.Session, err)
+		}
+		if err := s.Apply(entry); err != nil {
+			return fmt.Errorf("sync %s: %w", s.Session, err)
+		}
+	}
+	return nil
+}
+
+// Complete attaches every missing segment.
+func Complete(ctx context.Context, b *bus.Bus, s *projector.State) error {
+	for _, ref := range s.Missing() {
+		data, err := b.Blob(ctx, ref)
+		if err != nil {
+			return fmt.Errorf("complete %s: %w", s.Session, err)
+		}
+		if err := s.Attach(ref, data); err != nil {
+			return fmt.Errorf("complete %s: %w", s.Session, err)
+		}
+	}
+	return nil
+}
+
+// Whole is [Open] and [Complete]. Where a segment is gone it folds from the log instead.
+func Whole(ctx context.Context, b *bus.Bus, session events.SessionID) (*projector.State, error) {
+	s, err := Open(ctx, b, session)
+	if err != nil {
+		return nil, err
+	}
+	if err := Complete(ctx, b, s); err == nil {
+		return s, nil
+	} else if ctx.Err() != nil {
+		return nil, err
+	}
+	s = projector.New(session)
+	return s, Sync(ctx, b.Log(), s)
+}
+
+// restore reads the newest snapshot. Without a usable one it is the empty state.
+func restore(ctx context.Context, b *bus.Bus, session events.SessionID) (*projector.State, bus.Row, error) {
+	stored, err := b.Snapshots().Get(ctx, session)
+	if err != nil || stored.Revision == 0 {
+		return projector.New(session), stored, err
+	}
+	s, err := decode(ctx, b, stored.Value)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, stored, err
+		}
+		// Another fold version, or a damaged row: the history has everything.
+		return projector.New(session), stored, nil
+	}
+	return s, stored, nil
+}
+
+func decode(ctx context.Context, b *bus.Bus, value []byte) (*projector.State, error) {
+	var r row
+	if err := events.DecodePayload(value, &r); err != nil {
+		return nil, err
+	}
+	head := r.Head
+	if !r.Blob.IsZero() {
+		var err error
+		if head, err = b.Blob(ctx, r.Blob); err != nil {
+			return nil, err
+		}
+	}
+	if projector.RefOf(head).Digest != r.Digest {
+		return nil, fmt.Errorf("snapshot: %w: digest differs", events.ErrMalformed)
+	}
+	return projector.Restore(head)
+}
+
+// Save writes a snapshot of s, its fresh segments first, unless a newer one
+// is there already. It reports the digest of the head.
+func Save(ctx context.Context, b *bus.Bus, s *projector.State) (string, error) {
+	head, fresh, err := s.Snapshot()
+	if err != nil {
+		return "", err
+	}
+	for _, seg := range fresh {
+		if _, err := b.PutBlob(ctx, seg.Data); err != nil {
+			return "", fmt.Errorf("save snapshot of %s: %w", s.Session, err)
+		}
+	}
+	r := row{Seq: s.Seq, Digest: projector.RefOf(head).Digest, Head: head}
+	if len(head) > maxRowBytes {
+		r.Head = nil
+		if r.Blob, err = b.PutBlob(ctx, head); err != nil {
+			return "", fmt.Errorf("save snapshot of %s: %w", s.Session, err)
+		}
+	}
+	value, err := events.EncodePayload(&r)
+	if err != nil {
+		return "", err
+	}
+	err = replace(ctx, b.Snapshots(), s.Session, value, func(old []byte) bool {
+		var have row
+		return events.DecodePayload(old, &have) != nil || have.Seq < s.Seq
+	})
+	return r.Digest, err
+}
+
+// replace writes a row where newer says that the one in place is older. Two
+// projectors at once settle it by revision.
+func replace(ctx context.Context, rows bus.Rows, session events.SessionID, value []byte, newer func(old []byte) bool) error {
+	for {
+		have, err := rows.Get(ctx, session)
+		if err != nil {
+			return err
+		}
+		if have.Revision != 0 && !newer(have.Value) {
+			return nil
+		}
+		_, err = rows.Put(ctx, session, value, have.Revision)
+		if !errors.Is(err, bus.ErrStale) {
+			return err
+		}
+	}
+}

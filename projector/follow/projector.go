@@ -1,0 +1,210 @@
+package follow
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// Directory is a session's row in the directory, as JSON.
+type Directory struct {
+	Session   events.SessionID  `json:"session"`
+	Seq       events.Seq        `json:"seq"`
+	Status    projector.Status  `json:"status"`
+	Place     string            `json:"place"` // "hot": has a live stream
+	Parent    events.SessionID  `json:"parent,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Events    int64             `json:"events"`
+	Turns     int64             `json:"turns"`
+	Running   events.TurnID     `json:"running,omitempty"`
+	Queued    int               `json:"queued"`
+	CreatedAt events.Millis     `json:"created_at"`
+	UpdatedAt events.Millis     `json:"updated_at"`
+}
+
+// RowOf projects a state to its directory row.
+func RowOf(s *projector.State) Directory {
+	d := Directory{
+		Session: s.Session, Seq: s.Seq, Status: s.Status, Place: "hot", Parent: s.Parent, Labels: s.Labels,
+		Events: s.Events, Turns: s.Turns, Queued: len(s.Queue), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+	}
+	if t := s.Turn(); t != nil {
+		d.Running = t.ID
+	}
+	return d
+}
+
+const (
+	// rowEvery is how often a session's rows are written while it moves.
+	rowEvery = time.Second
+	// snapshotEvery is how many commits may lie behind a snapshot of a moving session.
+	snapshotEvery = 256
+	// fetchWait bounds how long a fetch of marks stays open.
+	fetchWait = 5 * time.Second
+	// projectedSessions bounds the states that a projector keeps between marks.
+	projectedSessions = 256
+)
+
+// Projector keeps the directory, the catalogues and the snapshots of dirty
+// sessions. Any number may run at once, anywhere, and die at any line: what
+// they write carries its sequence and never replaces something newer.
+type Projector struct {
+	b   *bus.Bus
+	log *zap.Logger
+
+	mu     sync.Mutex
+	states map[events.SessionID]*projected
+}
+
+type projected struct {
+	state *projector.State
+	rows  time.Time  // when rows were written last
+	saved events.Seq // sequence of the newest snapshot known
+	cat   int64      // generation of the newest catalogue written
+}
+
+// NewProjector makes a projector. A nil logger is silent.
+func NewProjector(b *bus.Bus, log *zap.Logger) *Projector {
+	if log == nil {
+		log = zap.NewNop()
+	}
+	return &Projector{b: b, log: log.Named("projector"), states: make(map[events.SessionID]*projected)}
+}
+
+// Run follows marks until ctx ends.
+func (p *Projector) Run(ctx context.Context) error {
+	marks, err := p.b.Dirty(ctx)
+	if err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		err := marks.Fetch(ctx, 64, fetchWait, func(j *bus.Job) { p.handle(ctx, j) })
+		if err != nil && ctx.Err() == nil {
+			p.log.Warn("fetch marks", zap.Error(err))
+			if sleep(ctx, time.Second) != nil {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+func (p *Projector) handle(ctx context.Context, j *bus.Job) {
+	held := p.take(j.Session)
+	defer p.put(j.Session, held)
+	if wait := rowEvery - time.Since(held.rows); wait > 0 {
+		_ = j.GiveBack(wait)
+		return
+	}
+	err := p.project(ctx, j.Session, held)
+	switch {
+	case err == nil, errors.Is(err, events.ErrNoSession):
+		_ = j.Ack()
+	default:
+		held.state = nil
+		p.log.Warn("project", zap.String("session", string(j.Session)), zap.Error(err))
+		_ = j.GiveBack(rowEvery)
+	}
+}
+
+func (p *Projector) take(session events.SessionID) *projected {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	held := p.states[session]
+	delete(p.states, session)
+	if held == nil {
+		held = &projected{}
+	}
+	return held
+}
+
+func (p *Projector) put(session events.SessionID, held *projected) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for other := range p.states {
+		if len(p.states) < projectedSessions {
+			break
+		}
+		delete(p.states, other)
+	}
+	p.states[session] = held
+}
+
+// Project brings one session's rows up to its end, at once.
+func (p *Projector) Project(ctx context.Context, session events.SessionID) error {
+	return p.project(ctx, session, &projected{})
+}
+
+func (p *Projector) project(ctx context.Context, session events.SessionID, held *projected) error {
+	if held.state == nil {
+		s, stored, err := restore(ctx, p.b, session)
+		if err != nil {
+			return err
+		}
+		held.state, held.saved = s, 0
+		if stored.Revision != 0 {
+			held.saved = s.Seq
+		}
+	}
+	s := held.state
+	if err := Sync(ctx, p.b.Log(), s); err != nil {
+		return err
+	}
+	if s.Idle() && s.Seq > held.saved+snapshotEvery/8 || s.Seq >= held.saved+snapshotEvery {
+		if _, err := Save(ctx, p.b, s); err != nil {
+			return err
+		}
+		held.saved = s.Seq
+	}
+	if err := p.writeRows(ctx, s, held); err != nil {
+		return err
+	}
+	held.rows = time.Now()
+	return nil
+}
+
+func (p *Projector) writeRows(ctx context.Context, s *projector.State, held *projected) error {
+	value, err := json.Marshal(RowOf(s))
+	if err != nil {
+		return err
+	}
+	err = replace(ctx, p.b.Directory(), s.Session, value, func(old []byte) bool {
+		var have Directory
+		return !bytes.Equal(old, value) && (json.Unmarshal(old, &have) != nil || have.Seq <= s.Seq)
+	})
+	if err != nil || s.Catalog.Generation == held.cat {
+		return err
+	}
+	catalog, err := events.EncodePayload(&s.Catalog)
+	if err != nil {
+		return err
+	}
+	err = replace(ctx, p.b.Catalogs(), s.Session, catalog, func(old []byte) bool {
+		var have projector.Catalog
+		return events.DecodePayload(old, &have) != nil || have.Generation < s.Catalog.Generation
+	})
+	if err == nil {
+		held.cat = s.Catalog.Generation
+	}
+	return err
+}

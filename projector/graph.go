@@ -1,0 +1,320 @@
+package projector
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Node is one node of the session graph. It never changes once appended.
+type Node struct {
+	ID      events.NodeID   `msgpack:"i"`
+	Parent  events.NodeID   `msgpack:"p,omitempty"` // empty: the first of a path
+	At      events.Millis   `msgpack:"a"`
+	Seq     events.Seq      `msgpack:"q"`           // of the commit that added it
+	Frame   events.FrameID  `msgpack:"f,omitempty"` // empty: the initial frame
+	Turn    events.TurnID   `msgpack:"u,omitempty"`
+	Kind    events.NodeKind `msgpack:"k"`
+	Message events.Message  `msgpack:"m,omitempty"`
+	Type    string          `msgpack:"t,omitempty"`
+	Body    []byte          `msgpack:"b,omitempty"`
+	Blob    events.BlobRef  `msgpack:"r,omitempty"`
+	Key     string          `msgpack:"y,omitempty"` // idempotency key of the append that added it
+
+	chain string // memo of chainDigest
+}
+
+// SegmentNodes is how many nodes a segment holds. The head keeps at most twice as many.
+const SegmentNodes = 32
+
+// body is the part of the state that grows. Segments come before tail.
+type body struct {
+	segments []*segment
+	tail     []*Node
+	turns    []TurnRecord   // finished since the last segment was sealed
+	settled  []SettledInput // likewise
+
+	index map[events.NodeID]*Node // built on first use, complete then
+	path  []*Node                 // active path, memo; nil when it must be walked anew
+}
+
+// clone caps the shared slices, so that appends to the copy do not write into
+// memory of the original; the original appends in place behind the copy's end.
+func (b *body) clone() body {
+	c := *b
+	c.segments = slices.Clip(b.segments)
+	c.tail = slices.Clip(b.tail)
+	c.turns = slices.Clip(b.turns)
+	c.settled = slices.Clip(b.settled)
+	c.path = slices.Clip(b.path)
+	c.index = nil
+	return c
+}
+
+type segment struct {
+	ref     events.BlobRef // zero until it was encoded
+	saved   bool           // handed out by Snapshot, or restored
+	loaded  bool
+	nodes   []*Node
+	turns   []TurnRecord
+	settled []SettledInput
+}
+
+func (s *State) appendNodes(nodes []events.NewNode, key string, turn events.TurnID, at events.Millis) {
+	for i := range nodes {
+		n := &nodes[i]
+		s.appendNode(&Node{
+			ID: n.ID, Kind: n.Kind, Message: n.Message, Type: n.Type, Body: n.Body, Blob: n.Blob,
+			Turn: turn, At: at, Key: key,
+		})
+	}
+}
+
+func (s *State) appendMessage(m events.Message, turn events.TurnID, at events.Millis) {
+	s.appendNode(&Node{ID: events.NodeID(m.ID), Kind: events.NodeMessage, Message: m, Turn: turn, At: at})
+}
+
+// appendNode puts n below the leaf and moves the leaf. Every append goes through here.
+func (s *State) appendNode(n *Node) {
+	n.Parent, n.Seq = s.Leaf, s.Seq
+	if len(s.Frames) > 1 {
+		n.Frame = s.Frame().ID
+	}
+	s.body.tail = append(s.body.tail, n)
+	if s.body.index != nil {
+		s.body.index[n.ID] = n
+	}
+	if s.body.path != nil || s.Leaf == "" {
+		s.body.path = append(s.body.path, n)
+	}
+	s.Leaf = n.ID
+	s.Nodes++
+}
+
+func (s *State) branch(leaf events.NodeID) {
+	s.Leaf = leaf
+	s.body.path = nil
+}
+
+// seal moves the oldest nodes of the head into a segment when there are enough.
+// It runs after every event, so that segments depend on the history alone.
+func (s *State) seal() {
+	for len(s.body.tail) >= 2*SegmentNodes {
+		b := &s.body
+		b.segments = append(b.segments, &segment{loaded: true, nodes: b.tail[:SegmentNodes:SegmentNodes], turns: b.turns, settled: b.settled})
+		b.tail, b.turns, b.settled = b.tail[SegmentNodes:], nil, nil
+	}
+}
+
+// All yields every resident node in the order in which it was appended.
+func (s *State) all(yield func(*Node) bool) {
+	for _, seg := range s.body.segments {
+		for _, n := range seg.nodes {
+			if !yield(n) {
+				return
+			}
+		}
+	}
+	for _, n := range s.body.tail {
+		if !yield(n) {
+			return
+		}
+	}
+}
+
+// AllNodes lists every node in the order in which it was appended, branches and all.
+func (s *State) AllNodes() ([]*Node, error) {
+	if err := s.complete(); err != nil {
+		return nil, err
+	}
+	list := make([]*Node, 0, s.Nodes)
+	for n := range s.all {
+		list = append(list, n)
+	}
+	return list, nil
+}
+
+func (s *State) complete() error {
+	for _, seg := range s.body.segments {
+		if !seg.loaded {
+			return ErrPartial
+		}
+	}
+	return nil
+}
+
+func (s *State) buildIndex() error {
+	if s.body.index != nil {
+		return nil
+	}
+	if err := s.complete(); err != nil {
+		return err
+	}
+	s.body.index = make(map[events.NodeID]*Node, s.Nodes)
+	for n := range s.all {
+		s.body.index[n.ID] = n
+	}
+	return nil
+}
+
+// Node finds a node by id, on any branch; nil when there is none.
+func (s *State) Node(id events.NodeID) (*Node, error) {
+	if err := s.buildIndex(); err != nil {
+		return nil, err
+	}
+	return s.body.index[id], nil
+}
+
+// Path is the active path: from the first node to the leaf. The caller must not change it.
+func (s *State) Path() ([]*Node, error) {
+	if s.body.path != nil || s.Leaf == "" {
+		return s.body.path, nil
+	}
+	path, err := s.PathTo(s.Leaf)
+	if err == nil {
+		s.body.path = path
+	}
+	return path, err
+}
+
+// PathTo is the path from the first node to leaf. A parent that does not exist ends the walk.
+func (s *State) PathTo(leaf events.NodeID) ([]*Node, error) {
+	if err := s.buildIndex(); err != nil {
+		return nil, err
+	}
+	var path []*Node
+	for n := s.body.index[leaf]; n != nil; n = s.body.index[n.Parent] {
+		path = append(path, n)
+		if n.Parent == "" || int64(len(path)) > s.Nodes {
+			break
+		}
+	}
+	for i, j := 0, len(path)-1; i < j; i, j = i+1, j-1 {
+		path[i], path[j] = path[j], path[i]
+	}
+	return path, nil
+}
+
+// OnPath reports whether id is a member of the active path.
+func (s *State) OnPath(id events.NodeID) (bool, error) {
+	path, err := s.Path()
+	if err != nil || id == "" {
+		return false, err
+	}
+	for i := len(path) - 1; i >= 0; i-- {
+		if path[i].ID == id {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// FreeID turns a wished id into one that no node has, and that is not in
+// taken, which may be nil (host specification 1.2).
+func (s *State) FreeID(wish events.NodeID, taken map[events.NodeID]bool) (events.NodeID, error) {
+	if err := s.buildIndex(); err != nil {
+		return "", err
+	}
+	id := wish
+	for n := 0; s.body.index[id] != nil || taken[id]; n++ {
+		id = "message:" + wish
+		if n > 0 {
+			id = events.NodeID(fmt.Sprintf("message:%s:%d", wish, n+1))
+		}
+	}
+	return id, nil
+}
+
+// Orphaned tells whether the leaf names no node, and the leaf that heals it:
+// the newest message node, or none (host specification 1.3).
+func (s *State) Orphaned() (healed events.NodeID, orphaned bool, err error) {
+	leaf, err := s.Node(s.Leaf)
+	if err != nil || leaf != nil || s.Leaf == "" {
+		return s.Leaf, false, err
+	}
+	for n := range s.all {
+		if n.Kind == events.NodeMessage {
+			healed = n.ID
+		}
+	}
+	return healed, true, nil
+}
+
+// Appended finds the nodes that an append with this idempotency key added.
+func (s *State) Appended(key string) ([]events.NodeID, error) {
+	if err := s.complete(); err != nil {
+		return nil, err
+	}
+	var ids []events.NodeID
+	for n := range s.all {
+		if n.Key == key {
+			ids = append(ids, n.ID)
+		}
+	}
+	return ids, nil
+}
+
+// Record finds a finished turn, nil when there is none. A turn found in the head needs no segments.
+func (s *State) Record(id events.TurnID) (*TurnRecord, error) {
+	for i := range s.body.turns {
+		if s.body.turns[i].ID == id {
+			return &s.body.turns[i], nil
+		}
+	}
+	if err := s.complete(); err != nil {
+		return nil, err
+	}
+	for _, seg := range s.body.segments {
+		for i := range seg.turns {
+			if seg.turns[i].ID == id {
+				return &seg.turns[i], nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// Records lists the finished turns in the order in which they ended.
+func (s *State) Records() ([]TurnRecord, error) {
+	if err := s.complete(); err != nil {
+		return nil, err
+	}
+	var list []TurnRecord
+	for _, seg := range s.body.segments {
+		list = append(list, seg.turns...)
+	}
+	return append(list, s.body.turns...), nil
+}
+
+// Settled finds an input that was accepted or cancelled, nil when there is none.
+func (s *State) Settled(id events.InputID) (*SettledInput, error) {
+	if err := s.complete(); err != nil {
+		return nil, err
+	}
+	for _, seg := range s.body.segments {
+		for i := range seg.settled {
+			if seg.settled[i].ID == id {
+				return &seg.settled[i], nil
+			}
+		}
+	}
+	for i := range s.body.settled {
+		if s.body.settled[i].ID == id {
+			return &s.body.settled[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// digestOf is the hex sha256 of v's encoding. Only types of this package and events come here, all of which encode.
+func digestOf(v any) string {
+	data, err := events.EncodePayload(v)
+	if err != nil {
+		panic(fmt.Sprintf("projector: %T does not encode: %v", v, err))
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

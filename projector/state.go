@@ -1,0 +1,217 @@
+package projector
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/lash-go/lash/events"
+)
+
+// FoldVersion changes whenever Apply or the snapshot's shape does. Snapshots of another version are discarded.
+const FoldVersion = 1
+
+// ErrPartial is a question that needs segments which are not attached yet; see [State.Missing].
+var ErrPartial = errors.New("state is partial")
+
+// Status is where a session is in its life.
+type Status string
+
+// The statuses.
+const (
+	StatusNone    Status = ""        // no event yet
+	StatusOpening Status = "opening" // initial nodes are still being appended
+	StatusOpen    Status = "open"
+	StatusClosed  Status = "closed"
+)
+
+// Head is the part of the state that is always at hand, and small.
+//
+// Invariants, checked by [State.Check]: Turn is set exactly while a turn
+// runs; a queued turn is not running; an input is pending once; the current
+// frame is the last of Frames; the catalogue is sorted by name.
+type Head struct {
+	Session   events.SessionID  `msgpack:"s"`
+	Seq       events.Seq        `msgpack:"q"` // of the last commit folded
+	Status    Status            `msgpack:"st,omitempty"`
+	Opening   int64             `msgpack:"op,omitempty"` // commits of initial nodes still to come
+	Config    events.Config     `msgpack:"c"`
+	ConfigSeq events.Seq        `msgpack:"cs,omitempty"` // where Config was set
+	Parent    events.SessionID  `msgpack:"p,omitempty"`
+	Forked    events.ForkedFrom `msgpack:"f,omitempty"`
+	Labels    map[string]string `msgpack:"l,omitempty"`
+	CreatedAt events.Millis     `msgpack:"ca,omitempty"`
+	UpdatedAt events.Millis     `msgpack:"ua,omitempty"`
+
+	Leaf   events.NodeID `msgpack:"lf,omitempty"` // empty: before the first node
+	Nodes  int64         `msgpack:"n,omitempty"`  // ever appended
+	Frames []Frame       `msgpack:"fr,omitempty"`
+
+	Catalog Catalog `msgpack:"t,omitempty"`
+
+	Turns  int64         `msgpack:"tn,omitempty"` // ever started
+	Run    []Turn        `msgpack:"r,omitempty"`  // the running turn, or none
+	Queue  []QueuedTurn  `msgpack:"tq,omitempty"` // requested, in order
+	Inputs []Input       `msgpack:"in,omitempty"` // pending, in order
+	Ledger []LedgerEntry `msgpack:"lg,omitempty"` // sorted by source, model
+	Events int64         `msgpack:"e,omitempty"`  // ever folded
+}
+
+// Frame is a context segment of the session: what the model sees begins with it.
+type Frame struct {
+	ID     events.FrameID `msgpack:"i"`
+	Reason string         `msgpack:"r"`
+	Keep   events.NodeID  `msgpack:"k,omitempty"`
+	Seeds  int64          `msgpack:"n,omitempty"` // how many nodes it was opened with
+	Opened events.Millis  `msgpack:"o"`
+}
+
+// Catalog is the session's tool catalogue.
+type Catalog struct {
+	Generation int64              `msgpack:"g,omitempty"`
+	Tools      []events.ToolEntry `msgpack:"t,omitempty"` // sorted by name
+	Digest     string             `msgpack:"d,omitempty"` // of Tools
+}
+
+// IsZero reports whether no catalogue was ever applied.
+func (c Catalog) IsZero() bool { return c.Generation == 0 }
+
+// Tool finds a tool by name.
+func (c *Catalog) Tool(name string) (*events.ToolEntry, bool) {
+	for i := range c.Tools {
+		if c.Tools[i].Name == name {
+			return &c.Tools[i], true
+		}
+	}
+	return nil, false
+}
+
+// QueuedTurn is a turn that was requested and waits.
+type QueuedTurn struct {
+	ID          events.TurnID    `msgpack:"i"`
+	Input       events.TurnInput `msgpack:"n"`
+	Cancelled   bool             `msgpack:"c,omitempty"` // a cancel came before it started
+	RequestedAt events.Millis    `msgpack:"a"`
+}
+
+// Turn is the running turn.
+type Turn struct {
+	ID          events.TurnID              `msgpack:"i"`
+	Index       int64                      `msgpack:"x"` // from 1
+	Input       events.TurnInput           `msgpack:"n"`
+	Attempt     int64                      `msgpack:"a"`
+	Worker      events.WorkerID            `msgpack:"w"`
+	Job         events.TurnID              `msgpack:"j"` // the command whose queue message the worker holds
+	RequestedAt events.Millis              `msgpack:"ra"`
+	StartedAt   events.Millis              `msgpack:"sa"`
+	Iteration   int64                      `msgpack:"it"`          // of the model call owed, or whose calls run
+	Replied     bool                       `msgpack:"rp"`          // the reply of Iteration is recorded; its calls run
+	Calls       []Call                     `msgpack:"c,omitempty"` // of that reply
+	Cancel      events.TurnCancelRequested `msgpack:"cx,omitempty"`
+	Cancelled   bool                       `msgpack:"cd,omitempty"` // a cancel was requested; Cancel is the evidence
+	Usage       events.Usage               `msgpack:"u,omitempty"`
+	ToolCalls   int64                      `msgpack:"tc,omitempty"`
+	AnyResult   bool                       `msgpack:"ar,omitempty"` // the newest message of the turn holds tool results
+}
+
+// Call is one tool call of the running iteration.
+type Call struct {
+	ID     events.CallID     `msgpack:"i,omitempty"` // the model's
+	Tool   string            `msgpack:"n"`
+	Args   []byte            `msgpack:"a,omitempty"`
+	Blob   events.BlobRef    `msgpack:"b,omitempty"` // of the arguments, where they are above the inline cap
+	Begun  bool              `msgpack:"g,omitempty"` // recorded in tool.called
+	Done   bool              `msgpack:"d,omitempty"`
+	Result events.ToolResult `msgpack:"r,omitempty"`
+}
+
+// Input is an injected input that waits for a checkpoint or a turn.
+type Input struct {
+	ID       events.InputID  `msgpack:"i"`
+	Role     events.Role     `msgpack:"r"`
+	Parts    []events.Part   `msgpack:"p"`
+	Boundary events.Boundary `msgpack:"b,omitempty"`
+}
+
+// TurnRecord is a finished turn.
+type TurnRecord struct {
+	ID          events.TurnID  `msgpack:"i"`
+	Index       int64          `msgpack:"x"` // 0 when it never started
+	Input       string         `msgpack:"n"` // digest of the input
+	End         events.TurnEnd `msgpack:"e"`
+	Issue       events.Issue   `msgpack:"s,omitempty"`
+	Attempts    int64          `msgpack:"a"`
+	ModelCalls  int64          `msgpack:"m"` // recorded replies
+	ToolCalls   int64          `msgpack:"t"`
+	Usage       events.Usage   `msgpack:"u,omitempty"`
+	Leaf        events.NodeID  `msgpack:"l,omitempty"` // at its end
+	RequestedAt events.Millis  `msgpack:"ra"`
+	StartedAt   events.Millis  `msgpack:"sa"`
+	CompletedAt events.Millis  `msgpack:"ca"`
+	Seq         events.Seq     `msgpack:"q"` // of the commit that ended it
+}
+
+// SettledInput is an input that was accepted or cancelled.
+type SettledInput struct {
+	ID       events.InputID `msgpack:"i"`
+	Digest   string         `msgpack:"d"` // of role, parts and boundary
+	Accepted bool           `msgpack:"a,omitempty"`
+}
+
+// LedgerEntry sums usage by who caused it.
+type LedgerEntry struct {
+	Source string       `msgpack:"s"` // "turn"
+	Model  string       `msgpack:"m"`
+	Usage  events.Usage `msgpack:"u"`
+}
+
+// State is the fold of a prefix of one session's history. It is not safe for
+// concurrent use. Nodes and records that it hands out never change.
+type State struct {
+	Head
+	body  body
+	ahead bool // events of a commit that has not landed are folded in
+}
+
+// New is the state before the first event.
+func New(session events.SessionID) *State {
+	return &State{Head: Head{Session: session}}
+}
+
+// Clone is a copy that shares what never changes. It costs the same however
+// long the history is. s goes on as before.
+func (s *State) Clone() *State {
+	c := *s
+	c.Frames = slices.Clone(s.Frames)
+	c.Run = slices.Clone(s.Run)
+	if len(c.Run) > 0 {
+		c.Run[0].Calls = slices.Clone(c.Run[0].Calls)
+	}
+	c.Inputs = slices.Clone(s.Inputs)
+	c.Ledger = slices.Clone(s.Ledger)
+	c.body = s.body.clone()
+	return &c
+}
+
+// Turn is the running turn, or nil.
+func (s *State) Turn() *Turn {
+	if len(s.Run) == 0 {
+		return nil
+	}
+	return &s.Run[0]
+}
+
+// Frame is the current frame. Before the first it is the zero frame.
+func (s *State) Frame() Frame {
+	if len(s.Frames) == 0 {
+		return Frame{}
+	}
+	return s.Frames[len(s.Frames)-1]
+}
+
+// InitialFrame is the id of the frame that every session begins with.
+func InitialFrame(session events.SessionID) events.FrameID {
+	return events.FrameID(session) + ":frame:initial"
+}
+
+// Idle reports whether nothing runs and nothing is queued.
+func (s *State) Idle() bool { return len(s.Run) == 0 && len(s.Queue) == 0 }

@@ -1,0 +1,251 @@
+package projector
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/lash-go/lash/events"
+)
+
+// TurnSource is the ledger's source of a turn's own model calls.
+const TurnSource = "turn"
+
+// UserMessage is the id of a turn's first message, where it is free.
+func UserMessage(turn events.TurnID) events.MessageID {
+	return events.MessageID("u-" + string(turn))
+}
+
+// ReplyMessage is the id of a reply's message, where it is free.
+func ReplyMessage(turn events.TurnID, iteration int64) events.MessageID {
+	return events.MessageID("a-" + string(turn) + "-" + strconv.FormatInt(iteration, 10))
+}
+
+// ResultMessage is the id of a message of tool results, where it is free.
+func ResultMessage(turn events.TurnID, iteration int64) events.MessageID {
+	return events.MessageID("r-" + string(turn) + "-" + strconv.FormatInt(iteration, 10))
+}
+
+// NoticeMessage is the id of the message that tells of the turn limit, where it is free.
+func NoticeMessage(turn events.TurnID) events.MessageID {
+	return events.MessageID("n-" + string(turn))
+}
+
+func (s *State) applyRequested(id events.TurnID, p *events.TurnRequested, at events.Millis) {
+	s.Queue = append(s.Queue, QueuedTurn{ID: id, Input: p.Input, RequestedAt: at})
+}
+
+func (s *State) applyStarted(id events.TurnID, p *events.TurnStarted, at events.Millis) {
+	if t := s.Turn(); t != nil && t.ID == id {
+		t.Attempt, t.Worker, t.Job = p.Attempt, p.Worker, jobOf(id, p)
+		return
+	}
+	i := slices.IndexFunc(s.Queue, func(q QueuedTurn) bool { return q.ID == id })
+	if i < 0 || len(s.Run) > 0 {
+		return
+	}
+	q := s.Queue[i]
+	s.Queue = slices.Concat(s.Queue[:i], s.Queue[i+1:])
+	s.Turns++
+	s.Run = []Turn{{
+		ID: id, Index: s.Turns, Input: q.Input, Attempt: p.Attempt, Worker: p.Worker, Job: jobOf(id, p),
+		RequestedAt: q.RequestedAt, StartedAt: at,
+	}}
+	if !q.Input.Continue {
+		s.appendMessage(events.Message{
+			ID: either(p.Message, UserMessage(id)), Role: events.RoleUser, Parts: inputParts(q.Input),
+		}, id, at)
+	}
+}
+
+func jobOf(id events.TurnID, p *events.TurnStarted) events.TurnID {
+	if p.Job != "" {
+		return p.Job
+	}
+	return id
+}
+
+// inputParts drops empty text; nothing left is one empty text part (host specification 3.1).
+func inputParts(in events.TurnInput) []events.Part {
+	parts := make([]events.Part, 0, len(in.Parts))
+	for _, p := range in.Parts {
+		if p.Kind != events.PartText || p.Text != "" || !p.Blob.IsZero() {
+			parts = append(parts, p)
+		}
+	}
+	if len(parts) == 0 {
+		parts = append(parts, events.Part{Kind: events.PartText})
+	}
+	return parts
+}
+
+func either(id, otherwise events.MessageID) events.MessageID {
+	if id != "" {
+		return id
+	}
+	return otherwise
+}
+
+// running is the running turn if it is this one.
+func (s *State) running(id events.TurnID) *Turn {
+	if t := s.Turn(); t != nil && t.ID == id {
+		return t
+	}
+	return nil
+}
+
+func (s *State) applyCancel(id events.TurnID, p *events.TurnCancelRequested) {
+	if t := s.running(id); t != nil {
+		if !t.Cancelled {
+			t.Cancelled, t.Cancel = true, *p
+		}
+		return
+	}
+	for i := range s.Queue {
+		if s.Queue[i].ID == id {
+			queue := slices.Clone(s.Queue)
+			queue[i].Cancelled = true
+			s.Queue = queue
+		}
+	}
+}
+
+func (s *State) applyReplied(id events.TurnID, p *events.ModelReplied, at events.Millis) {
+	t := s.running(id)
+	if t == nil || t.Replied || p.Iteration != t.Iteration {
+		return
+	}
+	s.charge(TurnSource, p.Model, p.Usage)
+	t.Usage = t.Usage.Add(p.Usage)
+	t.Replied, t.Calls, t.AnyResult = true, nil, false
+	for i := range p.Parts {
+		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
+			t.Calls = append(t.Calls, Call{ID: c.Call, Tool: c.Tool, Args: c.Args, Blob: c.Blob})
+		}
+	}
+	t.ToolCalls += int64(len(t.Calls))
+	if len(p.Parts) > 0 {
+		m := events.Message{ID: either(p.Message, ReplyMessage(id, p.Iteration)), Role: events.RoleAssistant, Parts: p.Parts}
+		if p.Stop != events.StopEnd && p.Stop != events.StopToolUse {
+			m.Stop = p.Stop
+		}
+		s.appendMessage(m, id, at)
+	}
+	if len(t.Calls) == 0 {
+		t.Iteration, t.Replied = t.Iteration+1, false
+	}
+}
+
+func (s *State) charge(source, model string, u events.Usage) {
+	if u.IsZero() {
+		return
+	}
+	i, found := slices.BinarySearchFunc(s.Ledger, LedgerEntry{Source: source, Model: model}, func(a, b LedgerEntry) int {
+		if a.Source != b.Source {
+			return cmpString(a.Source, b.Source)
+		}
+		return cmpString(a.Model, b.Model)
+	})
+	if !found {
+		s.Ledger = slices.Insert(s.Ledger, i, LedgerEntry{Source: source, Model: model})
+	}
+	s.Ledger[i].Usage = s.Ledger[i].Usage.Add(u)
+}
+
+func cmpString(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func (s *State) applyCalled(id events.TurnID, p *events.ToolCalled) {
+	t := s.running(id)
+	if t == nil || !t.Replied || p.Iteration != t.Iteration {
+		return
+	}
+	for _, c := range p.Calls {
+		if c < int64(len(t.Calls)) {
+			t.Calls[c].Begun = true
+		}
+	}
+}
+
+func (s *State) applyReturned(id events.TurnID, p *events.ToolReturned, at events.Millis) {
+	t := s.running(id)
+	if t == nil || !t.Replied || p.Iteration != t.Iteration {
+		return
+	}
+	for _, r := range p.Results {
+		if r.Call < int64(len(t.Calls)) && !t.Calls[r.Call].Done {
+			t.Calls[r.Call].Done, t.Calls[r.Call].Result = true, r
+		}
+	}
+	s.finishCalls(t, p.Message, at)
+}
+
+// LostText is what the model reads in place of the result of a lost call.
+const LostText = "[lost] The call was begun and its worker died. It may or may not have taken effect. It was not repeated."
+
+func (s *State) applyLost(id events.TurnID, p *events.ToolLost, at events.Millis) {
+	t := s.running(id)
+	if t == nil || !t.Replied || p.Iteration != t.Iteration {
+		return
+	}
+	for _, c := range p.Calls {
+		if c < int64(len(t.Calls)) && !t.Calls[c].Done {
+			t.Calls[c].Done = true
+			t.Calls[c].Result = events.ToolResult{Call: c, Outcome: events.OutcomeLost, Text: LostText}
+		}
+	}
+	s.finishCalls(t, p.Message, at)
+}
+
+// finishCalls adds the message of results once every call has one, and moves to the next iteration.
+func (s *State) finishCalls(t *Turn, id events.MessageID, at events.Millis) {
+	parts := make([]events.Part, 0, len(t.Calls))
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		if !c.Done {
+			return
+		}
+		parts = append(parts, events.Part{
+			Kind: events.PartToolResult, Call: c.ID, Tool: c.Tool,
+			Text: c.Result.Text, Blob: c.Result.Blob, Outcome: c.Result.Outcome,
+		})
+		parts = append(parts, c.Result.Attachments...)
+	}
+	s.appendMessage(events.Message{
+		ID: either(id, ResultMessage(t.ID, t.Iteration)), Role: events.RoleUser, Parts: parts,
+	}, t.ID, at)
+	t.Iteration, t.Replied, t.Calls, t.AnyResult = t.Iteration+1, false, nil, true
+}
+
+func (s *State) applyCompleted(id events.TurnID, p *events.TurnCompleted, at events.Millis) {
+	record := TurnRecord{ID: id, End: p.End, Issue: p.Issue, CompletedAt: at, Seq: s.Seq}
+	if t := s.running(id); t != nil {
+		if p.Notice != "" {
+			text := fmt.Sprintf("turn limit reached (%d)", s.Config.MaxIterations)
+			s.appendMessage(events.Message{ID: p.Notice, Role: events.RoleSystem, Parts: []events.Part{{Kind: events.PartText, Text: text}}}, id, at)
+		}
+		record.Index, record.Attempts, record.Usage = t.Index, t.Attempt, t.Usage
+		record.ModelCalls, record.ToolCalls = t.Iteration, t.ToolCalls
+		record.RequestedAt, record.StartedAt, record.Input = t.RequestedAt, t.StartedAt, InputDigest(t.Input)
+		s.Run = nil
+	} else {
+		i := slices.IndexFunc(s.Queue, func(q QueuedTurn) bool { return q.ID == id })
+		if i < 0 {
+			return
+		}
+		record.RequestedAt, record.Input = s.Queue[i].RequestedAt, InputDigest(s.Queue[i].Input)
+		s.Queue = slices.Concat(s.Queue[:i], s.Queue[i+1:])
+	}
+	record.Leaf = s.Leaf
+	s.body.turns = append(s.body.turns, record)
+}
+
+// InputDigest identifies a turn's input, for idempotency.
+func InputDigest(in events.TurnInput) string { return digestOf(in) }

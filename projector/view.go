@@ -1,0 +1,132 @@
+package projector
+
+import "github.com/lash-go/lash/events"
+
+// ReadView is the conversation as hosts and plugins read it: a value that nothing changes later.
+type ReadView struct {
+	Session  events.SessionID
+	Seq      events.Seq
+	Frame    Frame
+	Config   events.Config
+	Nodes    []*Node          // active path within the frame, of every kind, in order
+	Messages []events.Message // of those nodes, the first of equal ids
+}
+
+// View materialises the active path in the current frame (host specification 1.5).
+func (s *State) View() (ReadView, error) {
+	path, err := s.Path()
+	if err != nil {
+		return ReadView{}, err
+	}
+	v := ReadView{Session: s.Session, Seq: s.Seq, Frame: s.Frame(), Config: s.Config}
+	for _, n := range s.visible(path, v.Frame) {
+		v.Messages = append(v.Messages, n.Message)
+	}
+	for _, n := range path {
+		if len(s.Frames) <= 1 || n.Frame == v.Frame.ID || (n.Frame == "" && v.Frame.ID == s.Frames[0].ID) {
+			v.Nodes = append(v.Nodes, n)
+		}
+	}
+	return v, nil
+}
+
+// EntryKind says what an entry of the chronological projection is.
+type EntryKind string
+
+// The entries.
+const (
+	EntryMessage  EntryKind = "message"
+	EntryToolCall EntryKind = "tool_call"
+	EntryNode     EntryKind = "node" // plugin and protocol nodes
+)
+
+// Chronological is one entry of the ordered list that code-executing protocols and pages read.
+type Chronological struct {
+	Index   int
+	Kind    EntryKind
+	Node    *Node
+	Message events.Message // of message entries
+	Call    ToolCallView   // of tool call entries
+}
+
+// ToolCallView is a call with what came of it.
+type ToolCallView struct {
+	ID      events.CallID
+	Tool    string
+	Args    []byte
+	Done    bool
+	Outcome events.Outcome
+	Text    string
+}
+
+// Chronology lists messages, the tool calls of each, and other nodes, in path
+// order with a running index (host specification 1.5).
+func (v ReadView) Chronology() []Chronological {
+	var list []Chronological
+	add := func(c Chronological) {
+		c.Index = len(list)
+		list = append(list, c)
+	}
+	byCall := make(map[events.CallID][]int) // unanswered entries
+	seen := make(map[events.MessageID]bool)
+	for _, n := range v.Nodes {
+		if n.Kind != events.NodeMessage {
+			add(Chronological{Kind: EntryNode, Node: n})
+			continue
+		}
+		if seen[n.Message.ID] {
+			continue
+		}
+		seen[n.Message.ID] = true
+		add(Chronological{Kind: EntryMessage, Node: n, Message: n.Message})
+		for _, p := range n.Message.Parts {
+			switch p.Kind {
+			case events.PartToolCall:
+				byCall[p.Call] = append(byCall[p.Call], len(list))
+				add(Chronological{Kind: EntryToolCall, Node: n, Call: ToolCallView{ID: p.Call, Tool: p.Tool, Args: p.Args}})
+			case events.PartToolResult:
+				if open := byCall[p.Call]; len(open) > 0 {
+					call := &list[open[0]].Call
+					call.Done, call.Outcome, call.Text = true, p.Outcome, p.Text
+					byCall[p.Call] = open[1:]
+				}
+			case events.PartText, events.PartReasoning, events.PartAttachment:
+			}
+		}
+	}
+	return list
+}
+
+// FindCall looks a tool call up by the model's id: the newest of that id.
+func FindCall(list []Chronological, id events.CallID) (ToolCallView, bool) {
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].Kind == EntryToolCall && list[i].Call.ID == id {
+			return list[i].Call, true
+		}
+	}
+	return ToolCallView{}, false
+}
+
+// Rewrite tells how to make the active path's messages equal target without
+// changing anything: keep a prefix, branch there, append the rest (host specification 1.6).
+// target has no transient messages. When nothing needs to change, branch is false and rest is empty.
+func (s *State) Rewrite(target []events.Message) (leaf events.NodeID, branch bool, rest []events.Message, err error) {
+	path, err := s.Path()
+	if err != nil {
+		return "", false, nil, err
+	}
+	seen := make(map[events.MessageID]bool)
+	next := 0
+	for _, n := range path {
+		if n.Kind == events.NodeMessage && !seen[n.Message.ID] {
+			if next == len(target) || target[next].ID != n.Message.ID {
+				branch = true
+				break
+			}
+			seen[n.Message.ID] = true
+			next++
+		}
+		leaf = n.ID
+	}
+	return leaf, branch, target[next:], nil
+}

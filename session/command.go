@@ -1,0 +1,39 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+)
+
+// Command is the durable request for a turn, as it travels in the queue. The
+// turn's id is the queue's key, so that the same command waits there once.
+type Command struct {
+	Input events.TurnInput `msgpack:"i"`
+	Actor string           `msgpack:"a,omitempty"`
+}
+
+func enqueue(ctx context.Context, b *bus.Bus, id events.SessionID, turn events.TurnID, cmd Command) error {
+	if err := (&events.TurnRequested{Input: cmd.Input}).Validate(); err != nil {
+		return fmt.Errorf("submit turn %s: %w", turn, err)
+	}
+	body, err := events.EncodePayload(&cmd)
+	if err != nil {
+		return fmt.Errorf("submit turn %s: %w", turn, err)
+	}
+	err = b.Enqueue(ctx, bus.ClassTurn, id, string(turn), body)
+	if err != nil && !errors.Is(err, bus.ErrQueued) {
+		return fmt.Errorf("submit turn %s: %w", turn, err)
+	}
+	return nil
+}
+
+// DecodeCommand reads a queued command.
+func DecodeCommand(body []byte) (Command, error) {
+	var cmd Command
+	err := events.DecodePayload(body, &cmd)
+	return cmd, err
+}

@@ -1,0 +1,34 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Errors of the host; those of histories are in package events.
+var (
+	// ErrExists is a session id that is taken.
+	ErrExists = errors.New("session already exists")
+	// ErrClosed is a session that takes no more.
+	ErrClosed = errors.New("session is closed")
+	// ErrTurnRunning is an operation that waits for the running turn to end.
+	ErrTurnRunning = errors.New("a turn is running")
+	// ErrUnknownTurn is a turn that the session never heard of.
+	ErrUnknownTurn = errors.New("no such turn")
+	// ErrUnknownNode is a node id that the session's graph does not have.
+	ErrUnknownNode = errors.New("no such node")
+	// ErrDifferent is an id used a second time with other content.
+	ErrDifferent = errors.New("id was used with other content")
+)
+
+// StaleBranchError is an append whose required ancestor is not on the active path. Nothing was written.
+type StaleBranchError struct {
+	Required events.NodeID
+	Leaf     events.NodeID // the current one; empty for an empty graph
+}
+
+func (e *StaleBranchError) Error() string {
+	return fmt.Sprintf("stale branch: %s is not on the active path, the leaf is %q", e.Required, e.Leaf)
+}

@@ -1,0 +1,208 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// AppendNode is one thing to append: a message, or a plugin's or protocol's node.
+type AppendNode struct {
+	Message   *events.Message // its id becomes the node's where that is free
+	Transient bool            // of messages: never kept, neither in the graph nor in views
+	Kind      events.NodeKind // of other nodes
+	ID        events.NodeID   // of other nodes; a new one when empty
+	Type      string
+	Body      []byte // JSON
+}
+
+// AppendNodesRequest appends under the current leaf (host specification 1.4).
+type AppendNodesRequest struct {
+	Nodes            []AppendNode
+	RequiresAncestor events.NodeID // must be on the active path; empty asks nothing
+	IdempotencyKey   string        // the same key appends once
+}
+
+// AppendedNodes are the ids in request order and the new leaf.
+type AppendedNodes struct {
+	IDs  []events.NodeID
+	Leaf events.NodeID
+}
+
+// AppendNodes appends nodes, all or none. A required ancestor that left the
+// active path gives [*StaleBranchError]: a guard against branch change, not
+// against company, as others may append meanwhile.
+func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendNodesRequest) (AppendedNodes, error) {
+	var result AppendedNodes
+	err := h.decide(ctx, id, "append nodes", func(s *projector.State) ([]events.Event, error) {
+		if err := open(s); err != nil {
+			return nil, err
+		}
+		if req.IdempotencyKey != "" {
+			ids, err := s.Appended(req.IdempotencyKey)
+			if err != nil || len(ids) > 0 {
+				result = AppendedNodes{IDs: ids, Leaf: s.Leaf}
+				return nil, err
+			}
+		}
+		return h.appendNodes(s, req, &result)
+	})
+	if err != nil {
+		return AppendedNodes{}, err
+	}
+	return result, nil
+}
+
+func (h *Host) appendNodes(s *projector.State, req AppendNodesRequest, result *AppendedNodes) ([]events.Event, error) {
+	heal, leaf, err := healed(s)
+	if err != nil {
+		return nil, err
+	}
+	if req.RequiresAncestor != "" {
+		on, err := s.OnPath(req.RequiresAncestor)
+		if err != nil {
+			return nil, err
+		}
+		if !on {
+			return nil, &StaleBranchError{Required: req.RequiresAncestor, Leaf: s.Leaf}
+		}
+	}
+	nodes, err := newNodes(s, req.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	*result = AppendedNodes{IDs: []events.NodeID{}, Leaf: leaf}
+	if len(nodes) == 0 {
+		return nil, nil
+	}
+	for i := range nodes {
+		result.IDs = append(result.IDs, nodes[i].ID)
+	}
+	result.Leaf = nodes[len(nodes)-1].ID
+	return append(heal, events.Of("", &events.GraphAppended{Nodes: nodes, Key: req.IdempotencyKey})), nil
+}
+
+// healed moves a leaf that names no node to the newest message (host specification 1.3).
+func healed(s *projector.State) ([]events.Event, events.NodeID, error) {
+	leaf, orphaned, err := s.Orphaned()
+	if err != nil || !orphaned {
+		return nil, leaf, err
+	}
+	return []events.Event{events.Of("", &events.GraphBranched{Leaf: leaf})}, leaf, nil
+}
+
+// newNodes gives every node its id (host specification 1.2). Transient messages are left out.
+func newNodes(s *projector.State, list []AppendNode) ([]events.NewNode, error) {
+	nodes := make([]events.NewNode, 0, len(list))
+	taken := make(map[events.NodeID]bool)
+	for i := range list {
+		if list[i].Transient {
+			continue
+		}
+		n, err := newNode(s, &list[i], taken)
+		if err != nil {
+			return nil, fmt.Errorf("nodes[%d]: %w", i, err)
+		}
+		taken[n.ID] = true
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+func newNode(s *projector.State, a *AppendNode, taken map[events.NodeID]bool) (events.NewNode, error) {
+	if a.Message == nil {
+		n := events.NewNode{ID: a.ID, Kind: a.Kind, Type: a.Type, Body: a.Body}
+		if n.ID == "" {
+			n.ID = events.NodeID(string(a.Kind) + ":" + ulid.Make().String())
+		}
+		free, err := s.FreeID(n.ID, taken)
+		if err == nil && free != n.ID {
+			err = &events.FieldError{Field: "id", Reason: fmt.Sprintf("%q is taken", n.ID), Err: events.ErrInvalid}
+		}
+		return n, err
+	}
+	m := *a.Message
+	if m.ID == "" {
+		m.ID = events.MessageID("m" + ulid.Make().String())
+	}
+	id, err := s.FreeID(events.NodeID(m.ID), taken)
+	return events.NewNode{ID: id, Kind: events.NodeMessage, Message: m}, err
+}
+
+// BranchTo moves the leaf to a node, or before the first one when node is
+// empty. Nothing is deleted. A running turn refuses it with [ErrTurnRunning].
+func (h *Host) BranchTo(ctx context.Context, id events.SessionID, node events.NodeID) error {
+	return h.decide(ctx, id, "branch", func(s *projector.State) ([]events.Event, error) {
+		if err := branchable(s); err != nil {
+			return nil, err
+		}
+		if node != "" {
+			n, err := s.Node(node)
+			if err != nil {
+				return nil, err
+			}
+			if n == nil {
+				return nil, fmt.Errorf("branch to %s: %w", node, ErrUnknownNode)
+			}
+		}
+		if s.Leaf == node {
+			return nil, nil
+		}
+		return []events.Event{events.Of("", &events.GraphBranched{Leaf: node})}, nil
+	})
+}
+
+// branchable refuses to move the leaf under a turn that builds on it.
+func branchable(s *projector.State) error {
+	if err := open(s); err != nil {
+		return err
+	}
+	if s.Turn() != nil {
+		return fmt.Errorf("branch session %s: %w", s.Session, ErrTurnRunning)
+	}
+	return nil
+}
+
+// RewriteMessage is a message of a rewritten history.
+type RewriteMessage struct {
+	events.Message
+	Transient bool
+}
+
+// Rewrite makes the active path's messages equal to target, without changing
+// anything: the common beginning is kept, the rest becomes a new branch (host
+// specification 1.6).
+func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []RewriteMessage) error {
+	var wanted []events.Message
+	for _, m := range target {
+		if !m.Transient {
+			wanted = append(wanted, m.Message)
+		}
+	}
+	return h.decide(ctx, id, "rewrite", func(s *projector.State) ([]events.Event, error) {
+		if err := branchable(s); err != nil {
+			return nil, err
+		}
+		leaf, branch, rest, err := s.Rewrite(wanted)
+		if err != nil {
+			return nil, err
+		}
+		var list []events.Event
+		if branch {
+			list = append(list, events.Of("", &events.GraphBranched{Leaf: leaf}))
+		}
+		add := make([]AppendNode, len(rest))
+		for i := range rest {
+			add[i].Message = &rest[i]
+		}
+		nodes, err := newNodes(s, add)
+		if err == nil && len(nodes) > 0 {
+			list = append(list, events.Of("", &events.GraphAppended{Nodes: nodes}))
+		}
+		return list, err
+	})
+}

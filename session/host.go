@@ -1,0 +1,208 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+)
+
+// Config of a host.
+type Config struct {
+	Bus    *bus.Bus
+	Actor  string      // who acts, as histories name it. Defaults to "host"
+	Logger *zap.Logger // nil is silent
+}
+
+// Host is the front door to sessions. It is safe for concurrent use.
+type Host struct {
+	b     *bus.Bus
+	log   events.Log
+	zap   *zap.Logger
+	actor events.Actor
+
+	mu       sync.Mutex
+	sessions map[events.SessionID]*held
+}
+
+// held is a session's state as this host saw it last.
+type held struct {
+	mu    sync.Mutex // one decision at a time: they would only conflict with each other
+	state *projector.State
+}
+
+// maxHeld bounds the states that a host keeps.
+const maxHeld = 1024
+
+// New makes a host.
+func New(cfg Config) (*Host, error) {
+	if cfg.Bus == nil {
+		return nil, errors.New("new host: bus is required")
+	}
+	if cfg.Actor == "" {
+		cfg.Actor = "host"
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = zap.NewNop()
+	}
+	return &Host{
+		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
+		actor: events.Actor{Kind: events.ActorClient, ID: cfg.Actor}, sessions: make(map[events.SessionID]*held),
+	}, nil
+}
+
+func (h *Host) held(id events.SessionID) *held {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.sessions[id]
+	if s == nil {
+		for old := range h.sessions { // any one will do
+			if len(h.sessions) < maxHeld {
+				break
+			}
+			delete(h.sessions, old)
+		}
+		s = &held{}
+		h.sessions[id] = s
+	}
+	return s
+}
+
+// loadLocked gives the whole state, at least as new as the log is now when fresh is set.
+func (h *Host) loadLocked(ctx context.Context, id events.SessionID, s *held, fresh bool) error {
+	if err := events.CheckToken("session", id); err != nil {
+		return err
+	}
+	var err error
+	switch {
+	case s.state == nil:
+		s.state, err = follow.Whole(ctx, h.b, id)
+	case fresh:
+		err = follow.Sync(ctx, h.log, s.state)
+	}
+	if err != nil {
+		s.state = nil
+	}
+	return err
+}
+
+// decision is events to append at the state they were decided on; none means that nothing is to be done.
+type decision func(*projector.State) ([]events.Event, error)
+
+// decide runs a decision until it lands or refuses: fold, decide, append at
+// that sequence; where the session moved, fold the new and decide again. The
+// first try uses the state at hand: if that is old, the append says so. A
+// refusal is believed only on fresh state.
+func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d decision) error {
+	s := h.held(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for fresh := s.state == nil; ; {
+		if err := h.loadLocked(ctx, id, s, fresh); err != nil {
+			return err
+		}
+		list, err := d(s.state)
+		if (err != nil || len(list) == 0) && !fresh {
+			fresh = true
+			continue
+		}
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		err = h.appendLocked(ctx, s, cause, list)
+		if !errors.As(err, new(*events.ConflictError)) {
+			return err
+		}
+		fresh = true
+	}
+}
+
+func (h *Host) appendLocked(ctx context.Context, s *held, cause string, list []events.Event) error {
+	c, err := h.commit(ctx, s.state.Session, cause, list)
+	if err != nil {
+		return err
+	}
+	seq, err := h.log.Append(ctx, c, events.At(s.state.Seq))
+	if err != nil {
+		return err
+	}
+	if err := s.state.Apply(events.Entry{Seq: seq, Commit: c}); err != nil {
+		s.state = nil
+		return err
+	}
+	_ = h.b.MarkDirty(c.Session)
+	return nil
+}
+
+// commit puts events in an envelope, large bodies in blobs.
+func (h *Host) commit(ctx context.Context, id events.SessionID, cause string, list []events.Event) (*events.Commit, error) {
+	for i := range list {
+		p, err := Spill(ctx, h.b, list[i].Payload)
+		if err != nil {
+			return nil, err
+		}
+		list[i].Payload = p
+	}
+	return &events.Commit{
+		ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()),
+		Actor: h.actor, Cause: cause, Events: list,
+	}, nil
+}
+
+// State is the session's state now: a copy that nothing changes later.
+func (h *Host) State(ctx context.Context, id events.SessionID) (*projector.State, error) {
+	s := h.held(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := h.loadLocked(ctx, id, s, true); err != nil {
+		return nil, fmt.Errorf("state of %s: %w", id, err)
+	}
+	return s.state.Clone(), nil
+}
+
+// View is the conversation as it stands, in the current frame.
+func (h *Host) View(ctx context.Context, id events.SessionID) (projector.ReadView, error) {
+	s, err := h.State(ctx, id)
+	if err != nil {
+		return projector.ReadView{}, err
+	}
+	return s.View()
+}
+
+// StateAt is the session's state as it was at seq.
+func (h *Host) StateAt(ctx context.Context, id events.SessionID, seq events.Seq) (*projector.State, error) {
+	s := projector.New(id)
+	for entry, err := range h.log.Read(ctx, id, 1) {
+		if err != nil {
+			return nil, err
+		}
+		if entry.Seq > seq {
+			break
+		}
+		if err := s.Apply(entry); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// open refuses what a session in its present status cannot take.
+func open(s *projector.State) error {
+	switch s.Status {
+	case projector.StatusOpen, projector.StatusOpening:
+		return nil
+	case projector.StatusClosed:
+		return fmt.Errorf("session %s: %w", s.Session, ErrClosed)
+	case projector.StatusNone:
+	}
+	return fmt.Errorf("session %s: %w", s.Session, events.ErrNoSession)
+}

@@ -1,0 +1,192 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Tool declares a tool.
+type Tool struct {
+	Name        string // 1 to 64 characters of A-Z a-z 0-9 _ -
+	Description string
+	Effects     events.Effects // zero is non-idempotent: runs at most once
+	Retry       Retry
+	Timeout     time.Duration // of one attempt; 0 means none
+	Source      string        // who provides it
+	// Schema is the JSON schema of the arguments. Defaults to what the type of the arguments says.
+	Schema *jsonschema.Schema
+}
+
+// Retry says when a failed call is tried again (host specification 6.7).
+// Only failures that say so themselves are, see [Failure].
+type Retry struct {
+	Attempts int           // in all; 0 and 1 mean never again
+	Base     time.Duration // before the second try; doubles
+	Max      time.Duration // of one wait; 0 means no cap
+}
+
+// Call is one call of a tool.
+type Call struct {
+	Session events.SessionID
+	Turn    events.TurnID
+	Effect  events.EffectID // unique in the session
+	ID      events.CallID   // as the model gave it
+	Key     string          // idempotency key: the same in every attempt, on every worker
+	Attempt int             // from 1
+}
+
+// Result is what a tool gives back.
+type Result struct {
+	Text        string // what the model reads
+	Attachments []events.Part
+	Outcome     events.Outcome // zero is success
+}
+
+// Handler runs a tool. args is valid JSON that the schema accepts. An error
+// is a failure that the model sees; [*Failure] says more about it.
+type Handler func(ctx context.Context, call Call, args json.RawMessage) (Result, error)
+
+// Failure is a tool's own account of what went wrong.
+type Failure struct {
+	Class   string // see the classes
+	Code    string
+	Message string
+	Safe    bool          // trying again cannot do harm
+	After   time.Duration // not before; 0 leaves it to the policy
+}
+
+func (f *Failure) Error() string { return f.Message }
+
+// The classes of failures (host specification 6.6).
+const (
+	ClassInvalidRequest   = "invalid_request"
+	ClassUnavailable      = "unavailable"
+	ClassPermissionDenied = "permission_denied"
+	ClassTimeout          = "timeout"
+	ClassExecution        = "execution"
+	ClassExternal         = "external"
+	ClassResourceLimit    = "resource_limit"
+	ClassInternal         = "internal"
+)
+
+// Tools is a set of tools by name. It is built once, then only read.
+type Tools struct {
+	byName  map[string]*Registered
+	entries []events.ToolEntry
+}
+
+// Registered is a tool ready to run.
+type Registered struct {
+	Tool
+	Handler Handler
+	schema  *jsonschema.Resolved
+}
+
+// NewTools is an empty set.
+func NewTools() *Tools { return &Tools{byName: make(map[string]*Registered)} }
+
+// AddTool registers a typed tool. The schema of its arguments comes from In,
+// a struct; what it returns becomes text: a string as it is, anything else as
+// JSON. It panics on a declaration that can never work, as registration is static.
+func AddTool[In, Out any](tools *Tools, tool Tool, run func(context.Context, Call, In) (Out, error)) {
+	if tool.Schema == nil {
+		schema, err := jsonschema.For[In](nil)
+		if err != nil {
+			panic(fmt.Sprintf("plugin: tool %s: arguments have no schema: %v", tool.Name, err))
+		}
+		tool.Schema = schema
+	}
+	err := tools.Add(tool, func(ctx context.Context, call Call, args json.RawMessage) (Result, error) {
+		var in In
+		if err := json.Unmarshal(args, &in); err != nil {
+			return Result{}, &Failure{Class: ClassInvalidRequest, Code: CodeInvalidArgs, Message: err.Error()}
+		}
+		out, err := run(ctx, call, in)
+		if err != nil {
+			return Result{}, err
+		}
+		text, err := textOf(out)
+		return Result{Text: text}, err
+	})
+	if err != nil {
+		panic("plugin: " + err.Error())
+	}
+}
+
+func textOf(out any) (string, error) {
+	if s, ok := out.(string); ok {
+		return s, nil
+	}
+	data, err := json.Marshal(out)
+	return string(data), err
+}
+
+// Add registers a tool whose arguments stay raw. A nil schema accepts any object.
+func (t *Tools) Add(tool Tool, run Handler) error {
+	if err := events.CheckToken("tool.name", tool.Name); err != nil {
+		return err
+	}
+	return t.add(tool, run)
+}
+
+// AddNamed is Add for names that came with recorded conversations, which no rule of ours binds.
+func (t *Tools) AddNamed(tool Tool, run Handler) error { return t.add(tool, run) }
+
+func (t *Tools) add(tool Tool, run Handler) error {
+	if _, exists := t.byName[tool.Name]; exists {
+		return fmt.Errorf("tool %s is registered twice", tool.Name)
+	}
+	if tool.Schema == nil {
+		tool.Schema = &jsonschema.Schema{Type: "object"}
+	}
+	resolved, err := tool.Schema.Resolve(nil)
+	if err != nil {
+		return fmt.Errorf("tool %s: schema: %w", tool.Name, err)
+	}
+	text, err := json.Marshal(tool.Schema)
+	if err != nil {
+		return fmt.Errorf("tool %s: schema: %w", tool.Name, err)
+	}
+	t.byName[tool.Name] = &Registered{Tool: tool, Handler: run, schema: resolved}
+	entry := events.ToolEntry{Name: tool.Name, Description: tool.Description, Schema: text, Effects: tool.Effects, Source: tool.Source}
+	i, _ := slices.BinarySearchFunc(t.entries, tool.Name, func(e events.ToolEntry, name string) int { return strings.Compare(e.Name, name) })
+	t.entries = slices.Insert(t.entries, i, entry)
+	return nil
+}
+
+// Entries is the catalogue as it is recorded, sorted by name. The caller must not change it.
+func (t *Tools) Entries() []events.ToolEntry { return t.entries }
+
+// Find looks a tool up.
+func (t *Tools) Find(name string) (*Registered, bool) {
+	r, ok := t.byName[name]
+	return r, ok
+}
+
+// Codes of failures that the dispatch itself reports.
+const (
+	CodeInvalidArgs = "invalid_tool_args"
+	CodeUnavailable = "tool_unavailable"
+	CodeTaskFailed  = "tool_task_failed"
+)
+
+// Check validates arguments. What is no JSON counts as {} (host specification
+// 3.4), so that the schema's complaint reaches the model.
+func (r *Registered) Check(args []byte) (json.RawMessage, error) {
+	var value any
+	if err := json.Unmarshal(args, &value); err != nil {
+		args, value = []byte("{}"), map[string]any{}
+	}
+	if err := r.schema.Validate(value); err != nil {
+		return nil, &Failure{Class: ClassInvalidRequest, Code: CodeInvalidArgs, Message: err.Error()}
+	}
+	return args, nil
+}

@@ -1,0 +1,25 @@
+// Package turn is the state machine of a turn: pure, so that its tests read
+// like transcripts. It imports events and projector.
+//
+// [Step] says which events follow from an input in a state; [Owed] says which
+// effects a state owes. Effects are a function of durable state, so whatever
+// a crash interrupted is found again by folding, and effect ids are derived
+// from the state, so starting one twice is harmless.
+//
+//	       ┌────────────── started ──────────────┐
+//	       ▼                                     │ results of all calls
+//	owes a model call ── reply with calls ──► owes tool calls
+//	       │                                     │
+//	       └── reply, failure, limit, cancel ────┴──► completed
+//
+// # Fewer, fuller writes
+//
+// The results of repeatable calls need not be durable before the model is
+// asked to go on: were they lost, the calls would run again under the same
+// idempotency keys and nothing recorded would contradict them. [Output.Linger]
+// marks such commits. A runner holds them back for at most its linger time
+// (2 ms), and where the model answers within it the results and the reply
+// share one append. Nothing that was recorded is ever asked for again, and
+// what was not yet recorded could have been lost a moment earlier just as
+// well, so no promise is weaker for it. Calls that are not repeatable never linger.
+package turn

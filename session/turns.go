@@ -1,0 +1,313 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// TurnRequest asks for a turn.
+type TurnRequest struct {
+	ID    events.TurnID // Defaults to a new one. The same id with the same input is the same turn
+	Input events.TurnInput
+}
+
+// Submit asks for a turn and returns its id. When it returns nil the command
+// is durable: it ends in the history. It does not wait for anything else.
+func (h *Host) Submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, error) {
+	if req.ID == "" {
+		req.ID = events.TurnID(ulid.Make().String())
+	}
+	if err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", req.ID)); err != nil {
+		return "", fmt.Errorf("submit turn: %w", err)
+	}
+	spilled, err := Spill(ctx, h.b, &events.TurnRequested{Input: req.Input})
+	if err != nil {
+		return "", fmt.Errorf("submit turn %s: %w", req.ID, err)
+	}
+	input := spilled.(*events.TurnRequested).Input
+	if err := h.admissible(ctx, id, req.ID, input); err != nil {
+		return "", fmt.Errorf("submit turn %s: %w", req.ID, err)
+	}
+	return req.ID, enqueue(ctx, h.b, id, req.ID, Command{Input: input, Actor: h.actor.ID})
+}
+
+// admissible refuses at the door what the state at hand already rules out.
+// The state may be old: the worker decides for good.
+func (h *Host) admissible(ctx context.Context, id events.SessionID, turn events.TurnID, input events.TurnInput) error {
+	s := h.held(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := h.loadLocked(ctx, id, s, false); err != nil {
+		return err
+	}
+	if err := open(s.state); err != nil {
+		return err
+	}
+	_, digest, err := findTurn(s.state, turn)
+	if err == nil && digest != "" && digest != projector.InputDigest(input) {
+		return ErrDifferent
+	}
+	return err
+}
+
+// findTurn looks a turn up wherever it is: record is nil while it is not
+// finished, digest is empty when the session never heard of it.
+func findTurn(s *projector.State, id events.TurnID) (record *projector.TurnRecord, digest string, err error) {
+	if t := s.Turn(); t != nil && t.ID == id {
+		return nil, projector.InputDigest(t.Input), nil
+	}
+	for i := range s.Queue {
+		if s.Queue[i].ID == id {
+			return nil, projector.InputDigest(s.Queue[i].Input), nil
+		}
+	}
+	record, err = s.Record(id)
+	if record != nil {
+		digest = record.Input
+	}
+	return record, digest, err
+}
+
+// TurnResult is how a turn ended.
+type TurnResult struct {
+	projector.TurnRecord
+	Text string // of the last assistant message, empty when there is none
+}
+
+// Run submits a turn and waits for its end.
+func (h *Host) Run(ctx context.Context, id events.SessionID, req TurnRequest) (TurnResult, error) {
+	live, err := h.b.Live(id, watchBuffer)
+	if err != nil {
+		return TurnResult{}, err
+	}
+	defer live.Close()
+	turn, err := h.Submit(ctx, id, req)
+	if err != nil {
+		return TurnResult{}, err
+	}
+	if err := h.ended(ctx, live, id, turn, firstLook); err != nil {
+		return TurnResult{}, err
+	}
+	return h.result(ctx, id, turn)
+}
+
+// Await waits until a turn has ended. Any number may wait for the same turn,
+// also after its end. A turn that is not in the history is [ErrUnknownTurn];
+// a command still in the queue is not yet, so await what [Host.Run] or a
+// later look has seen.
+func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnID) (TurnResult, error) {
+	live, err := h.b.Live(id, watchBuffer)
+	if err != nil {
+		return TurnResult{}, err
+	}
+	defer live.Close()
+	s, err := h.State(ctx, id)
+	if err != nil {
+		return TurnResult{}, err
+	}
+	record, digest, err := findTurn(s, turn)
+	switch {
+	case err != nil:
+		return TurnResult{}, err
+	case digest == "":
+		return TurnResult{}, fmt.Errorf("await turn %s of session %s: %w", turn, id, ErrUnknownTurn)
+	case record == nil:
+		if err := h.ended(ctx, live, id, turn, laterLook); err != nil {
+			return TurnResult{}, err
+		}
+	}
+	return h.result(ctx, id, turn)
+}
+
+// watchBuffer is how many messages a watcher may be behind before it loses
+// some. Lost commits are read from the log, lost deltas are reported.
+const watchBuffer = 1024
+
+// How long a waiter trusts the live subject before it looks at the log: a
+// command may name a turn that ended long ago, and a message may be lost.
+const (
+	firstLook = time.Second
+	laterLook = 2 * time.Second
+)
+
+// ended waits for the commit that ends the turn.
+func (h *Host) ended(ctx context.Context, live *bus.Live, id events.SessionID, turn events.TurnID, look time.Duration) error {
+	timer := time.NewTimer(look)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case msg := <-live.C:
+			if m := bus.ParseLive(msg); m.Ends && endsTurn(m.Data, turn) {
+				return nil
+			}
+		case <-timer.C:
+			s, err := h.State(ctx, id)
+			if err != nil {
+				return err
+			}
+			if record, _, err := findTurn(s, turn); err != nil || record != nil {
+				return err
+			}
+			timer.Reset(laterLook)
+		}
+	}
+}
+
+func endsTurn(data []byte, turn events.TurnID) bool {
+	c, err := events.Decode(data)
+	if err != nil {
+		return false
+	}
+	for i := range c.Events {
+		if c.Events[i].Kind == events.KindTurnCompleted && c.Events[i].Turn == turn {
+			return true
+		}
+	}
+	return false
+}
+
+// result reads how a finished turn ended.
+func (h *Host) result(ctx context.Context, id events.SessionID, turn events.TurnID) (TurnResult, error) {
+	s, err := h.State(ctx, id)
+	if err != nil {
+		return TurnResult{}, err
+	}
+	record, err := s.Record(turn)
+	if err != nil {
+		return TurnResult{}, err
+	}
+	if record == nil {
+		return TurnResult{}, fmt.Errorf("turn %s of session %s: %w", turn, id, ErrUnknownTurn)
+	}
+	result := TurnResult{TurnRecord: *record}
+	path, err := s.PathTo(record.Leaf)
+	for i := len(path) - 1; i >= 0 && path[i].Turn == turn; i-- {
+		if path[i].Kind == events.NodeMessage && path[i].Message.Role == events.RoleAssistant {
+			result.Text = path[i].Message.Text()
+			break
+		}
+	}
+	return result, err
+}
+
+// CancelReceipt says what a cancel met.
+type CancelReceipt string
+
+// The receipts (host specification 3.9).
+const (
+	CancelRequested        CancelReceipt = "requested"
+	CancelAlreadyRequested CancelReceipt = "already_requested"
+	CancelCompletionWon    CancelReceipt = "completion_won_race"
+)
+
+// CancelRequest is the evidence that a cancel leaves.
+type CancelRequest struct {
+	ID     string // Defaults to a new one
+	Origin string
+	Reason string
+}
+
+// Cancel asks a turn to stop and returns at once. The first request wins: the
+// evidence returned is its. A turn that ended before is left as it is; one
+// that the session never heard of is [ErrUnknownTurn].
+func (h *Host) Cancel(ctx context.Context, id events.SessionID, turn events.TurnID, req CancelRequest) (receipt CancelReceipt, evidence CancelRequest, err error) {
+	if req.ID == "" {
+		req.ID = ulid.Make().String()
+	}
+	var worker events.WorkerID
+	err = h.decide(ctx, id, "cancel", func(s *projector.State) ([]events.Event, error) {
+		receipt, evidence, worker = CancelRequested, req, ""
+		if t := s.Turn(); t != nil && t.ID == turn {
+			if t.Cancelled {
+				receipt = CancelAlreadyRequested
+				evidence = CancelRequest{ID: t.Cancel.Request, Origin: t.Cancel.Origin, Reason: t.Cancel.Reason}
+				return nil, nil
+			}
+			worker = t.Worker
+			return cancelEvent(turn, req), nil
+		}
+		record, digest, err := findTurn(s, turn)
+		switch {
+		case err != nil:
+			return nil, err
+		case digest == "":
+			return nil, fmt.Errorf("cancel turn %s of session %s: %w", turn, id, ErrUnknownTurn)
+		case record != nil:
+			receipt, evidence = CancelCompletionWon, CancelRequest{}
+			return nil, nil
+		}
+		return cancelEvent(turn, req), nil
+	})
+	if err == nil && worker != "" {
+		_ = h.b.Poke(worker, id)
+	}
+	return receipt, evidence, err
+}
+
+func cancelEvent(turn events.TurnID, req CancelRequest) []events.Event {
+	return []events.Event{events.Of(turn, &events.TurnCancelRequested{Request: req.ID, Origin: req.Origin, Reason: req.Reason})}
+}
+
+// InjectRequest puts a message into a running turn, or before the next one.
+type InjectRequest struct {
+	ID       events.InputID // Defaults to a new one. The same id with the same content is the same input
+	Role     events.Role    // Defaults to user
+	Parts    []events.Part
+	Boundary events.Boundary // the earliest checkpoint that may take it
+}
+
+// Inject queues an input. It never waits for the running turn: the next
+// checkpoint takes it, or the next turn's start.
+func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectRequest) (events.InputID, error) {
+	if req.ID == "" {
+		req.ID = events.InputID(ulid.Make().String())
+	}
+	if req.Role == "" {
+		req.Role = events.RoleUser
+	}
+	spilled, err := Spill(ctx, h.b, &events.InputInjected{Input: req.ID, Role: req.Role, Parts: req.Parts, Boundary: req.Boundary})
+	if err != nil {
+		return "", fmt.Errorf("inject: %w", err)
+	}
+	in := spilled.(*events.InputInjected)
+	digest := projector.Input{Role: in.Role, Parts: in.Parts, Boundary: in.Boundary}.Digest()
+	return req.ID, h.decide(ctx, id, "inject", func(s *projector.State) ([]events.Event, error) {
+		if err := open(s); err != nil {
+			return nil, err
+		}
+		known, err := inputDigest(s, req.ID)
+		switch {
+		case err != nil:
+			return nil, err
+		case known == digest:
+			return nil, nil
+		case known != "":
+			return nil, fmt.Errorf("inject %s: %w", req.ID, ErrDifferent)
+		}
+		return []events.Event{events.Of("", in)}, nil
+	})
+}
+
+// inputDigest identifies the content of an input, pending or settled; empty when there is none.
+func inputDigest(s *projector.State, id events.InputID) (string, error) {
+	for _, in := range s.Inputs {
+		if in.ID == id {
+			return in.Digest(), nil
+		}
+	}
+	settled, err := s.Settled(id)
+	if err != nil || settled == nil {
+		return "", err
+	}
+	return settled.Digest, nil
+}

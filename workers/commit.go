@@ -1,0 +1,167 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// gathering is the commit that a run is putting together. Its events are
+// folded ahead into the run's state; durable is the state without them.
+type gathering struct {
+	claimed bool // the run holds the running turn, or is about to
+	events  []events.Event
+	inputs  []turn.Input // what the events follow from, to be stepped again after a conflict
+	at      events.Millis
+	bytes   int
+	durable *projector.State
+	linger  *time.Timer
+}
+
+func (g *gathering) timer() <-chan time.Time {
+	if g.linger == nil {
+		return nil
+	}
+	return g.linger.C
+}
+
+func (g *gathering) clear() {
+	if g.linger != nil {
+		g.linger.Stop()
+	}
+	*g = gathering{claimed: g.claimed}
+}
+
+// flushBytes is how much a lingering commit gathers before it is written.
+const flushBytes = 512 << 10
+
+// step decides and gathers; what must not wait is appended before it returns.
+func (r *run) step(ctx context.Context, in turn.Input) error {
+	out, err := turn.Step(r.state, in)
+	if err != nil {
+		return err
+	}
+	if err := r.gather(ctx, in, out.Events); err != nil {
+		return err
+	}
+	if out.Linger && r.w.cfg.Linger > 0 && r.g.bytes < flushBytes {
+		if r.g.linger == nil {
+			r.g.linger = time.NewTimer(r.w.cfg.Linger)
+		}
+		return nil
+	}
+	return r.flush(ctx)
+}
+
+// record appends events that follow from no input of the machine.
+func (r *run) record(ctx context.Context, in turn.Input, list []events.Event) error {
+	if err := r.gather(ctx, in, list); err != nil {
+		return err
+	}
+	return r.flush(ctx)
+}
+
+func (r *run) gather(ctx context.Context, in turn.Input, list []events.Event) error {
+	if len(r.g.events) == 0 {
+		r.g.durable = r.state.Clone()
+		r.g.at = events.MillisOf(time.Now())
+	}
+	for i := range list {
+		payload, err := session.Spill(ctx, r.w.blobs, list[i].Payload)
+		if err != nil {
+			r.rollBack()
+			return err
+		}
+		list[i].Payload = payload
+		r.g.bytes += session.BodyBytes(payload)
+		r.state.Ahead(&list[i], r.g.at)
+	}
+	r.g.events = append(r.g.events, list...)
+	if in != nil {
+		r.g.inputs = append(r.g.inputs, in)
+	}
+	return nil
+}
+
+// rollBack drops what was gathered.
+func (r *run) rollBack() {
+	if r.g.durable != nil {
+		r.state = r.g.durable
+	}
+	r.g.clear()
+}
+
+// flush appends what was gathered. After a conflict it folds what others
+// appended and steps the same inputs again; nothing was started in between
+// that the new state does not owe as well.
+func (r *run) flush(ctx context.Context) error {
+	for len(r.g.events) > 0 {
+		c := &events.Commit{
+			ID: events.CommitID(ulid.Make().String()), Session: r.job.Session, At: r.g.at,
+			Actor: events.Actor{Kind: events.ActorNode, ID: string(r.w.cfg.ID)}, Cause: string(r.turnID()),
+			Events: r.g.events,
+		}
+		_, err := r.w.cfg.Bus.Log().Append(ctx, c, events.At(r.g.durable.Seq))
+		if err == nil {
+			r.landed(c)
+			return nil
+		}
+		inputs := r.g.inputs
+		r.rollBack()
+		if !errors.As(err, new(*events.ConflictError)) {
+			return err
+		}
+		if err := r.redo(ctx, inputs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// landed makes the gathered commit history.
+func (r *run) landed(c *events.Commit) {
+	r.state.Landed()
+	r.g.clear()
+	for i := range c.Events {
+		if c.Events[i].Kind == events.KindTurnCompleted {
+			_ = r.w.cfg.Bus.MarkDirty(r.job.Session)
+			return
+		}
+	}
+}
+
+// redo folds the tail and decides again on the same inputs.
+func (r *run) redo(ctx context.Context, inputs []turn.Input) error {
+	if err := follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state); err != nil {
+		return err
+	}
+	for _, in := range inputs {
+		if _, isClaim := in.(turn.Claim); isClaim {
+			r.g.claimed = false // advance decides anew whether to claim
+			return nil
+		}
+		if t := r.state.Turn(); t == nil || t.Worker != r.w.cfg.ID {
+			return fmt.Errorf("session %s: %w", r.job.Session, ErrSuperseded)
+		}
+		out, err := turn.Step(r.state, in)
+		if errors.Is(err, turn.ErrStale) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.gather(ctx, in, out.Events); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package workers
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/llm"
+)
+
+// ErrSuperseded is what a worker meets that finds its turn in other hands. It wrote nothing.
+var ErrSuperseded = errors.New("superseded by another worker")
+
+// Config of a worker.
+type Config struct {
+	Bus       *bus.Bus
+	Providers map[string]llm.Provider // by id
+	Provider  string                  // of sessions that name none; must be one of Providers
+	// Tools offered to a session. Defaults to none.
+	Tools func(events.SessionID) *plugin.Tools
+
+	Concurrency int           // sessions at once. Defaults to 256
+	Linger      time.Duration // see package turn. Defaults to 2 ms; negative is 0
+	ModelRetry  ModelRetry
+	Sessions    int         // states kept between turns. Defaults to 4096
+	Logger      *zap.Logger // nil is silent
+	// ID of this run of the worker. Defaults to a new one.
+	ID events.WorkerID
+}
+
+// ModelRetry says how failed model calls are tried again (host specification 3.8).
+type ModelRetry struct {
+	Attempts int           // in all. Defaults to 4
+	Base     time.Duration // doubles. Defaults to 2 s
+	Max      time.Duration // of one wait. Defaults to 10 s
+	MaxAfter time.Duration // cap of what a provider asks for. Defaults to 60 s
+}
+
+func (c *Config) defaults() error {
+	var errs []error
+	if c.Bus == nil {
+		errs = append(errs, errors.New("bus is required"))
+	}
+	if _, ok := c.Providers[c.Provider]; !ok {
+		errs = append(errs, fmt.Errorf("provider %q is not among the providers", c.Provider))
+	}
+	if c.Tools == nil {
+		none := plugin.NewTools()
+		c.Tools = func(events.SessionID) *plugin.Tools { return none }
+	}
+	c.Concurrency = orDefault(c.Concurrency, 256)
+	c.Sessions = orDefault(c.Sessions, 4096)
+	c.Linger = max(orDefault(c.Linger, 2*time.Millisecond), 0)
+	c.ModelRetry.Attempts = orDefault(c.ModelRetry.Attempts, 4)
+	c.ModelRetry.Base = orDefault(c.ModelRetry.Base, 2*time.Second)
+	c.ModelRetry.Max = orDefault(c.ModelRetry.Max, 10*time.Second)
+	c.ModelRetry.MaxAfter = orDefault(c.ModelRetry.MaxAfter, time.Minute)
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	if c.ID == "" {
+		c.ID = events.WorkerID(ulid.Make().String())
+	}
+	return errors.Join(errs...)
+}
+
+func orDefault[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}

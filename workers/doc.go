@@ -1,0 +1,15 @@
+// Package workers runs what sessions owe: it takes commands from the queue,
+// steps the turn's state machine, starts model and tool calls, and records
+// what came of them.
+//
+// A worker keeps nothing that matters. The claim of a turn is the event
+// turn.started in the session's history; the queue's message, kept by
+// progress acks, only tells when a worker has gone quiet. Whoever gets the
+// message then folds the history, appends turn.started with the next attempt
+// and goes on with what the state still owes. The guarded append is the fence:
+// the old worker's next one conflicts, it folds again, sees another worker's
+// name and stops ([ErrSuperseded]).
+//
+// A worker acks a message only when the session owes nothing more, so turns
+// that were queued behind the one it ran are covered by that same message.
+package workers

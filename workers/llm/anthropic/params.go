@@ -1,0 +1,211 @@
+package anthropic
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/packages/param"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers/llm"
+)
+
+const (
+	// defaultMaxTokens is sent when a request leaves the limit open, because
+	// the API insists on one. Every model allows this much.
+	defaultMaxTokens = 4096
+	maxCallID        = 64 // characters kept of a tool_use id
+)
+
+func params(req llm.Request) (anthropic.MessageNewParams, error) {
+	out := anthropic.MessageNewParams{
+		Model:     req.Model,
+		MaxTokens: defaultMaxTokens,
+		// Marks the end of the prompt: the next iteration of a turn begins with this one.
+		CacheControl: anthropic.NewCacheControlEphemeralParam(),
+	}
+	if req.MaxOutputTokens > 0 {
+		out.MaxTokens = req.MaxOutputTokens
+	}
+	if req.Effort != "" {
+		out.OutputConfig.Effort = anthropic.OutputConfigEffort(req.Effort)
+		out.Thinking.OfAdaptive = &anthropic.ThinkingConfigAdaptiveParam{}
+	}
+	for _, t := range req.Tools {
+		tool, err := tool(t)
+		if err != nil {
+			return out, err
+		}
+		out.Tools = append(out.Tools, tool)
+	}
+	system, rest := leading(req.Messages)
+	out.System = system
+	messages, err := llm.Dialog(rest, callID)
+	if err != nil {
+		return out, err
+	}
+	out.Messages = turns(messages, llm.ToolNames(req.Tools))
+	return out, nil
+}
+
+// callID makes an id that matches ^[a-zA-Z0-9_-]+$, or an empty one.
+func callID(raw events.CallID) string { return llm.Token(string(raw), maxCallID) }
+
+func tool(t llm.Tool) (anthropic.ToolUnionParam, error) {
+	schema, err := llm.Schema(t)
+	if err != nil {
+		return anthropic.ToolUnionParam{}, err
+	}
+	raw, err := json.Marshal(schema)
+	if err != nil {
+		return anthropic.ToolUnionParam{}, err
+	}
+	out := anthropic.ToolParam{Name: t.Name, InputSchema: param.Override[anthropic.ToolInputSchemaParam](json.RawMessage(raw))}
+	if t.Description != "" {
+		out.Description = param.NewOpt(t.Description)
+	}
+	return anthropic.ToolUnionParam{OfTool: &out}, nil
+}
+
+// leading splits the system messages at the beginning from the rest.
+func leading(messages []events.Message) (system []anthropic.TextBlockParam, rest []events.Message) {
+	for i, m := range messages {
+		if m.Role != events.RoleSystem {
+			return system, messages[i:]
+		}
+		for _, part := range m.Parts {
+			if part.Kind == events.PartText && !blank(part.Text) {
+				system = append(system, anthropic.TextBlockParam{Text: part.Text})
+			}
+		}
+	}
+	return system, nil
+}
+
+// blank reports whether the API would refuse text as a block.
+func blank(text string) bool { return strings.TrimSpace(text) == "" }
+
+// turns maps messages and merges neighbours of one role. Results come first in
+// their message because llm.Dialog puts them right behind the calls.
+func turns(messages []events.Message, names func(string) string) []anthropic.MessageParam {
+	var out []anthropic.MessageParam
+	for _, m := range messages {
+		role, blocks := anthropic.MessageParamRoleUser, userBlocks(m)
+		if m.Role == events.RoleAssistant {
+			role, blocks = anthropic.MessageParamRoleAssistant, assistantBlocks(m, names)
+		}
+		if len(blocks) == 0 {
+			continue
+		}
+		if len(out) == 0 && role == anthropic.MessageParamRoleAssistant { // the API wants the user first
+			out = append(out, anthropic.NewUserMessage(anthropic.NewTextBlock("[the conversation continues here]")))
+		}
+		if n := len(out) - 1; n >= 0 && out[n].Role == role {
+			out[n].Content = append(out[n].Content, blocks...)
+			continue
+		}
+		out = append(out, anthropic.MessageParam{Role: role, Content: blocks})
+	}
+	return out
+}
+
+// userBlocks maps a user's message, and a system message that came too late to
+// be part of the system prompt.
+func userBlocks(m events.Message) []anthropic.ContentBlockParamUnion {
+	var out []anthropic.ContentBlockParamUnion
+	for _, part := range m.Parts {
+		switch part.Kind {
+		case events.PartText:
+			switch {
+			case blank(part.Text):
+			case m.Role == events.RoleSystem:
+				out = append(out, anthropic.NewTextBlock("[system note]\n"+part.Text))
+			default:
+				out = append(out, anthropic.NewTextBlock(part.Text))
+			}
+		case events.PartToolResult:
+			out = append(out, result(part))
+		case events.PartAttachment:
+			out = append(out, attachment(part))
+		case events.PartReasoning, events.PartToolCall: // not a user's
+		}
+	}
+	return out
+}
+
+func result(part events.Part) anthropic.ContentBlockParamUnion {
+	block := anthropic.NewToolResultBlock(string(part.Call), part.Text, part.Outcome != events.OutcomeSuccess)
+	if blank(part.Text) {
+		block.OfToolResult.Content = nil
+	}
+	return block
+}
+
+func attachment(part events.Part) anthropic.ContentBlockParamUnion {
+	media, data := part.MediaType, part.Text
+	if rest, ok := strings.CutPrefix(data, "data:"); ok {
+		media, data, _ = strings.Cut(rest, ";base64,")
+	}
+	remote := strings.HasPrefix(data, "https://") || strings.HasPrefix(data, "http://")
+	switch media {
+	case "image/jpeg", "image/png", "image/gif", "image/webp":
+		if remote {
+			return anthropic.NewImageBlock(anthropic.URLImageSourceParam{URL: data})
+		}
+		return anthropic.NewImageBlockBase64(media, data)
+	case "application/pdf":
+		if remote {
+			return anthropic.NewDocumentBlock(anthropic.URLPDFSourceParam{URL: data})
+		}
+		return anthropic.NewDocumentBlock(anthropic.Base64PDFSourceParam{Data: data})
+	}
+	return anthropic.NewTextBlock(fmt.Sprintf("[an attachment of type %q, which cannot be shown here]", media))
+}
+
+// assistantBlocks replays a reply. Thinking goes back exactly as it came, if it
+// came from this API, and never last: that the API refuses.
+func assistantBlocks(m events.Message, names func(string) string) []anthropic.ContentBlockParamUnion {
+	var out []anthropic.ContentBlockParamUnion
+	for _, part := range m.Parts {
+		switch part.Kind {
+		case events.PartText:
+			if !blank(part.Text) {
+				out = append(out, anthropic.NewTextBlock(part.Text))
+			}
+		case events.PartReasoning:
+			out = append(out, thinking(part)...)
+		case events.PartToolCall:
+			out = append(out, anthropic.NewToolUseBlock(string(part.Call), input(part.Args), names(part.Tool)))
+		case events.PartToolResult, events.PartAttachment: // not an assistant's
+		}
+	}
+	for len(out) > 0 && (out[len(out)-1].OfThinking != nil || out[len(out)-1].OfRedactedThinking != nil) {
+		out = out[:len(out)-1]
+	}
+	return out
+}
+
+func thinking(part events.Part) []anthropic.ContentBlockParamUnion {
+	var m meta
+	if len(part.Meta) == 0 || json.Unmarshal(part.Meta, &m) != nil {
+		return nil
+	}
+	switch {
+	case m.Redacted != "":
+		return []anthropic.ContentBlockParamUnion{anthropic.NewRedactedThinkingBlock(m.Redacted)}
+	case m.Signature != "":
+		return []anthropic.ContentBlockParamUnion{anthropic.NewThinkingBlock(m.Signature, part.Text)}
+	}
+	return nil
+}
+
+// input is args where that is an object, which the API insists on.
+func input(args []byte) json.RawMessage {
+	if json.Valid(args) && bytes.HasPrefix(bytes.TrimLeft(args, " \t\r\n"), []byte("{")) {
+		return args
+	}
+	return json.RawMessage("{}")
+}

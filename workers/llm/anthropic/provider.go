@@ -1,0 +1,108 @@
+package anthropic
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
+
+	"github.com/lash-go/lash/workers/llm"
+)
+
+const (
+	id         = "anthropic"
+	defaultURL = "https://api.anthropic.com"
+)
+
+// Config is what a provider needs.
+type Config struct {
+	APIKey     string       // sent as x-api-key; empty sends none, which only other endpoints than Anthropic's accept
+	BaseURL    string       // what "v1/messages" is appended to. Defaults to "https://api.anthropic.com".
+	HTTPClient *http.Client // its redirect policy is not used. Defaults to http.DefaultClient.
+}
+
+// Provider is an [llm.Provider]. It may be used from many goroutines.
+type Provider struct {
+	messages anthropic.MessageService
+	key      string
+	needsKey bool
+}
+
+// New checks cfg and returns a provider. Nothing is sent before the first call.
+func New(cfg Config) (*Provider, error) {
+	if err := errors.Join(llm.CheckBaseURL(cfg.BaseURL), llm.CheckKey(cfg.APIKey)); err != nil {
+		return nil, err
+	}
+	p := &Provider{key: cfg.APIKey, needsKey: cfg.BaseURL == "" || cfg.BaseURL == defaultURL}
+	if cfg.BaseURL == "" {
+		cfg.BaseURL = defaultURL
+	}
+	options := []option.RequestOption{
+		option.WithBaseURL(cfg.BaseURL),
+		option.WithHTTPClient(llm.Client(cfg.HTTPClient)),
+		option.WithMaxRetries(0),
+		option.WithMiddleware(p.check),
+		// Spans may hold prompts, and the environment decides whether they do.
+		option.WithoutOpenTelemetry(),
+		option.WithOpenTelemetryPropagation(false),
+	}
+	if cfg.APIKey != "" {
+		options = append(options, option.WithAPIKey(cfg.APIKey))
+	}
+	// A service, not a client: clients read ANTHROPIC_* and profile files.
+	p.messages = anthropic.NewMessageService(options...)
+	return p, nil
+}
+
+// ID implements [llm.Provider].
+func (p *Provider) ID() string { return id }
+
+// Complete implements [llm.Provider].
+func (p *Provider) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
+	res, err := p.complete(ctx, req, sink)
+	if err != nil {
+		return llm.Response{}, llm.CallError(ctx, err, p.key)
+	}
+	return res, nil
+}
+
+func (p *Provider) complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
+	if p.needsKey && p.key == "" {
+		return llm.Response{}, &llm.Error{Kind: llm.KindAuth, Message: "no API key"}
+	}
+	params, err := params(req)
+	if err != nil {
+		return llm.Response{}, err
+	}
+	// The SDK's stream drops events without a name and hides the body of error
+	// events, so we take the response and decode its events ourselves.
+	var res *http.Response
+	if err := p.messages.NewStreaming(ctx, params, option.WithResponseBodyInto(&res)).Err(); err != nil {
+		return llm.Response{}, err
+	}
+	events := ssestream.NewDecoder(res)
+	defer func() { _ = events.Close() }()
+	r := newReply(p, sink)
+	for !r.done && events.Next() {
+		if err := r.event(events.Event()); err != nil {
+			return llm.Response{}, err
+		}
+	}
+	return r.end(events.Err())
+}
+
+// check is the middleware that turns responses other than streams into errors
+// before the SDK reads them: it would do so without a limit.
+func (p *Provider) check(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	res, err := next(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := llm.CheckResponse(res, p.explain); err != nil {
+		return nil, err
+	}
+	return res, nil
+}

@@ -1,0 +1,114 @@
+package llm
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lash-go/lash/events"
+)
+
+// MaxReplyBytes bounds the text, reasoning and arguments of one reply. A
+// provider that streams more is broken or hostile.
+const MaxReplyBytes = 64 << 20
+
+// Assembly gathers the pieces of one streamed reply into parts and passes text
+// and reasoning on to the sink. It is what adapters are made of; nobody else
+// needs it. One goroutine at a time.
+//
+// What the sink hears of a part, joined, equals the part's Text.
+type Assembly struct {
+	sink  func(Delta)
+	slots []*Slot
+	size  int // bytes taken so far
+}
+
+// NewAssembly returns an empty reply. The sink may be nil.
+func NewAssembly(sink func(Delta)) *Assembly {
+	if sink == nil {
+		sink = func(Delta) {}
+	}
+	return &Assembly{sink: sink}
+}
+
+// Slot is a part in the making.
+type Slot struct {
+	Part events.Part // Call, Tool and Meta are the adapter's to set; Text and Args are filled by Parts
+
+	body  strings.Builder
+	tail  string // the first bytes of a character whose rest has not come yet
+	owner *Assembly
+}
+
+// Open appends a part of the given kind: text, reasoning or tool_call.
+func (a *Assembly) Open(kind events.PartKind) *Slot {
+	s := &Slot{Part: events.Part{Kind: kind}, owner: a}
+	a.slots = append(a.slots, s)
+	return s
+}
+
+// Write appends a fragment, which may begin and end inside a character. The
+// error is an [*Error] of kind malformed: the reply exceeds [MaxReplyBytes].
+func (s *Slot) Write(fragment string) error {
+	s.owner.size += len(fragment)
+	if s.owner.size > MaxReplyBytes {
+		return &Error{Kind: KindMalformed, Message: fmt.Sprintf("reply is larger than %d bytes", MaxReplyBytes)}
+	}
+	text := s.tail + fragment
+	cut := len(text) - incomplete(text)
+	s.tail = text[cut:]
+	s.take(text[:cut])
+	return nil
+}
+
+// take records text and shows it to the sink.
+func (s *Slot) take(text string) {
+	if text == "" {
+		return
+	}
+	text = strings.ToValidUTF8(text, string(utf8.RuneError))
+	s.body.WriteString(text)
+	if s.Part.Kind != events.PartToolCall {
+		s.owner.sink(Delta{Kind: s.Part.Kind, Text: text})
+	}
+}
+
+// Parts ends the reply and returns its parts in the order they were opened.
+// Text and reasoning that stayed empty are left out unless they have Meta; a
+// call without arguments gets "{}".
+func (a *Assembly) Parts() []events.Part {
+	var parts []events.Part
+	for _, s := range a.slots {
+		s.take(s.tail)
+		s.tail = ""
+		p := s.Part
+		switch {
+		case p.Kind != events.PartToolCall:
+			p.Text = s.body.String()
+			if p.Text == "" && len(p.Meta) == 0 {
+				continue
+			}
+		case strings.TrimSpace(s.body.String()) == "":
+			p.Args = []byte("{}")
+		default:
+			p.Args = []byte(s.body.String())
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+// incomplete is how many bytes at the end of text begin a character and do not end it.
+func incomplete(text string) int {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		last := text[len(text)-n:]
+		if !utf8.RuneStart(last[0]) {
+			continue
+		}
+		if utf8.FullRuneInString(last) {
+			return 0
+		}
+		return n
+	}
+	return 0
+}

@@ -1,0 +1,169 @@
+package llm
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+)
+
+// noResult stands in for the result of a call that has none, because the chat
+// APIs refuse a call without a result.
+const noResult = "No result was recorded for this call."
+
+// Dialog returns messages in the shape that chat APIs accept, for adapters:
+//
+//   - every call has an id of its own: spell(id) where that is free and not
+//     empty, else one made from the call's place, so that a longer history
+//     keeps the ids of its beginning;
+//   - a message with calls is followed by one user message that holds their
+//     results, in the order of the calls, and nothing else; a call without a
+//     result gets one that says so;
+//   - a result without a call becomes text;
+//   - messages without parts are gone.
+//
+// The input is not changed. The error is an [*Error] of kind invalid_request:
+// a part's body is still in a blob.
+func Dialog(messages []events.Message, spell func(events.CallID) string) ([]events.Message, error) {
+	d := dialog{spell: spell, used: map[events.CallID]bool{}}
+	for _, m := range messages {
+		if err := checkInline(m); err != nil {
+			return nil, err
+		}
+		if m.Role == events.RoleAssistant {
+			d.assistant(m)
+		} else {
+			d.other(m)
+		}
+	}
+	return d.out, nil
+}
+
+// checkInline refuses bodies that an adapter cannot see.
+func checkInline(m events.Message) error {
+	for _, p := range m.Parts {
+		if !p.Blob.IsZero() && p.Text == "" && len(p.Args) == 0 {
+			return &Error{Kind: KindRequest, Message: fmt.Sprintf("a %s part of %d bytes was not loaded from its blob", p.Kind, p.Blob.Size)}
+		}
+	}
+	return nil
+}
+
+type dialog struct {
+	spell func(events.CallID) string
+	used  map[events.CallID]bool
+	calls int // seen so far
+	open  []openCall
+	out   []events.Message
+}
+
+// openCall is a call of the last assistant message whose result has not come.
+type openCall struct {
+	raw    events.CallID
+	result *events.Part // its place in out
+}
+
+func (d *dialog) assistant(m events.Message) {
+	d.open = nil
+	var results []events.Part
+	var raw []events.CallID
+	parts := slices.Clone(m.Parts)
+	for i, p := range parts {
+		if p.Kind != events.PartToolCall {
+			continue
+		}
+		parts[i].Call = d.name(p.Call)
+		raw = append(raw, p.Call)
+		results = append(results, events.Part{
+			Kind: events.PartToolResult, Call: parts[i].Call, Tool: p.Tool, Text: noResult, Outcome: events.OutcomeLost,
+		})
+	}
+	d.add(m, parts)
+	if len(results) == 0 {
+		return
+	}
+	d.add(events.Message{Role: events.RoleUser}, results)
+	for i := range results {
+		d.open = append(d.open, openCall{raw: raw[i], result: &results[i]})
+	}
+}
+
+func (d *dialog) other(m events.Message) {
+	var rest []events.Part
+	for _, p := range m.Parts {
+		if p.Kind != events.PartToolResult {
+			rest = append(rest, p)
+		} else if !d.settle(p) {
+			rest = append(rest, events.Part{Kind: events.PartText, Text: fmt.Sprintf("[result of an earlier call of %s]\n%s", p.Tool, p.Text)})
+		}
+	}
+	d.add(m, rest)
+}
+
+// settle gives p to the first open call with its id: results of equal ids come in call order.
+func (d *dialog) settle(p events.Part) bool {
+	for i, c := range d.open {
+		if c.raw != p.Call {
+			continue
+		}
+		p.Call = c.result.Call
+		*c.result = p
+		d.open = slices.Delete(d.open, i, i+1)
+		return true
+	}
+	return false
+}
+
+func (d *dialog) add(m events.Message, parts []events.Part) {
+	if len(parts) == 0 {
+		return
+	}
+	m.Parts = parts
+	d.out = append(d.out, m)
+}
+
+// name returns an id that no other call of the request has.
+func (d *dialog) name(raw events.CallID) events.CallID {
+	d.calls++
+	id := events.CallID(d.spell(raw))
+	for n := d.calls; id == "" || d.used[id]; n++ {
+		id = events.CallID("call_" + strconv.Itoa(n))
+	}
+	d.used[id] = true
+	return id
+}
+
+// ToolNames returns a function that spells the name of a called tool as the
+// chat APIs accept it. Declared names are left alone; in others, which a model
+// made up or another provider allowed, every character outside A-Z a-z 0-9 _ -
+// becomes an underscore.
+func ToolNames(declared []Tool) func(name string) string {
+	known := make(map[string]bool, len(declared))
+	for _, t := range declared {
+		known[t.Name] = true
+	}
+	return func(name string) string {
+		if known[name] {
+			return name
+		}
+		if name == "" {
+			return "unknown"
+		}
+		return Token(name, 64)
+	}
+}
+
+// Token replaces every character of s outside A-Z a-z 0-9 _ - by an underscore
+// and cuts the result to limit bytes.
+func Token(s string, limit int) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
+			return r
+		}
+		return '_'
+	}, s)
+	return s[:min(len(s), limit)]
+}

@@ -1,0 +1,187 @@
+package llm_test
+
+import (
+	"errors"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers/llm"
+)
+
+func identity(id events.CallID) string { return string(id) }
+
+func call(id events.CallID) events.Part {
+	return events.Part{Kind: events.PartToolCall, Call: id, Tool: "f", Args: []byte("{}")}
+}
+
+func result(id events.CallID, text string) events.Part {
+	return events.Part{Kind: events.PartToolResult, Call: id, Tool: "f", Text: text}
+}
+
+func say(role events.Role, parts ...events.Part) events.Message {
+	return events.Message{Role: role, Parts: parts}
+}
+
+// ids are the call ids of messages and, by them, the texts of results.
+func ids(messages []events.Message) (calls []events.CallID, results map[events.CallID]string) {
+	results = map[events.CallID]string{}
+	for _, m := range messages {
+		for _, p := range m.Parts {
+			switch p.Kind {
+			case events.PartToolCall:
+				calls = append(calls, p.Call)
+			case events.PartToolResult:
+				results[p.Call] = p.Text
+			case events.PartText, events.PartReasoning, events.PartAttachment:
+			}
+		}
+	}
+	return calls, results
+}
+
+func TestDialogPairsCallsAndResults(t *testing.T) {
+	t.Parallel()
+	got, err := llm.Dialog([]events.Message{
+		say(events.RoleAssistant, call("a"), call("b"), call("a"), call("")),
+		say(events.RoleSystem, events.Part{Kind: events.PartText, Text: "note"}),
+		say(events.RoleUser, result("a", "1"), result("a", "3"), result("x", "orphan")),
+		say(events.RoleUser, result("b", "2")),
+		say(events.RoleUser),
+	}, identity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls, results := ids(got)
+	if want := []events.CallID{"a", "b", "call_3", "call_4"}; !reflect.DeepEqual(calls, want) {
+		t.Fatalf("calls: got %q, want %q", calls, want)
+	}
+	want := map[events.CallID]string{"a": "1", "b": "2", "call_3": "3", "call_4": "No result was recorded for this call."}
+	if !reflect.DeepEqual(results, want) {
+		t.Errorf("results: got %q, want %q", results, want)
+	}
+	var roles []events.Role
+	for _, m := range got {
+		roles = append(roles, m.Role)
+	}
+	if want := []events.Role{events.RoleAssistant, events.RoleUser, events.RoleSystem, events.RoleUser}; !reflect.DeepEqual(roles, want) {
+		t.Errorf("roles: got %q, want %q", roles, want)
+	}
+	if text := got[3].Text(); !strings.Contains(text, "orphan") {
+		t.Errorf("result without a call: got %q, want its text", text)
+	}
+}
+
+// TestDialogKeepsItsBeginning is what makes prompt caches work: a longer
+// history names its first calls as the shorter one did.
+func TestDialogKeepsItsBeginning(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var history []events.Message
+		var before []events.CallID
+		for i := range rapid.IntRange(1, 12).Draw(t, "turns") {
+			id := rapid.SampledFrom([]events.CallID{"", "a", "call_1", "call_2", "call_3"}).Draw(t, "id")
+			history = append(history, say(events.RoleAssistant, call(id)), say(events.RoleUser, result(id, strconv.Itoa(i))))
+			got, err := llm.Dialog(history, identity)
+			if err != nil {
+				t.Fatal(err)
+			}
+			calls, results := ids(got)
+			if !reflect.DeepEqual(calls[:len(before)], append([]events.CallID{}, before...)) || len(calls) != i+1 {
+				t.Fatalf("calls: got %q after %q", calls, before)
+			}
+			for n, id := range calls {
+				if results[id] != strconv.Itoa(n) {
+					t.Fatalf("result of call %d (%q): got %q", n, id, results[id])
+				}
+			}
+			before = calls
+		}
+	})
+}
+
+func TestAssemblyKeepsCharactersWhole(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.String().Draw(t, "text")
+		heard := ""
+		a := llm.NewAssembly(func(d llm.Delta) {
+			if d.Text == "" || !utf8.ValidString(d.Text) {
+				t.Fatalf("delta %q, want whole characters", d.Text)
+			}
+			heard += d.Text
+		})
+		s := a.Open(events.PartText)
+		for rest := text; rest != ""; {
+			n := rapid.IntRange(1, min(len(rest), 5)).Draw(t, "bytes")
+			if err := s.Write(rest[:n]); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		parts := a.Parts()
+		if text == "" {
+			if len(parts) != 0 {
+				t.Fatalf("got %+v, want no part", parts)
+			}
+			return
+		}
+		if parts[0].Text != text || heard != text {
+			t.Fatalf("got %q and heard %q, want %q", parts[0].Text, heard, text)
+		}
+	})
+}
+
+func TestAssemblyIsBounded(t *testing.T) {
+	t.Parallel()
+	s := llm.NewAssembly(nil).Open(events.PartToolCall)
+	mebibyte := strings.Repeat("x", 1<<20)
+	for range llm.MaxReplyBytes >> 20 {
+		if err := s.Write(mebibyte); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := s.Write("x")
+	if e, ok := errors.AsType[*llm.Error](err); !ok || e.Kind != llm.KindMalformed {
+		t.Errorf("got %v, want a malformed error", err)
+	}
+}
+
+func TestRedact(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ text, secret, want string }{
+		{"key sk-1 and sk-1", "sk-1", "key [redacted] and [redacted]"},
+		{" plain \n", "", "plain"},
+		{strings.Repeat("é", 5000), "sk", strings.Repeat("é", 4000)},
+		{"a\xff", "", "a\uFFFD"},
+	} {
+		if got := llm.Redact(c.text, c.secret); got != c.want {
+			t.Errorf("Redact(%.20q, %q): got %.40q, want %.40q", c.text, c.secret, got, c.want)
+		}
+	}
+}
+
+func TestRetryAfterWithoutDate(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	h := map[string][]string{"Retry-After": {now.Add(90 * time.Second).Format("Mon, 02 Jan 2006 15:04:05 GMT")}}
+	if got := llm.RetryAfter(h, now); got != 90*time.Second {
+		t.Errorf("got %v, want 90s", got)
+	}
+}
+
+func TestToolNames(t *testing.T) {
+	t.Parallel()
+	name := llm.ToolNames([]llm.Tool{{Name: "fs.read"}})
+	for in, want := range map[string]string{"fs.read": "fs.read", "fs.write": "fs_write", "": "unknown", "é x": "__x"} {
+		if got := name(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,12 @@
+// Package llmtest is the conformance suite of model providers.
+//
+// It owns one description of behaviour, [Reply], in no provider's words.
+// [TestProvider] runs on anything that can be made to behave like that, a
+// scripted provider as well as an adapter. [TestWire] runs the same on an
+// adapter whose endpoint is a local HTTP server that speaks a [Wire], and adds
+// what only an endpoint can do: split characters, hold back, lie, redirect, and
+// refuse the requests that the real API refuses.
+//
+// It imports events and workers/llm, no provider and no SDK: what it expects
+// comes from the script and from the wire formats' documentation.
+package llmtest

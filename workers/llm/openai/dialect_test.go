@@ -1,0 +1,357 @@
+package openai_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/openai"
+)
+
+const key = "sk-test-secret"
+
+// bundle is a provider and what its endpoint was sent.
+type bundle struct {
+	*openai.Provider
+	url    string
+	body   map[string]any
+	header http.Header
+}
+
+// setup starts an endpoint that answers everything with status 200 and stream.
+func setup(t *testing.T, stream string) *bundle {
+	t.Helper()
+	return setupStatus(t, http.StatusOK, "text/event-stream", stream)
+}
+
+func setupStatus(t *testing.T, status int, media, body string) *bundle {
+	t.Helper()
+	b := &bundle{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent, _ := io.ReadAll(r.Body)
+		b.header, b.body = r.Header, nil
+		if err := json.Unmarshal(sent, &b.body); err != nil {
+			t.Errorf("request is no JSON: %v", err)
+		}
+		w.Header().Set("Content-Type", media)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(s.Close)
+	b.url = s.URL
+	b.Provider = open(t, openai.Config{APIKey: key, BaseURL: s.URL + "/v1", HTTPClient: s.Client()})
+	return b
+}
+
+func open(t *testing.T, cfg openai.Config) *openai.Provider {
+	t.Helper()
+	p, err := openai.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// sse makes a stream of the given chunks.
+func sse(chunks ...string) string {
+	return "data: " + strings.Join(chunks, "\n\ndata: ") + "\n\n"
+}
+
+func delta(d, finish string) string {
+	return fmt.Sprintf(`{"model":"m","choices":[{"index":0,"delta":%s,"finish_reason":%s}]}`, d, finish)
+}
+
+func user(text string) events.Message {
+	return events.Message{Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: text}}}
+}
+
+func call(id events.CallID, tool, args string) events.Part {
+	return events.Part{Kind: events.PartToolCall, Call: id, Tool: tool, Args: []byte(args)}
+}
+
+func request(messages ...events.Message) llm.Request {
+	return llm.Request{Model: "m", Messages: append([]events.Message{user("hi")}, messages...)}
+}
+
+// TestDialects reads what compatible endpoints make of the format.
+func TestDialects(t *testing.T) {
+	t.Parallel()
+	say := delta(`{"content":"ok"}`, "null")
+	text := []events.Part{{Kind: events.PartText, Text: "ok"}}
+	tool := func(s string) string { return delta(`{"tool_calls":[`+s+`]}`, "null") }
+	for name, c := range map[string]struct {
+		stream string
+		parts  []events.Part
+		stop   events.StopReason
+	}{
+		"stop_with_calls":  {sse(tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`), delta("{}", `"stop"`), "[DONE]"), []events.Part{call("a", "f", "{}")}, events.StopToolUse},
+		"function_call":    {sse(delta(`{"function_call":{"name":"f","arguments":"{\"a\""}}`, "null"), delta(`{"function_call":{"arguments":":1}"}}`, `"function_call"`)), []events.Part{call("", "f", `{"a":1}`)}, events.StopToolUse},
+		"cut_call":         {sse(tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x"}}`), delta("{}", `"length"`)), []events.Part{call("a", "f", `{"x`)}, events.StopOutputLimit},
+		"unknown_reason":   {sse(say, delta("{}", `"eos"`), "[DONE]"), text, events.StopUnknown},
+		"done_only":        {sse(say, "[DONE]"), text, events.StopUnknown},
+		"no_done":          {sse(say, delta("{}", `"stop"`)), text, events.StopEnd},
+		"crlf":             {strings.ReplaceAll(sse(say, delta("{}", `"stop"`), "[DONE]"), "\n", "\r\n"), text, events.StopEnd},
+		"comments":         {": PROCESSING\n\n" + sse(say, delta("{}", `"stop"`)) + ": bye\n\n", text, events.StopEnd},
+		"null_error":       {sse(`{"error":null,"choices":[{"delta":{"content":"ok"},"finish_reason":"stop"}]}`), text, events.StopEnd},
+		"null_content":     {sse(delta(`{"content":null,"tool_calls":null}`, "null"), say, delta(`{"content":null}`, `"stop"`)), text, events.StopEnd},
+		"other_choices":    {sse(`{"choices":[{"index":1,"delta":{"content":"no"},"finish_reason":"length"}]}`, say, delta("{}", `"stop"`)), text, events.StopEnd},
+		"refusal":          {sse(delta(`{"refusal":"ok"}`, "null"), delta("{}", `"content_filter"`)), text, events.StopContentFilter},
+		"reasoning_field":  {sse(delta(`{"reasoning":"hm"}`, "null"), say, delta("{}", `"stop"`)), []events.Part{{Kind: events.PartReasoning, Text: "hm"}, text[0]}, events.StopEnd},
+		"reasoning_twice":  {sse(delta(`{"reasoning":"hm","reasoning_content":"hm"}`, "null"), say, delta("{}", `"stop"`)), []events.Part{{Kind: events.PartReasoning, Text: "hm"}, text[0]}, events.StopEnd},
+		"reasoning_object": {sse(delta(`{"reasoning":{"effort":1},"content":"ok"}`, `"stop"`)), text, events.StopEnd},
+		"every_index_0":    {sse(tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"n\":1}"}}`), tool(`{"index":0,"id":"b","function":{"name":"g","arguments":"{\"n\""}}`), tool(`{"index":0,"function":{"arguments":":2}"}}`), delta("{}", `"tool_calls"`)), []events.Part{call("a", "f", `{"n":1}`), call("b", "g", `{"n":2}`)}, events.StopToolUse},
+		"name_repeated":    {sse(tool(`{"index":0,"id":"a","function":{"name":"f","arguments":""}}`), tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`), delta("{}", `"tool_calls"`)), []events.Part{call("a", "f", "{}")}, events.StopToolUse},
+		"name_split":       {sse(tool(`{"index":0,"id":"a","function":{"name":"re"}}`), tool(`{"index":0,"function":{"name":"ad"}}`), delta("{}", `"tool_calls"`)), []events.Part{call("a", "read", "{}")}, events.StopToolUse},
+		"no_ids":           {sse(tool(`{"index":0,"function":{"name":"f","arguments":"{}"}}`), tool(`{"index":1,"function":{"name":"g","arguments":"{}"}}`), delta("{}", `"tool_calls"`)), []events.Part{call("", "f", "{}"), call("", "g", "{}")}, events.StopToolUse},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			res, err := setup(t, c.stream).Complete(t.Context(), request(), nil)
+			if err != nil {
+				t.Fatalf("Complete: %v", err)
+			}
+			for i := range res.Parts {
+				res.Parts[i].Meta = nil
+			}
+			if !reflect.DeepEqual(res.Parts, c.parts) || res.Stop != c.stop {
+				t.Errorf("got %q %+v, want %q %+v", res.Stop, res.Parts, c.stop, c.parts)
+			}
+			if (res.Detail != "") != (c.stop == events.StopUnknown || c.stop == events.StopContentFilter) {
+				t.Errorf("detail: got %q", res.Detail)
+			}
+		})
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		usage string
+		want  events.Usage
+	}{
+		"full": {
+			`{"prompt_tokens":100,"completion_tokens":50,"prompt_tokens_details":{"cached_tokens":30,"cache_write_tokens":20},"completion_tokens_details":{"reasoning_tokens":40}}`,
+			events.Usage{Input: 50, Output: 50, CacheRead: 30, CacheWrite: 20, Reasoning: 40},
+		},
+		"plain":  {`{"prompt_tokens":100,"completion_tokens":50}`, events.Usage{Input: 100, Output: 50}},
+		"absurd": {`{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":30}}`, events.Usage{Output: 5, CacheRead: 30}},
+		"null":   {`null`, events.Usage{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stream := sse(delta(`{"content":"ok"}`, `"stop"`), `{"choices":[],"usage":`+c.usage+`}`, "[DONE]")
+			res, err := setup(t, stream).Complete(t.Context(), request(), nil)
+			if err != nil {
+				t.Fatalf("Complete: %v", err)
+			}
+			if res.Usage != c.want || res.Model != "m" {
+				t.Errorf("got %+v of %q, want %+v of \"m\"", res.Usage, res.Model, c.want)
+			}
+		})
+	}
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		kind   llm.ErrorKind
+		code   string
+		says   string
+	}{
+		"no_money":        {429, `{"error":{"message":"You exceeded your quota","type":"insufficient_quota","code":"insufficient_quota"}}`, llm.KindAuth, "insufficient_quota", "quota"},
+		"overflow_vllm":   {400, `{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","code":400}`, llm.KindOverflow, "400", "4096"},
+		"overflow_llama":  {400, `{"error":{"code":400,"message":"too many","type":"exceed_context_size_error"}}`, llm.KindOverflow, "400", "too many"},
+		"gemini":          {400, `[{"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}]`, llm.KindRequest, "400", "not valid"},
+		"text":            {400, `{"error":"model not found"}`, llm.KindRequest, "", "model not found"},
+		"detail":          {422, `{"detail":[{"loc":["body"],"msg":"extra fields not permitted"}]}`, llm.KindRequest, "", "extra fields"},
+		"stream_limit":    {200, sse(`{"error":{"message":"slow down","code":429}}`), llm.KindRateLimit, "429", "slow down"},
+		"stream_code":     {200, sse(`{"error":{"message":"slow down","code":"rate_limit_exceeded"}}`), llm.KindRateLimit, "rate_limit_exceeded", "slow"},
+		"stream_text":     {200, sse(`{"error":"upstream died"}`), llm.KindServer, "", "upstream died"},
+		"stream_overflow": {200, sse(`{"error":{"message":"exceeds the context window","code":""}}`), llm.KindOverflow, "", "context window"},
+		"stream_event":    {200, "event: error\ndata: {\"message\":\"bad\",\"type\":\"invalid_request_error\"}\n\n", llm.KindRequest, "invalid_request_error", "bad"},
+		"stream_auth":     {200, sse(`{"error":{"message":"expired","code":"invalid_api_key"}}`), llm.KindAuth, "invalid_api_key", "expired"},
+		"wrong_shape":     {200, sse(`[1,2,3]`), llm.KindMalformed, "", "JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := setupStatus(t, c.status, "text/event-stream", c.body).Complete(t.Context(), request(), nil)
+			e, ok := errors.AsType[*llm.Error](err)
+			if !ok || e.Kind != c.kind || e.Code != c.code || !strings.Contains(e.Message, c.says) {
+				t.Errorf("got %#v, want kind %s, code %q, message with %q", err, c.kind, c.code, c.says)
+			}
+		})
+	}
+}
+
+// TestVendorFields checks that an endpoint gets its own fields back, and no other endpoint does.
+func TestVendorFields(t *testing.T) {
+	t.Parallel()
+	stream := sse(delta(`{"reasoning_content":"hm"}`, "null"),
+		delta(`{"tool_calls":[{"index":0,"id":"a","extra_content":{"google":{"thought_signature":"sig"}},"function":{"name":"f","arguments":"{}"}}]}`, `"tool_calls"`))
+	first, other := setup(t, stream), setup(t, stream)
+	res, err := first.Complete(t.Context(), request(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply := events.Message{Role: events.RoleAssistant, Parts: res.Parts}
+	result := events.Message{Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartToolResult, Call: "a", Text: "done"}}}
+	for _, b := range []*bundle{first, other} {
+		if _, err := b.Complete(t.Context(), request(reply, result), nil); err != nil {
+			t.Fatal(err)
+		}
+		assistant := b.body["messages"].([]any)[1].(map[string]any)
+		sent := assistant["tool_calls"].([]any)[0].(map[string]any)
+		got := fmt.Sprintf("%v %v", assistant["reasoning_content"], sent["extra_content"])
+		want := "hm map[google:map[thought_signature:sig]]"
+		if b == other {
+			want = "<nil> <nil>"
+		}
+		if got != want {
+			t.Errorf("vendor fields: got %s, want %s", got, want)
+		}
+	}
+	reply.Parts = []events.Part{res.Parts[0], {Kind: events.PartText, Text: "bye"}}
+	if _, err := first.Complete(t.Context(), request(reply, user("on")), nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := first.body["messages"].([]any)[1].(map[string]any)["reasoning_content"]; ok {
+		t.Errorf("reasoning outside a chain of calls: got %v, want none", got)
+	}
+}
+
+// TestEnvironment must not be parallel: it sets what the SDK's clients read.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "sk-from-env")
+	t.Setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/")
+	t.Setenv("OPENAI_ORG_ID", "org-from-env")
+	t.Setenv("OPENAI_PROJECT_ID", "proj-from-env")
+	t.Setenv("OPENAI_CUSTOM_HEADERS", "X-From-Env: yes")
+	b := setup(t, sse("[DONE]"))
+	for _, apiKey := range []string{key, ""} {
+		p := open(t, openai.Config{APIKey: apiKey, BaseURL: b.url})
+		if _, err := p.Complete(t.Context(), request(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.header.Get("Authorization"); got != strings.TrimSpace("Bearer "+apiKey) && got != "" || (apiKey != "") != (got != "") {
+			t.Errorf("authorization: got %q, want that of key %q", got, apiKey)
+		}
+		for _, name := range []string{"OpenAI-Organization", "OpenAI-Project", "X-From-Env"} {
+			if got := b.header.Get(name); got != "" {
+				t.Errorf("%s: got %q, want none", name, got)
+			}
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// transport is an [http.RoundTripper] made of a function.
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestOfficialEndpoint(t *testing.T) {
+	t.Parallel()
+	var url string
+	var sent []byte
+	client := &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		url = r.URL.String()
+		sent, _ = io.ReadAll(r.Body)
+		return &http.Response{StatusCode: 200, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader(sse("[DONE]")))}, nil
+	})}
+	req := request()
+	req.MaxOutputTokens, req.Effort = 99, "low"
+	if _, err := open(t, openai.Config{APIKey: key, HTTPClient: client}).Complete(t.Context(), req, nil); err != nil {
+		t.Fatal(err)
+	}
+	if want := "https://api.openai.com/v1/chat/completions"; url != want {
+		t.Errorf("url: got %s, want %s", url, want)
+	}
+	for _, want := range []string{`"max_completion_tokens":99`, `"reasoning_effort":"low"`, `"include_usage":true`, `"stream":true`} {
+		if !bytes.Contains(sent, []byte(want)) {
+			t.Errorf("request: got %s, want %s in it", sent, want)
+		}
+	}
+	if bytes.Contains(sent, []byte("max_tokens")) {
+		t.Errorf("request: got %s, want no max_tokens", sent)
+	}
+	url = ""
+	_, err := open(t, openai.Config{HTTPClient: client}).Complete(t.Context(), req, nil)
+	if e, ok := errors.AsType[*llm.Error](err); !ok || e.Kind != llm.KindAuth || url != "" {
+		t.Errorf("without a key: got %v after calling %q, want an auth error and no call", err, url)
+	}
+}
+
+func TestTransportErrors(t *testing.T) {
+	t.Parallel()
+	for name, cause := range map[string]error{
+		"talkative":      fmt.Errorf("proxy refused key %s", key),
+		"client_timeout": context.DeadlineExceeded,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := &http.Client{Transport: transport(func(*http.Request) (*http.Response, error) { return nil, cause })}
+			_, err := open(t, openai.Config{APIKey: key, BaseURL: "https://llm.example/secret-path", HTTPClient: client}).Complete(t.Context(), request(), nil)
+			e, ok := errors.AsType[*llm.Error](err)
+			if !ok || e.Kind != llm.KindTransport {
+				t.Fatalf("got %v, want a transport error", err)
+			}
+			if errors.Is(err, context.DeadlineExceeded) {
+				t.Error("a client's own timeout passes for the caller's")
+			}
+			if text := fmt.Sprintf("%v %+v %v", err, *e, e.Err); strings.Contains(text, key) || strings.Contains(text, "secret-path") {
+				t.Errorf("got %q, want neither key nor URL", text)
+			}
+		})
+	}
+}
+
+func TestNew(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]openai.Config{
+		"scheme":      {BaseURL: "ftp://host/"},
+		"host":        {BaseURL: "https://"},
+		"garbage":     {BaseURL: "http://[::1"},
+		"credentials": {BaseURL: "https://user:hunter2@host/"},
+		"query":       {BaseURL: "https://host/?key=hunter2"},
+		"key":         {APIKey: "hunter2\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := openai.New(cfg)
+			if err == nil || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("got %v, want an error without secrets", err)
+			}
+		})
+	}
+}
+
+// TestCutAfterFinish loses the connection when the reply is already whole.
+func TestCutAfterFinish(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, sse(delta(`{"content":"ok"}`, `"stop"`)))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(s.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	res, err := open(t, openai.Config{BaseURL: s.URL, HTTPClient: s.Client()}).Complete(ctx, request(), nil)
+	if err != nil || res.Stop != events.StopEnd {
+		t.Errorf("got %q and %v, want the reply", res.Stop, err)
+	}
+}

@@ -1,0 +1,246 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/respjson"
+	"github.com/openai/openai-go/v3/packages/ssestream"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers/llm"
+)
+
+// reply is a streamed reply in the making.
+type reply struct {
+	p     *Provider
+	parts *llm.Assembly
+	text  *llm.Slot
+	think *llm.Slot
+	calls []*call
+	stop  string // finish_reason, empty until it comes
+	usage events.Usage
+	model string
+	done  bool // [DONE] came
+}
+
+// call is a tool call in the making.
+type call struct {
+	index int64
+	slot  *llm.Slot
+}
+
+// meta is what a part of this provider keeps for its replay: vendor fields
+// that the same endpoint wants back.
+type meta struct {
+	Host  string          `json:"openai_host"`
+	Field string          `json:"field"`           // reasoning: the field the text came in; calls: the field below
+	Value json.RawMessage `json:"value,omitempty"` // calls only
+}
+
+func newReply(p *Provider, sink func(llm.Delta)) *reply {
+	return &reply{p: p, parts: llm.NewAssembly(sink)}
+}
+
+func (r *reply) event(e ssestream.Event) error {
+	data := bytes.TrimSpace(e.Data)
+	if bytes.HasPrefix(data, []byte("[DONE]")) {
+		r.done = true
+		return nil
+	}
+	var envelope struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if err := json.Unmarshal(data, &envelope); err != nil {
+		return malformed(err)
+	}
+	if e.Type == "error" || len(envelope.Error) > 0 && string(envelope.Error) != "null" {
+		f, _ := parseFailure(data)
+		return r.p.failed(0, f)
+	}
+	var chunk openai.ChatCompletionChunk
+	if err := json.Unmarshal(data, &chunk); err != nil {
+		return malformed(err)
+	}
+	return r.chunk(chunk)
+}
+
+func malformed(err error) error {
+	return &llm.Error{Kind: llm.KindMalformed, Message: "chunk is not the JSON it should be: " + llm.Clip(err.Error()), Err: err}
+}
+
+func (r *reply) chunk(c openai.ChatCompletionChunk) error {
+	if r.model == "" {
+		r.model = c.Model
+	}
+	if c.JSON.Usage.Valid() {
+		r.usage = usage(c.Usage)
+	}
+	for _, choice := range c.Choices {
+		if choice.Index != 0 {
+			continue // we never ask for more than one
+		}
+		if err := r.delta(choice.Delta); err != nil {
+			return err
+		}
+		if choice.FinishReason != "" {
+			r.stop = choice.FinishReason
+		}
+	}
+	return nil
+}
+
+func (r *reply) delta(d openai.ChatCompletionChunkChoiceDelta) error {
+	if err := r.reasoning(d); err != nil {
+		return err
+	}
+	if said := d.Content + d.Refusal; said != "" {
+		if r.text == nil {
+			r.text = r.parts.Open(events.PartText)
+		}
+		if err := r.text.Write(said); err != nil {
+			return err
+		}
+	}
+	for _, tc := range d.ToolCalls {
+		if err := r.call(tc); err != nil {
+			return err
+		}
+	}
+	//nolint:staticcheck // deprecated by OpenAI, still sent by others
+	if f := d.FunctionCall; f.Name != "" || f.Arguments != "" {
+		var tc openai.ChatCompletionChunkChoiceDeltaToolCall
+		tc.Function.Name, tc.Function.Arguments = f.Name, f.Arguments
+		return r.call(tc)
+	}
+	return nil
+}
+
+// reasoning takes the text that compatible endpoints send beside the content.
+func (r *reply) reasoning(d openai.ChatCompletionChunkChoiceDelta) error {
+	for _, field := range []string{"reasoning_content", "reasoning"} {
+		said := rawText(d.JSON.ExtraFields[field])
+		if said == "" {
+			continue
+		}
+		if r.think == nil {
+			r.think = r.parts.Open(events.PartReasoning)
+			r.think.Part.Meta = r.p.meta(field, nil)
+		}
+		return r.think.Write(said) // never both: OpenRouter sends the same text twice
+	}
+	return nil
+}
+
+// rawText decodes a field the SDK does not know. It goes through a field that
+// the SDK does know because, unlike encoding/json, the SDK keeps the halves of
+// a character that was split between chunks.
+func rawText(f respjson.Field) string {
+	raw := f.Raw()
+	if len(raw) == 0 || raw[0] != '"' {
+		return ""
+	}
+	var d openai.ChatCompletionChunkChoiceDelta
+	if json.Unmarshal([]byte(`{"content":`+raw+`}`), &d) != nil {
+		return ""
+	}
+	return d.Content
+}
+
+func (r *reply) call(tc openai.ChatCompletionChunkChoiceDeltaToolCall) error {
+	slot := r.find(tc)
+	part := &slot.Part
+	if part.Call == "" {
+		part.Call = events.CallID(tc.ID)
+	}
+	if part.Tool != tc.Function.Name { // some repeat the name in every chunk, some split it
+		part.Tool += tc.Function.Name
+	}
+	if extra := tc.JSON.ExtraFields["extra_content"].Raw(); extra != "" && extra != "null" {
+		part.Meta = r.p.meta("extra_content", json.RawMessage(extra))
+	}
+	return slot.Write(tc.Function.Arguments)
+}
+
+// find returns the slot of the call that tc continues, or opens one. A new id
+// under a known index is a new call: some endpoints number every call 0.
+func (r *reply) find(tc openai.ChatCompletionChunkChoiceDeltaToolCall) *llm.Slot {
+	if i := r.at(tc.Index); i >= 0 {
+		known := r.calls[i].slot
+		if tc.ID == "" || known.Part.Call == "" || known.Part.Call == events.CallID(tc.ID) {
+			return known
+		}
+	}
+	c := &call{index: tc.Index, slot: r.parts.Open(events.PartToolCall)}
+	r.calls = append(r.calls, c)
+	return c.slot
+}
+
+// at is where the latest call of that index stands, -1 when there is none.
+func (r *reply) at(index int64) int {
+	for i := len(r.calls) - 1; i >= 0; i-- {
+		if r.calls[i].index == index {
+			return i
+		}
+	}
+	return -1
+}
+
+// end makes the response. A reply is whole once its finish reason or [DONE]
+// came: losing the connection later loses no more than the usage.
+func (r *reply) end(err error) (llm.Response, error) {
+	if r.stop == "" && !r.done {
+		if err == nil {
+			err = errors.New("the stream ended before the reply did")
+		}
+		return llm.Response{}, err
+	}
+	res := llm.Response{Parts: r.parts.Parts(), Usage: r.usage, Model: r.model}
+	res.Stop = r.reason()
+	if res.Stop == events.StopUnknown || res.Stop == events.StopContentFilter {
+		res.Detail = llm.Redact("finish_reason: "+r.stop, r.p.key)
+	}
+	return res, nil
+}
+
+func (r *reply) reason() events.StopReason {
+	switch r.stop {
+	case "length":
+		return events.StopOutputLimit
+	case "content_filter":
+		return events.StopContentFilter
+	case "stop", "tool_calls", "function_call":
+		if len(r.calls) > 0 {
+			return events.StopToolUse
+		}
+		if r.stop == "stop" {
+			return events.StopEnd
+		}
+		return events.StopToolUse
+	}
+	return events.StopUnknown
+}
+
+// usage keeps Input, CacheRead and CacheWrite apart: the dialect counts the
+// latter two inside prompt_tokens.
+func usage(u openai.CompletionUsage) events.Usage {
+	in := u.PromptTokensDetails
+	cached := in.CachedTokens
+	return events.Usage{
+		Input:      max(u.PromptTokens-cached-in.CacheWriteTokens, 0),
+		Output:     u.CompletionTokens,
+		CacheRead:  cached,
+		CacheWrite: in.CacheWriteTokens,
+		Reasoning:  u.CompletionTokensDetails.ReasoningTokens,
+	}
+}
+
+func (p *Provider) meta(field string, value json.RawMessage) []byte {
+	data, err := json.Marshal(meta{Host: p.host, Field: field, Value: value})
+	if err != nil {
+		return nil // value is not JSON: there is nothing to hand back
+	}
+	return data
+}

@@ -1,0 +1,222 @@
+package llm
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	maxMessage  = 4000      // characters of Error.Message and Response.Detail
+	maxFailure  = 64 << 10  // bytes read of a body that explains a failure
+	longestWait = time.Hour // no provider means more; a bigger number is a mistake or an attack
+)
+
+// Clip cuts text to what a history accepts as a diagnostic: 4000 characters of valid UTF-8.
+func Clip(text string) string {
+	text = strings.ToValidUTF8(text, string(utf8.RuneError))
+	n := 0
+	for i := range text {
+		if n == maxMessage {
+			return text[:i]
+		}
+		n++
+	}
+	return text
+}
+
+// Redact removes secret from text and clips it.
+func Redact(text, secret string) string {
+	if secret != "" {
+		text = strings.ReplaceAll(text, secret, "[redacted]")
+	}
+	return Clip(strings.TrimSpace(text))
+}
+
+// StatusKind classifies an HTTP status when the body says nothing better.
+func StatusKind(status int) ErrorKind {
+	switch {
+	case status == http.StatusTooManyRequests:
+		return KindRateLimit
+	case status >= 500:
+		return KindServer
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusPaymentRequired:
+		return KindAuth
+	case status == http.StatusRequestTimeout:
+		return KindTransport
+	case status == http.StatusRequestEntityTooLarge:
+		return KindOverflow
+	}
+	return KindRequest
+}
+
+// RetryAfter is the wait that a response asks for: retry-after-ms, else
+// Retry-After in seconds (fractions allowed) or as a date, counted from the
+// response's own Date where it has one and from now elsewhere. It is 0 when
+// none or nonsense is asked, and one hour at most.
+func RetryAfter(h http.Header, now time.Time) time.Duration {
+	if wait, ok := parseWait(h.Get("Retry-After-Ms"), time.Millisecond); ok {
+		return wait
+	}
+	asked := h.Get("Retry-After")
+	if wait, ok := parseWait(asked, time.Second); ok {
+		return wait
+	}
+	at, err := http.ParseTime(asked)
+	if err != nil {
+		return 0
+	}
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	return min(max(at.Sub(now), 0), longestWait)
+}
+
+func parseWait(s string, unit time.Duration) (time.Duration, bool) {
+	n, err := strconv.ParseFloat(s, 64)
+	if math.IsInf(n, 1) {
+		return longestWait, true
+	}
+	if err != nil || math.IsNaN(n) || n < 0 {
+		return 0, false
+	}
+	return time.Duration(min(n*float64(unit), float64(longestWait))), true
+}
+
+// CheckResponse lets a response that is a stream through. For others it
+// consumes the body and returns what explain makes of the status and the first
+// 64 KiB, with Status and RetryAfter filled in. A successful response that is
+// JSON or HTML is no stream either: some endpoints answer 200 to everything.
+func CheckResponse(res *http.Response, explain func(status int, body []byte) *Error) error {
+	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	ok := res.StatusCode >= 200 && res.StatusCode < 300
+	if ok && media != "application/json" && media != "text/html" {
+		return nil
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxFailure))
+	if ok && err != nil {
+		return err
+	}
+	if ok && media == "text/html" {
+		return &Error{Kind: KindMalformed, Status: res.StatusCode, Message: "the endpoint answered with a web page"}
+	}
+	e := explain(res.StatusCode, body)
+	e.Status = res.StatusCode
+	e.RetryAfter = RetryAfter(res.Header, time.Now())
+	if e.Message == "" {
+		e.Message = strings.TrimSpace("no explanation " + http.StatusText(res.StatusCode))
+	}
+	return e
+}
+
+// CallError is what Complete returns for err, which ended a call made under
+// ctx with secret. When ctx has ended that is the error: it wraps ctx.Err()
+// and the cause. An [*Error] stays as it is, everything else becomes one.
+func CallError(ctx context.Context, err error, secret string) error {
+	if ctx.Err() != nil {
+		return cancelled(ctx)
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err // the rest of it is the URL
+	}
+	kind := KindTransport
+	if errors.Is(err, bufio.ErrTooLong) {
+		kind = KindMalformed
+	}
+	e := &Error{Kind: kind, Message: Redact(err.Error(), secret), Err: err}
+	if hides(err, secret) {
+		e.Err = nil
+	}
+	return e
+}
+
+func cancelled(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+		return fmt.Errorf("model call: %w: %w", ctx.Err(), cause)
+	}
+	return fmt.Errorf("model call: %w", context.Cause(ctx))
+}
+
+// hides reports whether err must not travel with the error: it holds the
+// secret, or it says that a context ended when the caller's has not (a client's
+// own timeout).
+func hides(err error, secret string) bool {
+	return secret != "" && strings.Contains(fmt.Sprintf("%+v", err), secret) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// CheckBaseURL refuses what an adapter cannot use as the root of its endpoint.
+// Empty is fine: it means the provider's own.
+func CheckBaseURL(raw string) error {
+	if raw == "" {
+		return nil
+	}
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return errors.New("base URL: not a URL") // the parse error repeats it, with whatever it holds
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return errors.New("base URL: want http:// or https:// and a host")
+	case u.User != nil:
+		return errors.New("base URL: must not hold credentials")
+	case u.RawQuery != "", u.Fragment != "":
+		return errors.New("base URL: must not have a query or fragment")
+	}
+	return nil
+}
+
+// CheckKey refuses an API key that cannot stand in a header. Empty is fine: local endpoints need none.
+func CheckKey(key string) error {
+	for _, r := range key {
+		if r <= ' ' || r >= 0x7f {
+			return errors.New("API key: must be printable ASCII without spaces")
+		}
+	}
+	return nil
+}
+
+// Client returns a copy of c that follows no redirects: an API does not
+// redirect, and a key in a header of the provider's own would go along. Nil
+// stands for [http.DefaultClient].
+func Client(c *http.Client) *http.Client {
+	if c == nil {
+		c = http.DefaultClient
+	}
+	own := *c
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &own
+}
+
+// Schema returns a tool's input schema as its top-level members, raw. What
+// both chat APIs insist on is added where it is missing: type and properties.
+// The error is an [*Error] of kind invalid_request.
+func Schema(t Tool) (map[string]json.RawMessage, error) {
+	schema := map[string]json.RawMessage{}
+	if len(t.InputSchema) > 0 {
+		if err := json.Unmarshal(t.InputSchema, &schema); err != nil || schema == nil {
+			return nil, &Error{Kind: KindRequest, Message: fmt.Sprintf("tool %s: input schema is not a JSON object", t.Name), Err: err}
+		}
+	}
+	if _, ok := schema["type"]; !ok {
+		schema["type"] = json.RawMessage(`"object"`)
+	}
+	if _, ok := schema["properties"]; !ok {
+		schema["properties"] = json.RawMessage(`{}`)
+	}
+	return schema, nil
+}

@@ -1,0 +1,67 @@
+package recording
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// MaxLineBytes is the longest line that [Read] accepts, without its ending.
+const MaxLineBytes = 64 << 20
+
+const byteOrderMark = "\xef\xbb\xbf"
+
+// lines cuts a file into lines.
+type lines struct {
+	r     *bufio.Reader
+	limit int    // bytes, without the line's ending
+	n     int    // number of the line read last, from 1; 0 before the first
+	buf   []byte // the line read last
+}
+
+func newLines(r io.Reader, limit int) *lines {
+	return &lines{r: bufio.NewReaderSize(r, 64<<10), limit: limit}
+}
+
+// next returns the next line that is not blank, without its ending, or io.EOF.
+// The line is valid until the next call.
+func (l *lines) next() ([]byte, error) {
+	for {
+		line, err := l.read()
+		if err != nil {
+			return nil, err
+		}
+		if l.n == 1 {
+			line = bytes.TrimPrefix(line, []byte(byteOrderMark))
+		}
+		if line = bytes.Trim(line, " \t\r\n"); len(line) > 0 {
+			return line, nil
+		}
+	}
+}
+
+func (l *lines) read() ([]byte, error) {
+	l.buf = l.buf[:0]
+	l.n++
+	for {
+		chunk, err := l.r.ReadSlice('\n')
+		l.buf = append(l.buf, chunk...)
+		if len(bytes.TrimRight(l.buf, "\r\n")) > l.limit {
+			return nil, fmt.Errorf("line longer than %d bytes", l.limit)
+		}
+		switch {
+		case err == nil:
+			return l.buf, nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF) && len(l.buf) > 0:
+			return l.buf, nil // the next read says io.EOF again
+		case errors.Is(err, io.EOF):
+			return nil, io.EOF
+		default:
+			return nil, fmt.Errorf("read: %w", err)
+		}
+	}
+}

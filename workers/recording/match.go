@@ -1,0 +1,52 @@
+package recording
+
+import "github.com/lash-go/lash/events"
+
+// call is a tool call of a reply.
+type call struct {
+	reply    int // index in Entries
+	index    int // among the reply's tool_call parts
+	id       events.CallID
+	tool     string
+	answered bool
+}
+
+// openCalls finds the call that a result answers: that of the latest reply
+// with an unanswered call of the key, and in it the first. A call may be in
+// two of them; what one takes, the other passes over.
+type openCalls[K comparable] map[K][]replyCalls
+
+// replyCalls are the calls of one reply that share a key, in order.
+type replyCalls struct {
+	reply int
+	calls []*call
+}
+
+// put adds c. Replies come in order.
+func (o openCalls[K]) put(key K, c *call) {
+	stack := o[key]
+	if n := len(stack); n > 0 && stack[n-1].reply == c.reply {
+		stack[n-1].calls = append(stack[n-1].calls, c)
+		return
+	}
+	o[key] = append(stack, replyCalls{reply: c.reply, calls: []*call{c}})
+}
+
+// take returns the call to answer and marks it answered, or returns nil.
+func (o openCalls[K]) take(key K) *call {
+	stack := o[key]
+	defer func() { o[key] = stack }()
+	for len(stack) > 0 {
+		top := &stack[len(stack)-1]
+		for len(top.calls) > 0 {
+			c := top.calls[0]
+			top.calls = top.calls[1:]
+			if !c.answered {
+				c.answered = true
+				return c
+			}
+		}
+		stack = stack[:len(stack)-1]
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+package recording
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+)
+
+// addPi reads one entry of a pi file. A header opens a conversation; so does
+// an entry before any header.
+func (f *file) addPi(line int, raw []byte, o object, kind string) error {
+	if kind == "session" {
+		return f.openPi(line, o)
+	}
+	if f.pi == nil {
+		f.pi = f.open(FormatPi, "", line)
+	}
+	e, err := f.pi.piEntry(kind, o)
+	if err != nil {
+		return fmt.Errorf("%s: %w", kind, err)
+	}
+	if e.Kind == EntryShell || e.Kind == EntryOther {
+		e.Raw = compact(raw)
+	}
+	e.Line = line
+	f.pi.add(e, false)
+	return nil
+}
+
+// openPi reads a header. Version 1 records the first settings in it.
+func (f *file) openPi(line int, o object) error {
+	id, err := o.identifier("id")
+	if err != nil {
+		return err
+	}
+	header := fields{o: o}
+	c := Config{
+		Model: header.text("modelId"), Provider: header.text("provider"),
+		Thinking: header.text("thinkingLevel"),
+	}
+	if header.err != nil {
+		return header.err
+	}
+	f.pi = f.open(FormatPi, id, line)
+	f.pi.headed = true
+	f.pi.add(Entry{Kind: EntryConfig, Line: line, Config: c}, false)
+	return nil
+}
+
+func (s *script) piEntry(kind string, o object) (Entry, error) {
+	f := fields{o: o}
+	e := Entry{ID: f.text("id"), Parent: f.text("parentId")}
+	badID := f.err
+	f.err = nil
+	switch kind {
+	case "message":
+		m, err := o.object("message")
+		f.keep(err)
+		if err == nil {
+			f.keep(e.piMessage(m))
+		}
+	case "model_change":
+		e.Kind = EntryConfig
+		e.Config = Config{Model: f.text("modelId"), Provider: f.text("provider")}
+	case "thinking_level_change":
+		e.Kind = EntryConfig
+		e.Config = Config{Thinking: f.text("thinkingLevel")}
+	case "compaction":
+		e.Kind = EntryCompaction
+		e.Compaction = Compaction{
+			Summary: f.text("summary"), TokensBefore: f.count("tokensBefore"), FirstKept: s.firstKept(&f),
+		}
+	default:
+		e.Kind, e.Type = EntryOther, kind
+	}
+	if e.Kind != EntryOther { // what is unknown may have any form
+		f.keep(badID)
+	}
+	return e, f.err
+}
+
+// firstKept finds the first entry that a compaction kept. Version 1 counts
+// the lines of the file, the header being 0; so does Entries.
+func (s *script) firstKept(f *fields) int {
+	if id := f.text("firstKeptEntryId"); id != "" {
+		if i, ok := s.ids[id]; ok {
+			return i
+		}
+		return -1
+	}
+	n, ok, err := f.o.number("firstKeptEntryIndex")
+	f.keep(err)
+	if !ok || n < 0 || n >= int64(len(s.conv.Entries)) || n == 0 && s.headed {
+		return -1
+	}
+	return int(n)
+}
+
+// piMessage reads the message of an entry.
+func (e *Entry) piMessage(o object) error {
+	if o == nil {
+		return errors.New("no message")
+	}
+	role, err := o.must("role")
+	if err != nil {
+		return fmt.Errorf("message: %w", err)
+	}
+	switch role {
+	case "user":
+		e.Kind = EntryUser
+		e.Message.Role = events.RoleUser
+		e.Message.Parts, err = content(o, piPart)
+	case "assistant":
+		e.Kind = EntryReply
+		e.Reply, err = piReply(o)
+	case "toolResult":
+		e.Kind = EntryResult
+		e.Result, err = piResult(o)
+	case "bashExecution":
+		e.Kind, e.Type = EntryShell, role
+	default:
+		e.Kind, e.Type = EntryOther, role
+	}
+	return err
+}
+
+func piReply(o object) (Reply, error) {
+	f := fields{o: o}
+	r := Reply{
+		Stop: piStop(f.text("stopReason")), Error: f.text("errorMessage"),
+		Model: f.text("model"), Provider: f.text("provider"),
+	}
+	usage, err := o.object("usage")
+	f.keep(err)
+	u := fields{o: usage}
+	r.Usage = events.Usage{
+		Input: u.count("input"), Output: u.count("output"),
+		CacheRead: u.count("cacheRead"), CacheWrite: u.count("cacheWrite"),
+	}
+	if u.err != nil {
+		f.keep(fmt.Errorf("usage: %w", u.err))
+	}
+	r.Parts, err = content(o, piReplyPart)
+	f.keep(err)
+	return r, f.err
+}
+
+func piStop(reason string) events.StopReason {
+	switch reason {
+	case "stop":
+		return events.StopEnd
+	case "length":
+		return events.StopOutputLimit
+	case "toolUse":
+		return events.StopToolUse
+	case "error":
+		return events.StopProviderError
+	case "aborted":
+		return events.StopCancelled
+	default:
+		return events.StopUnknown
+	}
+}
+
+func piResult(o object) (Result, error) {
+	id, err := o.must("toolCallId")
+	if err != nil {
+		return Result{}, err
+	}
+	f := fields{o: o}
+	r := Result{Call: events.CallID(id), Tool: f.text("toolName"), Failed: f.flag("isError")}
+	parts, err := content(o, piPart)
+	f.keep(err)
+	r.Text, r.Attachments = splitResult(parts)
+	return r, f.err
+}
+
+// piPart reads what users and tools may say.
+func piPart(kind string, o object) (events.Part, error) {
+	switch kind {
+	case "text":
+		return textAt(o, "text")
+	case "image":
+		data, err := o.must("data")
+		if err != nil {
+			return events.Part{}, err
+		}
+		media, err := o.must("mimeType")
+		return events.Part{Kind: events.PartAttachment, MediaType: media, Text: data}, err
+	default:
+		return events.Part{}, nil
+	}
+}
+
+// piReplyPart reads what models may say.
+func piReplyPart(kind string, o object) (events.Part, error) {
+	switch kind {
+	case "thinking":
+		text, err := o.must("thinking")
+		return events.Part{Kind: events.PartReasoning, Text: text, Meta: o.pick("thinkingSignature", "redacted")}, err
+	case "toolCall":
+		return piCall(o)
+	default:
+		return piPart(kind, o)
+	}
+}
+
+func piCall(o object) (events.Part, error) {
+	f := fields{o: o}
+	p := events.Part{Kind: events.PartToolCall, Call: events.CallID(f.text("id")), Meta: o.pick("thoughtSignature")}
+	name, err := o.must("name")
+	f.keep(err)
+	p.Tool = name
+	if kindOf(o["arguments"]) != 'n' {
+		p.Args = compact(o["arguments"])
+	}
+	return p, f.err
+}

@@ -1,0 +1,89 @@
+package recording
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+)
+
+// Read parses one file, named name in errors and, where none is recorded, in
+// IDs. Conversations come in the order of their first lines; there is at least
+// one. The first bad line ends the reading: every error is a [*LineError] and
+// comes without conversations.
+func Read(name string, r io.Reader) ([]Conversation, error) {
+	return read(name, newLines(r, MaxLineBytes))
+}
+
+func read(name string, l *lines) ([]Conversation, error) {
+	f := file{name: name}
+	for {
+		line, err := l.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = f.add(l.n, line)
+		}
+		if err != nil {
+			return nil, &LineError{File: name, Line: l.n, Reason: err.Error(), Err: err}
+		}
+	}
+	if len(f.scripts) == 0 {
+		return nil, &LineError{File: name, Line: 1, Reason: "the file is empty"}
+	}
+	return f.conversations(), nil
+}
+
+// file is a file being read.
+type file struct {
+	name    string
+	scripts []*script
+	pi      *script // where entries of pi go; nil before the first
+}
+
+// add reads one line: a chat where it has messages, else an entry of pi.
+func (f *file) add(n int, line []byte) error {
+	o, err := parseLine(line)
+	if err != nil {
+		return err
+	}
+	if _, ok := o["messages"]; ok {
+		return f.addChat(n, o)
+	}
+	kind, ok, err := o.str("type")
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return errors.New("neither a chat (no messages) nor a pi entry (no type)")
+	}
+	return f.addPi(n, line, o, kind)
+}
+
+// open starts a conversation. An empty id is replaced by one from the file's name and the line.
+func (f *file) open(format Format, id string, line int) *script {
+	if id == "" {
+		id = fmt.Sprintf("%s-%d", baseName(f.name), line)
+	}
+	s := newScript(Conversation{ID: id, Format: format, File: f.name, Line: line})
+	f.scripts = append(f.scripts, s)
+	return s
+}
+
+func (f *file) conversations() []Conversation {
+	all := make([]Conversation, len(f.scripts))
+	for i, s := range f.scripts {
+		all[i] = s.conv
+	}
+	return all
+}
+
+func baseName(name string) string {
+	base := filepath.Base(name)
+	if cut := strings.TrimSuffix(base, filepath.Ext(base)); cut != "" {
+		return cut
+	}
+	return base
+}

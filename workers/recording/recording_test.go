@@ -1,0 +1,252 @@
+package recording_test
+
+import (
+	"errors"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers/recording"
+)
+
+// entries reads one conversation and returns what is in it.
+func entries(t *testing.T, lines ...string) []recording.Entry {
+	t.Helper()
+	all := conversations(t, strings.Join(lines, "\n"))
+	if len(all) != 1 {
+		t.Fatalf("got %d conversations, want 1", len(all))
+	}
+	return all[0].Entries
+}
+
+func conversations(t *testing.T, text string) []recording.Conversation {
+	t.Helper()
+	all, err := recording.Read("dir/talk.jsonl", strings.NewReader(text))
+	if err != nil {
+		t.Fatalf("read: %v", err)
+	}
+	return all
+}
+
+// same compares two values, with the entry or part that differs in the message.
+func same[T any](t *testing.T, what string, got, want []T) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: got %d, want %d\n%+v", what, len(got), len(want), got)
+	}
+	for i := range want {
+		if !reflect.DeepEqual(got[i], want[i]) {
+			t.Errorf("%s[%d]:\n got %+v\nwant %+v", what, i, got[i], want[i])
+		}
+	}
+}
+
+func text(s string) events.Part { return events.Part{Kind: events.PartText, Text: s} }
+
+func reasoning(s string) events.Part { return events.Part{Kind: events.PartReasoning, Text: s} }
+
+func call(id, tool, args string) events.Part {
+	p := events.Part{Kind: events.PartToolCall, Call: events.CallID(id), Tool: tool}
+	if args != "" {
+		p.Args = []byte(args)
+	}
+	return p
+}
+
+func attachment(media, body string) events.Part {
+	return events.Part{Kind: events.PartAttachment, MediaType: media, Text: body}
+}
+
+func opaque(raw string) events.Part {
+	return events.Part{Kind: events.PartAttachment, Meta: []byte(raw)}
+}
+
+func user(parts ...events.Part) events.Message {
+	return events.Message{Role: events.RoleUser, Parts: parts}
+}
+
+const chatHi = `{"messages":[{"role":"user","content":"hi"}]}`
+
+func TestConversations(t *testing.T) {
+	t.Parallel()
+	type head struct {
+		ID      string
+		Format  recording.Format
+		Line    int
+		Entries int
+	}
+	const chat, pi = recording.FormatChat, recording.FormatPi
+	tests := map[string]struct {
+		text string
+		want []head
+	}{
+		"ids": {
+			`{"id":"a/b c","messages":[{"role":"user"}]}` + "\n" + chatHi + "\n" + `{"id":17,"messages":[{"role":"user"}]}` + "\n" +
+				`{"id":null,"messages":[{"role":"user"}]}` + "\n" + `{"id":"","messages":[{"role":"user"}]}`,
+			[]head{{"a/b c", chat, 1, 1}, {"talk-2", chat, 2, 1}, {"17", chat, 3, 1}, {"talk-4", chat, 4, 1}, {"talk-5", chat, 5, 1}},
+		},
+		"line_endings": {
+			"\xef\xbb\xbf\r\n \t\n" + chatHi + "\r\n\n" + chatHi + "\r\n\r\n",
+			[]head{{"talk-3", chat, 3, 1}, {"talk-5", chat, 5, 1}},
+		},
+		"byte_order_mark":  {"\xef\xbb\xbf" + chatHi, []head{{"talk-1", chat, 1, 1}}},
+		"no_last_newline":  {chatHi + "\n" + chatHi, []head{{"talk-1", chat, 1, 1}, {"talk-2", chat, 2, 1}}},
+		"chat_with_a_type": {`{"type":"sample","messages":[{"role":"user"}]}`, []head{{"talk-1", chat, 1, 1}}},
+		"other_keys_and_duplicate_keys": {
+			`{"reward":1.5,"messages":3,"ID":"no","id":"x","id":"y","messages":[{"role":"user"}]}`,
+			[]head{{"y", chat, 1, 1}},
+		},
+		"pi_header":      {`{"type":"session","id":"s1"}`, []head{{"s1", pi, 1, 1}}},
+		"pi_no_header":   {"\n" + `{"type":"label"}` + "\n" + `{"type":"label"}`, []head{{"talk-2", pi, 2, 2}}},
+		"pi_no_id":       {`{"type":"session"}`, []head{{"talk-1", pi, 1, 1}}},
+		"pi_two_headers": {`{"type":"session","id":"s1"}` + "\n" + `{"type":"x"}` + "\n" + `{"type":"session","id":"s2"}`, []head{{"s1", pi, 1, 2}, {"s2", pi, 3, 1}}},
+		"mixed": {
+			`{"type":"session","id":"s1"}` + "\n" + chatHi + "\n" + `{"type":"x"}`,
+			[]head{{"s1", pi, 1, 2}, {"talk-2", chat, 2, 1}},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []head
+			for _, c := range conversations(t, tt.text) {
+				if c.File != "dir/talk.jsonl" {
+					t.Errorf("got file %q", c.File)
+				}
+				got = append(got, head{c.ID, c.Format, c.Line, len(c.Entries)})
+			}
+			same(t, "conversations", got, tt.want)
+		})
+	}
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	const in = `{"messages":[{"role":"user"},`
+	tests := map[string]struct{ text, want string }{
+		"empty":                   {"", "f:1: the file is empty"},
+		"only_blank_lines":        {"\n \r\n\n", "f:1: the file is empty"},
+		"only_byte_order_mark":    {"\xef\xbb\xbf", "f:1: the file is empty"},
+		"not_json":                {chatHi + "\nhello\n", "f:2: not JSON: "},
+		"byte_order_mark_later":   {chatHi + "\n\xef\xbb\xbf" + chatHi, "f:2: not JSON: "},
+		"two_values":              {chatHi + chatHi, "f:1: not JSON: "},
+		"raw_nul":                 {"{\"type\":\"a\x00b\"}", "f:1: not JSON: "},
+		"truncated_last_line":     {chatHi + "\n\n" + chatHi[:20], "f:3: truncated JSON: "},
+		"invalid_utf8":            {"{\"type\":\"a\xff\"}", "f:1: invalid UTF-8"},
+		"array":                   {`[1]`, "f:1: neither a chat nor a pi entry: not an object"},
+		"null":                    {`null`, "f:1: neither a chat nor a pi entry: not an object"},
+		"neither":                 {`{"role":"user"}`, "f:1: neither a chat (no messages) nor a pi entry (no type)"},
+		"keys_have_a_case":        {`{"Messages":[{"role":"user"}]}`, "f:1: neither a chat (no messages) nor a pi entry (no type)"},
+		"type_number":             {`{"type":1}`, "f:1: type: not a string"},
+		"type_null":               {`{"type":null}`, "f:1: neither a chat (no messages) nor a pi entry (no type)"},
+		"messages_null":           {`{"type":"x","messages":null}`, "f:1: messages: not an array"},
+		"messages_object":         {`{"messages":{}}`, "f:1: messages: not an array"},
+		"messages_empty":          {`{"messages":[]}`, "f:1: messages: empty"},
+		"chat_id":                 {`{"id":{},"messages":[{"role":"user"}]}`, "f:1: id: not a string"},
+		"message_string":          {in + `"hi"]}`, "f:1: messages[1]: not an object"},
+		"no_role":                 {in + `{"content":"hi"}]}`, "f:1: messages[1]: no role"},
+		"role_number":             {in + `{"role":1}]}`, "f:1: messages[1]: role: not a string"},
+		"unknown_role":            {in + `{"role":"critic"}]}`, `f:1: messages[1]: unknown role "critic"`},
+		"content_number":          {in + `{"role":"user","content":1}]}`, "f:1: messages[1]: content: neither a string nor an array"},
+		"content_object":          {in + `{"role":"tool","tool_call_id":"a","content":{}}]}`, "f:1: messages[1]: content: neither a string nor an array"},
+		"part_string":             {in + `{"role":"user","content":["hi"]}]}`, "f:1: messages[1]: content[0]: not an object"},
+		"part_without_type":       {in + `{"role":"user","content":[{"text":"hi"}]}]}`, "f:1: messages[1]: content[0]: no type"},
+		"part_without_text":       {in + `{"role":"user","content":[{"type":"text"}]}]}`, "f:1: messages[1]: content[0]: text: no text"},
+		"image_without_url":       {in + `{"role":"user","content":[{"type":"image_url","image_url":{}}]}]}`, "f:1: messages[1]: content[0]: image_url: no url"},
+		"image_number":            {in + `{"role":"user","content":[{"type":"image_url","image_url":1}]}]}`, "f:1: messages[1]: content[0]: image_url: image_url: not a string"},
+		"audio_empty":             {in + `{"role":"user","content":[{"type":"input_audio"}]}]}`, "f:1: messages[1]: content[0]: input_audio: no input_audio"},
+		"audio_without_data":      {in + `{"role":"user","content":[{"type":"input_audio","input_audio":{"format":"wav"}}]}]}`, "f:1: messages[1]: content[0]: input_audio: no data"},
+		"audio_without_format":    {in + `{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"AA"}}]}]}`, "f:1: messages[1]: content[0]: input_audio: no format"},
+		"tool_without_id":         {in + `{"role":"tool","content":"x"}]}`, "f:1: messages[1]: no tool_call_id"},
+		"tool_id_number":          {in + `{"role":"tool","tool_call_id":3}]}`, "f:1: messages[1]: tool_call_id: not a string"},
+		"function_without_name":   {in + `{"role":"function","content":"x"}]}`, "f:1: messages[1]: no name"},
+		"tool_calls_object":       {in + `{"role":"assistant","tool_calls":{}}]}`, "f:1: messages[1]: tool_calls: not an array"},
+		"call_string":             {in + `{"role":"assistant","tool_calls":["x"]}]}`, "f:1: messages[1]: tool_calls[0]: not an object"},
+		"call_without_function":   {in + `{"role":"assistant","tool_calls":[{"id":"a"}]}]}`, "f:1: messages[1]: tool_calls[0]: no function"},
+		"call_without_name":       {in + `{"role":"assistant","tool_calls":[{"function":{}}]}]}`, "f:1: messages[1]: tool_calls[0]: no name"},
+		"call_id_number":          {in + `{"role":"assistant","tool_calls":[{"id":1}]}]}`, "f:1: messages[1]: tool_calls[0]: id: not a string"},
+		"arguments_number":        {in + `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":1}}]}]}`, "f:1: messages[1]: tool_calls[0]: arguments: not a string"},
+		"function_call_string":    {in + `{"role":"assistant","function_call":"f"}]}`, "f:1: messages[1]: function_call: not an object"},
+		"function_call_no_name":   {in + `{"role":"assistant","function_call":{}}]}`, "f:1: messages[1]: function_call: no name"},
+		"refusal_number":          {in + `{"role":"assistant","refusal":1}]}`, "f:1: messages[1]: refusal: not a string"},
+		"pi_header_id":            {`{"type":"session","id":[]}`, "f:1: id: not a string"},
+		"pi_header_model":         {`{"type":"session","modelId":1}`, "f:1: modelId: not a string"},
+		"pi_no_message":           {`{"type":"message"}`, "f:1: message: no message"},
+		"pi_message_string":       {`{"type":"message","message":"hi"}`, "f:1: message: message: not an object"},
+		"pi_no_role":              {`{"type":"message","message":{}}`, "f:1: message: message: no role"},
+		"pi_id_number":            {`{"type":"message","id":1,"message":{"role":"user"}}`, "f:1: message: id: not a string"},
+		"pi_parent_number":        {`{"type":"model_change","parentId":1}`, "f:1: model_change: parentId: not a string"},
+		"pi_content_number":       {`{"type":"message","message":{"role":"user","content":7}}`, "f:1: message: content: neither a string nor an array"},
+		"pi_image_without_data":   {`{"type":"message","message":{"role":"user","content":[{"type":"image"}]}}`, "f:1: message: content[0]: image: no data"},
+		"pi_image_without_type":   {`{"type":"message","message":{"role":"user","content":[{"type":"image","data":"AA"}]}}`, "f:1: message: content[0]: image: no mimeType"},
+		"pi_thinking_number":      {`{"type":"message","message":{"role":"assistant","content":[{"type":"thinking","thinking":1}]}}`, "f:1: message: content[0]: thinking: thinking: not a string"},
+		"pi_call_without_name":    {`{"type":"message","message":{"role":"assistant","content":[{"type":"toolCall","id":"a"}]}}`, "f:1: message: content[0]: toolCall: no name"},
+		"pi_usage_array":          {`{"type":"message","message":{"role":"assistant","usage":[]}}`, "f:1: message: usage: not an object"},
+		"pi_usage_string":         {`{"type":"message","message":{"role":"assistant","usage":{"input":"1"}}}`, "f:1: message: usage: input: not a number"},
+		"pi_usage_too_large":      {`{"type":"message","message":{"role":"assistant","usage":{"input":1e30}}}`, "f:1: message: usage: input: out of range"},
+		"pi_stop_number":          {`{"type":"message","message":{"role":"assistant","stopReason":1}}`, "f:1: message: stopReason: not a string"},
+		"pi_result_without_call":  {`{"type":"message","message":{"role":"toolResult"}}`, "f:1: message: no toolCallId"},
+		"pi_result_error_string":  {`{"type":"message","message":{"role":"toolResult","toolCallId":"a","isError":"no"}}`, "f:1: message: isError: not a boolean"},
+		"pi_model_number":         {`{"type":"model_change","modelId":1}`, "f:1: model_change: modelId: not a string"},
+		"pi_level_number":         {`{"type":"thinking_level_change","thinkingLevel":1}`, "f:1: thinking_level_change: thinkingLevel: not a string"},
+		"pi_summary_number":       {`{"type":"compaction","summary":1}`, "f:1: compaction: summary: not a string"},
+		"pi_first_kept_string":    {`{"type":"compaction","firstKeptEntryIndex":"1"}`, "f:1: compaction: firstKeptEntryIndex: not a number"},
+		"pi_tokens_before_string": {`{"type":"compaction","tokensBefore":"1"}`, "f:1: compaction: tokensBefore: not a number"},
+		"too_deep":                {`{"type":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`, "f:1: not JSON: "},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all, err := recording.Read("f", strings.NewReader(tt.text))
+			if all != nil || err == nil {
+				t.Fatalf("got %d conversations and error %v, want an error", len(all), err)
+			}
+			// Reasons that end with a colon go on in the words of encoding/json.
+			got := err.Error()
+			if strings.HasSuffix(tt.want, ": ") && strings.HasPrefix(got, tt.want) {
+				got = tt.want
+			}
+			if got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+			if _, ok := errors.AsType[*recording.LineError](err); !ok {
+				t.Errorf("got a %T, want a LineError", err)
+			}
+		})
+	}
+}
+
+func TestReadError(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("disk on fire")
+	_, err := recording.Read("f", io.MultiReader(strings.NewReader(chatHi+"\n"), iotest.ErrReader(broken)))
+	line, ok := errors.AsType[*recording.LineError](err)
+	if !ok || !errors.Is(err, broken) {
+		t.Fatalf("got %v, want a LineError of %v", err, broken)
+	}
+	if line.File != "f" || line.Line != 2 || line.Reason != "read: disk on fire" {
+		t.Errorf("got %+v", line)
+	}
+}
+
+func TestBaseNames(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ file, want string }{
+		"plain":     {"talk", "talk-1"},
+		"folder":    {"/a/b.c/talk.v2.jsonl", "talk.v2-1"},
+		"extension": {"a/.jsonl", ".jsonl-1"},
+		"none":      {"", ".-1"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all, err := recording.Read(tt.file, strings.NewReader(chatHi))
+			if err != nil || all[0].ID != tt.want {
+				t.Errorf("got %+v, %v, want ID %q", all, err, tt.want)
+			}
+		})
+	}
+}

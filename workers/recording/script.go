@@ -1,0 +1,62 @@
+package recording
+
+import "github.com/lash-go/lash/events"
+
+// script is a conversation being read.
+type script struct {
+	conv   Conversation
+	byID   openCalls[events.CallID]
+	byTool openCalls[string]
+	headed bool           // the first entry is a pi file's header
+	ids    map[string]int // index in Entries by the entry's own ID; the latest wins
+}
+
+func newScript(c Conversation) *script {
+	return &script{
+		conv: c, ids: map[string]int{},
+		byID: openCalls[events.CallID]{}, byTool: openCalls[string]{},
+	}
+}
+
+// add appends e and resolves what it refers to. Results are resolved by the
+// call's ID, or by the tool's name where byTool is set.
+func (s *script) add(e Entry, byTool bool) {
+	e.Index = len(s.conv.Entries)
+	switch {
+	case e.Kind == EntryReply:
+		s.openCalls(e.Index, e.Reply.Parts)
+	case e.Kind == EntryResult && byTool:
+		e.Result.resolve(s.byTool.take(e.Result.Tool))
+	case e.Kind == EntryResult:
+		e.Result.resolve(s.byID.take(e.Result.Call))
+	}
+	if e.ID != "" {
+		s.ids[e.ID] = e.Index
+	}
+	s.conv.Entries = append(s.conv.Entries, e)
+}
+
+func (s *script) openCalls(reply int, parts []events.Part) {
+	index := 0
+	for _, p := range parts {
+		if p.Kind != events.PartToolCall {
+			continue
+		}
+		c := &call{reply: reply, index: index, id: p.Call, tool: p.Tool}
+		s.byID.put(p.Call, c)
+		s.byTool.put(p.Tool, c)
+		index++
+	}
+}
+
+// resolve points r at c, which is nil for an orphan.
+func (r *Result) resolve(c *call) {
+	r.ReplyIndex, r.CallIndex = -1, -1
+	if c == nil {
+		return
+	}
+	r.ReplyIndex, r.CallIndex, r.Call = c.reply, c.index, c.id
+	if r.Tool == "" {
+		r.Tool = c.tool
+	}
+}

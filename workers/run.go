@@ -1,0 +1,271 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/turn"
+)
+
+var (
+	// errRefused is a command that can never run; its reason is recorded or logged.
+	errRefused = errors.New("command refused")
+	// errHeld is a job that this worker's own run of the session holds.
+	errHeld = errors.New("held by this worker")
+	// errIdle is a session found idle where a run was expected.
+	errIdle = errors.New("session is idle")
+)
+
+// run works on one session, from one job, in one goroutine.
+type run struct {
+	w     *Worker
+	job   *bus.Job
+	cmd   session.Command
+	state *projector.State
+	g     gathering
+	pokes chan struct{}
+
+	arrivals chan arrival // what effects came to
+	flights  map[events.EffectID]context.CancelFunc
+	ticks    int
+}
+
+func newRun(w *Worker, j *bus.Job) *run {
+	return &run{
+		w: w, job: j, pokes: make(chan struct{}, 1),
+		arrivals: make(chan arrival, 16), flights: make(map[events.EffectID]context.CancelFunc),
+	}
+}
+
+// work claims and runs turns until the session owes nothing. nil means that the job may be acked.
+func (r *run) work(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends what still flies
+	progress := time.NewTicker(bus.AckWait / 3)
+	defer progress.Stop()
+	if err := r.load(ctx); err != nil {
+		return err
+	}
+	for {
+		done, err := r.advance(ctx)
+		if err != nil {
+			return err
+		}
+		if done {
+			r.w.cache.put(r.state)
+			return nil
+		}
+		if err := r.wait(ctx, progress.C); err != nil {
+			return err
+		}
+	}
+}
+
+// load gets the state: from the cache, possibly behind, or from the log.
+func (r *run) load(ctx context.Context) (err error) {
+	if r.cmd, err = session.DecodeCommand(r.job.Body); err != nil {
+		return fmt.Errorf("%w: %w", errRefused, err)
+	}
+	if r.state = r.w.cache.take(r.job.Session); r.state != nil {
+		if r.job.Deliveries == 1 {
+			return nil // if it is behind, the first append conflicts
+		}
+		return follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state)
+	}
+	r.state, err = follow.Whole(ctx, r.w.cfg.Bus, r.job.Session)
+	return err
+}
+
+// turnID is the turn that the job asks for.
+func (r *run) turnID() events.TurnID { return events.TurnID(r.job.ID) }
+
+// known reports whether the job's turn is in the state: running, queued or finished.
+func (r *run) known() (bool, error) {
+	id := r.turnID()
+	if t := r.state.Turn(); t != nil && t.ID == id {
+		return true, nil
+	}
+	for i := range r.state.Queue {
+		if r.state.Queue[i].ID == id {
+			return true, nil
+		}
+	}
+	record, err := r.state.Record(id)
+	return record != nil, err
+}
+
+// advance steps until only outside events can help. It reports whether the run is over.
+func (r *run) advance(ctx context.Context) (done bool, err error) {
+	for {
+		t := r.state.Turn()
+		switch {
+		case t == nil:
+			if done, err = r.claimNext(ctx); done || err != nil {
+				return done, err
+			}
+		case t.Worker != r.w.cfg.ID || !r.g.claimed:
+			if done, err = r.meet(ctx, t); done || err != nil {
+				return done, err
+			}
+		default:
+			return false, r.start(ctx)
+		}
+	}
+}
+
+// claimNext starts the next turn, the job's own or a queued one.
+func (r *run) claimNext(ctx context.Context) (done bool, err error) {
+	known, err := r.known()
+	if err != nil {
+		return false, err
+	}
+	if r.state.Status == projector.StatusClosed || (known && len(r.state.Queue) == 0) {
+		return true, r.flush(ctx)
+	}
+	claim := turn.Claim{Worker: r.w.cfg.ID, Job: r.turnID(), Tools: r.w.cfg.Tools(r.job.Session).Entries()}
+	input := r.cmd.Input
+	if !known {
+		claim.Turn, claim.Input = r.turnID(), r.cmd.Input
+	}
+	if len(r.state.Queue) > 0 {
+		input = r.state.Queue[0].Input
+	}
+	if claim.Problem, err = r.checkInput(ctx, input); err != nil {
+		return false, err
+	}
+	if !known && len(r.state.Queue) > 0 {
+		// Turns wait before the job's own: it joins them in the order of the log.
+		return false, r.record(ctx, nil, []events.Event{events.Of(r.turnID(), &events.TurnRequested{Input: r.cmd.Input})})
+	}
+	r.g.claimed = true
+	return false, r.step(ctx, claim)
+}
+
+// meet is what a worker does about a turn that it does not hold: take it over
+// when the queue says that its worker went quiet, else put its own behind it.
+func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error) {
+	switch {
+	case r.g.claimed:
+		return false, fmt.Errorf("turn %s: %w", t.ID, ErrSuperseded)
+	case r.job.Deliveries > 1 && t.Job == r.turnID():
+		r.g.claimed = true
+		return false, r.step(ctx, turn.Claim{Worker: r.w.cfg.ID, Job: r.turnID()})
+	}
+	if err := r.enqueueBehind(ctx); err != nil {
+		return false, err
+	}
+	known, err := r.known()
+	return known && r.state.Turn() != nil, err
+}
+
+// enqueueBehind records the request of the job's turn, unless it is known.
+func (r *run) enqueueBehind(ctx context.Context) error {
+	known, err := r.known()
+	if err != nil || known {
+		return err
+	}
+	return r.record(ctx, nil, []events.Event{events.Of(r.turnID(), &events.TurnRequested{Input: r.cmd.Input})})
+}
+
+// enqueue is [Worker.behind]'s part of a run.
+func (r *run) enqueue(ctx context.Context) error {
+	if err := r.load(ctx); err != nil {
+		return err
+	}
+	for {
+		t := r.state.Turn()
+		switch {
+		case t == nil:
+			return errIdle
+		case t.Job == r.turnID():
+			return errHeld
+		}
+		if known, err := r.known(); known || err != nil {
+			return err
+		}
+		if err := r.enqueueBehind(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// wait blocks until something happens and acts on it.
+func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case a := <-r.arrivals:
+		return r.arrive(ctx, a)
+	case <-r.g.timer():
+		return r.flush(ctx)
+	case <-r.pokes:
+		return r.catchUp(ctx)
+	case <-progress:
+		_ = r.job.Progress()
+		if r.ticks++; r.ticks%5 == 0 {
+			return r.catchUp(ctx) // a poke may have been lost
+		}
+		return nil
+	}
+}
+
+// arrive steps what an effect came to. Results that came beside it join it,
+// so that calls which finish together land in one event.
+func (r *run) arrive(ctx context.Context, a arrival) error {
+	results, ok := r.land(a).(turn.Results)
+	if !ok {
+		return r.stepArrival(ctx, r.land(a))
+	}
+	for {
+		select {
+		case next := <-r.arrivals:
+			in := r.land(next)
+			if more, ok := in.(turn.Results); ok && more.Iteration == results.Iteration {
+				results.Results = append(results.Results, more.Results...)
+				continue
+			}
+			if err := r.stepArrival(ctx, sorted(results)); err != nil {
+				return err
+			}
+			return r.stepArrival(ctx, in)
+		default:
+			return r.stepArrival(ctx, sorted(results))
+		}
+	}
+}
+
+// land takes an effect off the flights. What belongs to an earlier turn is dropped.
+func (r *run) land(a arrival) turn.Input {
+	delete(r.flights, a.effect)
+	if t := r.state.Turn(); t == nil || t.ID != a.turn {
+		return nil
+	}
+	return a.in
+}
+
+// stepArrival forgets what nobody waits for any more.
+func (r *run) stepArrival(ctx context.Context, in turn.Input) error {
+	if in == nil {
+		return nil
+	}
+	err := r.step(ctx, in)
+	if errors.Is(err, turn.ErrStale) {
+		return nil
+	}
+	return err
+}
+
+// catchUp folds what others appended.
+func (r *run) catchUp(ctx context.Context) error {
+	if len(r.g.events) > 0 {
+		return r.flush(ctx) // finds out by itself
+	}
+	return follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state)
+}

@@ -1,0 +1,223 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+)
+
+// Worker takes turns from the queue and runs them. It is started and stopped once.
+type Worker struct {
+	cfg   Config
+	log   *zap.Logger
+	cache *stateCache
+	blobs *blobCache
+	slots chan struct{}
+
+	fetch    context.CancelFunc // ends fetching: the soft stop
+	kill     context.CancelCauseFunc
+	stopPoke func()
+	fetching sync.WaitGroup
+	jobs     sync.WaitGroup
+
+	mu   sync.Mutex
+	runs map[events.SessionID]*run // in progress, at most one a session
+}
+
+// ErrStopped is the cause of what a hard stop cancels.
+var ErrStopped = errors.New("worker stopped")
+
+// New makes a worker.
+func New(cfg Config) (*Worker, error) {
+	if err := cfg.defaults(); err != nil {
+		return nil, fmt.Errorf("new worker: %w", err)
+	}
+	return &Worker{
+		cfg:   cfg,
+		log:   cfg.Logger.Named("worker").With(zap.String("worker", string(cfg.ID))),
+		cache: newStateCache(cfg.Sessions),
+		blobs: newBlobCache(cfg.Bus),
+		slots: make(chan struct{}, cfg.Concurrency),
+		runs:  make(map[events.SessionID]*run),
+	}, nil
+}
+
+// ID names this run of the worker in histories.
+func (w *Worker) ID() events.WorkerID { return w.cfg.ID }
+
+// Start joins the queue. Errors of joining are returned; later ones are logged and retried.
+func (w *Worker) Start(ctx context.Context) error {
+	queue, err := w.cfg.Bus.Work(ctx, bus.ClassTurn)
+	if err != nil {
+		return fmt.Errorf("start worker: %w", err)
+	}
+	w.stopPoke, err = w.cfg.Bus.Pokes(w.cfg.ID, w.poked)
+	if err != nil {
+		return fmt.Errorf("start worker: %w", err)
+	}
+	// Both outlive the caller's ctx: Stop ends them, in order.
+	var fetchCtx, jobCtx context.Context
+	fetchCtx, w.fetch = context.WithCancel(context.WithoutCancel(ctx))
+	jobCtx, w.kill = context.WithCancelCause(context.WithoutCancel(ctx))
+	w.fetching.Go(func() { w.fetchLoop(fetchCtx, jobCtx, queue) })
+	return nil
+}
+
+// Stop fetches no more, waits for running turns until ctx ends, then cancels
+// what still runs and hands it back to the queue. Nothing is lost either way.
+func (w *Worker) Stop(ctx context.Context) {
+	if w.fetch == nil {
+		return
+	}
+	w.fetch()
+	w.fetching.Wait()
+	done := make(chan struct{})
+	go func() { w.jobs.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	w.kill(ErrStopped)
+	<-done
+	w.stopPoke()
+}
+
+// fetchWait bounds how long one pull waits for work.
+const fetchWait = 10 * time.Second
+
+// fetchLoop pulls as many jobs as there are free slots, so that a busy worker takes less.
+func (w *Worker) fetchLoop(fetchCtx, jobCtx context.Context, queue *bus.Work) {
+	for fetchCtx.Err() == nil {
+		free := w.takeSlots(fetchCtx)
+		if free == 0 {
+			return
+		}
+		err := queue.Fetch(fetchCtx, free, fetchWait, func(j *bus.Job) {
+			free--
+			w.jobs.Go(func() {
+				defer func() { <-w.slots }()
+				w.handle(jobCtx, j)
+			})
+		})
+		for range free {
+			<-w.slots
+		}
+		if err != nil && fetchCtx.Err() == nil {
+			w.log.Warn("fetch work", zap.Error(err))
+			sleep(fetchCtx, time.Second)
+		}
+	}
+}
+
+// takeSlots waits for one free slot and takes all there are.
+func (w *Worker) takeSlots(ctx context.Context) int {
+	select {
+	case w.slots <- struct{}{}:
+	case <-ctx.Done():
+		return 0
+	}
+	n := 1
+	for {
+		select {
+		case w.slots <- struct{}{}:
+			n++
+		default:
+			return n
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// handle works on one job until the session owes nothing that the job covers.
+func (w *Worker) handle(ctx context.Context, j *bus.Job) {
+	r := newRun(w, j)
+	if !w.register(r) {
+		w.behind(ctx, j)
+		return
+	}
+	err := r.work(ctx)
+	w.unregister(r)
+	w.settle(ctx, j, err)
+}
+
+// settle tells the queue how a job ended.
+func (w *Worker) settle(ctx context.Context, j *bus.Job, err error) {
+	log := w.log.With(zap.String("session", string(j.Session)), zap.String("turn", j.ID))
+	switch {
+	case err == nil:
+		_ = j.Ack()
+	case errors.Is(err, ErrSuperseded):
+		log.Info("superseded") // the other worker holds a newer delivery of the message
+	case errors.Is(err, events.ErrNoSession), errors.Is(err, errRefused):
+		log.Warn("command refused", zap.Error(err))
+		_ = j.Ack()
+	case ctx.Err() != nil:
+		_ = j.GiveBack(0)
+	default:
+		log.Warn("run turn", zap.Error(err))
+		_ = j.GiveBack(time.Second)
+	}
+}
+
+// behind handles a job of a session that this worker runs already: a turn
+// behind the running one is put in the session's order and acked, covered by
+// the runner's own message. A second delivery of the runner's message is
+// dropped: the first one's acks count for it.
+func (w *Worker) behind(ctx context.Context, j *bus.Job) {
+	r := newRun(w, j)
+	err := r.enqueue(ctx)
+	if errors.Is(err, errHeld) {
+		return
+	}
+	if errors.Is(err, errIdle) {
+		_ = j.GiveBack(10 * time.Millisecond) // the runner finished meanwhile
+		return
+	}
+	w.settle(ctx, j, err)
+}
+
+func (w *Worker) register(r *run) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.runs[r.job.Session] != nil {
+		return false
+	}
+	w.runs[r.job.Session] = r
+	return true
+}
+
+func (w *Worker) unregister(r *run) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.runs, r.job.Session)
+}
+
+// poked passes a hint on to the run of the session, if it is here.
+func (w *Worker) poked(session events.SessionID) {
+	w.mu.Lock()
+	r := w.runs[session]
+	w.mu.Unlock()
+	if r != nil {
+		select {
+		case r.pokes <- struct{}{}:
+		default: // one is waiting already
+		}
+	}
+}
