@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -58,6 +59,8 @@ type Bus struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
 	log   *zap.Logger
+
+	conflicts atomic.Int64
 
 	directory jetstream.KeyValue
 	catalogs  jetstream.KeyValue

@@ -44,15 +44,22 @@ func (l Log) Append(ctx context.Context, c *events.Commit, at events.Expect) (ev
 		At:      at,
 		Publish: func(ctx context.Context) (events.Seq, error) { return l.publish(ctx, c, data, at) },
 		Read: func(ctx context.Context, from events.Seq) iter.Seq2[events.Entry, error] {
-			return l.Read(ctx, c.Session, from)
+			return l.read(ctx, c.Session, from)
 		},
+		Last: func(ctx context.Context) (events.Seq, error) { return l.last(ctx, c.Session) },
 		Wait: pause,
 	})
 	if err != nil {
+		if errors.As(err, new(*events.ConflictError)) {
+			l.b.conflicts.Add(1)
+		}
 		return 0, fmt.Errorf("append to %s: %w", c.Session, err)
 	}
 	return seq, nil
 }
+
+// Conflicts is how many appends on this bus found that their session had moved.
+func (b *Bus) Conflicts() int64 { return b.conflicts.Load() }
 
 func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at events.Expect) (events.Seq, error) {
 	msg := &nats.Msg{Subject: l.b.names.commit(c), Data: data, Header: nats.Header{
@@ -71,7 +78,7 @@ func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at even
 	}
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) {
 		// Nobody listens: the session does not exist, or its stream has no leader just now.
-		if _, lastErr := l.Last(ctx, c.Session); errors.Is(lastErr, events.ErrNoSession) {
+		if _, lastErr := l.last(ctx, c.Session); errors.Is(lastErr, events.ErrNoSession) {
 			return 0, events.ErrNoSession
 		}
 	}
@@ -91,6 +98,20 @@ func kindsOf(c *events.Commit) string {
 
 // Last implements [events.Log]. The leader answers.
 func (l Log) Last(ctx context.Context, session events.SessionID) (events.Seq, error) {
+	last, err := l.last(ctx, session)
+	if err == nil && last == 0 {
+		err = noHistory(session)
+	}
+	return last, err
+}
+
+// noHistory is a stream whose creator died before the first commit: there is no session.
+func noHistory(session events.SessionID) error {
+	return fmt.Errorf("session %s: %w", session, events.ErrNoSession)
+}
+
+// last is [Log.Last], and 0 for a stream without commits.
+func (l Log) last(ctx context.Context, session events.SessionID) (events.Seq, error) {
 	if err := events.CheckToken("session", session); err != nil {
 		return 0, err
 	}
@@ -98,7 +119,7 @@ func (l Log) Last(ctx context.Context, session events.SessionID) (events.Seq, er
 	defer cancel()
 	stream, err := l.b.js.Stream(once, l.b.names.sessionStream(session))
 	if err != nil {
-		return 0, fmt.Errorf("last of %s: %w", session, mapError(err))
+		return 0, fmt.Errorf("session %s: %w", session, mapError(err))
 	}
 	return events.Seq(stream.CachedInfo().State.LastSeq), nil
 }
@@ -109,13 +130,30 @@ const directLimit = 512
 
 // Read implements [events.Log].
 func (l Log) Read(ctx context.Context, session events.SessionID, from events.Seq) iter.Seq2[events.Entry, error] {
+	return l.readFrom(ctx, session, from, l.Last)
+}
+
+// read is [Log.Read], and nothing for a stream without commits.
+func (l Log) read(ctx context.Context, session events.SessionID, from events.Seq) iter.Seq2[events.Entry, error] {
+	return l.readFrom(ctx, session, from, l.last)
+}
+
+func (l Log) readFrom(ctx context.Context, session events.SessionID, from events.Seq,
+	until func(context.Context, events.SessionID) (events.Seq, error),
+) iter.Seq2[events.Entry, error] {
 	return func(yield func(events.Entry, error) bool) {
-		from = max(from, 1)
-		last, err := l.Last(ctx, session)
+		last, err := until(ctx, session)
 		if err != nil {
-			yield(events.Entry{}, err)
+			yield(events.Entry{}, fmt.Errorf("read: %w", err))
 			return
 		}
+		l.readTo(ctx, session, from, last)(yield)
+	}
+}
+
+func (l Log) readTo(ctx context.Context, session events.SessionID, from, last events.Seq) iter.Seq2[events.Entry, error] {
+	return func(yield func(events.Entry, error) bool) {
+		from = max(from, 1)
 		if last < from {
 			return
 		}
@@ -228,6 +266,19 @@ func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
 		}
 		if err := list.Err(); err != nil {
 			yield("", fmt.Errorf("list sessions: %w", mapError(err)))
+		}
+	}
+}
+
+// Lasts lists every hot session with its last sequence, in no order. What cannot be listed just now is left out.
+func (b *Bus) Lasts(ctx context.Context) iter.Seq2[events.SessionID, events.Seq] {
+	return func(yield func(events.SessionID, events.Seq) bool) {
+		list := b.js.ListStreams(ctx, jetstream.WithStreamListSubject(b.names.prefix+".s.>"))
+		for info := range list.Info() {
+			id, ok := b.names.sessionOf(info.Config.Name)
+			if ok && !yield(id, events.Seq(info.State.LastSeq)) {
+				return
+			}
 		}
 	}
 }

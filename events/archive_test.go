@@ -14,26 +14,26 @@ import (
 )
 
 // writeArchive archives commits of session s1 from sequence first on, and blobs among them.
-func writeArchive(t testing.TB, first events.Seq, commits []*events.Commit, blobs ...[]byte) []byte {
-	t.Helper()
+func writeArchive(tb testing.TB, first events.Seq, commits []*events.Commit, blobs ...[]byte) []byte {
+	tb.Helper()
 	var file bytes.Buffer
 	w, err := events.NewArchiveWriter(&file, "s1", first)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for i, c := range commits {
 		if i < len(blobs) {
 			if err := w.Blob(blobs[i]); err != nil {
-				t.Fatal(err)
+				tb.Fatal(err)
 			}
 		}
 		if err := w.Commit(first+events.Seq(i), c); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	for range 2 {
 		if err := w.Close(); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	return file.Bytes()
@@ -48,20 +48,20 @@ type contents struct {
 	blobs   map[string][]byte
 }
 
-func contentsOf(t testing.TB, a *events.Archive) contents {
-	t.Helper()
+func contentsOf(tb testing.TB, a *events.Archive) contents {
+	tb.Helper()
 	c := contents{session: a.Session, first: a.First, blobs: a.Blobs}
-	for entry, err := range a.Log.Read(t.Context(), a.Session, 0) {
+	for entry, err := range a.Log.Read(tb.Context(), a.Session, 0) {
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		c.commits, c.seqs = append(c.commits, entry.Commit), append(c.seqs, entry.Seq)
 	}
 	return c
 }
 
-func smallArchive(t testing.TB) ([]byte, contents) {
-	t.Helper()
+func smallArchive(tb testing.TB) ([]byte, contents) {
+	tb.Helper()
 	want := contents{session: "s1", first: 7, blobs: make(map[string][]byte)}
 	for i, kind := range []events.Kind{events.KindSessionOpened, events.KindTurnRequested, events.KindInputAccepted} {
 		c := goldenCommit(kind)
@@ -73,7 +73,7 @@ func smallArchive(t testing.TB) ([]byte, contents) {
 		sum := sha256.Sum256(b)
 		want.blobs[hex.EncodeToString(sum[:])] = b
 	}
-	return writeArchive(t, want.first, want.commits, blobs...), want
+	return writeArchive(tb, want.first, want.commits, blobs...), want
 }
 
 func TestArchiveRoundTrip(t *testing.T) {

@@ -1,18 +1,31 @@
 package events
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 )
+
+// shareBytes is up to which size a commit's strings share the memory of one
+// copy of it. Above, each has its own, so that a short string that is kept
+// does not keep a large commit.
+const shareBytes = 4 << 10
 
 // cursor reads msgpack from memory. A length is checked against the bytes left
 // before anything is allocated for it, values that nobody wants are skipped
 // without recursion, and the first error sticks: after it every read gives zero.
 type cursor struct {
-	rest []byte
-	err  error
+	data  string
+	at    int
+	share bool // strings share the memory of data
+	err   error
 }
+
+func newCursor(data []byte) cursor {
+	return cursor{data: string(data), share: len(data) <= shareBytes}
+}
+
+func (c *cursor) left() int { return len(c.data) - c.at }
 
 // form is what sort of value a msgpack head announces.
 type form byte
@@ -38,44 +51,37 @@ func (c *cursor) fail(format string, args ...any) {
 	if c.err == nil {
 		c.err = fmt.Errorf("%w: "+format, append([]any{ErrMalformed}, args...)...)
 	}
-	c.rest = nil
+	c.at = len(c.data)
 }
 
-func (c *cursor) take(n uint64) []byte {
-	if n > uint64(len(c.rest)) {
+func (c *cursor) take(n uint64) string {
+	if n > uint64(c.left()) {
 		c.fail("ends too early")
-		return nil
+		return ""
 	}
-	b := c.rest[:n]
-	c.rest = c.rest[n:]
-	return b
+	c.at += int(n)
+	return c.data[c.at-int(n) : c.at]
 }
 
 // uint reads a big-endian number of 1, 2, 4 or 8 bytes.
 func (c *cursor) uint(size uint64) uint64 {
 	b := c.take(size)
-	switch len(b) {
-	case 1:
-		return uint64(b[0])
-	case 2:
-		return uint64(binary.BigEndian.Uint16(b))
-	case 4:
-		return uint64(binary.BigEndian.Uint32(b))
-	case 8:
-		return binary.BigEndian.Uint64(b)
+	n := uint64(0)
+	for i := range len(b) {
+		n = n<<8 | uint64(b[i])
 	}
-	return 0
+	return n
 }
 
 // head reads a value's first bytes. n is the value of nil, bools and numbers as
 // bits, and else how many bytes, elements or pairs follow: so many that they can be there.
 func (c *cursor) head() (f form, n uint64) {
-	if len(c.rest) == 0 {
+	if c.left() == 0 {
 		c.fail("ends too early")
 		return formBad, 0
 	}
-	b := c.rest[0]
-	c.rest = c.rest[1:]
+	b := c.data[c.at]
+	c.at++
 	switch {
 	case b < 0x80:
 		return formUint, uint64(b)
@@ -132,7 +138,7 @@ func (c *cursor) sized(f form, n uint64) (form, uint64) {
 	if f == formMap {
 		need = 2 * n
 	}
-	if need > uint64(len(c.rest)) {
+	if need > uint64(c.left()) {
 		c.fail("ends too early")
 		return formBad, 0
 	}
@@ -157,20 +163,24 @@ func (c *cursor) wantOrNil(f form) (n uint64, isNil bool) {
 	return 0, true
 }
 
-// text shares the input's memory.
-func (c *cursor) text() []byte {
-	if len(c.rest) > 0 {
+// text shares the memory of data.
+func (c *cursor) text() string {
+	if c.at < len(c.data) {
 		// Tags and most strings are short: below 32 bytes the head is one byte.
-		if n := int(c.rest[0]) - 0xa0; n >= 0 && n < 0x20 && n < len(c.rest) {
-			b := c.rest[1 : 1+n]
-			c.rest = c.rest[1+n:]
-			return b
+		if n := int(c.data[c.at]) - 0xa0; n >= 0 && n < 0x20 && n < c.left() {
+			c.at += 1 + n
+			return c.data[c.at-n : c.at]
 		}
 	}
 	return c.take(c.want(formString))
 }
 
-func (c *cursor) str() string { return string(c.text()) }
+func (c *cursor) str() string {
+	if c.share {
+		return c.text()
+	}
+	return strings.Clone(c.text())
+}
 
 func (c *cursor) bool() bool { return c.want(formBool) == 1 }
 
@@ -185,9 +195,9 @@ func (c *cursor) int() int64 {
 	}
 }
 
-// raw reads one whole value, whatever it is. It shares the input's memory.
-func (c *cursor) raw() []byte {
-	start := c.rest
+// raw reads one whole value, whatever it is. It shares the memory of data.
+func (c *cursor) raw() string {
+	start := c.at
 	for left := uint64(1); left > 0 && c.err == nil; left-- {
 		switch f, n := c.head(); f {
 		case formString, formBytes:
@@ -196,7 +206,8 @@ func (c *cursor) raw() []byte {
 			left += n
 		case formMap:
 			left += 2 * n
+		default:
 		}
 	}
-	return start[:len(start)-len(c.rest)]
+	return c.data[start:c.at]
 }

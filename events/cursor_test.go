@@ -13,25 +13,24 @@ import (
 // everything has a field of each type that the format allows, and of those
 // that cost nothing more to read.
 type everything struct {
-	Text    string            `msgpack:"t"`
-	Short   string            `msgpack:"s,omitempty"`
-	Bool    bool              `msgpack:"b"`
-	Int     int64             `msgpack:"i"`
-	Small   int8              `msgpack:"i8"`
-	Uint    uint64            `msgpack:"u"`
-	Tiny    uint16            `msgpack:"u16"`
-	Float   float64           `msgpack:"f"`
-	Float32 float32           `msgpack:"f32"`
-	Bytes   []byte            `msgpack:"y"`
-	Seqs    []Seq             `msgpack:"q,omitempty"`
-	Texts   []string          `msgpack:"ts"`
-	Map     map[string]string `msgpack:"m"`
-	Counts  map[string]int64  `msgpack:"c,omitempty"`
-	Nested  []everything      `msgpack:"n,omitempty"`
-	Pointer *everything       `msgpack:"p"`
-	Untagged,
-	hidden int64
-	Left int64 `msgpack:"-"`
+	Text     string            `msgpack:"t"`
+	Short    string            `msgpack:"s,omitempty"`
+	Bool     bool              `msgpack:"b"`
+	Int      int64             `msgpack:"i"`
+	Small    int8              `msgpack:"i8"`
+	Uint     uint64            `msgpack:"u"`
+	Tiny     uint16            `msgpack:"u16"`
+	Float    float64           `msgpack:"f"`
+	Float32  float32           `msgpack:"f32"`
+	Bytes    []byte            `msgpack:"y"`
+	Seqs     []Seq             `msgpack:"q,omitempty"`
+	Texts    []string          `msgpack:"ts"`
+	Map      map[string]string `msgpack:"m"`
+	Counts   map[string]int64  `msgpack:"c,omitempty"`
+	Nested   []everything      `msgpack:"n,omitempty"`
+	Pointer  *everything       `msgpack:"p"`
+	Untagged int64
+	Left     int64 `msgpack:"-"`
 }
 
 func drawEverything(t *rapid.T, depth int) everything {
@@ -70,7 +69,7 @@ func TestReaderAgreesWithWriter(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("got %+v, want %+v", got, want)
 		}
-		r := cursor{rest: data}
+		r := newCursor(data)
 		if whole := r.raw(); len(whole) != len(data) || r.err != nil {
 			t.Fatalf("raw: got %d of %d bytes, %v", len(whole), len(data), r.err)
 		}

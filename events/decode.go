@@ -1,21 +1,20 @@
 package events
 
 import (
-	"bytes"
 	"fmt"
 	"reflect"
 )
 
 // Decode reads a commit. Unknown kinds are kept as they are; unknown fields
 // are ignored. Errors wrap [ErrMalformed], [ErrTooLarge], [ErrFutureVersion],
-// [ErrInvalid] or [ErrInvalidID]. It never panics, and allocates at most a
-// small multiple of what it is given.
+// [ErrInvalid] or [ErrInvalidID]. It never panics, and what it allocates is in
+// proportion to what it is given, whatever lengths that claims.
 func Decode(data []byte) (*Commit, error) {
 	if len(data) > MaxCommitBytes {
 		return nil, fmt.Errorf("decode commit: %w", tooLarge("commit", len(data), MaxCommitBytes))
 	}
 	c := &Commit{}
-	r := cursor{rest: data}
+	r := newCursor(data)
 	r.commit(c)
 	if err := r.end(); err != nil {
 		return nil, fmt.Errorf("decode commit: %w", err)
@@ -29,7 +28,7 @@ func Decode(data []byte) (*Commit, error) {
 // DecodePayload reads what [EncodePayload] wrote into v, a pointer. What v
 // points to should be zero: fields that are not in data are left as they are.
 func DecodePayload(data []byte, v any) error {
-	r := cursor{rest: data}
+	r := newCursor(data)
 	r.value(v)
 	if err := r.end(); err != nil {
 		return fmt.Errorf("decode payload: %w", err)
@@ -44,8 +43,8 @@ func (c *cursor) value(v any) {
 }
 
 func (c *cursor) end() error {
-	if c.err == nil && len(c.rest) > 0 {
-		c.fail("%d bytes after the end", len(c.rest))
+	if c.err == nil && c.left() > 0 {
+		c.fail("%d bytes after the end", c.left())
 	}
 	return c.err
 }
@@ -55,13 +54,13 @@ func (c *cursor) stop(err error) {
 	if c.err == nil {
 		c.err = err
 	}
-	c.rest = nil
+	c.at = len(c.data)
 }
 
 func (c *cursor) commit(into *Commit) {
 	versioned := false
 	for n := c.want(formMap); n > 0 && c.err == nil; n-- {
-		switch string(c.text()) {
+		switch c.text() {
 		case "f":
 			c.format()
 			versioned = true
@@ -117,14 +116,14 @@ func (c *cursor) events(into *Commit) {
 func (c *cursor) event(e *Event) {
 	done := false
 	for n := c.want(formMap); n > 0 && c.err == nil; n-- {
-		tag := string(c.text())
+		tag := c.text()
 		if done && (tag == "k" || tag == "v" || tag == "p") {
 			c.fail("%s stands after the payload", tag)
 			return
 		}
 		switch tag {
 		case "k":
-			e.Kind = internKind(c.text())
+			e.Kind = Kind(c.str())
 		case "v":
 			e.V = c.int()
 		case "u":
@@ -138,43 +137,46 @@ func (c *cursor) event(e *Event) {
 	}
 }
 
-// internKind makes no copy of the kinds that are known.
-func internKind(name []byte) Kind {
-	if info, ok := kinds[Kind(name)]; ok {
-		return info.kind
-	}
-	return Kind(name)
-}
-
 // payload reads the body. The kind and version stand before it, so that it is decoded in place.
 func (c *cursor) payload(e *Event) {
 	if e.Kind == "" || e.V < 1 {
 		c.fail("kind and version must stand before the payload")
 		return
 	}
-	raw := c.raw()
-	if len(raw) > MaxEventBytes {
-		c.stop(tooLarge(string(e.Kind), len(raw), MaxEventBytes))
+	if c.left() > MaxEventBytes {
+		c.measure(e.Kind)
 	}
-	if c.err != nil {
-		return
-	}
-	info, known := kinds[e.Kind]
-	if !known {
-		e.Raw = bytes.Clone(raw)
-		return
-	}
-	if e.V > info.v {
+	switch info, known := kinds[e.Kind]; {
+	case c.err != nil:
+	case !known:
+		e.Raw = []byte(c.raw())
+	case e.V > info.v:
 		c.stop(fmt.Errorf("%w: %s version %d, this program reads up to %d", ErrFutureVersion, e.Kind, e.V, info.v))
-		return
+	case e.V < info.v:
+		c.oldPayload(e, info)
+	default:
+		e.Payload = info.new()
+		c.value(e.Payload)
 	}
-	body, err := upcast(raw, e.V, info.v, upcasters[e.Kind])
+}
+
+// measure refuses a payload above the limit before anything is allocated for it.
+func (c *cursor) measure(kind Kind) {
+	start := c.at
+	if size := len(c.raw()); size > MaxEventBytes {
+		c.stop(tooLarge(string(kind), size, MaxEventBytes))
+	} else if c.err == nil {
+		c.at = start
+	}
+}
+
+func (c *cursor) oldPayload(e *Event, info kindInfo) {
+	body, err := upcast([]byte(c.raw()), e.V, info.v, upcasters[e.Kind])
+	if err == nil && c.err == nil {
+		e.V, e.Payload = info.v, info.new()
+		err = DecodePayload(body, e.Payload)
+	}
 	if err != nil {
-		c.stop(err)
-		return
-	}
-	e.V, e.Payload = info.v, info.new()
-	if err := DecodePayload(body, e.Payload); err != nil {
 		c.stop(err)
 	}
 }

@@ -22,4 +22,10 @@
 // tool call is an outcome inside tool.returned, not a kind of its own: calls
 // that finish together must land in one event, in call order, whatever each
 // one's outcome.
+//
+// Encoding is the msgpack library's, decoding is ours (cursor.go, fill.go). The
+// library allocates as many elements as the input claims an array to have,
+// follows nesting on the stack and panics on some input; checking all that
+// first costs as much as decoding. Measured on one core, a commit of two events
+// of usual size: 3.2 µs with the library, 1.2 µs so; 32 allocations, and 11.
 package events

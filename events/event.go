@@ -170,7 +170,7 @@ func (e *Event) validateRaw() error {
 	case e.V < 1:
 		return invalid("event.version", "must be at least 1")
 	}
-	r := cursor{rest: e.Raw}
+	r := newCursor(e.Raw)
 	r.raw()
 	if err := r.end(); err != nil {
 		return invalid("event.payload", err.Error())

@@ -49,8 +49,9 @@ func (s structs) filler(t reflect.Type) filler {
 		return s.pointer(t)
 	case reflect.Struct:
 		return s.structure(t).fill
+	default:
+		return func(c *cursor, _ reflect.Value) { c.fail("type %s is not part of this format", t) }
 	}
-	return func(c *cursor, _ reflect.Value) { c.fail("type %s is not part of this format", t) }
 }
 
 func fillInt(c *cursor, v reflect.Value) {
@@ -119,8 +120,8 @@ func (s structs) mapping(t reflect.Type) filler {
 func (s structs) pointer(t reflect.Type) filler {
 	elem := s.filler(t.Elem())
 	return func(c *cursor, v reflect.Value) {
-		if len(c.rest) > 0 && c.rest[0] == 0xc0 {
-			c.head()
+		if c.left() > 0 && c.data[c.at] == 0xc0 {
+			c.at++
 			v.SetZero()
 			return
 		}
@@ -173,14 +174,14 @@ func (fs *fields) fill(c *cursor, v reflect.Value) {
 }
 
 // find looks for tag in the list, from next on and then from the start. -1: not there.
-func (fs *fields) find(tag []byte, next int) int {
+func (fs *fields) find(tag string, next int) int {
 	for i := next; i < len(fs.list); i++ {
-		if string(tag) == fs.list[i].tag {
+		if tag == fs.list[i].tag {
 			return i
 		}
 	}
 	for i := range min(next, len(fs.list)) {
-		if string(tag) == fs.list[i].tag {
+		if tag == fs.list[i].tag {
 			return i
 		}
 	}

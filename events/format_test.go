@@ -118,8 +118,9 @@ func wireType(t reflect.Type) string {
 			return "bytes"
 		}
 		return "array of " + wireType(t.Elem())
+	default:
+		return t.Kind().String()
 	}
-	return t.Kind().String()
 }
 
 // Payloads hold only types that every language and version reads alike.
@@ -148,6 +149,7 @@ func allowed(t reflect.Type) bool {
 		return t.Elem().Kind() == reflect.Uint8 || allowed(t.Elem())
 	case reflect.Map:
 		return t == reflect.TypeFor[map[string]string]()
+	default:
+		return false
 	}
-	return false
 }

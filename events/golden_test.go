@@ -133,6 +133,7 @@ func markSet(set map[string]bool, v reflect.Value) {
 		for i := range v.Len() {
 			markSet(set, v.Index(i))
 		}
+	default:
 	}
 }
 
@@ -154,6 +155,7 @@ func structsOf(p events.Payload) []reflect.Type {
 			for i := range t.NumField() {
 				walk(t.Field(i).Type)
 			}
+		default:
 		}
 	}
 	walk(reflect.TypeOf(p).Elem())

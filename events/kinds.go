@@ -4,16 +4,15 @@ import "slices"
 
 // kindInfo is one row of the table of kinds.
 type kindInfo struct {
-	kind Kind
-	v    int64 // current payload version
-	new  func() Payload
+	v   int64 // current payload version
+	new func() Payload
 }
 
 func row[T any, P interface {
 	*T
 	Payload
 }](v int64) kindInfo {
-	return kindInfo{kind: P(new(T)).Kind(), v: v, new: func() Payload { return P(new(T)) }}
+	return kindInfo{v: v, new: func() Payload { return P(new(T)) }}
 }
 
 // kinds is every kind this program knows. One line a kind.

@@ -33,7 +33,7 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 		Config: goldenConfig, Parent: "p1", Forked: events.ForkedFrom{Session: "s0", Leaf: "n9", Seq: 12},
 		Labels: map[string]string{"b": "2", "a": "1"}, Commits: 2,
 	}},
-	events.KindSessionConfigured: {&events.SessionConfigured{Config: goldenConfig}},
+	events.KindSessionConfigured: {&events.SessionConfigured{Config: goldenConfig, Key: "k2"}},
 	events.KindSessionClosed:     {&events.SessionClosed{Reason: "done"}},
 	events.KindGraphAppended:     {&events.GraphAppended{Nodes: goldenNodes, Key: "k1"}},
 	events.KindGraphBranched:     {&events.GraphBranched{Leaf: "n1"}},

@@ -60,13 +60,19 @@ func (c Config) validate() error {
 // SessionConfigured replaces the configuration.
 type SessionConfigured struct {
 	Config Config `msgpack:"c"`
+	Key    string `msgpack:"k,omitempty"` // idempotency key of the request
 }
 
 // Kind implements [Payload].
 func (*SessionConfigured) Kind() Kind { return KindSessionConfigured }
 
 // Validate implements [Payload].
-func (p *SessionConfigured) Validate() error { return p.Config.validate() }
+func (p *SessionConfigured) Validate() error {
+	if err := checkID("key", p.Key, false); err != nil {
+		return err
+	}
+	return p.Config.validate()
+}
 
 // SessionClosed ends a session: it takes no more turns, inputs or nodes.
 type SessionClosed struct {

@@ -92,8 +92,8 @@ func TestUpcastersComplete(t *testing.T) {
 func TestKindsAreWellFormed(t *testing.T) {
 	t.Parallel()
 	for kind, info := range kinds {
-		if !kind.wellFormed() || info.new().Kind() != kind || info.kind != kind || info.v < 1 {
-			t.Errorf("%s: got row %s version %d of %s", kind, info.kind, info.v, info.new().Kind())
+		if !kind.wellFormed() || info.new().Kind() != kind || info.v < 1 {
+			t.Errorf("%s: got version %d of %s", kind, info.v, info.new().Kind())
 		}
 		for tag, n := range tags(reflect.TypeOf(info.new()).Elem(), make(map[string]int)) {
 			if n > 1 {
@@ -117,6 +117,7 @@ func tags(t reflect.Type, count map[string]int) map[string]int {
 		for tag, n := range own {
 			count[tag] = max(count[tag], n)
 		}
+	default:
 	}
 	return count
 }

@@ -21,13 +21,18 @@ func (s *State) Apply(e events.Entry) error {
 	for i := range e.Commit.Events {
 		s.applyEvent(&e.Commit.Events[i], e.Commit.At)
 	}
-	if s.Opening > 0 && e.Seq > 1 {
+	s.countOpening()
+	return nil
+}
+
+// countOpening counts the commits of a creation that has more than one.
+func (s *State) countOpening() {
+	if s.Opening > 0 && s.Seq > 1 {
 		s.Opening--
 	}
 	if s.Status == StatusOpening && s.Opening == 0 {
 		s.Status = StatusOpen
 	}
-	return nil
 }
 
 // Ahead folds an event of the commit that the caller is about to append at
@@ -44,7 +49,12 @@ func (s *State) Ahead(ev *events.Event, at events.Millis) {
 }
 
 // Landed says that the commit folded ahead is in the log.
-func (s *State) Landed() { s.ahead = false }
+func (s *State) Landed() {
+	if s.ahead {
+		s.ahead = false
+		s.countOpening()
+	}
+}
 
 func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	s.Events++
@@ -52,7 +62,7 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	case *events.SessionOpened:
 		s.applyOpened(p, at)
 	case *events.SessionConfigured:
-		s.Config, s.ConfigSeq = p.Config, s.Seq
+		s.Config, s.ConfigSeq, s.ConfigKey = p.Config, s.Seq, p.Key
 	case *events.SessionClosed:
 		s.Status = StatusClosed
 	case *events.GraphAppended:

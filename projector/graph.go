@@ -23,8 +23,6 @@ type Node struct {
 	Body    []byte          `msgpack:"b,omitempty"`
 	Blob    events.BlobRef  `msgpack:"r,omitempty"`
 	Key     string          `msgpack:"y,omitempty"` // idempotency key of the append that added it
-
-	chain string // memo of chainDigest
 }
 
 // SegmentNodes is how many nodes a segment holds. The head keeps at most twice as many.
@@ -33,30 +31,35 @@ const SegmentNodes = 32
 // body is the part of the state that grows. Segments come before tail.
 type body struct {
 	segments []*segment
+	refs     []events.BlobRef // of the first segments: those that Snapshot handed out, and those restored
+	shared   bool             // a clone has the same segments: Attach copies the list first
 	tail     []*Node
 	turns    []TurnRecord   // finished since the last segment was sealed
 	settled  []SettledInput // likewise
 
 	index map[events.NodeID]*Node // built on first use, complete then
 	path  []*Node                 // active path, memo; nil when it must be walked anew
+	links []string                // of the first nodes of path, memo of chainDigest
 }
 
 // clone caps the shared slices, so that appends to the copy do not write into
 // memory of the original; the original appends in place behind the copy's end.
 func (b *body) clone() body {
 	c := *b
+	b.shared, c.shared = true, true
 	c.segments = slices.Clip(b.segments)
+	c.refs = slices.Clip(b.refs)
 	c.tail = slices.Clip(b.tail)
 	c.turns = slices.Clip(b.turns)
 	c.settled = slices.Clip(b.settled)
 	c.path = slices.Clip(b.path)
+	c.links = slices.Clip(b.links)
 	c.index = nil
 	return c
 }
 
+// segment is shared between clones and never changes.
 type segment struct {
-	ref     events.BlobRef // zero until it was encoded
-	saved   bool           // handed out by Snapshot, or restored
 	loaded  bool
 	nodes   []*Node
 	turns   []TurnRecord
@@ -96,7 +99,7 @@ func (s *State) appendNode(n *Node) {
 
 func (s *State) branch(leaf events.NodeID) {
 	s.Leaf = leaf
-	s.body.path = nil
+	s.body.path, s.body.links = nil, nil
 }
 
 // seal moves the oldest nodes of the head into a segment when there are enough.
@@ -168,13 +171,18 @@ func (s *State) Node(id events.NodeID) (*Node, error) {
 	return s.body.index[id], nil
 }
 
-// Path is the active path: from the first node to the leaf. The caller must not change it.
+// Path is the active path: from the first node to the leaf, or to the node
+// that heals it. The caller must not change it.
 func (s *State) Path() ([]*Node, error) {
 	if s.body.path != nil || s.Leaf == "" {
 		return s.body.path, nil
 	}
-	path, err := s.PathTo(s.Leaf)
-	if err == nil {
+	leaf, orphaned, err := s.Orphaned()
+	if err != nil {
+		return nil, err
+	}
+	path, err := s.PathTo(leaf)
+	if err == nil && !orphaned {
 		s.body.path = path
 	}
 	return path, err

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"slices"
 
 	"github.com/lash-go/lash/events"
 )
@@ -24,38 +25,38 @@ func (s *State) Prompt() (Prompt, error) {
 		return Prompt{}, err
 	}
 	frame := s.Frame()
-	p := Prompt{Config: s.Config, Messages: closeCalls(s.visible(path, frame)), Tools: s.Catalog.callable()}
+	p := Prompt{Config: s.Config, Messages: closeCalls(messages(s.visible(path, frame))), Tools: s.Catalog.callable()}
 	p.Ref = events.PromptRef{Leaf: s.Leaf, Catalog: s.Catalog.Generation, Config: s.ConfigSeq}
 	if len(s.Frames) > 1 {
 		p.Ref.Frame = frame.ID
 	}
-	p.Ref.Digest = promptDigest(s.Config, s.Catalog.Digest, frame, path)
+	p.Ref.Digest = promptDigest(s.Config, s.Catalog.Digest, frame, s.body.chainDigest(path))
 	return p, nil
 }
 
 // promptDigest binds a prompt to everything it was built from: the
 // configuration, the catalogue, the frame and every message of the path.
-func promptDigest(config events.Config, catalog string, frame Frame, path []*Node) string {
+func promptDigest(config events.Config, catalog string, frame Frame, chain string) string {
 	sum := sha256.New()
-	for _, s := range []string{digestOf(config), catalog, string(frame.ID), string(frame.Keep), chainDigest(path)} {
+	for _, s := range []string{digestOf(config), catalog, string(frame.ID), string(frame.Keep), chain} {
 		writeField(sum, s)
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // chainDigest is a hash chain along the path, so that one more message costs
-// one more step however long the path is. Each node remembers its link; a
-// node has one parent, so it has one link.
-func chainDigest(path []*Node) string {
-	start := len(path)
-	for start > 0 && path[start-1].chain == "" {
-		start--
+// one more step however long the path is: the links of the memoised path are
+// kept beside it, not in the nodes, which clones share.
+func (b *body) chainDigest(path []*Node) string {
+	var links []string
+	if b.path != nil {
+		links = b.links
 	}
 	link := "root"
-	if start > 0 {
-		link = path[start-1].chain
+	if len(links) > 0 {
+		link = links[len(links)-1]
 	}
-	for _, n := range path[start:] {
+	for _, n := range path[len(links):] {
 		if n.Kind == events.NodeMessage {
 			sum := sha256.New()
 			writeField(sum, link)
@@ -63,7 +64,10 @@ func chainDigest(path []*Node) string {
 			writeField(sum, digestOf(n.Message))
 			link = hex.EncodeToString(sum.Sum(nil))
 		}
-		n.chain = link
+		links = append(links, link)
+	}
+	if b.path != nil {
+		b.links = links
 	}
 	return link
 }
@@ -74,10 +78,10 @@ func writeField(h hash.Hash, s string) {
 }
 
 // visible is what the frame shows of a path: its own nodes, and before those
-// that came after its opening, the kept ones. Messages only, the first of equal ids.
+// that came after its opening, the kept ones.
 func (s *State) visible(path []*Node, frame Frame) []*Node {
 	if len(s.Frames) <= 1 {
-		return messages(path)
+		return path
 	}
 	initial := s.Frames[0].ID
 	var kept, own []*Node
@@ -93,10 +97,10 @@ func (s *State) visible(path []*Node, frame Frame) []*Node {
 		}
 	}
 	seeds := min(int(frame.Seeds), len(own))
-	list := append(append(append([]*Node{}, own[:seeds]...), kept...), own[seeds:]...)
-	return messages(list)
+	return slices.Concat(own[:seeds], kept, own[seeds:])
 }
 
+// messages keeps the message nodes, of equal message ids the first.
 func messages(path []*Node) []*Node {
 	seen := make(map[events.MessageID]bool, len(path))
 	list := make([]*Node, 0, len(path))
@@ -119,84 +123,97 @@ const UnansweredText = "[no result] The call was never answered."
 // would make the provider refuse every later prompt of the session.
 func closeCalls(nodes []*Node) []events.Message {
 	list := make([]events.Message, 0, len(nodes))
-	used := make(map[events.NodeID]int) // results consumed, by node
+	answers := answers(nodes)
 	for i, n := range nodes {
-		m := n.Message
-		if calls := toolCalls(m); len(calls) > 0 {
-			list = append(list, m, resultsFor(calls, nodes[i+1:], used))
-			continue
+		if own := ownParts(n.Message); len(own.Parts) > 0 || len(n.Message.Parts) == 0 {
+			list = append(list, own)
 		}
-		if rest := withoutResults(m); len(rest.Parts) > 0 || len(m.Parts) == 0 {
-			list = append(list, rest)
+		if calls := callsAt(i, n); len(calls) > 0 {
+			list = append(list, resultsOf(nodes, calls, answers))
 		}
 	}
 	return list
 }
 
-func toolCalls(m events.Message) []events.Part {
-	var calls []events.Part
-	for _, p := range m.Parts {
-		if p.Kind == events.PartToolCall && m.Role == events.RoleAssistant {
-			calls = append(calls, p)
+// place is a part of a message of the list at hand.
+type place struct{ node, part int }
+
+func callsAt(i int, n *Node) []place {
+	var calls []place
+	for j := range n.Message.Parts {
+		if n.Message.Parts[j].Kind == events.PartToolCall && n.Message.Role == events.RoleAssistant {
+			calls = append(calls, place{i, j})
 		}
 	}
 	return calls
 }
 
-func resultsFor(calls []events.Part, later []*Node, used map[events.NodeID]int) events.Message {
+// answers finds the result of each call. Ids repeat: within a reply the
+// results come in the order of the calls, and a later reply's calls take over
+// the ids of an earlier one's.
+func answers(nodes []*Node) map[place]place {
+	open := make(map[events.CallID][]place)
+	found := make(map[place]place)
+	for i, n := range nodes {
+		for _, at := range callsAt(i, n) {
+			id := n.Message.Parts[at.part].Call
+			if list := open[id]; len(list) > 0 && list[0].node != i {
+				open[id] = nil
+			}
+			open[id] = append(open[id], at)
+		}
+		for j := range n.Message.Parts {
+			p := &n.Message.Parts[j]
+			if list := open[p.Call]; p.Kind == events.PartToolResult && n.Message.Role == events.RoleUser && len(list) > 0 {
+				found[list[0]], open[p.Call] = place{i, j}, list[1:]
+			}
+		}
+	}
+	return found
+}
+
+// resultsOf is the message that answers the calls of a reply, each result with the attachments behind it.
+func resultsOf(nodes []*Node, calls []place, answers map[place]place) events.Message {
 	out := events.Message{Role: events.RoleUser}
-	for _, call := range calls {
-		out.Parts = append(out.Parts, resultFor(call, later, used, &out)...)
+	for _, at := range calls {
+		answer, ok := answers[at]
+		if !ok {
+			call := &nodes[at.node].Message.Parts[at.part]
+			out.Parts = append(out.Parts, events.Part{
+				Kind: events.PartToolResult, Call: call.Call, Tool: call.Tool,
+				Text: UnansweredText, Outcome: events.OutcomeCancelled,
+			})
+			continue
+		}
+		m := &nodes[answer.node].Message
+		if out.ID == "" {
+			out.ID = m.ID
+		}
+		end := answer.part + 1
+		for end < len(m.Parts) && m.Parts[end].Kind == events.PartAttachment {
+			end++
+		}
+		out.Parts = append(out.Parts, m.Parts[answer.part:end]...)
 	}
 	return out
 }
 
-// resultFor finds the first result of the call that no earlier call took, with the attachments behind it.
-func resultFor(call events.Part, later []*Node, used map[events.NodeID]int, out *events.Message) []events.Part {
-	for _, n := range later {
-		if len(toolCalls(n.Message)) > 0 {
-			break // a later reply's results are its own
-		}
-		parts := n.Message.Parts
-		for i := used[n.ID]; i < len(parts); i++ {
-			if parts[i].Kind != events.PartToolResult || parts[i].Call != call.Call {
-				continue
-			}
-			end := i + 1
-			for end < len(parts) && parts[end].Kind == events.PartAttachment {
-				end++
-			}
-			used[n.ID] = end
-			if out.ID == "" {
-				out.ID = n.Message.ID
-			}
-			return parts[i:end]
-		}
-	}
-	return []events.Part{{
-		Kind: events.PartToolResult, Call: call.Call, Tool: call.Tool,
-		Text: UnansweredText, Outcome: events.OutcomeCancelled,
-	}}
-}
-
-// withoutResults strips tool results and the attachments behind them: closeCalls has moved them.
-func withoutResults(m events.Message) events.Message {
-	if len(m.Parts) == 0 || m.Role != events.RoleUser {
-		return m
-	}
+// ownParts strips what a message must not hold where it stands: calls that no
+// reply made, and results with the attachments behind them, which closeCalls has moved.
+func ownParts(m events.Message) events.Message {
 	var parts []events.Part
-	inResult := false
+	inResult, stripped := false, false
 	for _, p := range m.Parts {
-		switch {
-		case p.Kind == events.PartToolResult:
-			inResult = true
-		case p.Kind == events.PartAttachment && inResult:
-		default:
-			inResult = false
-			parts = append(parts, p)
+		inResult = p.Kind == events.PartToolResult || inResult && p.Kind == events.PartAttachment
+		if inResult || p.Kind == events.PartToolCall && m.Role != events.RoleAssistant {
+			stripped = true
+			continue
 		}
+		parts = append(parts, p)
 	}
-	m.Parts = parts
+	if stripped {
+		m.Parts = parts
+	}
 	return m
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"github.com/lash-go/lash/events"
 )
@@ -41,17 +42,15 @@ func (s *State) Snapshot() (head []byte, fresh []Segment, err error) {
 		return nil, nil, fmt.Errorf("snapshot %s: state is ahead of the log: %w", s.Session, ErrOutOfOrder)
 	}
 	snap := snapshot{Fold: FoldVersion, Head: s.Head, Turns: s.body.turns, Settled: s.body.settled}
-	for _, seg := range s.body.segments {
-		if !seg.saved {
-			data, err := seg.encode()
-			if err != nil {
-				return nil, nil, fmt.Errorf("snapshot %s: %w", s.Session, err)
-			}
-			fresh = append(fresh, Segment{Ref: seg.ref, Data: data})
-			seg.saved = true
+	for _, seg := range s.body.segments[len(s.body.refs):] {
+		data, err := seg.encode()
+		if err != nil {
+			return nil, nil, fmt.Errorf("snapshot %s: %w", s.Session, err)
 		}
-		snap.Segments = append(snap.Segments, seg.ref)
+		fresh = append(fresh, Segment{Ref: RefOf(data), Data: data})
+		s.body.refs = append(s.body.refs, RefOf(data))
 	}
+	snap.Segments = s.body.refs
 	snap.Tail = values(s.body.tail)
 	head, err = events.EncodePayload(&snap)
 	if err != nil {
@@ -61,12 +60,7 @@ func (s *State) Snapshot() (head []byte, fresh []Segment, err error) {
 }
 
 func (seg *segment) encode() ([]byte, error) {
-	data, err := events.EncodePayload(&segmentData{Nodes: values(seg.nodes), Turns: seg.turns, Settled: seg.settled})
-	if err != nil {
-		return nil, err
-	}
-	seg.ref = RefOf(data)
-	return data, nil
+	return events.EncodePayload(&segmentData{Nodes: values(seg.nodes), Turns: seg.turns, Settled: seg.settled})
 }
 
 // RefOf is the reference of a body: its digest and size.
@@ -104,8 +98,9 @@ func Restore(head []byte) (*State, error) {
 	s := &State{Head: snap.Head}
 	s.body.tail = pointers(snap.Tail)
 	s.body.turns, s.body.settled = snap.Turns, snap.Settled
-	for _, ref := range snap.Segments {
-		s.body.segments = append(s.body.segments, &segment{ref: ref, saved: true})
+	s.body.refs = snap.Segments
+	for range snap.Segments {
+		s.body.segments = append(s.body.segments, &segment{})
 	}
 	return s, nil
 }
@@ -113,9 +108,9 @@ func Restore(head []byte) (*State, error) {
 // Missing lists the segments that are not attached, oldest first.
 func (s *State) Missing() []events.BlobRef {
 	var refs []events.BlobRef
-	for _, seg := range s.body.segments {
+	for i, seg := range s.body.segments {
 		if !seg.loaded {
-			refs = append(refs, seg.ref)
+			refs = append(refs, s.body.refs[i])
 		}
 	}
 	return refs
@@ -127,18 +122,18 @@ func (s *State) Attach(ref events.BlobRef, data []byte) error {
 	if RefOf(data) != ref {
 		return fmt.Errorf("attach segment %s: %w: digest differs", ref.Digest, events.ErrMalformed)
 	}
-	for i, seg := range s.body.segments {
-		if seg.ref != ref || seg.loaded {
+	for i := range s.body.refs {
+		if s.body.refs[i] != ref || s.body.segments[i].loaded {
 			continue
 		}
 		var d segmentData
 		if err := events.DecodePayload(data, &d); err != nil {
 			return fmt.Errorf("attach segment %s: %w", ref.Digest, err)
 		}
-		s.body.segments[i] = &segment{
-			ref: ref, saved: true, loaded: true,
-			nodes: pointers(d.Nodes), turns: d.Turns, settled: d.Settled,
+		if s.body.shared {
+			s.body.segments, s.body.shared = slices.Clone(s.body.segments), false
 		}
+		s.body.segments[i] = &segment{loaded: true, nodes: pointers(d.Nodes), turns: d.Turns, settled: d.Settled}
 		return nil
 	}
 	return nil

@@ -36,6 +36,7 @@ type Head struct {
 	Opening   int64             `msgpack:"op,omitempty"` // commits of initial nodes still to come
 	Config    events.Config     `msgpack:"c"`
 	ConfigSeq events.Seq        `msgpack:"cs,omitempty"` // where Config was set
+	ConfigKey string            `msgpack:"ck,omitempty"` // idempotency key of the change that set it
 	Parent    events.SessionID  `msgpack:"p,omitempty"`
 	Forked    events.ForkedFrom `msgpack:"f,omitempty"`
 	Labels    map[string]string `msgpack:"l,omitempty"`
@@ -186,6 +187,7 @@ func (s *State) Clone() *State {
 	if len(c.Run) > 0 {
 		c.Run[0].Calls = slices.Clone(c.Run[0].Calls)
 	}
+	c.Queue = slices.Clip(s.Queue)
 	c.Inputs = slices.Clone(s.Inputs)
 	c.Ledger = slices.Clone(s.Ledger)
 	c.body = s.body.clone()

@@ -1,6 +1,10 @@
 package projector
 
-import "github.com/lash-go/lash/events"
+import (
+	"slices"
+
+	"github.com/lash-go/lash/events"
+)
 
 // ReadView is the conversation as hosts and plugins read it: a value that nothing changes later.
 type ReadView struct {
@@ -8,7 +12,7 @@ type ReadView struct {
 	Seq      events.Seq
 	Frame    Frame
 	Config   events.Config
-	Nodes    []*Node          // active path within the frame, of every kind, in order
+	Nodes    []*Node          // what the frame shows of the active path, of every kind, in order
 	Messages []events.Message // of those nodes, the first of equal ids
 }
 
@@ -19,13 +23,9 @@ func (s *State) View() (ReadView, error) {
 		return ReadView{}, err
 	}
 	v := ReadView{Session: s.Session, Seq: s.Seq, Frame: s.Frame(), Config: s.Config}
-	for _, n := range s.visible(path, v.Frame) {
+	v.Nodes = slices.Clip(s.visible(path, v.Frame))
+	for _, n := range messages(v.Nodes) {
 		v.Messages = append(v.Messages, n.Message)
-	}
-	for _, n := range path {
-		if len(s.Frames) <= 1 || n.Frame == v.Frame.ID || (n.Frame == "" && v.Frame.ID == s.Frames[0].ID) {
-			v.Nodes = append(v.Nodes, n)
-		}
 	}
 	return v, nil
 }
@@ -82,6 +82,9 @@ func (v ReadView) Chronology() []Chronological {
 		for _, p := range n.Message.Parts {
 			switch p.Kind {
 			case events.PartToolCall:
+				if open := byCall[p.Call]; len(open) > 0 && list[open[0]].Node != n {
+					byCall[p.Call] = nil // this reply's calls take over the id
+				}
 				byCall[p.Call] = append(byCall[p.Call], len(list))
 				add(Chronological{Kind: EntryToolCall, Node: n, Call: ToolCallView{ID: p.Call, Tool: p.Tool, Args: p.Args}})
 			case events.PartToolResult:

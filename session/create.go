@@ -122,17 +122,23 @@ func (h *Host) Fork(ctx context.Context, from events.SessionID, req CreateReques
 	return id, h.create(ctx, id, opened, nodes)
 }
 
-// Configure replaces the configuration. change gets the current one; where it changes nothing, nothing is appended.
-func (h *Host) Configure(ctx context.Context, id events.SessionID, change func(events.Config) events.Config) error {
+// ConfigureRequest changes the configuration.
+type ConfigureRequest struct {
+	Change         func(events.Config) events.Config // gets the current one
+	IdempotencyKey string                            // a retry of the newest change does nothing
+}
+
+// Configure replaces the configuration. Where that changes nothing, nothing is appended.
+func (h *Host) Configure(ctx context.Context, id events.SessionID, req ConfigureRequest) error {
 	return h.decide(ctx, id, "configure", func(s *projector.State) ([]events.Event, error) {
 		if err := open(s); err != nil {
 			return nil, err
 		}
-		next := change(s.Config)
-		if next == s.Config {
+		next := req.Change(s.Config)
+		if next == s.Config || (req.IdempotencyKey != "" && req.IdempotencyKey == s.ConfigKey) {
 			return nil, nil
 		}
-		return []events.Event{events.Of("", &events.SessionConfigured{Config: next})}, nil
+		return []events.Event{events.Of("", &events.SessionConfigured{Config: next, Key: req.IdempotencyKey})}, nil
 	})
 }
 

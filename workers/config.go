@@ -22,6 +22,7 @@ type Config struct {
 	Bus       *bus.Bus
 	Providers map[string]llm.Provider // by id
 	Provider  string                  // of sessions that name none; must be one of Providers
+	Model     string                  // of sessions that name none
 	// Tools offered to a session. Defaults to none.
 	Tools func(events.SessionID) *plugin.Tools
 

@@ -19,14 +19,10 @@ import (
 // runs only when the events that owe them are durable, or linger.
 func (r *run) start(ctx context.Context) error {
 	owes := turn.Owed(r.state)
-	switch {
-	case owes.Stop:
-		return r.stop(ctx)
-	case owes.Model:
+	if owes.Model {
 		return r.startModel(ctx, owes)
-	case len(owes.Calls) > 0:
-		r.startTools(ctx, owes)
 	}
+	r.startTools(ctx, owes)
 	return nil
 }
 
@@ -158,7 +154,7 @@ func (m *modelCall) run(ctx context.Context) turn.Input {
 	}
 	return turn.Reply{ModelReplied: events.ModelReplied{
 		Iteration: m.owes.Iteration, Prompt: m.prompt.Ref, Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage,
-		Provider: m.providerID(), Model: orDefault(resp.Model, m.prompt.Config.Model), Detail: clip(resp.Detail),
+		Provider: m.providerID(), Model: orDefault(resp.Model, orDefault(m.prompt.Config.Model, m.w.cfg.Model)), Detail: clip(resp.Detail),
 		Attempts: manyOnly(attempts), Millis: time.Since(began).Milliseconds(),
 	}}
 }
@@ -184,7 +180,7 @@ func (m *modelCall) complete(ctx context.Context) (llm.Response, int, error) {
 	}
 	req := llm.Request{
 		Session: m.session, Turn: m.owes.Turn, Iteration: m.owes.Iteration, Effect: m.effect,
-		Model: m.prompt.Config.Model, MaxOutputTokens: m.prompt.Config.MaxOutputTokens, Effort: m.prompt.Config.Effort,
+		Model: orDefault(m.prompt.Config.Model, m.w.cfg.Model), MaxOutputTokens: m.prompt.Config.MaxOutputTokens, Effort: m.prompt.Config.Effort,
 		Messages: messages, Tools: toolSpecs(m.prompt.Tools),
 	}
 	deltas := newDeltas(m.w.cfg.Bus, m.session, m.owes.Turn, m.owes.Iteration)

@@ -114,6 +114,10 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 			if done, err = r.meet(ctx, t); done || err != nil {
 				return done, err
 			}
+		case t.Cancelled:
+			if err := r.stop(ctx); err != nil {
+				return false, err
+			}
 		default:
 			return false, r.start(ctx)
 		}

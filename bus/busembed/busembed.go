@@ -5,9 +5,11 @@ package busembed
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -53,10 +55,12 @@ type Config struct {
 
 // Server is a running embedded server.
 type Server struct {
-	ns *server.Server
+	ns   *server.Server
+	lock *os.File // of the store directory
 }
 
-// Start boots a server and waits until it takes connections.
+// Start boots a server and waits until it takes connections. [ErrHeld]: the
+// store directory has a running server already.
 func Start(cfg Config) (*Server, error) {
 	if cfg.StoreDir == "" {
 		return nil, errors.New("start embedded server: store directory is required")
@@ -68,16 +72,22 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start embedded server: %w", err)
 	}
-	ns, err := server.NewServer(opts)
+	held, err := lock(cfg.StoreDir)
 	if err != nil {
 		return nil, fmt.Errorf("start embedded server: %w", err)
 	}
+	ns, err := server.NewServer(opts)
+	if err != nil {
+		_ = held.Close()
+		return nil, fmt.Errorf("start embedded server: %w", err)
+	}
+	s := &Server{ns: ns, lock: held}
 	ns.Start()
 	if !ns.ReadyForConnections(10 * time.Second) {
-		ns.Shutdown()
-		return nil, fmt.Errorf("start embedded server: not ready after 10 s, is %s in use by another process?", cfg.StoreDir)
+		s.Stop()
+		return nil, errors.New("start embedded server: not ready after 10 s")
 	}
-	return &Server{ns}, nil
+	return s, nil
 }
 
 func (c Config) options() (*server.Options, error) {
@@ -121,4 +131,57 @@ func (s *Server) Ready() bool { return s.ns.JetStreamIsCurrent() || !s.ns.JetStr
 func (s *Server) Stop() {
 	s.ns.Shutdown()
 	s.ns.WaitForShutdown()
+	_ = s.lock.Close()
+}
+
+// StartCluster boots three servers on free loopback ports that replicate
+// everything, each with its own directory below dir.
+func StartCluster(dir string) ([]*Server, error) {
+	ports, err := freePorts(3)
+	if err != nil {
+		return nil, fmt.Errorf("start cluster: %w", err)
+	}
+	var routes []string
+	for _, p := range ports {
+		routes = append(routes, fmt.Sprintf("127.0.0.1:%d", p))
+	}
+	var servers []*Server
+	for i, p := range ports {
+		name := fmt.Sprintf("s%d", i+1)
+		s, err := Start(Config{
+			StoreDir: filepath.Join(dir, name), Listen: true, Name: name,
+			ClusterName: "lash", ClusterPort: p, Routes: routes, Profile: ProfileCluster,
+		})
+		if err != nil {
+			for _, other := range servers {
+				other.Stop()
+			}
+			return nil, err
+		}
+		servers = append(servers, s)
+	}
+	return servers, nil
+}
+
+// URLs are the addresses of all servers, as a client takes them.
+func URLs(servers []*Server) string {
+	var list []string
+	for _, s := range servers {
+		list = append(list, s.URL())
+	}
+	return strings.Join(list, ",")
+}
+
+// freePorts finds ports that nobody listens on just now.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() //nolint:errcheck // it was only asked for its port
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
 }

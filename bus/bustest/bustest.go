@@ -2,8 +2,6 @@
 package bustest
 
 import (
-	"fmt"
-	"net"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -58,43 +56,18 @@ type Cluster struct {
 // StartCluster boots three servers on loopback ports. They end with the test.
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
-	ports := freePorts(t, 3)
-	var routes []string
-	for _, p := range ports {
-		routes = append(routes, fmt.Sprintf("127.0.0.1:%d", p))
+	servers, err := busembed.StartCluster(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
-	c := &Cluster{}
-	for i, p := range ports {
-		s := Server(t, busembed.Config{
-			Listen: true, Name: fmt.Sprintf("s%d", i+1), ClusterName: "test", ClusterPort: p, Routes: routes,
-			Profile: busembed.ProfileCluster,
-		})
-		c.Servers = append(c.Servers, s)
-		if i > 0 {
-			c.URL += ","
-		}
-		c.URL += s.URL()
+	for _, s := range servers {
+		t.Cleanup(s.Stop)
 	}
-	return c
+	return &Cluster{Servers: servers, URL: busembed.URLs(servers)}
 }
 
 // Open opens a bus with three replicas.
 func (c *Cluster) Open(t testing.TB) *bus.Bus {
 	t.Helper()
 	return open(t, bus.Config{URL: c.URL, Replicas: 3})
-}
-
-// freePorts finds ports that nobody listens on just now.
-func freePorts(t testing.TB, n int) []int {
-	t.Helper()
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }

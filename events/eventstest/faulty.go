@@ -122,6 +122,7 @@ func (l *FaultyLog) publish(ctx context.Context, c *events.Commit, at events.Exp
 		defer l.mu.Unlock()
 		l.delayed = append(l.delayed, func(ctx context.Context) { _, _ = l.inner.Append(ctx, c, at) })
 		return 0, fmt.Errorf("publish: %w", events.ErrOutcomeUnknown)
+	default:
 	}
 	seq, err := l.inner.Append(ctx, c, at)
 	if fault == FaultLostAfter {

@@ -17,8 +17,10 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 			Commits: count(t),
 		}
 	},
-	events.KindSessionConfigured: func(t *rapid.T) events.Payload { return &events.SessionConfigured{Config: config(t)} },
-	events.KindSessionClosed:     func(t *rapid.T) events.Payload { return &events.SessionClosed{Reason: text(t)} },
+	events.KindSessionConfigured: func(t *rapid.T) events.Payload {
+		return &events.SessionConfigured{Config: config(t), Key: maybe(t, id[string])}
+	},
+	events.KindSessionClosed: func(t *rapid.T) events.Payload { return &events.SessionClosed{Reason: text(t)} },
 	events.KindGraphAppended: func(t *rapid.T) events.Payload {
 		return &events.GraphAppended{Nodes: nodes(t, 1), Key: maybe(t, id[string])}
 	},

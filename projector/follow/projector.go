@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -50,18 +49,19 @@ const (
 	snapshotEvery = 256
 	// fetchWait bounds how long a fetch of marks stays open.
 	fetchWait = 5 * time.Second
+	// sweepEvery is how often every session is looked at for a missed mark.
+	sweepEvery = time.Minute
 	// projectedSessions bounds the states that a projector keeps between marks.
 	projectedSessions = 256
 )
 
 // Projector keeps the directory, the catalogues and the snapshots of dirty
 // sessions. Any number may run at once, anywhere, and die at any line: what
-// they write carries its sequence and never replaces something newer.
+// they write carries its sequence and never replaces something newer. One
+// Projector runs in one goroutine.
 type Projector struct {
-	b   *bus.Bus
-	log *zap.Logger
-
-	mu     sync.Mutex
+	b      *bus.Bus
+	log    *zap.Logger
 	states map[events.SessionID]*projected
 }
 
@@ -80,45 +80,62 @@ func NewProjector(b *bus.Bus, log *zap.Logger) *Projector {
 	return &Projector{b: b, log: log.Named("projector"), states: make(map[events.SessionID]*projected)}
 }
 
-// Run follows marks until ctx ends.
+// Run follows marks until ctx ends, and sweeps now and then for marks that were missed.
 func (p *Projector) Run(ctx context.Context) error {
 	marks, err := p.b.Dirty(ctx)
 	if err != nil {
 		return err
 	}
+	var swept time.Time
 	for ctx.Err() == nil {
 		err := marks.Fetch(ctx, 64, fetchWait, func(j *bus.Job) { p.handle(ctx, j) })
+		if err == nil && time.Since(swept) > sweepEvery {
+			err, swept = p.sweep(ctx), time.Now()
+		}
 		if err != nil && ctx.Err() == nil {
-			p.log.Warn("fetch marks", zap.Error(err))
-			if sleep(ctx, time.Second) != nil {
-				break
-			}
+			p.log.Warn("follow marks", zap.Error(err))
+			sleep(ctx, time.Second)
 		}
 	}
 	return nil
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	case <-timer.C:
-		return nil
 	}
 }
 
+// sweep marks every session whose row is behind its stream.
+func (p *Projector) sweep(ctx context.Context) error {
+	for session, last := range p.b.Lasts(ctx) {
+		stored, err := p.b.Directory().Get(ctx, session)
+		if err != nil {
+			return err
+		}
+		var row Directory
+		if json.Unmarshal(stored.Value, &row) != nil || row.Seq < last {
+			_ = p.b.MarkDirty(session)
+		}
+	}
+	return ctx.Err()
+}
+
 func (p *Projector) handle(ctx context.Context, j *bus.Job) {
-	held := p.take(j.Session)
-	defer p.put(j.Session, held)
+	held := p.hold(j.Session)
 	if wait := rowEvery - time.Since(held.rows); wait > 0 {
 		_ = j.GiveBack(wait)
 		return
 	}
 	err := p.project(ctx, j.Session, held)
 	switch {
-	case err == nil, errors.Is(err, events.ErrNoSession):
+	case err == nil:
+		_ = j.Ack()
+	case errors.Is(err, events.ErrNoSession):
+		delete(p.states, j.Session)
 		_ = j.Ack()
 	default:
 		held.state = nil
@@ -127,27 +144,19 @@ func (p *Projector) handle(ctx context.Context, j *bus.Job) {
 	}
 }
 
-func (p *Projector) take(session events.SessionID) *projected {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (p *Projector) hold(session events.SessionID) *projected {
 	held := p.states[session]
-	delete(p.states, session)
 	if held == nil {
+		for other := range p.states { // any one will do
+			if len(p.states) < projectedSessions {
+				break
+			}
+			delete(p.states, other)
+		}
 		held = &projected{}
+		p.states[session] = held
 	}
 	return held
-}
-
-func (p *Projector) put(session events.SessionID, held *projected) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for other := range p.states {
-		if len(p.states) < projectedSessions {
-			break
-		}
-		delete(p.states, other)
-	}
-	p.states[session] = held
 }
 
 // Project brings one session's rows up to its end, at once.

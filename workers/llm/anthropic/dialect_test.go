@@ -226,6 +226,24 @@ func TestThinking(t *testing.T) {
 	}
 }
 
+// TestThinkingComesNeverLast replays replies that were cut after thinking.
+func TestThinkingComesNeverLast(t *testing.T) {
+	t.Parallel()
+	b := setup(t, http.StatusOK, sse(begin, finish("end_turn"), stop))
+	own := events.Part{Kind: events.PartReasoning, Text: "hm", Meta: []byte(`{"anthropic_signature":"SIG"}`)}
+	req := request(
+		say(events.RoleAssistant, own, text("said"), own), say(events.RoleUser, text("on")),
+		say(events.RoleAssistant, own), say(events.RoleUser, text("and on")))
+	if _, err := b.Complete(t.Context(), req, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"content":[{"signature":"SIG","thinking":"hm","type":"thinking"},{"text":"said","type":"text"}],"role":"assistant"},` +
+		`{"content":[{"text":"on","type":"text"},{"text":"and on","type":"text"}],"role":"user"}`
+	if !strings.Contains(b.body, want) {
+		t.Errorf("request: got %s, want %s in it", b.body, want)
+	}
+}
+
 // TestParams checks what only this dialect has.
 func TestParams(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,10 @@
 // what only an endpoint can do: split characters, hold back, lie, redirect, and
 // refuse the requests that the real API refuses.
 //
+// An adapter's test is one call of TestWire; the wires of OpenAI's Chat
+// Completions and of Anthropic's Messages are here. Another kind of provider
+// calls TestProvider.
+//
 // It imports events and workers/llm, no provider and no SDK: what it expects
 // comes from the script and from the wire formats' documentation.
 package llmtest

@@ -141,19 +141,25 @@ func (w *wireTest) testRedirect(t *testing.T) {
 	}
 }
 
-// testLongExplanation sends an error body without an end.
+// testLongExplanation sends an error body that is not worth reading to its end.
 func (w *wireTest) testLongExplanation(t *testing.T) {
 	t.Parallel()
+	const kibibytes = 64 << 10 // far above what sockets buffer
+	var sent atomic.Int64
 	p := w.serve(t, func(rw http.ResponseWriter, _ *http.Request) {
 		rw.WriteHeader(http.StatusBadGateway)
-		for range 10_000 {
-			if _, err := io.WriteString(rw, strings.Repeat("é", 1<<10)); err != nil {
+		for range kibibytes {
+			if _, err := io.WriteString(rw, strings.Repeat("é", 1<<9)); err != nil {
 				return
 			}
+			sent.Add(1)
 		}
 	})
 	_, err := p.Complete(t.Context(), request(), nil)
 	checkError(t, err, llm.KindServer)
+	if n := sent.Load(); n == kibibytes {
+		t.Errorf("error body: got %d KiB read, want the beginning", n)
+	}
 	long := Refuse(llm.KindRequest)
 	long.Refusal.Message = strings.Repeat("é", 10_000)
 	p, _ = w.start(t, long)

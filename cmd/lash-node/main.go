@@ -1,0 +1,78 @@
+// Command lash-node runs nodes: a demonstration on recorded conversations, a
+// node that serves, and the measurements of the README.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit codes.
+const (
+	exitOK        = 0
+	exitDifferent = 1 // a history is not what was recorded
+	exitFailed    = 2 // usage, input or infrastructure
+)
+
+type cli struct {
+	Demo  demoCmd  `cmd:"" help:"Run recorded conversations through the whole runtime and compare every history with its recording."`
+	Serve serveCmd `cmd:"" help:"Run a node until a signal: on an embedded server, or on an existing NATS."`
+}
+
+// streams are what a command talks through.
+type streams struct {
+	out, err io.Writer
+	env      func(string) string
+}
+
+// errDifferent makes the exit code 1.
+var errDifferent = errors.New("histories differ from their recordings")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], &streams{out: os.Stdout, err: os.Stderr, env: os.Getenv})
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string, s *streams) (code int) {
+	exited := -1
+	parser, err := kong.New(&cli{},
+		kong.Name("lash-node"),
+		kong.Description("The runtime on which LLM-agent sessions live.\n\nTry: lash-node demo"),
+		kong.Writers(s.out, s.err), kong.Exit(func(code int) { exited = code }),
+		kong.UsageOnError(), kong.Configuration(kong.JSON),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	)
+	if err != nil {
+		return fail(s, err)
+	}
+	parsed, err := parser.Parse(args)
+	if exited >= 0 {
+		return exited // --help
+	}
+	if err != nil {
+		return fail(s, fmt.Errorf("%w (see lash-node --help)", err))
+	}
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	err = parsed.Run(s)
+	if errors.Is(err, errDifferent) {
+		return exitDifferent
+	}
+	if err != nil {
+		return fail(s, err)
+	}
+	return exitOK
+}
+
+func fail(s *streams, err error) int {
+	_, _ = fmt.Fprintf(s.err, "lash-node: %v\n", err)
+	return exitFailed
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/anthropic"
+	"github.com/lash-go/lash/workers/llm/openai"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+type serveCmd struct {
+	Config kong.ConfigFlag `help:"Read flags from a JSON object, by their names. Flags on the command line win." placeholder:"FILE"`
+
+	Store   string           `help:"Directory of the embedded server." default:".lash" placeholder:"DIR" type:"path"`
+	Listen  string           `help:"Address at which the embedded server takes clients." default:"127.0.0.1:4222" placeholder:"HOST:PORT"`
+	Profile busembed.Profile `help:"What an acknowledged append survives: interval or always." default:"interval" enum:"interval,always"`
+
+	NATS     string `name:"nats" help:"Run on existing servers instead of an embedded one." placeholder:"URL"`
+	Creds    string `help:"Credentials file for --nats." placeholder:"FILE" type:"path"`
+	TLSCA    string `name:"tls-ca" help:"Certificate authority of the servers." placeholder:"FILE" type:"path"`
+	TLSCert  string `name:"tls-cert" help:"Client certificate." placeholder:"FILE" type:"path"`
+	TLSKey   string `name:"tls-key" help:"Key of the client certificate." placeholder:"FILE" type:"path"`
+	Prefix   string `help:"Prefix of every stream, bucket and subject." default:"lash"`
+	Replicas int    `help:"Replicas of every durable stream, with --nats: 1, 3 or 5." default:"1"`
+
+	Provider    string        `help:"Model provider of sessions that name none: openai, anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
+	Model       string        `help:"Model of sessions that name none." placeholder:"NAME"`
+	Concurrency int           `help:"Sessions run at once." default:"256"`
+	Grace       time.Duration `help:"How long running turns may take to end after a signal, before they are handed to another node." default:"10s"`
+	Debug       bool          `help:"Log every step."`
+}
+
+func (c *serveCmd) Run(ctx context.Context, s *streams) error {
+	log, err := c.logger()
+	if err != nil {
+		return err
+	}
+	cfg, stop, err := c.server(s)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	cfg.Logger = log
+	b, err := bus.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	providers, err := c.providers(s)
+	if err != nil {
+		return err
+	}
+	node, err := workers.NewNode(workers.Config{
+		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Concurrency: c.Concurrency, Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	if err := node.Start(ctx); err != nil {
+		return err
+	}
+	write(s.err, "lash-node: serving, provider %s; stop with ctrl-c\n", c.Provider)
+	<-ctx.Done()
+	write(s.err, "lash-node: finishing running turns, at most %s\n", c.Grace)
+	soft, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Grace)
+	defer cancel()
+	node.Stop(soft)
+	return nil
+}
+
+func (c *serveCmd) logger() (*zap.Logger, error) {
+	cfg := zap.NewProductionConfig()
+	if c.Debug {
+		cfg.Level.SetLevel(zap.DebugLevel)
+	}
+	return cfg.Build()
+}
+
+// server is where the bus is: an embedded server that it starts, or existing ones.
+func (c *serveCmd) server(s *streams) (cfg bus.Config, stop func(), err error) {
+	cfg = bus.Config{URL: c.NATS, Prefix: c.Prefix, Replicas: c.Replicas}
+	if c.NATS != "" {
+		cfg.Options, err = c.natsOptions()
+		write(s.err, "lash-node: durability as %s keeps it, %d replicas\n", c.NATS, c.Replicas)
+		return cfg, func() {}, err
+	}
+	if c.Replicas != 1 {
+		return cfg, nil, fmt.Errorf("--replicas %d: an embedded server has one; use --nats with a cluster", c.Replicas)
+	}
+	host, text, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return cfg, nil, fmt.Errorf("--listen: %w", err)
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return cfg, nil, fmt.Errorf("--listen %s: port: %w", c.Listen, err)
+	}
+	server, err := busembed.Start(busembed.Config{StoreDir: c.Store, Profile: c.Profile, Listen: true, Host: host, Port: int(port)})
+	if err != nil {
+		return cfg, nil, err
+	}
+	write(s.err, "lash-node: embedded server at %s, store %s, durability %s: %s\n", server.URL(), c.Store, c.Profile, c.Profile.Promise())
+	cfg.Options = []nats.Option{server.InProcess()}
+	return cfg, server.Stop, nil
+}
+
+func (c *serveCmd) natsOptions() ([]nats.Option, error) {
+	var opts []nats.Option
+	if c.Creds != "" {
+		opts = append(opts, nats.UserCredentials(c.Creds))
+	}
+	if c.TLSCA != "" {
+		opts = append(opts, nats.RootCAs(c.TLSCA))
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		return nil, fmt.Errorf("--tls-cert and --tls-key go together")
+	}
+	if c.TLSCert != "" {
+		opts = append(opts, nats.ClientCert(c.TLSCert, c.TLSKey))
+	}
+	return opts, nil
+}
+
+// providers are all whose key is in the environment, and the scripted one.
+func (c *serveCmd) providers(s *streams) (map[string]llm.Provider, error) {
+	list := map[string]llm.Provider{"scripted": scripted.New(noModel)}
+	choice := "scripted"
+	if key := s.env("ANTHROPIC_API_KEY"); key != "" {
+		p, err := anthropic.New(anthropic.Config{APIKey: key, BaseURL: s.env("ANTHROPIC_BASE_URL")})
+		if err != nil {
+			return nil, err
+		}
+		list["anthropic"], choice = p, "anthropic"
+	}
+	key, base := s.env("OPENAI_API_KEY"), s.env("OPENAI_BASE_URL")
+	if key != "" || base != "" {
+		p, err := openai.New(openai.Config{APIKey: key, BaseURL: base})
+		if err != nil {
+			return nil, err
+		}
+		list["openai"], choice = p, "openai"
+	}
+	if c.Provider == "" {
+		c.Provider = choice
+	}
+	if list[c.Provider] == nil {
+		return nil, fmt.Errorf("--provider %s: its key is not in the environment (OPENAI_API_KEY or OPENAI_BASE_URL, ANTHROPIC_API_KEY)", c.Provider)
+	}
+	return list, nil
+}
+
+// noModel answers where no model is configured, so that a new user sees what to do next.
+func noModel(context.Context, llm.Request) (scripted.Answer, error) {
+	text := "This node has no model. Start it with OPENAI_API_KEY, OPENAI_BASE_URL or ANTHROPIC_API_KEY in its environment."
+	return scripted.Answer{Response: llm.Response{
+		Stop: events.StopEnd, Parts: []events.Part{{Kind: events.PartText, Text: text}},
+	}}, nil
+}

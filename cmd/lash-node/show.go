@@ -1,0 +1,224 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/workers/playback"
+	"github.com/lash-go/lash/workers/recording"
+)
+
+// result is how one conversation went.
+type result struct {
+	plan  *playback.Plan
+	state *projector.State
+	err   error // a [*playback.Difference] where the history differs
+}
+
+// summary is what --json prints.
+type summary struct {
+	Conversations  int            `json:"conversations"`
+	Equal          int            `json:"equal"`
+	Different      int            `json:"different"`
+	Failed         int            `json:"failed"`
+	Sessions       int            `json:"sessions"`
+	Turns          int64          `json:"turns"`
+	Ends           map[string]int `json:"turn_ends"`
+	ModelCalls     int64          `json:"model_calls"`
+	ToolCalls      int64          `json:"tool_calls"`
+	Events         int64          `json:"events"`
+	Conflicts      int64          `json:"conflicts"`
+	Takeovers      int64          `json:"takeovers"`
+	UnknownEntries map[string]int `json:"unknown_entries,omitempty"` // kept as protocol nodes, by recorded type
+	DurationMillis int64          `json:"duration_ms"`
+	First          string         `json:"first_difference,omitempty"`
+}
+
+func summarize(results []result) summary {
+	sum := summary{Conversations: len(results), Ends: map[string]int{}, UnknownEntries: map[string]int{}}
+	for _, r := range results {
+		switch {
+		case r.err == nil:
+			sum.Equal++
+		case errors.As(r.err, new(*playback.Difference)):
+			sum.Different++
+		default:
+			sum.Failed++
+		}
+		if r.err != nil && sum.First == "" {
+			sum.First = r.err.Error()
+		}
+		if r.state != nil {
+			sum.add(r)
+		}
+	}
+	return sum
+}
+
+func (sum *summary) add(r result) {
+	sum.Sessions++
+	sum.Events += r.state.Events
+	records, _ := r.state.Records() // a host's state is whole
+	for i := range records {
+		sum.Turns++
+		sum.Ends[string(records[i].End)]++
+		sum.ModelCalls += records[i].ModelCalls
+		sum.ToolCalls += records[i].ToolCalls
+		sum.Takeovers += max(records[i].Attempts-1, 0)
+	}
+	for i := range r.plan.Conv.Entries {
+		if e := &r.plan.Conv.Entries[i]; e.Kind == recording.EntryOther {
+			sum.UnknownEntries[e.Type]++
+		}
+	}
+}
+
+// show prints transcripts and progress. Lines of one step stay together.
+type show struct {
+	cmd *demoCmd
+	s   *streams
+
+	mu    sync.Mutex
+	total int
+	done  int
+	began time.Time
+	last  time.Time // of the last progress line
+}
+
+func newShow(c *demoCmd, s *streams) *show { return &show{cmd: c, s: s} }
+
+func (w *show) start(plans []*playback.Plan, promise string) {
+	w.total, w.began, w.last = len(plans), time.Now(), time.Now()
+	if !w.cmd.JSON {
+		write(w.s.out, "%d conversations, %d workers, durability %s\n\n", w.total, w.cmd.Workers, promise)
+	}
+}
+
+// progressEvery is how often --json tells on standard error how far it is.
+const progressEvery = 2 * time.Second
+
+func (w *show) finished(r result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done++
+	verdict := "equal to its recording"
+	if r.err != nil {
+		verdict = r.err.Error()
+	}
+	if !w.cmd.JSON {
+		write(w.s.out, "── %s  %s  [%d/%d]\n\n", r.plan.Session, verdict, w.done, w.total)
+	} else if time.Since(w.last) > progressEvery {
+		w.last = time.Now()
+		write(w.s.err, "%d of %d conversations, %s\n", w.done, w.total, time.Since(w.began).Round(time.Second))
+	}
+}
+
+// follower prints what each step added to one session.
+type follower struct {
+	w     *show
+	plan  *playback.Plan
+	nodes int
+	turns int
+}
+
+func (w *show) follow(plan *playback.Plan) *follower { return &follower{w: w, plan: plan} }
+
+func (f *follower) step(step *playback.Step, s *projector.State) {
+	nodes, err := s.AllNodes()
+	if err != nil || f.w.cmd.JSON {
+		return
+	}
+	var b strings.Builder
+	for _, n := range nodes[min(f.nodes, len(nodes)):] {
+		f.w.node(&b, n)
+	}
+	f.nodes = len(nodes)
+	if step.Turn != nil {
+		if record, err := s.Record(step.Turn.ID); err == nil && record != nil && record.End.Stopped() {
+			fmt.Fprintf(&b, "  %s\n", strings.TrimSpace("⏹ "+string(record.End)+" "+record.Issue.Message))
+		}
+	}
+	if b.Len() == 0 {
+		return
+	}
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	write(f.w.s.out, "%s\n%s\n", f.plan.Session, b.String())
+}
+
+func (w *show) node(b *strings.Builder, n *projector.Node) {
+	if n.Kind != events.NodeMessage {
+		fmt.Fprintf(b, "  · %s %s\n", n.Type, w.shorten(string(n.Body)))
+		return
+	}
+	for _, p := range n.Message.Parts {
+		switch p.Kind {
+		case events.PartText:
+			fmt.Fprintf(b, "  %-9s %s\n", n.Message.Role, w.shorten(p.Text))
+		case events.PartReasoning:
+			fmt.Fprintf(b, "  %-9s %s\n", "thinks", w.shorten(p.Text))
+		case events.PartToolCall:
+			fmt.Fprintf(b, "  → %s %s\n", p.Tool, w.shorten(string(p.Args)))
+		case events.PartToolResult:
+			fmt.Fprintf(b, "  ← %s\n", w.shorten(strings.TrimSpace(string(p.Outcome)+" "+p.Text)))
+		case events.PartAttachment:
+			fmt.Fprintf(b, "  + %s\n", p.MediaType)
+		}
+	}
+}
+
+// lineWidth is how many characters of a text are shown.
+const lineWidth = 140
+
+func (w *show) shorten(text string) string {
+	if w.cmd.Full {
+		return text
+	}
+	text = strings.Join(strings.Fields(text), " ")
+	runes := []rune(text)
+	if len(runes) <= lineWidth {
+		return text
+	}
+	return fmt.Sprintf("%s … (+%d characters)", string(runes[:lineWidth]), len(runes)-lineWidth)
+}
+
+func (w *show) end(sum summary, results []result) error {
+	if w.cmd.JSON {
+		enc := json.NewEncoder(w.s.out)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(sum); err != nil {
+			return err
+		}
+	} else {
+		w.table(sum)
+	}
+	for _, r := range results {
+		if r.err != nil && !errors.As(r.err, new(*playback.Difference)) {
+			return r.err
+		}
+	}
+	if sum.Different > 0 {
+		write(w.s.err, "first difference: %s\n", sum.First)
+		return errDifferent
+	}
+	return nil
+}
+
+func (w *show) table(sum summary) {
+	write(w.s.out, "conversations  %d: %d equal, %d different, %d failed\n", sum.Conversations, sum.Equal, sum.Different, sum.Failed)
+	write(w.s.out, "sessions       %d\nturns          %d %v\nmodel calls    %d\ntool calls     %d\nevents         %d\nconflicts      %d\ntakeovers      %d\nduration       %s\n",
+		sum.Sessions, sum.Turns, sum.Ends, sum.ModelCalls, sum.ToolCalls, sum.Events, sum.Conflicts, sum.Takeovers,
+		time.Duration(sum.DurationMillis)*time.Millisecond)
+	if len(sum.UnknownEntries) > 0 {
+		write(w.s.out, "kept as nodes  %v\n", sum.UnknownEntries)
+	}
+	if w.cmd.Store != "" {
+		write(w.s.out, "\nread them:     lash-replay --store %s ls\n", w.cmd.Store)
+	}
+}

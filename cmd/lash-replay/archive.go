@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+)
+
+// archive is one session from a file. It implements [source].
+type archive struct {
+	session events.SessionID
+	log     *events.MemLog
+	blobs   map[string][]byte
+}
+
+// errDamaged is a file that is an archive and does not verify.
+var errDamaged = errors.New("the archive is damaged")
+
+func openArchive(path string) (*archive, error) {
+	f, err := os.Open(filepath.Clean(path))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	const magic = "LASHARC1"
+	head := make([]byte, len(magic))
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("%s: %w", path, err) // a directory, for one
+	}
+	if string(head[:n]) != magic {
+		return nil, fmt.Errorf("%s is not an archive: lash-replay export writes one", path)
+	}
+	a, err := events.ReadArchive(io.MultiReader(bytes.NewReader(head), f))
+	if errors.Is(err, events.ErrFutureVersion) {
+		return nil, fmt.Errorf("%s: %w: use a newer lash-replay", path, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", path, errDamaged, err)
+	}
+	if a.First > 1 {
+		return nil, fmt.Errorf("%s begins at sequence %d: replay needs the history from its beginning", path, a.First)
+	}
+	return &archive{session: a.Session, log: a.Log, blobs: a.Blobs}, nil
+}
+
+func (a *archive) Log() events.Log { return a.log }
+
+func (a *archive) Sessions(context.Context) ([]events.SessionID, error) {
+	return []events.SessionID{a.session}, nil
+}
+
+// Blob finds by digest what the reader computed the digest of.
+func (a *archive) Blob(_ context.Context, ref events.BlobRef) ([]byte, error) {
+	body, ok := a.blobs[ref.Digest]
+	if !ok {
+		return nil, fmt.Errorf("blob %s: %w", ref.Digest, bus.ErrNotFound)
+	}
+	return body, nil
+}
+
+func (a *archive) Snapshot(context.Context, events.SessionID) (*follow.Snapshot, error) {
+	return nil, nil
+}
+
+func (a *archive) State(ctx context.Context, session events.SessionID) (*projector.State, error) {
+	return fold(ctx, a.log, session, 0)
+}
+
+func (a *archive) Close() {}
+
+// fold replays a history up to a sequence, 0 for its end.
+func fold(ctx context.Context, log events.Log, session events.SessionID, to events.Seq) (*projector.State, error) {
+	s := projector.New(session)
+	for entry, err := range log.Read(ctx, session, 1) {
+		if err != nil {
+			return nil, err
+		}
+		if to != 0 && entry.Seq > to {
+			break
+		}
+		if err := s.Apply(entry); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}

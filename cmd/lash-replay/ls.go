@@ -1,0 +1,109 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+type lsCmd struct {
+	File string `arg:"" optional:"" help:"Archive file, when no source is given."`
+	JSON bool   `name:"json" help:"An array of objects."`
+}
+
+// listed is a session as ls lists it.
+type listed struct {
+	Session   events.SessionID  `json:"session"`
+	Status    string            `json:"status"` // "unreadable": see Error
+	Events    int64             `json:"events"`
+	Commits   events.Seq        `json:"commits"`
+	Turns     int64             `json:"turns"`
+	Running   events.TurnID     `json:"running,omitempty"`
+	Queued    int               `json:"queued,omitempty"`
+	Parent    events.SessionID  `json:"parent,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	CreatedAt string            `json:"created_at,omitempty"`
+	UpdatedAt string            `json:"updated_at,omitempty"`
+	Error     string            `json:"error,omitempty"`
+}
+
+// Run lists every session. One that cannot be read is listed as such.
+func (c *lsCmd) Run(e *env) error {
+	if c.File != "" && e.source.given() > 0 {
+		return fmt.Errorf("ls lists a whole source: leave out %s", c.File)
+	}
+	src, err := e.open(c.File)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	ids, err := src.Sessions(e.ctx)
+	if err != nil {
+		return err
+	}
+	list := make([]listed, 0, len(ids))
+	for _, id := range ids {
+		s, err := src.State(e.ctx, id)
+		if e.ctx.Err() != nil {
+			return e.ctx.Err()
+		}
+		if err != nil {
+			list = append(list, listed{Session: id, Status: "unreadable", Error: err.Error()})
+			fmt.Fprintf(e.stderr, "lash-replay: session %s cannot be read: %v\n", id, err)
+			continue
+		}
+		list = append(list, listedOf(s))
+	}
+	if c.JSON {
+		return e.writeJSON(list)
+	}
+	return e.writeTable(list)
+}
+
+func listedOf(s *projector.State) listed {
+	l := listed{
+		Session: s.Session, Status: string(s.Status), Events: s.Events, Commits: s.Seq, Turns: s.Turns,
+		Queued: len(s.Queue), Parent: s.Parent, Labels: s.Labels,
+		CreatedAt: clock(s.CreatedAt), UpdatedAt: clock(s.UpdatedAt),
+	}
+	if l.Status == "" {
+		l.Status = "empty"
+	}
+	if t := s.Turn(); t != nil {
+		l.Running = t.ID
+	}
+	return l
+}
+
+func (e *env) writeTable(list []listed) error {
+	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SESSION\tSTATUS\tEVENTS\tCOMMITS\tTURNS\tLAST")
+	for i := range list {
+		l := &list[i]
+		status := l.Status
+		if l.Running != "" {
+			status += ", running"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", l.Session, status, l.Events, l.Commits, l.Turns, l.UpdatedAt)
+	}
+	return w.Flush()
+}
+
+// writeJSON writes one value, indented.
+func (e *env) writeJSON(v any) error {
+	enc := json.NewEncoder(e.stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// clock writes a time; zero is unknown and empty.
+func clock(at events.Millis) string {
+	if at == 0 {
+		return ""
+	}
+	return at.Time().Format("2006-01-02T15:04:05.000Z07:00")
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit codes.
+const (
+	exitOK         = 0
+	exitViolations = 1
+	exitError      = 2
+)
+
+// errViolations ends a command that found what it was looking for and has reported it.
+var errViolations = errors.New("violations were found")
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
+}
+
+// env is what commands work with.
+type env struct {
+	ctx    context.Context //nolint:containedctx // lives as long as one command
+	source *sourceFlags
+	stdout *bufio.Writer
+	stderr io.Writer
+	color  bool             // stdout is a terminal that wants it
+	now    func() time.Time // for progress only
+}
+
+// cli is the command line.
+type cli struct {
+	sourceFlags
+
+	Ls     lsCmd     `cmd:"" help:"List sessions."`
+	Show   showCmd   `cmd:"" help:"Show a session's conversation."`
+	Events eventsCmd `cmd:"" help:"List a session's events."`
+	Verify verifyCmd `cmd:"" help:"Fold histories anew and check everything that can be checked."`
+	Export exportCmd `cmd:"" help:"Write a session to an archive file."`
+	Stats  statsCmd  `cmd:"" help:"Count what happened."`
+}
+
+const description = `Read, replay and verify the histories of sessions.
+
+A history comes from exactly one source: a running server (--nats), the store
+of a stopped node (--store), or an archive (--file). Without any of these the
+argument of a command names an archive file. Nothing is changed anywhere.
+
+Exit codes: 0 all is well, 1 violations were found, 2 it could not be done.`
+
+func run(args []string, _ io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	e := &env{ctx: ctx, stdout: bufio.NewWriter(stdout), stderr: stderr, now: time.Now}
+	e.color = isTerminal(stdout) && getenv("NO_COLOR") == ""
+	err := e.run(args)
+	if flushErr := e.stdout.Flush(); err == nil && flushErr != nil {
+		err = fmt.Errorf("write output: %w", flushErr)
+	}
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errViolations):
+		return exitViolations
+	}
+	fmt.Fprintln(stderr, "lash-replay:", err)
+	return exitError
+}
+
+func (e *env) run(args []string) error {
+	var flags cli
+	helped := false
+	parser, err := kong.New(&flags,
+		kong.Name("lash-replay"), kong.Description(description), kong.Bind(e),
+		kong.Writers(e.stdout, e.stderr), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Exit(func(int) { helped = true }),
+	)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	switch {
+	case helped:
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w (lash-replay --help explains)", err)
+	}
+	e.source = &flags.sourceFlags
+	return parsed.Run()
+}
+
+// isTerminal reports whether w shows text to a person.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+)
+
+// sourceFlags say where histories come from.
+type sourceFlags struct {
+	NATS    string `name:"nats" placeholder:"URL" group:"Source" help:"Running server, comma-separated URLs."`
+	Creds   string `placeholder:"FILE" group:"Source" help:"Credentials file for --nats."`
+	TLSCA   string `name:"tls-ca" placeholder:"FILE" group:"Source" help:"Certificate authority of the server, PEM."`
+	TLSCert string `name:"tls-cert" placeholder:"FILE" group:"Source" help:"Client certificate, PEM."`
+	TLSKey  string `name:"tls-key" placeholder:"FILE" group:"Source" help:"Key of the client certificate, PEM."`
+	Store   string `placeholder:"DIR" group:"Source" help:"Store directory of a stopped node."`
+	File    string `placeholder:"FILE" group:"Source" help:"Archive file, as export writes it."`
+	Prefix  string `default:"lash" group:"Source" help:"Prefix of every asset's name on the server. Default: ${default}."`
+}
+
+// source is where histories come from. It has two forms: an archive, and the
+// bus, which reads a running server and a store alike.
+type source interface {
+	// Log holds the histories. It is only read.
+	Log() events.Log
+	// Sessions lists the histories, sorted.
+	Sessions(ctx context.Context) ([]events.SessionID, error)
+	// Blob gives a body kept outside the log, checked.
+	Blob(ctx context.Context, ref events.BlobRef) ([]byte, error)
+	// Snapshot is what is stored of a session besides its history; nil when there is nothing.
+	Snapshot(ctx context.Context, session events.SessionID) (*follow.Snapshot, error)
+	// State is a session at its end, by the fastest way. It may be partial.
+	State(ctx context.Context, session events.SessionID) (*projector.State, error)
+	Close()
+}
+
+// given counts the sources that were named.
+func (f *sourceFlags) given() int {
+	n := 0
+	for _, s := range []string{f.NATS, f.Store, f.File} {
+		if s != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// open opens the source that the flags name. Without one, file is an archive.
+func (e *env) open(file string) (source, error) {
+	f := e.source
+	if f.given() > 1 {
+		return nil, errors.New("--nats, --store and --file exclude each other: give one")
+	}
+	if f.NATS == "" && (f.Creds != "" || f.TLSCA != "" || f.TLSCert != "" || f.TLSKey != "") {
+		return nil, errors.New("--creds and --tls-... go with --nats URL, which is missing")
+	}
+	switch {
+	case f.NATS != "":
+		return openServer(e.ctx, f)
+	case f.Store != "":
+		return openStore(e.ctx, f)
+	case f.File != "":
+		return openArchive(f.File)
+	case file == "":
+		return nil, errors.New("no source: give --nats URL, --store DIR, --file FILE, or an archive file as argument")
+	}
+	s, err := openArchive(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w (an argument without a source is an archive file; for a session name its source with --nats URL or --store DIR)", err)
+	}
+	return s, err
+}
+
+// openTarget opens the source and finds the session that target names: where
+// no source was given it is an archive file, and an archive has one session only.
+func (e *env) openTarget(target string) (source, events.SessionID, error) {
+	src, err := e.open(target)
+	if err != nil {
+		return nil, "", err
+	}
+	id := events.SessionID(target)
+	if a, ok := src.(*archive); ok && (e.source.File == "" || target == "") {
+		id = a.session
+	}
+	if err := mustBeThere(e.ctx, src, id); err != nil {
+		src.Close()
+		return nil, "", err
+	}
+	return src, id, nil
+}
+
+func mustBeThere(ctx context.Context, src source, id events.SessionID) error {
+	if id == "" {
+		return errors.New("which session? lash-replay ls lists them")
+	}
+	if err := events.CheckToken("session", id); err != nil {
+		return fmt.Errorf("session %q: %w", id, err)
+	}
+	if _, err := src.Log().Last(ctx, id); errors.Is(err, events.ErrNoSession) {
+		return fmt.Errorf("there is no session %s here: lash-replay ls lists what there is", id)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}

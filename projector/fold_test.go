@@ -1,0 +1,277 @@
+package projector_test
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// head is the encoded snapshot of a copy, so that s hands out its segments later as if nothing had happened.
+func head(t interface{ Fatal(...any) }, s *projector.State) []byte {
+	data, _, err := s.Clone().Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func fold(t *rapid.T, s *projector.State, log []events.Entry) *projector.State {
+	for _, e := range log {
+		if err := s.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func same(t *rapid.T, what string, got, want []byte) {
+	if !bytes.Equal(got, want) {
+		t.Fatalf("%s: got head %x, want %x", what, got, want)
+	}
+}
+
+// store keeps segments by reference, as blobs are kept.
+type store map[events.BlobRef][]byte
+
+// save encodes s and keeps its fresh segments.
+func (st store) save(t *rapid.T, s *projector.State) []byte {
+	data, fresh, err := s.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, seg := range fresh {
+		if got := projector.RefOf(seg.Data); got != seg.Ref {
+			t.Fatalf("segment reference: got %v, want %v", seg.Ref, got)
+		}
+		st[seg.Ref] = seg.Data
+	}
+	return data
+}
+
+func (st store) attach(t *rapid.T, s *projector.State) {
+	for _, ref := range s.Missing() {
+		if err := s.Attach(ref, st[ref]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.Missing(); len(got) != 0 {
+		t.Fatalf("missing after attaching: got %v, want none", got)
+	}
+}
+
+func restore(t *rapid.T, data []byte) *projector.State {
+	s, err := projector.Restore(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestFold holds every way to the end of a history against every other.
+func TestFold(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		d := drive(t, 60, func(s *projector.State, _ events.Entry) {
+			if err := s.Check(); err != nil {
+				t.Fatalf("at %d: %v", s.Seq, err)
+			}
+		})
+		want := head(t, d.s)
+		k := rapid.IntRange(0, len(d.log)).Draw(t, "k")
+		s := fold(t, projector.New(sid), d.log[:k])
+		st := make(store)
+		data := st.save(t, s)
+
+		same(t, "one fold", head(t, fold(t, projector.New(sid), d.log)), want)
+		same(t, "prefix and rest", head(t, fold(t, s, d.log[k:])), want)
+
+		partial := fold(t, restore(t, data), d.log[k:])
+		same(t, "partial state", head(t, partial), want)
+		st.attach(t, partial)
+		same(t, "attached at the end", head(t, partial), want)
+
+		whole := restore(t, data)
+		st.attach(t, whole)
+		fold(t, whole, d.log[k:])
+		same(t, "attached at the snapshot", head(t, whole), want)
+		for name, other := range map[string]*projector.State{"partial": partial, "whole": whole, "prefix": s} {
+			sameReading(t, name, other, d.s)
+		}
+	})
+}
+
+// sameReading compares what states answer from their bodies.
+func sameReading(t *rapid.T, name string, a, b *projector.State) {
+	if err := a.Check(); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	read := func(s *projector.State) []any {
+		view, err := s.View()
+		if err != nil {
+			t.Fatal(err)
+		}
+		prompt, err := s.Prompt()
+		if err != nil {
+			t.Fatal(err)
+		}
+		records, err := s.Records()
+		if err != nil {
+			t.Fatal(err)
+		}
+		keyed, err := s.Appended("key")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []any{view.Messages, view.Chronology(), prompt, records, keyed}
+	}
+	got, want := encoded(t, read(a)), encoded(t, read(b))
+	if !bytes.Equal(got, want) {
+		t.Fatalf("%s: readings differ: got %q, want %q", name, got, want)
+	}
+}
+
+// encoded makes values comparable that differ only in empty and missing slices.
+func encoded(t *rapid.T, v any) []byte {
+	data, err := events.EncodePayload(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestFoldSnapshots hands out every segment once, whatever clones and conflicts come between.
+func TestFoldSnapshots(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		st, last := make(store), []byte(nil)
+		d := drive(t, 60, func(s *projector.State, _ events.Entry) {
+			if rapid.Bool().Draw(t, "clone") {
+				if _, _, err := s.Clone().Snapshot(); err != nil { // and its segments are lost
+					t.Fatal(err)
+				}
+			}
+			if rapid.Bool().Draw(t, "save") {
+				last = st.save(t, s)
+			}
+		})
+		if last == nil {
+			return
+		}
+		s := restore(t, last)
+		st.attach(t, s)
+		same(t, "restored", head(t, fold(t, s, d.log[s.Seq:])), head(t, d.s))
+	})
+}
+
+// TestClone folds on at a clone, at the original, and at both.
+func TestClone(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		d := drive(t, 40, nil)
+		k := rapid.IntRange(0, len(d.log)).Draw(t, "k")
+		s := fold(t, projector.New(sid), d.log[:k])
+		read(t, s) // fills what is remembered
+		before := head(t, s)
+		a, b := s.Clone(), s.Clone()
+		fold(t, a, d.log[k:])
+		same(t, "original after its clone", head(t, s), before)
+		fold(t, s, d.log[k:])
+		same(t, "clone after the original", head(t, b), before)
+		other := events.Of("other", &events.TurnRequested{Input: events.TurnInput{Continue: true}})
+		b.Ahead(&other, 7)
+		read(t, b)
+		same(t, "other clone", head(t, a), head(t, d.s))
+		same(t, "original", head(t, s), head(t, d.s))
+		sameReading(t, "clone", a, s)
+	})
+}
+
+// read asks for what a state remembers once it was asked.
+func read(t *rapid.T, s *projector.State) {
+	if _, err := s.Prompt(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Node("m1"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCloneQueue appends to the queues of a state and its clone, which share memory.
+func TestCloneQueue(t *testing.T) {
+	t.Parallel()
+	s := projector.New(sid)
+	request := func(s *projector.State, id events.TurnID) {
+		ev := events.Of(id, &events.TurnRequested{})
+		s.Ahead(&ev, 1)
+		s.Landed()
+	}
+	for _, id := range []events.TurnID{"t1", "t2", "t3"} { // leaves room for a fourth
+		request(s, id)
+	}
+	c := s.Clone()
+	request(c, "clone")
+	request(s, "original")
+	if got := c.Queue[3].ID; got != "clone" {
+		t.Errorf("fourth of the clone's queue: got %s, want clone", got)
+	}
+	if got := s.Queue[3].ID; got != "original" {
+		t.Errorf("fourth of the original's queue: got %s, want original", got)
+	}
+}
+
+// TestCloneParallel reads clones in goroutines of their own; the race detector looks on.
+func TestCloneParallel(t *testing.T) {
+	t.Parallel()
+	s := chain(t, 200)
+	done := make(chan []byte)
+	for range 4 {
+		c := s.Clone()
+		go func() {
+			p, err := c.Prompt()
+			if err != nil {
+				t.Error(err)
+			}
+			if _, _, err := c.Snapshot(); err != nil {
+				t.Error(err)
+			}
+			done <- []byte(p.Ref.Digest)
+		}()
+	}
+	want := <-done
+	for range 3 {
+		if got := <-done; !bytes.Equal(got, want) {
+			t.Errorf("digest: got %s, want %s", got, want)
+		}
+	}
+}
+
+// TestAhead folds a commit event by event and as a whole.
+func TestAhead(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		mirror := projector.New(sid)
+		drive(t, 40, func(s *projector.State, e events.Entry) {
+			ahead := mirror.Clone()
+			for i := range e.Commit.Events {
+				ahead.Ahead(&e.Commit.Events[i], e.Commit.At)
+			}
+			if _, _, err := ahead.Snapshot(); err == nil {
+				t.Fatal("snapshot of a state ahead of the log: got one, want an error")
+			}
+			if err := ahead.Apply(events.Entry{Seq: ahead.Seq + 1, Commit: e.Commit}); err == nil {
+				t.Fatal("apply to a state ahead of the log: got nil, want an error")
+			}
+			ahead.Landed()
+			fold(t, mirror, []events.Entry{e})
+			same(t, "ahead", head(t, ahead), head(t, mirror))
+			if !reflect.DeepEqual(ahead.Missing(), mirror.Missing()) {
+				t.Fatalf("missing: got %v, want %v", ahead.Missing(), mirror.Missing())
+			}
+		})
+	})
+}

@@ -1,0 +1,288 @@
+package projector_test
+
+import (
+	"errors"
+	"fmt"
+
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/turn"
+)
+
+const sid events.SessionID = "s1"
+
+// driver makes a valid history: at each step it draws what a host, a model,
+// a tool or a worker might do next and commits what the machine decides.
+type driver struct {
+	*rapid.T
+	s    *projector.State // folded ahead with what was decided, never decoded
+	log  []events.Entry   // as a reader of the stream decodes it
+	open []events.Event   // decided, not committed yet
+	at   events.Millis    // of those
+	n    int              // makes ids
+	each func(*projector.State, events.Entry)
+}
+
+// drive draws a history of at most steps steps. each sees the state after
+// every commit; it may be nil.
+func drive(t *rapid.T, steps int, each func(*projector.State, events.Entry)) *driver {
+	d := &driver{T: t, s: projector.New(sid), each: each}
+	d.commit(events.Of("", &events.SessionOpened{
+		Config: events.Config{Model: "m0", MaxIterations: int64(d.upTo(4))}, Labels: map[string]string{"b": "2", "a": "1"},
+		Commits: int64(d.upTo(2)),
+	}))
+	actions := []func(){
+		d.append, d.append, d.append, d.branch, d.frame, d.configure, d.inject, d.withdraw, d.request, d.cancel, d.unknown,
+		d.claim, d.claim, d.claim, d.answer, d.answer, d.answer, d.answer, d.answer,
+	}
+	for range d.upTo(steps) {
+		rapid.SampledFrom(actions).Draw(t, "action")()
+	}
+	d.commit()
+	return d
+}
+
+func (d *driver) upTo(n int) int { return rapid.IntRange(0, n).Draw(d.T, "number") }
+func (d *driver) flip() bool     { return rapid.Bool().Draw(d.T, "flip") }
+
+func (d *driver) next(prefix string) string {
+	d.n++
+	return fmt.Sprintf("%s%d", prefix, d.n)
+}
+
+// gather folds events ahead, as a worker does.
+func (d *driver) gather(list []events.Event) {
+	if len(d.open) == 0 {
+		d.at = events.Millis(1000 + d.n)
+	}
+	for i := range list {
+		d.s.Ahead(&list[i], d.at)
+	}
+	d.open = append(d.open, list...)
+}
+
+// commit writes the events down, with those gathered before.
+func (d *driver) commit(list ...events.Event) {
+	d.gather(list)
+	if len(d.open) == 0 {
+		return
+	}
+	c := &events.Commit{
+		ID: events.CommitID(d.next("c")), Session: sid, At: d.at, Actor: events.Actor{Kind: events.ActorNode}, Events: d.open,
+	}
+	data, err := events.Encode(c)
+	if err != nil {
+		d.Fatal(err)
+	}
+	d.s.Landed()
+	d.open = nil
+	decoded, err := events.Decode(data)
+	if err != nil {
+		d.Fatal(err)
+	}
+	e := events.Entry{Seq: d.s.Seq, Commit: decoded, Size: len(data)}
+	d.log = append(d.log, e)
+	if d.each != nil {
+		d.each(d.s, e)
+	}
+}
+
+// step commits what the machine decides. What lingers may join the next commit.
+func (d *driver) step(in turn.Input) {
+	out, err := turn.Step(d.s, in)
+	if err != nil && !errors.Is(err, turn.ErrStale) {
+		d.Fatal(err)
+	}
+	if d.gather(out.Events); !out.Linger || d.flip() {
+		d.commit()
+	}
+}
+
+// parts draws any parts: hosts may append what no model would say.
+func (d *driver) parts() []events.Part {
+	var list []events.Part
+	for range d.upTo(3) {
+		list = append(list, events.Part{
+			Kind: rapid.SampledFrom([]events.PartKind{
+				events.PartText, events.PartText, events.PartToolCall, events.PartToolResult, events.PartAttachment,
+			}).Draw(d.T, "part"),
+			Text: d.next("text "), Call: d.callID(), Tool: "t",
+		})
+	}
+	return list
+}
+
+func (d *driver) callID() events.CallID {
+	return rapid.SampledFrom([]events.CallID{"k1", "k2", "k3", ""}).Draw(d.T, "call")
+}
+
+func (d *driver) node(taken map[events.NodeID]bool) events.NewNode {
+	wish := rapid.SampledFrom([]string{"a", "b", "u-t1", d.next("m")}).Draw(d.T, "id")
+	id, err := d.s.FreeID(events.NodeID(wish), taken)
+	if err != nil {
+		d.Fatal(err)
+	}
+	taken[id] = true
+	if d.upTo(4) == 0 {
+		return events.NewNode{ID: id, Kind: events.NodePlugin, Type: "note", Body: []byte(`{"n":1}`)}
+	}
+	role := rapid.SampledFrom([]events.Role{events.RoleUser, events.RoleAssistant, events.RoleSystem}).Draw(d.T, "role")
+	return events.NewNode{ID: id, Kind: events.NodeMessage, Message: events.Message{ID: events.MessageID(wish), Role: role, Parts: d.parts()}}
+}
+
+func (d *driver) nodes(most int) []events.NewNode {
+	taken := make(map[events.NodeID]bool)
+	var list []events.NewNode
+	for range 1 + d.upTo(most-1) {
+		list = append(list, d.node(taken))
+	}
+	return list
+}
+
+func (d *driver) append() {
+	most := rapid.SampledFrom([]int{1, 3, 40}).Draw(d.T, "most")
+	d.commit(events.Of("", &events.GraphAppended{Nodes: d.nodes(most), Key: rapid.SampledFrom([]string{"", "key"}).Draw(d.T, "key")}))
+}
+
+// some draws a node of the graph, or none.
+func (d *driver) some() events.NodeID {
+	all, err := d.s.AllNodes()
+	if err != nil {
+		d.Fatal(err)
+	}
+	if i := d.upTo(len(all)); i < len(all) {
+		return all[i].ID
+	}
+	return ""
+}
+
+func (d *driver) branch() {
+	if d.s.Turn() == nil {
+		d.commit(events.Of("", &events.GraphBranched{Leaf: d.some()}))
+	}
+}
+
+func (d *driver) frame() {
+	f := &events.FrameOpened{Frame: events.FrameID(d.next("f")), Reason: "compaction"}
+	if d.flip() {
+		f.Keep = d.some()
+	}
+	if d.flip() {
+		f.Nodes = d.nodes(2)
+	}
+	d.commit(events.Of("", f))
+}
+
+func (d *driver) configure() {
+	d.commit(events.Of("", &events.SessionConfigured{Config: events.Config{
+		Model: d.next("model"), MaxIterations: int64(d.upTo(4)), ContextWindow: 100,
+	}}))
+}
+
+func (d *driver) inject() {
+	d.commit(events.Of("", &events.InputInjected{
+		Input: events.InputID(d.next("in")), Role: rapid.SampledFrom([]events.Role{events.RoleUser, events.RoleSystem}).Draw(d.T, "role"), Parts: d.parts(),
+		Boundary: rapid.SampledFrom([]events.Boundary{events.BoundaryAfterWork, events.BoundaryBeforeCompletion}).Draw(d.T, "boundary"),
+	}))
+}
+
+// withdraw takes back a pending input, or one that nobody knows.
+func (d *driver) withdraw() {
+	id := events.InputID("unknown")
+	if i := d.upTo(len(d.s.Inputs)); i < len(d.s.Inputs) {
+		id = d.s.Inputs[i].ID
+	}
+	d.commit(events.Of("", &events.InputCancelled{Inputs: []events.InputID{id}}))
+}
+
+func (d *driver) request() {
+	d.commit(events.Of(events.TurnID(d.next("t")), &events.TurnRequested{Input: events.TurnInput{Parts: d.parts()}}))
+}
+
+func (d *driver) cancel() {
+	var ids []events.TurnID
+	if t := d.s.Turn(); t != nil {
+		ids = append(ids, t.ID)
+	}
+	for _, q := range d.s.Queue {
+		ids = append(ids, q.ID)
+	}
+	if len(ids) > 0 {
+		id := rapid.SampledFrom(ids).Draw(d.T, "turn")
+		d.commit(events.Of(id, &events.TurnCancelRequested{Request: d.next("r"), Reason: "enough"}))
+	}
+}
+
+func (d *driver) unknown() {
+	d.commit(events.Event{Kind: "later.happened", V: 7, Raw: []byte{0x81, 0xa1, 'x', 0x01}})
+}
+
+// claim starts the next turn, or takes over the running one.
+func (d *driver) claim() {
+	if d.s.Turn() != nil && d.upTo(3) > 0 {
+		return
+	}
+	c := turn.Claim{Worker: events.WorkerID(d.next("w")), Job: "job", Tools: []events.ToolEntry{
+		{Name: "once"}, {Name: "pure", Effects: events.EffectsNone},
+	}}
+	if len(d.s.Queue) == 0 && d.s.Turn() == nil {
+		c.Turn = events.TurnID(d.next("t"))
+		c.Job = c.Turn
+		c.Input = events.TurnInput{Parts: d.parts()}
+	}
+	if d.upTo(9) == 0 {
+		c.Problem = events.Issue{Kind: "input_validation", Code: "invalid_turn_input"}
+	}
+	d.step(c)
+}
+
+// answer gives the running turn what it owes.
+func (d *driver) answer() {
+	switch owes := turn.Owed(d.s); {
+	case owes.Stop:
+		d.step(turn.Stop{})
+	case owes.Model && d.upTo(9) == 0:
+		d.step(turn.Failure{ModelFailed: events.ModelFailed{Iteration: owes.Iteration, Error: "server", Message: "down"}})
+	case owes.Model:
+		d.step(d.reply(owes.Iteration))
+	case len(owes.Calls) > 0:
+		d.step(d.results(owes))
+	}
+}
+
+func (d *driver) reply(iteration int64) turn.Reply {
+	prompt, err := d.s.Prompt()
+	if err != nil {
+		d.Fatal(err)
+	}
+	r := events.ModelReplied{
+		Iteration: iteration, Prompt: prompt.Ref, Model: "m", Usage: events.Usage{Input: 10, Output: int64(d.upTo(3))},
+		Stop: rapid.SampledFrom([]events.StopReason{
+			events.StopEnd, events.StopEnd, events.StopEnd, events.StopToolUse, events.StopToolUse, events.StopUnknown,
+			events.StopOutputLimit, events.StopContentFilter, events.StopCancelled,
+		}).Draw(d.T, "stop"),
+	}
+	if d.upTo(5) > 0 {
+		r.Parts = append(r.Parts, events.Part{Kind: events.PartText, Text: d.next("said ")})
+	}
+	for range d.upTo(3) {
+		r.Parts = append(r.Parts, events.Part{
+			Kind: events.PartToolCall, Call: d.callID(), Args: []byte(`{}`),
+			Tool: rapid.SampledFrom([]string{"once", "pure", "missing"}).Draw(d.T, "tool"),
+		})
+	}
+	return turn.Reply{ModelReplied: r}
+}
+
+// results answers some of the calls owed.
+func (d *driver) results(owes turn.Owes) turn.Results {
+	in := turn.Results{Iteration: owes.Iteration}
+	for _, c := range owes.Calls {
+		if d.flip() || len(in.Results) == 0 {
+			in.Results = append(in.Results, events.ToolResult{Call: c.Index, Text: d.next("result ")})
+		}
+	}
+	return in
+}

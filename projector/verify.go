@@ -1,0 +1,215 @@
+package projector
+
+import (
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Check names the rule that a [Violation] breaks.
+type Check string
+
+// What a [Verifier] checks.
+const (
+	CheckSequence Check = "sequence"  // commits follow each other without a hole, all of one session
+	CheckCommitID Check = "commit_id" // every commit has a ULID that no other has, so that event ids are unique too
+	CheckPrompt   Check = "prompt"    // a reply's prompt can be rebuilt from the history, and is the one that was recorded
+	CheckState    Check = "state"     // the invariants of [State.Check]
+)
+
+// Violation is one broken rule of a history.
+type Violation struct {
+	Seq     events.Seq
+	Event   int // position in the commit; -1 where it is the commit's or the state's
+	Check   Check
+	Problem string
+}
+
+// Verifier folds a history and checks it on the way. It is not safe for concurrent use.
+type Verifier struct {
+	s        *State
+	broken   bool // the fold has a hole and cannot go on
+	commits  map[events.CommitID]events.Seq
+	configs  map[events.Seq]events.Config // by where they were set
+	catalogs map[int64]string             // digest by generation
+	found    []Violation                  // in the commit at hand
+}
+
+// NewVerifier starts before the first commit of session.
+func NewVerifier(session events.SessionID) *Verifier {
+	v := &Verifier{
+		s: New(session), commits: make(map[events.CommitID]events.Seq),
+		configs: make(map[events.Seq]events.Config), catalogs: make(map[int64]string),
+	}
+	v.note(v.s)
+	return v
+}
+
+// State is the fold so far. The caller must not change it.
+func (v *Verifier) State() *State { return v.s }
+
+// Apply folds the next commit and reports what is wrong with it. After a hole
+// in the sequence nothing is folded any more; ids are still checked.
+func (v *Verifier) Apply(e events.Entry) []Violation {
+	v.found = nil
+	v.checkID(e)
+	if v.broken {
+		return v.found
+	}
+	if e.Seq == v.s.Seq+1 && e.Commit.Session == v.s.Session {
+		v.checkPrompts(e)
+	}
+	if err := v.s.Apply(e); err != nil {
+		v.broken = true
+		v.report(e.Seq, -1, CheckSequence, err.Error())
+	}
+	v.note(v.s)
+	return v.found
+}
+
+// Check reports whether the state so far keeps its invariants. It costs as much as the state is large.
+func (v *Verifier) Check() []Violation {
+	v.found = nil
+	if err := v.s.Check(); err != nil {
+		v.report(v.s.Seq, -1, CheckState, err.Error())
+	}
+	return v.found
+}
+
+func (v *Verifier) report(seq events.Seq, event int, check Check, problem string) {
+	v.found = append(v.found, Violation{Seq: seq, Event: event, Check: check, Problem: problem})
+}
+
+func (v *Verifier) checkID(e events.Entry) {
+	id := e.Commit.ID
+	if first, twice := v.commits[id]; twice {
+		v.report(e.Seq, -1, CheckCommitID, fmt.Sprintf("commit id %s stands at sequence %d already", id, first))
+		return
+	}
+	v.commits[id] = e.Seq
+	if !isULID(string(id)) {
+		v.report(e.Seq, -1, CheckCommitID, fmt.Sprintf("commit id %q is not a ULID", id))
+	}
+}
+
+// isULID reports whether id is 26 characters of Crockford's base 32 that fit 128 bits.
+func isULID(id string) bool {
+	if len(id) != 26 || id[0] > '7' {
+		return false
+	}
+	for i := range len(id) {
+		c := id[i]
+		upper := 'A' <= c && c <= 'Z' && c != 'I' && c != 'L' && c != 'O' && c != 'U'
+		if !upper && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
+}
+
+// note remembers what later replies may say that their prompts were built from.
+func (v *Verifier) note(s *State) {
+	v.configs[s.ConfigSeq] = s.Config
+	v.catalogs[s.Catalog.Generation] = s.Catalog.Digest
+}
+
+// checkPrompts rebuilds the prompt of every reply in the commit. A reply may
+// stand behind events that its prompt was built from, so those are folded into a copy first.
+func (v *Verifier) checkPrompts(e events.Entry) {
+	list := e.Commit.Events
+	last := len(list) - 1
+	for last >= 0 && promptOf(list[last].Payload) == nil {
+		last--
+	}
+	s := v.s
+	for i := range list[:last+1] {
+		if ref := promptOf(list[i].Payload); ref != nil {
+			v.checkPrompt(s, e.Seq, i, ref)
+		}
+		if i == last {
+			break
+		}
+		if i == 0 {
+			_, _ = s.chainAt(s.Leaf) // so that the copy begins with the links so far
+			s = s.Clone()
+		}
+		s.Ahead(&list[i], e.Commit.At)
+		v.note(s)
+	}
+}
+
+// promptOf is the prompt that an event answers, nil where it answers none.
+func promptOf(p events.Payload) *events.PromptRef {
+	switch p := p.(type) {
+	case *events.ModelReplied:
+		return &p.Prompt
+	case *events.ModelFailed:
+		return &p.Prompt
+	}
+	return nil
+}
+
+func (v *Verifier) checkPrompt(s *State, seq events.Seq, event int, ref *events.PromptRef) {
+	digest, err := v.digest(s, ref)
+	switch {
+	case err != nil:
+		v.report(seq, event, CheckPrompt, "the recorded prompt cannot be rebuilt: "+err.Error())
+	case digest != ref.Digest:
+		v.report(seq, event, CheckPrompt, fmt.Sprintf("the recorded prompt has digest %s, the history gives %s", ref.Digest, digest))
+	}
+}
+
+// digest computes the digest of the prompt that ref describes, whatever the
+// state's own leaf, frame, catalogue and configuration have become since.
+func (v *Verifier) digest(s *State, ref *events.PromptRef) (string, error) {
+	config, ok := v.configs[ref.Config]
+	if !ok {
+		return "", fmt.Errorf("no configuration was set at sequence %d", ref.Config)
+	}
+	catalog, ok := v.catalogs[ref.Catalog]
+	if !ok {
+		return "", fmt.Errorf("there is no tool catalogue of generation %d", ref.Catalog)
+	}
+	frame, ok := s.findFrame(ref.Frame)
+	if !ok {
+		return "", fmt.Errorf("there is no frame %s", ref.Frame)
+	}
+	chain, err := s.chainAt(ref.Leaf)
+	if err != nil {
+		return "", err
+	}
+	return promptDigest(config, catalog, frame, chain), nil
+}
+
+// findFrame finds a frame as a [events.PromptRef] names it: empty is the initial one.
+func (s *State) findFrame(id events.FrameID) (Frame, bool) {
+	if id == "" && len(s.Frames) <= 1 {
+		return s.Frame(), true
+	}
+	for _, f := range s.Frames {
+		if f.ID == id || id == "" {
+			return f, true
+		}
+	}
+	return Frame{}, false
+}
+
+// chainAt is the hash chain along the path to a leaf that must exist; empty is
+// before the first node. At the state's own leaf it costs only what is new.
+func (s *State) chainAt(leaf events.NodeID) (string, error) {
+	if leaf == s.Leaf {
+		path, err := s.Path()
+		if err != nil {
+			return "", err
+		}
+		return s.body.chainDigest(path), nil
+	}
+	path, err := s.PathTo(leaf)
+	if err != nil {
+		return "", err
+	}
+	if len(path) == 0 && leaf != "" {
+		return "", fmt.Errorf("there is no node %s", leaf)
+	}
+	return (&body{}).chainDigest(path), nil
+}

@@ -1,0 +1,162 @@
+package transcript
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// Printer writes a transcript node by node, as a live one grows. It is not safe for concurrent use.
+type Printer struct {
+	w     io.Writer
+	opts  Options
+	err   error // sticky
+	turn  events.TurnID
+	frame events.FrameID
+	begun bool
+}
+
+// NewPrinter makes a printer.
+func NewPrinter(w io.Writer, opts Options) *Printer {
+	if opts.Limit <= 0 {
+		opts.Limit = 1200
+	}
+	if opts.Args <= 0 {
+		opts.Args = 160
+	}
+	return &Printer{w: w, opts: opts}
+}
+
+// Err is the first error of writing. After it nothing more is written.
+func (p *Printer) Err() error { return p.err }
+
+// Node writes a node, and before it where a turn or a frame begins.
+func (p *Printer) Node(n *projector.Node) {
+	p.frameOf(n)
+	if n.Turn != "" && n.Turn != p.turn {
+		p.turn = n.Turn
+		p.gap()
+		p.line(0, bold, "--- turn "+string(n.Turn)+"  "+clock(n.At)+" ---")
+	}
+	p.begun = true
+	if n.Kind == events.NodeMessage {
+		p.message(n)
+	} else {
+		p.line(0, yellow, fmt.Sprintf("%s node  %s  %s", n.Kind, label(n.Type), label(string(n.ID))))
+		p.body(1, n.Body, n.Blob)
+	}
+	p.branches(n.ID)
+}
+
+// TurnEnded writes how a turn ended.
+func (p *Printer) TurnEnded(r *projector.TurnRecord) {
+	color := dim
+	if r.End.Stopped() {
+		color = red
+	}
+	p.line(0, color, "--- end of turn "+EndLine(r)+" ---")
+	if p.turn == r.ID {
+		p.turn = ""
+	}
+}
+
+// EndLine says how a turn ended, on one line.
+func EndLine(r *projector.TurnRecord) string {
+	list := []string{string(r.ID) + ": " + string(r.End)}
+	if !r.Issue.IsZero() {
+		list = append(list, label(strings.TrimSpace(r.Issue.Kind+" "+r.Issue.Code+" "+r.Issue.Message)))
+	}
+	if r.Attempts != 1 {
+		list = append(list, count(r.Attempts, "attempt"))
+	}
+	list = append(list, count(r.ModelCalls, "model call"), count(r.ToolCalls, "tool call"))
+	if u := r.Usage; !u.IsZero() {
+		list = append(list, UsageLine(u))
+	}
+	if r.StartedAt != 0 && r.CompletedAt >= r.StartedAt {
+		list = append(list, (time.Duration(r.CompletedAt-r.StartedAt) * time.Millisecond).String())
+	}
+	return strings.Join(list, ", ")
+}
+
+// UsageLine says how many tokens were used, on one line.
+func UsageLine(u events.Usage) string {
+	text := fmt.Sprintf("%d tokens in, %d out", u.Input, u.Output)
+	if u.CacheRead != 0 || u.CacheWrite != 0 {
+		text += fmt.Sprintf(", cache %d read, %d written", u.CacheRead, u.CacheWrite)
+	}
+	return text
+}
+
+func count(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func clock(at events.Millis) string {
+	if at == 0 {
+		return ""
+	}
+	return at.Time().Format("2006-01-02 15:04:05.000Z")
+}
+
+// frameOf marks the node with which a frame begins to show. Nodes of the initial frame may name none.
+func (p *Printer) frameOf(n *projector.Node) {
+	id := n.Frame
+	if len(p.opts.Frames) > 0 && id == p.opts.Frames[0].ID {
+		id = ""
+	}
+	if id == p.frame {
+		return
+	}
+	p.frame = id
+	p.gap()
+	if id == "" {
+		p.line(0, magenta, "=== back in the initial frame ===")
+		return
+	}
+	p.line(0, magenta, "=== frame "+p.frameName(id)+" ===")
+}
+
+func (p *Printer) frameName(id events.FrameID) string {
+	for _, f := range p.opts.Frames {
+		if f.ID == id {
+			text := label(string(id)) + " (" + label(f.Reason) + ")"
+			if f.Keep != "" {
+				text += ", keeps what came from " + label(string(f.Keep)) + " on"
+			}
+			return text
+		}
+	}
+	return label(string(id))
+}
+
+func (p *Printer) branches(at events.NodeID) {
+	for _, b := range p.opts.Branches[at] {
+		where := "here"
+		if at == "" {
+			where = "before the first node"
+		}
+		p.line(0, magenta, fmt.Sprintf(" \\- a branch leaves %s: %s, %s to %s",
+			where, count(int64(b.Nodes), "node"), label(string(b.First)), label(string(b.Leaf))))
+	}
+}
+
+func (p *Printer) gap() {
+	if p.begun {
+		p.write("\n")
+	}
+	p.begun = true
+}
+
+func (p *Printer) write(s string) {
+	if p.err == nil {
+		_, p.err = io.WriteString(p.w, s)
+	}
+}

@@ -1,0 +1,50 @@
+package workers
+
+import (
+	"context"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/projector/follow"
+)
+
+// Node is what one process runs on a bus: a worker and a projector.
+type Node struct {
+	worker  *Worker
+	project *follow.Projector
+	log     *zap.Logger
+	cancel  context.CancelFunc
+	wait    sync.WaitGroup
+}
+
+// NewNode makes a node.
+func NewNode(cfg Config) (*Node, error) {
+	w, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Node{worker: w, project: follow.NewProjector(cfg.Bus, cfg.Logger), log: w.log}, nil
+}
+
+// Start joins the queues.
+func (n *Node) Start(ctx context.Context) error {
+	if err := n.worker.Start(ctx); err != nil {
+		return err
+	}
+	projecting, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
+	n.cancel = cancel
+	n.wait.Go(func() {
+		if err := n.project.Run(projecting); err != nil {
+			n.log.Error("projector", zap.Error(err))
+		}
+	})
+	return nil
+}
+
+// Stop is soft until ctx ends, then hard; see [Worker.Stop].
+func (n *Node) Stop(ctx context.Context) {
+	n.worker.Stop(ctx)
+	n.cancel()
+	n.wait.Wait()
+}

@@ -1,0 +1,261 @@
+package playback
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers/recording"
+)
+
+// Difference is the first point at which a history is not what was recorded.
+type Difference struct {
+	Session events.SessionID
+	File    string
+	Line    int // of the recording; 0 when the history goes on beyond it
+	Reason  string
+}
+
+func (d *Difference) Error() string {
+	return fmt.Sprintf("%s:%d: session %s: %s", d.File, d.Line, d.Session, d.Reason)
+}
+
+// item is one comparable thing: a message's text, reasoning, a call, a result.
+type item struct {
+	kind string // role of messages, "reasoning", "call", "result", "attachment", "node", "summary"
+	id   string // of calls and results
+	name string // tool, or type of nodes
+	text string
+	line int
+	// partial is an aborted reply: it is kept as far as it was streamed, unless
+	// its process died, which the turn's attempts tell.
+	partial events.TurnID
+}
+
+func (i item) String() string {
+	text := []rune(i.text)
+	if len(text) > 120 {
+		text = append(text[:120:120], []rune(fmt.Sprintf("… (+%d)", len(text)-120))...)
+	}
+	return fmt.Sprintf("%s %s%s %q", i.kind, i.name, i.id, string(text))
+}
+
+func (i item) same(j item) bool {
+	return i.kind == j.kind && i.id == j.id && i.name == j.name && i.text == j.text
+}
+
+// Compare holds a finished history against its recording, message by message,
+// and every turn's end. nil means equal; the error is of reading.
+func Compare(ctx context.Context, blobs session.Blobs, plan *Plan, s *projector.State) (*Difference, error) {
+	history, err := historyItems(ctx, blobs, s)
+	if err != nil {
+		return nil, err
+	}
+	records, err := s.Records()
+	if err != nil {
+		return nil, err
+	}
+	attempts := make(map[events.TurnID]int64)
+	for i := range records {
+		attempts[records[i].ID] = records[i].Attempts
+	}
+	differ := func(line int, format string, args ...any) *Difference {
+		return &Difference{Session: plan.Session, File: plan.Conv.File, Line: line, Reason: fmt.Sprintf(format, args...)}
+	}
+	for _, lane := range []string{"message", "node"} {
+		if line, reason := compareItems(lane, expectedItems(plan), history, attempts); reason != "" {
+			return differ(line, "%s", reason), nil
+		}
+	}
+	return compareEnds(plan, records, differ), nil
+}
+
+// compareItems walks one lane: nodes are compared apart from messages, as
+// those recorded inside a turn land at the next boundary.
+func compareItems(lane string, want, got []item, attempts map[events.TurnID]int64) (int, string) {
+	want, got = inLane(want, lane), inLane(got, lane)
+	j := 0
+	for _, w := range want {
+		if j < len(got) && w.same(got[j]) {
+			j++
+			continue
+		}
+		if w.partial != "" && attempts[w.partial] > 1 {
+			continue
+		}
+		if j == len(got) {
+			return w.line, fmt.Sprintf("recorded %v is missing", w)
+		}
+		return w.line, fmt.Sprintf("recorded %v, the history has %v", w, got[j])
+	}
+	if j < len(got) {
+		return 0, fmt.Sprintf("the history has %v beyond the recording", got[j])
+	}
+	return 0, ""
+}
+
+func inLane(items []item, lane string) []item {
+	var list []item
+	for _, i := range items {
+		if (i.kind == "node" || i.kind == "summary") == (lane == "node") {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+func compareEnds(plan *Plan, records []projector.TurnRecord, differ func(int, string, ...any) *Difference) *Difference {
+	var turns []*Turn
+	for i := range plan.Steps {
+		if t := plan.Steps[i].Turn; t != nil {
+			turns = append(turns, t)
+		}
+	}
+	for i, t := range turns {
+		line := plan.line(&Step{Turn: t})
+		if i >= len(records) || records[i].ID != t.ID {
+			return differ(line, "turn %s is missing", t.ID)
+		}
+		if records[i].End != t.End {
+			return differ(line, "turn %s was recorded as %s, the history says %s", t.ID, t.End, records[i].End)
+		}
+	}
+	if len(records) > len(turns) {
+		return differ(0, "turn %s is beyond the recording", records[len(turns)].ID)
+	}
+	return nil
+}
+
+// expectedItems flattens a recording. It knows nothing of turns and plans but
+// for which turn an aborted reply belongs to. Results stand behind their
+// reply, in call order; those that came late stand where they came.
+func expectedItems(plan *Plan) []item {
+	aborted := make(map[int]events.TurnID)
+	for _, t := range plan.Turns {
+		for _, r := range t.Replies {
+			if r.Hang {
+				aborted[r.Entry] = t.ID
+			}
+		}
+	}
+	var list []item
+	conv := plan.Conv
+	for i := range conv.Entries {
+		e := &conv.Entries[i]
+		switch e.Kind {
+		case recording.EntrySystem, recording.EntryUser:
+			list = append(list, messageItems(string(e.Message.Role), e.Message.Parts, e.Line, "")...)
+		case recording.EntryReply:
+			list = append(list, replyItems(conv, e, aborted[i])...)
+		case recording.EntryResult:
+			if !inTime(conv, i) {
+				list = append(list, resultItems(e.Result.Call, &e.Result, e.Line, "")...)
+			}
+		case recording.EntryShell, recording.EntryOther:
+			list = append(list, item{kind: "node", name: "pi." + e.Type, text: string(e.Raw), line: e.Line})
+		case recording.EntryCompaction:
+			list = append(list, item{kind: "summary", text: e.Compaction.Summary, line: e.Line})
+		case recording.EntryConfig:
+		}
+	}
+	return list
+}
+
+func replyItems(conv *recording.Conversation, e *recording.Entry, partial events.TurnID) []item {
+	if len(e.Reply.Parts) == 0 {
+		return nil // an empty reply adds no message: its turn's end tells of it
+	}
+	list := messageItems(string(events.RoleAssistant), e.Reply.Parts, e.Line, partial)
+	results := resultsOf(conv, e.Index)
+	for i, call := range callParts(e.Reply.Parts) {
+		list = append(list, resultItems(call.Call, results[i], e.Line, partial)...)
+	}
+	return list
+}
+
+// messageItems are the message's text, and each of its other parts.
+func messageItems(role string, parts []events.Part, line int, partial events.TurnID) []item {
+	head := item{kind: role, line: line, partial: partial}
+	var rest []item
+	for _, p := range parts {
+		switch p.Kind {
+		case events.PartText:
+			head.text += p.Text
+		case events.PartReasoning:
+			rest = append(rest, item{kind: "reasoning", text: p.Text, line: line, partial: partial})
+		case events.PartToolCall:
+			rest = append(rest, item{kind: "call", id: string(p.Call), name: p.Tool, text: string(p.Args), line: line, partial: partial})
+		case events.PartAttachment:
+			rest = append(rest, item{kind: "attachment", name: p.MediaType, text: p.Text + string(p.Meta), line: line, partial: partial})
+		case events.PartToolResult:
+		}
+	}
+	return append([]item{head}, rest...)
+}
+
+// resultItems is a result, or the cancellation of a call that never got one.
+func resultItems(call events.CallID, r *recording.Result, line int, partial events.TurnID) []item {
+	if r == nil {
+		return []item{{kind: "result", id: string(call), name: string(events.OutcomeCancelled), line: line, partial: partial}}
+	}
+	outcome := events.OutcomeSuccess
+	if r.Failed {
+		outcome = events.OutcomeFailure
+	}
+	list := []item{{kind: "result", id: string(call), name: string(outcome), text: r.Text, line: line}}
+	for _, p := range r.Attachments {
+		list = append(list, item{kind: "attachment", name: p.MediaType, text: p.Text + string(p.Meta), line: line})
+	}
+	return list
+}
+
+// historyItems flattens a session's graph, branches and all, in the order of the log.
+func historyItems(ctx context.Context, blobs session.Blobs, s *projector.State) ([]item, error) {
+	nodes, err := s.AllNodes()
+	if err != nil {
+		return nil, err
+	}
+	var list []item
+	for _, n := range nodes {
+		if n.Kind != events.NodeMessage {
+			body := n.Body
+			if !n.Blob.IsZero() {
+				if body, err = blobs.Blob(ctx, n.Blob); err != nil {
+					return nil, err
+				}
+			}
+			list = append(list, item{kind: "node", name: n.Type, text: string(body)})
+			continue
+		}
+		filled, err := session.Fill(ctx, blobs, []events.Message{n.Message})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, nodeItems(filled[0])...)
+	}
+	return list, nil
+}
+
+func nodeItems(m events.Message) []item {
+	if m.Origin == "compaction" {
+		return []item{{kind: "summary", text: m.Text()}}
+	}
+	if len(m.Parts) == 0 || m.Parts[0].Kind != events.PartToolResult {
+		return messageItems(string(m.Role), m.Parts, 0, "")
+	}
+	var list []item
+	for _, p := range m.Parts {
+		if p.Kind == events.PartAttachment {
+			list = append(list, item{kind: "attachment", name: p.MediaType, text: p.Text + string(p.Meta)})
+			continue
+		}
+		i := item{kind: "result", id: string(p.Call), name: string(p.Outcome), text: p.Text}
+		if p.Outcome == events.OutcomeCancelled {
+			i.text = "" // the words are ours
+		}
+		list = append(list, i)
+	}
+	return list
+}

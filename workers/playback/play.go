@@ -1,0 +1,251 @@
+package playback
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+// Player plays plans: it is the client that drives them, the model that
+// answers and the tools that return. It is safe for concurrent use.
+type Player struct {
+	host *session.Host
+
+	mu    sync.Mutex
+	plays map[events.SessionID]*play
+}
+
+// play is one plan in progress.
+type play struct {
+	plan  *Plan
+	tools *plugin.Tools
+	hung  map[events.TurnID]chan struct{} // closed when the turn's model or tool hangs
+	once  map[events.TurnID]*sync.Once
+}
+
+// NewPlayer makes a player that drives through host.
+func NewPlayer(host *session.Host) *Player {
+	return &Player{host: host, plays: make(map[events.SessionID]*play)}
+}
+
+// Provider is the scripted model of every plan.
+func (p *Player) Provider() llm.Provider { return scripted.New(p.answer) }
+
+// Tools are the recorded tools of a session's plan.
+func (p *Player) Tools(id events.SessionID) *plugin.Tools {
+	if play := p.find(id); play != nil {
+		return play.tools
+	}
+	return plugin.NewTools()
+}
+
+func (p *Player) find(id events.SessionID) *play {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.plays[id]
+}
+
+// Add makes a plan known to the model and the tools. It must precede the first turn.
+func (p *Player) Add(plan *Plan) error {
+	pl := &play{plan: plan, tools: plugin.NewTools(), hung: make(map[events.TurnID]chan struct{}), once: make(map[events.TurnID]*sync.Once)}
+	for id := range plan.Turns {
+		pl.hung[id], pl.once[id] = make(chan struct{}), &sync.Once{}
+	}
+	for _, name := range plan.Tools {
+		tool := plugin.Tool{Name: name, Effects: events.EffectsIdempotent, Source: "recording", Schema: &jsonschema.Schema{}}
+		if err := pl.tools.AddNamed(tool, p.call); err != nil {
+			return fmt.Errorf("plan %s: %w", plan.Session, err)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.plays[plan.Session] = pl
+	return nil
+}
+
+func (pl *play) hang(turn events.TurnID) { pl.once[turn].Do(func() { close(pl.hung[turn]) }) }
+
+var errUnplanned = errors.New("the recording has no such request")
+
+// answer is the model: the recorded reply of the turn's iteration, after what was recorded before it.
+func (p *Player) answer(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+	pl := p.find(req.Session)
+	if pl == nil || pl.plan.Turns[req.Turn] == nil {
+		return scripted.Answer{}, &llm.Error{Kind: llm.KindRequest, Code: "unplanned", Message: fmt.Sprintf("%v: turn %s of session %s", errUnplanned, req.Turn, req.Session)}
+	}
+	turn := pl.plan.Turns[req.Turn]
+	if int(req.Iteration) >= len(turn.Replies) {
+		pl.hang(req.Turn)
+		return scripted.Answer{Hang: true}, nil
+	}
+	reply := turn.Replies[req.Iteration]
+	for i := range reply.Before {
+		if err := p.act(ctx, req.Session, &reply.Before[i]); err != nil {
+			return scripted.Answer{}, fmt.Errorf("before reply %d of turn %s: %w", req.Iteration, req.Turn, err)
+		}
+	}
+	if reply.Hang {
+		pl.hang(req.Turn)
+	}
+	return scripted.Answer{Response: reply.Response, Hang: reply.Hang, Keep: reply.Hang}, nil
+}
+
+// call is every tool: the recorded result of the call, matched by its effect,
+// because recorded call ids repeat.
+func (p *Player) call(ctx context.Context, c plugin.Call, _ json.RawMessage) (plugin.Result, error) {
+	pl := p.find(c.Session)
+	call, err := pl.callOf(c)
+	if err != nil {
+		return plugin.Result{}, err
+	}
+	for i := range call.Inject {
+		if err := p.act(ctx, c.Session, &call.Inject[i]); err != nil {
+			return plugin.Result{}, err
+		}
+	}
+	switch {
+	case call.Hang:
+		pl.hang(c.Turn)
+		<-ctx.Done()
+		return plugin.Result{}, ctx.Err()
+	case call.Result == nil:
+		return plugin.Result{Outcome: events.OutcomeCancelled, Text: "[cancelled] The call was never answered."}, nil
+	}
+	result := plugin.Result{Text: call.Result.Text, Attachments: call.Result.Attachments}
+	if call.Result.Failed {
+		result.Outcome = events.OutcomeFailure
+	}
+	return result, nil
+}
+
+func (pl *play) callOf(c plugin.Call) (*Call, error) {
+	var turn string
+	var iteration, index int
+	if _, err := fmt.Sscanf(splitEffect(c.Effect), "%s %d %d", &turn, &iteration, &index); err != nil {
+		return nil, fmt.Errorf("%w: effect %s", errUnplanned, c.Effect)
+	}
+	t := pl.plan.Turns[events.TurnID(turn)]
+	if t == nil || iteration >= len(t.Replies) || index >= len(t.Replies[iteration].Calls) {
+		return nil, fmt.Errorf("%w: effect %s", errUnplanned, c.Effect)
+	}
+	return t.Replies[iteration].Calls[index], nil
+}
+
+func splitEffect(id events.EffectID) string {
+	b := []byte(id)
+	for i := range b {
+		if b[i] == '/' {
+			b[i] = ' '
+		}
+	}
+	return string(b)
+}
+
+// act does what a client did. Every action may be done again.
+func (p *Player) act(ctx context.Context, id events.SessionID, a *Action) error {
+	switch {
+	case a.Node != nil:
+		_, err := p.host.AppendNodes(ctx, id, session.AppendNodesRequest{
+			Nodes: []session.AppendNode{*a.Node}, IdempotencyKey: string(entryNode(a.Entry)),
+		})
+		return err
+	case a.Inject != nil:
+		_, err := p.host.Inject(ctx, id, *a.Inject)
+		return err
+	case a.Config != nil:
+		return p.host.Configure(ctx, id, session.ConfigureRequest{
+			Change: a.configure, IdempotencyKey: string(entryNode(a.Entry)),
+		})
+	case a.Frame != nil:
+		_, err := p.host.OpenFrame(ctx, id, *a.Frame)
+		return err
+	case a.Branch != nil:
+		return p.host.BranchTo(ctx, id, *a.Branch)
+	}
+	return nil
+}
+
+// Play drives a plan from wherever its session stands to its end. after, which
+// may be nil, is called after every step.
+func (p *Player) Play(ctx context.Context, plan *Plan, after func(*Step)) error {
+	if _, err := p.host.Create(ctx, session.CreateRequest{ID: plan.Session}); err != nil && !errors.Is(err, session.ErrExists) {
+		return err
+	}
+	done, err := p.progress(ctx, plan)
+	if err != nil {
+		return err
+	}
+	for i := range plan.Steps {
+		if i >= done {
+			if err := p.step(ctx, plan, &plan.Steps[i]); err != nil {
+				return fmt.Errorf("session %s, line %d: %w", plan.Session, plan.line(&plan.Steps[i]), err)
+			}
+		}
+		if after != nil {
+			after(&plan.Steps[i])
+		}
+	}
+	return nil
+}
+
+func (p *Player) step(ctx context.Context, plan *Plan, s *Step) error {
+	if s.Action != nil {
+		return p.act(ctx, plan.Session, s.Action)
+	}
+	for i := range s.Turn.Before {
+		if err := p.act(ctx, plan.Session, &s.Turn.Before[i]); err != nil {
+			return err
+		}
+	}
+	return p.turn(ctx, plan.Session, s.Turn)
+}
+
+// turn runs a turn, and cancels it where the recording was aborted.
+func (p *Player) turn(ctx context.Context, id events.SessionID, t *Turn) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var watcher sync.WaitGroup
+	defer watcher.Wait()
+	if t.Cancel {
+		hung := p.find(id).hung[t.ID]
+		watcher.Go(func() {
+			select {
+			case <-hung:
+			case <-ctx.Done():
+				return
+			}
+			_, _, err := p.host.Cancel(ctx, id, t.ID, session.CancelRequest{ID: "abort-" + string(t.ID), Origin: "recording"})
+			if err != nil && ctx.Err() == nil {
+				cancel(err)
+			}
+		})
+	}
+	_, err := p.host.Run(ctx, id, session.TurnRequest{ID: t.ID, Input: t.Input})
+	cancel(nil)
+	return err
+}
+
+// progress is how many steps the history holds already: everything up to the newest one found.
+func (p *Player) progress(ctx context.Context, plan *Plan) (int, error) {
+	s, err := p.host.State(ctx, plan.Session)
+	if err != nil {
+		return 0, err
+	}
+	for i := len(plan.Steps) - 1; i >= 0; i-- {
+		found, err := landed(s, &plan.Steps[i])
+		if err != nil || found {
+			return i + 1, err
+		}
+	}
+	return 0, nil
+}

@@ -1,0 +1,53 @@
+package playback
+
+import (
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// landed reports whether a step is in the history, whole. A step that cannot
+// tell by itself (a branch) counts as not.
+func landed(s *projector.State, step *Step) (bool, error) {
+	if step.Turn != nil {
+		record, err := s.Record(step.Turn.ID)
+		return record != nil, err
+	}
+	a := step.Action
+	switch {
+	case a.Node != nil:
+		ids, err := s.Appended(string(entryNode(a.Entry)))
+		return len(ids) > 0, err
+	case a.Config != nil:
+		return s.ConfigKey == string(entryNode(a.Entry)), nil
+	case a.Frame != nil:
+		for _, f := range s.Frames {
+			if f.ID == a.Frame.Frame {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// line is where in its file a step was recorded.
+func (p *Plan) line(s *Step) int {
+	if s.Action != nil {
+		return p.Conv.Entries[s.Action.Entry].Line
+	}
+	if len(s.Turn.Replies) > 0 {
+		return p.Conv.Entries[s.Turn.Replies[0].Entry].Line
+	}
+	return p.Conv.Line
+}
+
+// configure applies a recorded change of settings. The recorded provider is left
+// out: the scripted one plays them all.
+func (a *Action) configure(c events.Config) events.Config {
+	if a.Config.Model != "" {
+		c.Model = a.Config.Model
+	}
+	if a.Config.Thinking != "" {
+		c.Effort = a.Config.Thinking
+	}
+	return c
+}
