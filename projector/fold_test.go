@@ -2,6 +2,7 @@ package projector_test
 
 import (
 	"bytes"
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -168,26 +169,33 @@ func TestFoldSnapshots(t *testing.T) {
 	})
 }
 
-// TestClone folds on at a clone, at the original, and at both.
+// TestClone folds on at a state and at its clone, each its own way, in turns.
 func TestClone(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		d := drive(t, 40, nil)
-		k := rapid.IntRange(0, len(d.log)).Draw(t, "k")
-		s := fold(t, projector.New(sid), d.log[:k])
+		base := drive(t, 40, nil).log
+		s := fold(t, projector.New(sid), base)
 		read(t, s) // fills what is remembered
 		before := head(t, s)
-		a, b := s.Clone(), s.Clone()
-		fold(t, a, d.log[k:])
-		same(t, "original after its clone", head(t, s), before)
-		fold(t, s, d.log[k:])
-		same(t, "clone after the original", head(t, b), before)
-		other := events.Of("other", &events.TurnRequested{Input: events.TurnInput{Continue: true}})
-		b.Ahead(&other, 7)
-		read(t, b)
-		same(t, "other clone", head(t, a), head(t, d.s))
-		same(t, "original", head(t, s), head(t, d.s))
-		sameReading(t, "clone", a, s)
+		c, still := s.Clone(), s.Clone()
+		ways := [2][]events.Entry{
+			resume(t, fold(t, projector.New(sid), base), 30).log,
+			resume(t, fold(t, projector.New(sid), base), 30).log,
+		}
+		for i := range max(len(ways[0]), len(ways[1])) {
+			for j, state := range []*projector.State{s, c} {
+				if i < len(ways[j]) {
+					fold(t, state, ways[j][i:i+1])
+				}
+			}
+		}
+		same(t, "clone left alone", head(t, still), before)
+		for j, state := range []*projector.State{s, c} {
+			want := fold(t, fold(t, projector.New(sid), base), ways[j])
+			same(t, "gone on", head(t, state), head(t, want))
+			sameReading(t, "gone on", state, want)
+			sameReading(t, "fresh clone", state.Clone(), want)
+		}
 	})
 }
 
@@ -201,26 +209,43 @@ func read(t *rapid.T, s *projector.State) {
 	}
 }
 
-// TestCloneQueue appends to the queues of a state and its clone, which share memory.
-func TestCloneQueue(t *testing.T) {
+// TestCloneSteps takes one more step at a state and at its clone, at every
+// length, so that memory which both share is full at some and has room at others.
+func TestCloneSteps(t *testing.T) {
 	t.Parallel()
-	s := projector.New(sid)
-	request := func(s *projector.State, id events.TurnID) {
-		ev := events.Of(id, &events.TurnRequested{})
-		s.Ahead(&ev, 1)
-		s.Landed()
+	step := func(h *history, tag string) {
+		at := h.Seq
+		id := func(s string) string { return fmt.Sprintf("%s-%s-%d", tag, s, at) }
+		settled, pending, done := events.InputID(id("settled")), events.InputID(id("pending")), events.TurnID(id("done"))
+		h.add("", &events.InputInjected{Input: settled, Role: events.RoleUser}, &events.InputInjected{Input: pending, Role: events.RoleUser})
+		h.add("", &events.InputAccepted{Inputs: []events.InputID{settled}, At: events.AtStart})
+		h.add(events.TurnID(id("waits")), &events.TurnRequested{})
+		h.add(done, &events.TurnRequested{}).add(done, &events.TurnCompleted{End: events.EndCancelled})
+		h.add("", &events.FrameOpened{Frame: events.FrameID(id("f")), Reason: "x"}).say(id("m"), id("n"))
+		prompt(t, h.State)
 	}
-	for _, id := range []events.TurnID{"t1", "t2", "t3"} { // leaves room for a fourth
-		request(s, id)
-	}
-	c := s.Clone()
-	request(c, "clone")
-	request(s, "original")
-	if got := c.Queue[3].ID; got != "clone" {
-		t.Errorf("fourth of the clone's queue: got %s, want clone", got)
-	}
-	if got := s.Queue[3].ID; got != "original" {
-		t.Errorf("fourth of the original's queue: got %s, want original", got)
+	h, clone := begin(t), begin(t)
+	for range 60 {
+		want := [2]*projector.State{}
+		for i, tag := range []string{"original", "clone"} {
+			alone := begin(t)
+			for alone.Seq < h.Seq {
+				step(alone, "original")
+			}
+			step(alone, tag)
+			want[i] = alone.State
+		}
+		clone.State = h.Clone()
+		step(clone, "clone")
+		step(h, "original")
+		for i, got := range []*projector.State{h.State, clone.State} {
+			if got, want := head(t, got), head(t, want[i]); !bytes.Equal(got, want) {
+				t.Fatalf("head at %d: got %q, want %q", h.Seq, got, want)
+			}
+			if got, want := prompt(t, got).Ref, prompt(t, want[i]).Ref; got != want {
+				t.Fatalf("prompt at %d: got %v, want %v", h.Seq, got, want)
+			}
+		}
 	}
 }
 

@@ -33,15 +33,26 @@ func drive(t *rapid.T, steps int, each func(*projector.State, events.Entry)) *dr
 		Config: events.Config{Model: "m0", MaxIterations: int64(d.upTo(4))}, Labels: map[string]string{"b": "2", "a": "1"},
 		Commits: int64(d.upTo(2)),
 	}))
+	d.run(steps)
+	return d
+}
+
+// resume draws a continuation of what s folded, with ids of its own.
+func resume(t *rapid.T, s *projector.State, steps int) *driver {
+	d := &driver{T: t, s: s, n: 1_000_000}
+	d.run(steps)
+	return d
+}
+
+func (d *driver) run(steps int) {
 	actions := []func(){
 		d.append, d.append, d.append, d.branch, d.frame, d.configure, d.inject, d.withdraw, d.request, d.cancel, d.unknown,
 		d.claim, d.claim, d.claim, d.answer, d.answer, d.answer, d.answer, d.answer,
 	}
 	for range d.upTo(steps) {
-		rapid.SampledFrom(actions).Draw(t, "action")()
+		rapid.SampledFrom(actions).Draw(d.T, "action")()
 	}
 	d.commit()
-	return d
 }
 
 func (d *driver) upTo(n int) int { return rapid.IntRange(0, n).Draw(d.T, "number") }

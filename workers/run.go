@@ -158,7 +158,9 @@ func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error
 	switch {
 	case r.g.claimed:
 		return false, fmt.Errorf("turn %s: %w", t.ID, ErrSuperseded)
-	case r.job.Deliveries > 1 && t.Job == r.turnID():
+	case t.Job == r.turnID():
+		// Its message is ours now, so nobody else holds it. Delivery counts do
+		// not tell: a server that was killed may have forgotten them.
 		r.g.claimed = true
 		return false, r.step(ctx, turn.Claim{Worker: r.w.cfg.ID, Job: r.turnID()})
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"text/tabwriter"
@@ -31,24 +32,24 @@ type listed struct {
 }
 
 // Run lists every session. One that cannot be read is listed as such.
-func (c *lsCmd) Run(e *env) error {
+func (c *lsCmd) Run(ctx context.Context, e *env) error {
 	if c.File != "" && e.source.given() > 0 {
 		return fmt.Errorf("ls lists a whole source: leave out %s", c.File)
 	}
-	src, err := e.open(c.File)
+	src, err := e.open(ctx, c.File)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	ids, err := src.Sessions(e.ctx)
+	ids, err := src.Sessions(ctx)
 	if err != nil {
 		return err
 	}
 	list := make([]listed, 0, len(ids))
 	for _, id := range ids {
-		s, err := src.State(e.ctx, id)
-		if e.ctx.Err() != nil {
-			return e.ctx.Err()
+		s, err := src.State(ctx, id)
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		if err != nil {
 			list = append(list, listed{Session: id, Status: "unreadable", Error: err.Error()})

@@ -29,7 +29,6 @@ func main() {
 
 // env is what commands work with.
 type env struct {
-	ctx    context.Context //nolint:containedctx // lives as long as one command
 	source *sourceFlags
 	stdout *bufio.Writer
 	stderr io.Writer
@@ -60,9 +59,9 @@ Exit codes: 0 all is well, 1 violations were found, 2 it could not be done.`
 func run(args []string, _ io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	e := &env{ctx: ctx, stdout: bufio.NewWriter(stdout), stderr: stderr, now: time.Now}
+	e := &env{stdout: bufio.NewWriter(stdout), stderr: stderr, now: time.Now}
 	e.color = isTerminal(stdout) && getenv("NO_COLOR") == ""
-	err := e.run(args)
+	err := e.run(ctx, args)
 	if flushErr := e.stdout.Flush(); err == nil && flushErr != nil {
 		err = fmt.Errorf("write output: %w", flushErr)
 	}
@@ -76,11 +75,11 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer, getenv func(strin
 	return exitError
 }
 
-func (e *env) run(args []string) error {
+func (e *env) run(ctx context.Context, args []string) error {
 	var flags cli
 	helped := false
 	parser, err := kong.New(&flags,
-		kong.Name("lash-replay"), kong.Description(description), kong.Bind(e),
+		kong.Name("lash-replay"), kong.Description(description), kong.Bind(e), kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Writers(e.stdout, e.stderr), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Exit(func(int) { helped = true }),
 	)

@@ -51,7 +51,7 @@ func (f *sourceFlags) given() int {
 }
 
 // open opens the source that the flags name. Without one, file is an archive.
-func (e *env) open(file string) (source, error) {
+func (e *env) open(ctx context.Context, file string) (source, error) {
 	f := e.source
 	if f.given() > 1 {
 		return nil, errors.New("--nats, --store and --file exclude each other: give one")
@@ -61,9 +61,9 @@ func (e *env) open(file string) (source, error) {
 	}
 	switch {
 	case f.NATS != "":
-		return openServer(e.ctx, f)
+		return openServer(ctx, f)
 	case f.Store != "":
-		return openStore(e.ctx, f)
+		return openStore(ctx, f)
 	case f.File != "":
 		return openArchive(f.File)
 	case file == "":
@@ -78,8 +78,8 @@ func (e *env) open(file string) (source, error) {
 
 // openTarget opens the source and finds the session that target names: where
 // no source was given it is an archive file, and an archive has one session only.
-func (e *env) openTarget(target string) (source, events.SessionID, error) {
-	src, err := e.open(target)
+func (e *env) openTarget(ctx context.Context, target string) (source, events.SessionID, error) {
+	src, err := e.open(ctx, target)
 	if err != nil {
 		return nil, "", err
 	}
@@ -87,7 +87,7 @@ func (e *env) openTarget(target string) (source, events.SessionID, error) {
 	if a, ok := src.(*archive); ok && (e.source.File == "" || target == "") {
 		id = a.session
 	}
-	if err := mustBeThere(e.ctx, src, id); err != nil {
+	if err := mustBeThere(ctx, src, id); err != nil {
 		src.Close()
 		return nil, "", err
 	}

@@ -113,6 +113,7 @@ func (m *machine) claim(c Claim) (Output, error) {
 		m.emit(&events.TurnCompleted{End: events.EndCancelled})
 		return m.done()
 	}
+	m.heal()
 	m.offer(c.Tools)
 	m.accept(events.AtStart)
 	start := m.started(c, 1)
@@ -168,6 +169,15 @@ func (m *machine) takeOver(c Claim) (Output, error) {
 	}
 	m.begin(m.t.Iteration, m.t.Calls)
 	return m.done()
+}
+
+// heal moves a leaf that names no node to the newest message (host specification 1.3).
+func (m *machine) heal() {
+	leaf, orphaned, err := m.s.Orphaned()
+	m.errs = errors.Join(m.errs, err)
+	if orphaned {
+		m.emit(&events.GraphBranched{Leaf: leaf})
+	}
 }
 
 // offer records the worker's tools where they differ from the catalogue. Availability set by hosts stays.
@@ -338,6 +348,10 @@ func (m *machine) failure(f *events.ModelFailed) (Output, error) {
 		return Output{}, fmt.Errorf("%w: failure of iteration %d", ErrStale, f.Iteration)
 	}
 	m.emit(f)
+	if m.t.Cancelled { // the cancel came first in the log
+		m.emit(&events.TurnCompleted{End: events.EndCancelled})
+		return m.done()
+	}
 	m.emit(&events.TurnCompleted{
 		End:   events.EndProviderError,
 		Issue: events.Issue{Kind: "provider", Code: either(f.Code, f.Error), Message: f.Message},
@@ -387,6 +401,9 @@ func pending(t *projector.Turn) int {
 
 // afterWork is the checkpoint between the results and the next model call.
 func (m *machine) afterWork() {
+	if m.t.Cancelled {
+		return // a stop follows
+	}
 	if m.limitReached(m.t.Iteration + 1) {
 		m.out.Linger = false
 		notice := projector.NoticeMessage(m.id)

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+)
+
+type eventsCmd struct {
+	Session string     `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
+	From    events.Seq `placeholder:"SEQ" help:"Begin at this sequence."`
+	JSON    bool       `name:"json" help:"One object a line, with the whole payload."`
+}
+
+// Run lists events as the history has them, of unknown kinds too.
+func (c *eventsCmd) Run(ctx context.Context, e *env) error {
+	src, id, err := e.openTarget(ctx, c.Session)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	enc := json.NewEncoder(e.stdout)
+	enc.SetEscapeHTML(false)
+	for entry, err := range src.Log().Read(ctx, id, c.From) {
+		if err != nil {
+			return err
+		}
+		for i := range entry.Commit.Events {
+			if c.JSON {
+				err = enc.Encode(jsonOf(entry, i))
+			} else {
+				_, err = fmt.Fprintln(e.stdout, lineOf(entry, i))
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lineOf is an event on one line: place, time, kind, turn, actor, and what it says in short.
+func lineOf(e events.Entry, pos int) string {
+	ev := &e.Commit.Events[pos]
+	turn := string(ev.Turn)
+	if turn == "" {
+		turn = "-"
+	}
+	return strings.TrimRight(fmt.Sprintf("%-7s %s %-21s %s %s  %s",
+		fmt.Sprintf("%d.%d", e.Seq, pos), clock(e.Commit.At), ev.Kind, turn, quoted(e.Commit.Actor.String()), summary(ev)), " ")
+}

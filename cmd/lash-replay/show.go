@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/transcript"
+)
+
+type showCmd struct {
+	Session string        `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
+	At      events.Seq    `placeholder:"SEQ" help:"As it was at this sequence."`
+	Leaf    events.NodeID `placeholder:"NODE" help:"The path to this node instead of the active one."`
+	Full    bool          `help:"Shorten nothing."`
+	Color   string        `enum:"auto,always,never" default:"auto" help:"Colour: auto, always or never. Default: ${default}."`
+	JSON    bool          `name:"json" help:"Everything, structured."`
+}
+
+// shown is a session as show shows it.
+type shown struct {
+	state    *projector.State
+	path     []*projector.Node
+	turns    []projector.TurnRecord
+	branches map[events.NodeID][]transcript.Branch
+}
+
+// Run folds the history and shows the active path.
+func (c *showCmd) Run(ctx context.Context, e *env) error {
+	src, id, err := e.openTarget(ctx, c.Session)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	s, err := fold(ctx, src.Log(), id, c.At)
+	if err != nil {
+		return err
+	}
+	if c.At > s.Seq {
+		return fmt.Errorf("--at %d: the history of %s ends at %d", c.At, id, s.Seq)
+	}
+	view, err := c.viewOf(s)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return e.writeJSON(view.json())
+	}
+	return c.render(ctx, e, src, view)
+}
+
+func (c *showCmd) viewOf(s *projector.State) (*shown, error) {
+	path, err := s.Path()
+	if c.Leaf != "" {
+		path, err = s.PathTo(c.Leaf)
+		if err == nil && len(path) == 0 {
+			err = fmt.Errorf("--leaf %s: there is no such node; show --json lists where branches leave", c.Leaf)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.AllNodes()
+	if err != nil {
+		return nil, err
+	}
+	turns, err := s.Records()
+	return &shown{state: s, path: path, turns: turns, branches: transcript.Branches(all, path)}, err
+}
+
+func (c *showCmd) render(ctx context.Context, e *env, src source, v *shown) error {
+	s := v.state
+	fmt.Fprintf(e.stdout, "session %s, %s, at sequence %d, %d events, %s to %s\n",
+		s.Session, listedOf(s).Status, s.Seq, s.Events, clock(s.CreatedAt), clock(s.UpdatedAt))
+	if config := configSummary(s.Config); config != "" {
+		fmt.Fprintln(e.stdout, config)
+	}
+	if !s.Forked.IsZero() {
+		fmt.Fprintf(e.stdout, "forked from %s at sequence %d\n", s.Forked.Session, s.Forked.Seq)
+	}
+	fmt.Fprintln(e.stdout)
+	err := transcript.Render(e.stdout, v.path, transcript.Options{
+		Color: c.Color == "always" || c.Color == "auto" && e.color, Full: c.Full, More: "--full shows all",
+		Frames: s.Frames, Turns: v.turns, Branches: v.branches,
+		Blob: func(ref events.BlobRef) ([]byte, error) { return src.Blob(ctx, ref) },
+	})
+	if err != nil {
+		return err
+	}
+	v.footer(e)
+	return nil
+}
+
+// footer tells what the path does not show: turns that left nothing on it, and what is still to come.
+func (v *shown) footer(e *env) {
+	on := make(map[events.TurnID]bool)
+	for _, n := range v.path {
+		on[n.Turn] = true
+	}
+	for i := range v.turns {
+		if !on[v.turns[i].ID] {
+			fmt.Fprintln(e.stdout, "not on this path: turn", transcript.EndLine(&v.turns[i]))
+		}
+	}
+	s := v.state
+	if frame := s.Frame(); len(s.Frames) > 1 {
+		fmt.Fprintf(e.stdout, "current frame: %s, opened by %s\n", quoted(string(frame.ID)), quoted(frame.Reason))
+	}
+	if t := s.Turn(); t != nil {
+		fmt.Fprintf(e.stdout, "turn %s runs: attempt %d, iteration %d, by %s\n", t.ID, t.Attempt, t.Iteration, t.Worker)
+	}
+	for i := range s.Queue {
+		fmt.Fprintln(e.stdout, "queued: turn", s.Queue[i].ID)
+	}
+	for i := range s.Inputs {
+		fmt.Fprintln(e.stdout, "pending input:", s.Inputs[i].ID)
+	}
+}
+
+// sessionJSON is everything that show knows.
+type sessionJSON struct {
+	listed
+	Seq      events.Seq    `json:"seq"`
+	Config   value         `json:"config"`
+	Leaf     events.NodeID `json:"leaf,omitempty"`
+	Frame    string        `json:"frame,omitempty"`
+	Frames   value         `json:"frames"`
+	Roots    []branchJSON  `json:"roots,omitempty"` // branches that leave before the first node
+	Path     []nodeJSON    `json:"path"`
+	Records  value         `json:"turn_records"`
+	Run      value         `json:"running_turn"`
+	Queue    value         `json:"queue"`
+	Inputs   value         `json:"pending_inputs"`
+	Catalog  value         `json:"catalog"`
+	Ledger   value         `json:"ledger"`
+	NodesAll int64         `json:"nodes"` // on every branch
+}
+
+// nodeJSON is a node of the path.
+type nodeJSON struct {
+	Node     events.NodeID   `json:"node"`
+	Parent   events.NodeID   `json:"parent,omitempty"`
+	Seq      events.Seq      `json:"seq"`
+	Time     string          `json:"time"`
+	Turn     events.TurnID   `json:"turn,omitempty"`
+	Frame    events.FrameID  `json:"frame,omitempty"`
+	Kind     events.NodeKind `json:"kind"`
+	Message  *value          `json:"message,omitempty"`
+	Type     string          `json:"type,omitempty"`
+	Body     *value          `json:"body,omitempty"`
+	Blob     *value          `json:"blob,omitempty"`
+	Branches []branchJSON    `json:"branches,omitempty"`
+}
+
+type branchJSON struct {
+	First events.NodeID `json:"first"`
+	Leaf  events.NodeID `json:"leaf"`
+	Nodes int           `json:"nodes"`
+}
+
+func (v *shown) json() sessionJSON {
+	s := v.state
+	out := sessionJSON{
+		listed: listedOf(s), Seq: s.Seq, Config: value{s.Config}, Leaf: s.Leaf, Frame: string(s.Frame().ID),
+		Frames: value{s.Frames}, Roots: branchesJSON(v.branches[""]), Path: make([]nodeJSON, 0, len(v.path)),
+		Records: value{v.turns}, Run: value{s.Turn()}, Queue: value{s.Queue}, Inputs: value{s.Inputs},
+		Catalog: value{s.Catalog}, Ledger: value{s.Ledger}, NodesAll: s.Nodes,
+	}
+	for _, n := range v.path {
+		out.Path = append(out.Path, v.node(n))
+	}
+	return out
+}
+
+func (v *shown) node(n *projector.Node) nodeJSON {
+	out := nodeJSON{
+		Node: n.ID, Parent: n.Parent, Seq: n.Seq, Time: clock(n.At), Turn: n.Turn, Frame: n.Frame, Kind: n.Kind, Type: n.Type,
+		Branches: branchesJSON(v.branches[n.ID]),
+	}
+	if n.Kind == events.NodeMessage {
+		out.Message = &value{n.Message}
+	}
+	if len(n.Body) > 0 {
+		out.Body = &value{n.Body}
+	}
+	if !n.Blob.IsZero() {
+		out.Blob = &value{n.Blob}
+	}
+	return out
+}
+
+func branchesJSON(list []transcript.Branch) []branchJSON {
+	var out []branchJSON
+	for _, b := range list {
+		out = append(out, branchJSON{First: b.First, Leaf: b.Leaf, Nodes: b.Nodes})
+	}
+	return out
+}

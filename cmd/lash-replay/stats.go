@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+)
+
+type statsCmd struct {
+	Sessions []string `arg:"" optional:"" help:"Sessions, by default all; or archive files when no source is given."`
+	JSON     bool     `name:"json" help:"One object."`
+}
+
+// totals counts what histories hold.
+type totals struct {
+	Sessions   int64                       `json:"sessions"`
+	Commits    int64                       `json:"commits"`
+	Events     int64                       `json:"events"`
+	Bytes      int64                       `json:"bytes"` // of commits, as encoded
+	Blobs      int64                       `json:"blobs"` // bodies outside the log, each once a session
+	BlobBytes  int64                       `json:"blob_bytes"`
+	Kinds      map[events.Kind]int64       `json:"kinds"`
+	Turns      int64                       `json:"turns"` // requested
+	TurnEnds   map[events.TurnEnd]int64    `json:"turn_ends"`
+	ModelCalls int64                       `json:"model_calls"` // answered
+	ModelFails int64                       `json:"model_failures"`
+	Tokens     tokens                      `json:"tokens"`
+	ToolCalls  map[string]map[string]int64 `json:"tool_calls"` // by tool, then by outcome
+}
+
+type tokens struct {
+	Input      int64 `json:"input"`
+	Output     int64 `json:"output"`
+	CacheRead  int64 `json:"cache_read"`
+	CacheWrite int64 `json:"cache_write"`
+	Reasoning  int64 `json:"reasoning"` // part of output
+	Total      int64 `json:"total"`
+}
+
+// Run counts.
+func (c *statsCmd) Run(ctx context.Context, e *env) error {
+	t := &totals{
+		Kinds: make(map[events.Kind]int64), TurnEnds: make(map[events.TurnEnd]int64), ToolCalls: make(map[string]map[string]int64),
+	}
+	err := e.each(ctx, c.Sessions, func(src source, id events.SessionID) error {
+		return t.session(ctx, src, id)
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return e.writeJSON(t)
+	}
+	t.print(e)
+	return nil
+}
+
+// each visits the sessions that targets name, or all of the source: archives
+// where no source was given.
+func (e *env) each(ctx context.Context, targets []string, visit func(source, events.SessionID) error) error {
+	if e.source.given() == 0 && len(targets) > 0 {
+		for _, file := range targets {
+			src, id, err := e.openTarget(ctx, file)
+			if err != nil {
+				return err
+			}
+			if err := visit(src, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	src, err := e.open(ctx, "")
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	ids, err := src.Sessions(ctx)
+	if len(targets) > 0 {
+		ids = ids[:0]
+		for _, t := range targets {
+			ids = append(ids, events.SessionID(t))
+		}
+	}
+	for _, id := range ids {
+		if err == nil {
+			err = mustBeThere(ctx, src, id)
+		}
+		if err == nil {
+			err = visit(src, id)
+		}
+	}
+	return err
+}
+
+func (t *totals) session(ctx context.Context, src source, id events.SessionID) error {
+	t.Sessions++
+	c := &counter{totals: t, blobs: make(map[string]bool), calls: make(map[replyKey][]call)}
+	for entry, err := range src.Log().Read(ctx, id, 1) {
+		if err != nil {
+			return err
+		}
+		t.Commits++
+		t.Bytes += int64(entry.Size)
+		for i := range entry.Commit.Events {
+			c.event(&entry.Commit.Events[i])
+		}
+	}
+	c.unanswered()
+	return nil
+}
+
+// counter counts one session.
+type counter struct {
+	*totals
+	blobs map[string]bool
+	calls map[replyKey][]call
+}
+
+type replyKey struct {
+	turn      events.TurnID
+	iteration int64
+}
+
+type call struct {
+	tool string
+	done bool
+}
+
+func (c *counter) event(ev *events.Event) {
+	c.Events++
+	c.Kinds[ev.Kind]++
+	for _, ref := range session.BlobRefs(ev.Payload) {
+		if !c.blobs[ref.Digest] {
+			c.blobs[ref.Digest] = true
+			c.Blobs, c.BlobBytes = c.Blobs+1, c.BlobBytes+ref.Size
+		}
+	}
+	switch p := ev.Payload.(type) {
+	case *events.TurnRequested:
+		c.Turns++
+	case *events.TurnCompleted:
+		c.TurnEnds[p.End]++
+	case *events.ModelReplied:
+		c.replied(ev.Turn, p)
+	case *events.ModelFailed:
+		c.ModelFails++
+	case *events.ToolReturned:
+		for i := range p.Results {
+			c.result(replyKey{ev.Turn, p.Iteration}, p.Results[i].Call, p.Results[i].Outcome)
+		}
+	case *events.ToolLost:
+		for _, at := range p.Calls {
+			c.result(replyKey{ev.Turn, p.Iteration}, at, events.OutcomeLost)
+		}
+	}
+}
+
+func (c *counter) replied(turn events.TurnID, p *events.ModelReplied) {
+	c.ModelCalls++
+	u := &c.Tokens
+	u.Input, u.Output, u.Reasoning = u.Input+p.Usage.Input, u.Output+p.Usage.Output, u.Reasoning+p.Usage.Reasoning
+	u.CacheRead, u.CacheWrite = u.CacheRead+p.Usage.CacheRead, u.CacheWrite+p.Usage.CacheWrite
+	u.Total += p.Usage.Total()
+	key := replyKey{turn, p.Iteration}
+	if _, twice := c.calls[key]; twice {
+		return // the first counts
+	}
+	for i := range p.Parts {
+		if p.Parts[i].Kind == events.PartToolCall {
+			c.calls[key] = append(c.calls[key], call{tool: p.Parts[i].Tool})
+		}
+	}
+}
+
+func (c *counter) result(key replyKey, at int64, outcome events.Outcome) {
+	calls := c.calls[key]
+	if at >= int64(len(calls)) || calls[at].done {
+		return
+	}
+	calls[at].done = true
+	if outcome == events.OutcomeSuccess {
+		outcome = "success"
+	}
+	c.tool(calls[at].tool, string(outcome))
+}
+
+func (c *counter) tool(name, outcome string) {
+	if c.ToolCalls[name] == nil {
+		c.ToolCalls[name] = make(map[string]int64)
+	}
+	c.ToolCalls[name][outcome]++
+}
+
+func (c *counter) unanswered() {
+	for _, calls := range c.calls {
+		for _, call := range calls {
+			if !call.done {
+				c.tool(call.tool, "unanswered")
+			}
+		}
+	}
+}
+
+func (t *totals) print(e *env) {
+	fmt.Fprintf(e.stdout, "sessions     %d\ncommits      %d, %d bytes\nevents       %d\n", t.Sessions, t.Commits, t.Bytes, t.Events)
+	for _, kind := range slices.Sorted(maps.Keys(t.Kinds)) {
+		fmt.Fprintf(e.stdout, "  %-28s %d\n", kind, t.Kinds[kind])
+	}
+	fmt.Fprintf(e.stdout, "blobs        %d, %d bytes\nturns        %d\n", t.Blobs, t.BlobBytes, t.Turns)
+	for _, end := range slices.Sorted(maps.Keys(t.TurnEnds)) {
+		fmt.Fprintf(e.stdout, "  %-28s %d\n", end, t.TurnEnds[end])
+	}
+	fmt.Fprintf(e.stdout, "model calls  %d, %d failed\n", t.ModelCalls, t.ModelFails)
+	u := t.Tokens
+	fmt.Fprintf(e.stdout, "tokens       %d: %d in, %d out, cache %d read, %d written\n", u.Total, u.Input, u.Output, u.CacheRead, u.CacheWrite)
+	fmt.Fprintf(e.stdout, "tool calls   by tool\n")
+	for _, tool := range slices.Sorted(maps.Keys(t.ToolCalls)) {
+		var list []string
+		for _, outcome := range slices.Sorted(maps.Keys(t.ToolCalls[tool])) {
+			list = append(list, fmt.Sprintf("%s %d", outcome, t.ToolCalls[tool][outcome]))
+		}
+		fmt.Fprintf(e.stdout, "  %-28s %s\n", quoted(tool), strings.Join(list, ", "))
+	}
+}

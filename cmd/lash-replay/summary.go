@@ -1,0 +1,211 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/transcript"
+)
+
+// summary says in short what an event says.
+func summary(ev *events.Event) string {
+	switch p := ev.Payload.(type) {
+	case nil:
+		return fmt.Sprintf("unknown kind, version %d, %d bytes", ev.V, len(ev.Raw))
+	case *events.SessionOpened:
+		return openedSummary(p)
+	case *events.SessionConfigured:
+		return configSummary(p.Config)
+	case *events.SessionClosed:
+		return short(p.Reason)
+	case *events.GraphAppended:
+		return nodesSummary(p.Nodes)
+	case *events.GraphBranched:
+		return "leaf " + leafName(p.Leaf)
+	case *events.FrameOpened:
+		return joined("frame "+quoted(string(p.Frame)), quoted(p.Reason), nodesSummary(p.Nodes))
+	case *events.TurnRequested:
+		return partsSummary(p.Input.Parts)
+	case *events.TurnStarted:
+		return fmt.Sprintf("attempt %d by %s", p.Attempt, p.Worker)
+	case *events.TurnCancelRequested:
+		return joined("request "+quoted(p.Request), prefixed("origin ", p.Origin), short(p.Reason))
+	case *events.TurnCompleted:
+		return joined(string(p.End), issueSummary(p.Issue))
+	}
+	return workSummary(ev)
+}
+
+// workSummary is the part of summary about models, tools and inputs.
+func workSummary(ev *events.Event) string {
+	switch p := ev.Payload.(type) {
+	case *events.ModelReplied:
+		return joined(iteration(p.Iteration), "stop "+string(p.Stop), prefixed("model ", p.Model), usageSummary(p.Usage), partsSummary(p.Parts))
+	case *events.ModelFailed:
+		return joined(iteration(p.Iteration), p.Error, quoted(p.Code), short(p.Message))
+	case *events.ToolStateApplied:
+		return fmt.Sprintf("generation %d, %d tools", p.Generation, len(p.Tools))
+	case *events.ToolCalled:
+		return joined(iteration(p.Iteration), "calls "+positions(p.Calls))
+	case *events.ToolReturned:
+		return joined(iteration(p.Iteration), resultsSummary(p.Results))
+	case *events.ToolLost:
+		return joined(iteration(p.Iteration), "calls "+positions(p.Calls))
+	case *events.InputInjected:
+		return joined("input "+string(p.Input), string(p.Role), partsSummary(p.Parts))
+	case *events.InputAccepted:
+		return fmt.Sprintf("at %s: %s", p.At, inputNames(p.Inputs))
+	case *events.InputCancelled:
+		return inputNames(p.Inputs)
+	}
+	return short(value{ev.Payload}.String())
+}
+
+func openedSummary(p *events.SessionOpened) string {
+	list := []string{configSummary(p.Config), prefixed("parent ", string(p.Parent))}
+	if !p.Forked.IsZero() {
+		list = append(list, fmt.Sprintf("forked from %s at %d", p.Forked.Session, p.Forked.Seq))
+	}
+	if p.Commits > 0 {
+		list = append(list, fmt.Sprintf("%d more commits of nodes follow", p.Commits))
+	}
+	return joined(list...)
+}
+
+func configSummary(c events.Config) string {
+	return joined(prefixed("provider ", c.Provider), prefixed("model ", c.Model))
+}
+
+func issueSummary(i events.Issue) string {
+	return strings.TrimSpace(quoted(i.Code) + " " + short(i.Message))
+}
+
+func usageSummary(u events.Usage) string {
+	if u.IsZero() {
+		return ""
+	}
+	return transcript.UsageLine(u)
+}
+
+func iteration(n int64) string { return "iteration " + strconv.FormatInt(n, 10) }
+
+func leafName(id events.NodeID) string {
+	if id == "" {
+		return "before the first node"
+	}
+	return quoted(string(id))
+}
+
+func nodesSummary(nodes []events.NewNode) string {
+	if len(nodes) == 0 {
+		return ""
+	}
+	ids := make([]string, 0, 4)
+	for i := range nodes {
+		if i == 3 {
+			ids = append(ids, fmt.Sprintf("and %d more", len(nodes)-3))
+			break
+		}
+		ids = append(ids, quoted(string(nodes[i].ID)))
+	}
+	return "nodes " + strings.Join(ids, " ")
+}
+
+func partsSummary(parts []events.Part) string {
+	var list []string
+	for i := range parts {
+		p := &parts[i]
+		switch {
+		case p.Kind == events.PartToolCall:
+			list = append(list, "calls "+quoted(p.Tool))
+		case !p.Blob.IsZero():
+			list = append(list, fmt.Sprintf("%s of %d bytes in a blob", p.Kind, p.Blob.Size))
+		case p.Kind == events.PartText:
+			list = append(list, short(p.Text))
+		default:
+			list = append(list, string(p.Kind))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+func resultsSummary(results []events.ToolResult) string {
+	list := make([]string, len(results))
+	for i := range results {
+		r := &results[i]
+		outcome := string(r.Outcome)
+		if r.Outcome == events.OutcomeSuccess {
+			outcome = "success"
+		}
+		list[i] = fmt.Sprintf("call %d %s", r.Call, outcome)
+		if !r.Blob.IsZero() {
+			list[i] += fmt.Sprintf(" (%d bytes in a blob)", r.Blob.Size)
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+func positions(calls []int64) string {
+	list := make([]string, len(calls))
+	for i, c := range calls {
+		list[i] = strconv.FormatInt(c, 10)
+	}
+	return strings.Join(list, " ")
+}
+
+func inputNames(ids []events.InputID) string {
+	list := make([]string, len(ids))
+	for i, id := range ids {
+		list[i] = string(id)
+	}
+	return strings.Join(list, " ")
+}
+
+func prefixed(prefix, s string) string {
+	if s == "" {
+		return ""
+	}
+	return prefix + quoted(s)
+}
+
+// joined puts commas between what is not empty.
+func joined(list ...string) string {
+	var out []string
+	for _, s := range list {
+		if s != "" {
+			out = append(out, s)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// quoted leaves plain words as they are and quotes the rest, so that a line stays a line.
+func quoted(s string) string {
+	for _, r := range s {
+		if r <= ' ' || r == '"' || !strconv.IsPrint(r) {
+			return strconv.Quote(s)
+		}
+	}
+	return s
+}
+
+// shortBytes is how much of a text a summary quotes.
+const shortBytes = 60
+
+// short quotes the beginning of a text and says how much is left out.
+func short(s string) string {
+	if s == "" {
+		return ""
+	}
+	if len(s) <= shortBytes {
+		return strconv.Quote(s)
+	}
+	cut := shortBytes
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%s [%d more bytes]", strconv.Quote(s[:cut]), len(s)-cut)
+}

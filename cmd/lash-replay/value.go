@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/lash-go/lash/events"
+)
+
+// value writes what histories and states are made of as JSON for people and
+// programs: fields by their Go names in lower_snake, in order, empty optional
+// ones left out; times as text; bytes as the JSON that they hold, else as
+// text, else as {"base64": "..."}.
+type value struct{ v any }
+
+// MarshalJSON implements [json.Marshaler].
+func (v value) MarshalJSON() ([]byte, error) {
+	var w jsonWriter
+	w.value(reflect.ValueOf(v.v))
+	return w.Bytes(), w.err
+}
+
+type jsonWriter struct {
+	bytes.Buffer
+	err error
+}
+
+// scalar writes a value that encoding/json knows.
+func (w *jsonWriter) scalar(v any) {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil && w.err == nil {
+		w.err = err
+	}
+	w.Truncate(w.Len() - 1) // the encoder's line break
+}
+
+func (w *jsonWriter) value(v reflect.Value) {
+	if !v.IsValid() {
+		w.WriteString("null")
+		return
+	}
+	if name, ok := nameOfZero(v); ok {
+		w.scalar(name)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		w.value(v.Elem())
+	case reflect.Struct:
+		w.structure(v)
+	case reflect.Slice:
+		w.slice(v)
+	case reflect.Map:
+		w.mapping(v)
+	default:
+		if at, ok := reflect.TypeAssert[events.Millis](v); ok {
+			w.scalar(clock(at))
+			return
+		}
+		w.scalar(v.Interface())
+	}
+}
+
+// nameOfZero gives the zero values that mean something their name.
+func nameOfZero(v reflect.Value) (string, bool) {
+	if !v.IsZero() {
+		return "", false
+	}
+	switch v.Interface().(type) {
+	case events.Outcome:
+		return "success", true
+	case events.Effects:
+		return "non_idempotent", true
+	case events.Availability:
+		return "showcased", true
+	case events.Boundary:
+		return "after_work", true
+	}
+	return "", false
+}
+
+func (w *jsonWriter) slice(v reflect.Value) {
+	if v.Type().Elem().Kind() == reflect.Uint8 {
+		w.bytes(v.Bytes())
+		return
+	}
+	w.WriteByte('[')
+	for i := range v.Len() {
+		if i > 0 {
+			w.WriteByte(',')
+		}
+		w.value(v.Index(i))
+	}
+	w.WriteByte(']')
+}
+
+func (w *jsonWriter) bytes(b []byte) {
+	switch {
+	case json.Valid(b):
+		w.err = json.Compact(&w.Buffer, b)
+	case utf8.Valid(b):
+		w.scalar(string(b))
+	default:
+		w.scalar(map[string]string{"base64": base64.StdEncoding.EncodeToString(b)})
+	}
+}
+
+func (w *jsonWriter) mapping(v reflect.Value) {
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	w.WriteByte('{')
+	for i, k := range keys {
+		if i > 0 {
+			w.WriteByte(',')
+		}
+		w.scalar(k.String())
+		w.WriteByte(':')
+		w.value(v.MapIndex(k))
+	}
+	w.WriteByte('}')
+}
+
+func (w *jsonWriter) structure(v reflect.Value) {
+	w.WriteByte('{')
+	first := true
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		if !field.IsExported() || omitted(v, field, v.Field(i)) {
+			continue
+		}
+		if !first {
+			w.WriteByte(',')
+		}
+		first = false
+		w.scalar(snake(field.Name))
+		w.WriteByte(':')
+		w.value(v.Field(i))
+	}
+	w.WriteByte('}')
+}
+
+// omitted leaves out optional fields that are not set. Zero values that mean
+// something stay, an outcome only where a part can have one.
+func omitted(of reflect.Value, field reflect.StructField, v reflect.Value) bool {
+	if !strings.HasSuffix(field.Tag.Get("msgpack"), ",omitempty") || !v.IsZero() && !empty(v) {
+		return false
+	}
+	if part, ok := reflect.TypeAssert[events.Part](of); ok {
+		return field.Name != "Outcome" || part.Kind != events.PartToolResult
+	}
+	_, named := nameOfZero(v)
+	return !named
+}
+
+func empty(v reflect.Value) bool {
+	return (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0
+}
+
+// snake turns a Go name into lower_snake: RequestedAt to requested_at, ConfigID to config_id.
+func snake(name string) string {
+	var b strings.Builder
+	runes := []rune(name)
+	for i, r := range runes {
+		if unicode.IsUpper(r) && i > 0 {
+			afterLower := !unicode.IsUpper(runes[i-1])
+			beforeLower := i+1 < len(runes) && !unicode.IsUpper(runes[i+1])
+			if afterLower || beforeLower {
+				b.WriteByte('_')
+			}
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// eventJSON is one event with its whole envelope.
+type eventJSON struct {
+	Session events.SessionID `json:"session"`
+	Seq     events.Seq       `json:"seq"`
+	Pos     int              `json:"pos"`
+	ID      events.EventID   `json:"id"`
+	Time    string           `json:"time"`
+	Kind    events.Kind      `json:"kind"`
+	Version int64            `json:"version"`
+	Turn    events.TurnID    `json:"turn,omitempty"`
+	Actor   string           `json:"actor"`
+	Cause   string           `json:"cause,omitempty"`
+	Payload *value           `json:"payload,omitempty"`
+	Raw     []byte           `json:"raw,omitempty"` // msgpack of a kind unknown to this program
+}
+
+func jsonOf(e events.Entry, pos int) eventJSON {
+	c, ev := e.Commit, &e.Commit.Events[pos]
+	out := eventJSON{
+		Session: c.Session, Seq: e.Seq, Pos: pos, ID: c.EventID(pos), Time: clock(c.At), Kind: ev.Kind, Version: ev.V,
+		Turn: ev.Turn, Actor: c.Actor.String(), Cause: c.Cause, Raw: ev.Raw,
+	}
+	if ev.Payload != nil {
+		out.Payload = &value{ev.Payload}
+	}
+	return out
+}
+
+// text is a value for people, on one line.
+func (v value) String() string {
+	data, err := v.MarshalJSON()
+	if err != nil {
+		return fmt.Sprint(err)
+	}
+	return string(data)
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session"
+)
+
+// Checking invariants costs as much as the state is large, so that doing it
+// after every commit of a long history would cost the square of its length.
+const (
+	checkAlwaysTo = 2000 // commits
+	checkEvery    = 500  // commits, after those
+	sampled       = "after every commit up to 2000 of a session, then after every 500 and at the end"
+)
+
+// verification is one session's.
+type verification struct {
+	*report
+	src      source
+	id       events.SessionID
+	progress *progress
+	v        *projector.Verifier
+	stored   *follow.Snapshot // to be compared when the fold reaches it; nil: nothing, or not usable
+	restored *projector.State // of stored
+	blobs    map[string]bool  // digests that were looked at
+}
+
+func (v *verification) run(ctx context.Context) error {
+	v.Sessions++
+	if err := v.loadSnapshot(ctx); err != nil { // before the history, which may grow meanwhile
+		return err
+	}
+	last, err := v.src.Log().Last(ctx, v.id)
+	if err != nil {
+		return err
+	}
+	for entry, err := range v.src.Log().Read(ctx, v.id, 1) {
+		if err == nil {
+			err = v.commit(ctx, entry)
+			v.progress.tell(v.id, entry.Seq, last)
+		}
+		switch {
+		case err == nil:
+		case isDamage(err):
+			v.violation(v.v.State().Seq+1, -1, checkHistory, err.Error())
+		default:
+			return fmt.Errorf("verify %s: %w", v.id, err)
+		}
+	}
+	v.addAll(v.v.Check())
+	if at := v.v.State().Seq; v.stored != nil && v.stored.Seq > at {
+		v.violation(0, -1, checkSnapshot, fmt.Sprintf("the snapshot is of sequence %d, the history can be folded to %d", v.stored.Seq, at))
+	}
+	return nil
+}
+
+// isDamage tells what is wrong with the data from what is wrong with reading it.
+func isDamage(err error) bool {
+	for _, sentinel := range []error{
+		events.ErrMalformed, events.ErrInvalid, events.ErrInvalidID, events.ErrTooLarge, bus.ErrNotFound, jetstream.ErrDigestMismatch,
+	} {
+		if errors.Is(err, sentinel) {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *verification) violation(seq events.Seq, event int, check projector.Check, problem string) {
+	v.addAll([]projector.Violation{{Seq: seq, Event: event, Check: check, Problem: problem}})
+}
+
+func (v *verification) addAll(list []projector.Violation) {
+	for _, one := range list {
+		f := finding{Session: v.id, Seq: one.Seq, Check: one.Check, Problem: one.Problem}
+		if one.Event >= 0 {
+			f.Event = &one.Event
+		}
+		v.add(f)
+	}
+}
+
+func (v *verification) commit(ctx context.Context, e events.Entry) error {
+	v.Commits++
+	v.Events += int64(len(e.Commit.Events))
+	v.addAll(v.v.Apply(e))
+	if e.Seq > checkAlwaysTo {
+		v.Invariants = sampled
+	}
+	if e.Seq <= checkAlwaysTo || e.Seq%checkEvery == 0 {
+		v.addAll(v.v.Check())
+	}
+	for i := range e.Commit.Events {
+		ev := &e.Commit.Events[i]
+		if ev.Kind == events.KindModelReplied || ev.Kind == events.KindModelFailed {
+			v.Prompts++
+		}
+		for _, ref := range session.BlobRefs(ev.Payload) {
+			if err := v.blob(ctx, e.Seq, i, ref); err != nil {
+				return err
+			}
+		}
+	}
+	if v.stored != nil && v.stored.Seq == e.Seq && v.v.State().Seq == e.Seq {
+		return v.compare(ctx)
+	}
+	return nil
+}
+
+// blobWait bounds the reading of one body: of a damaged one the server may have pieces that never come.
+const blobWait = time.Minute
+
+// blob checks a body that an event refers to.
+func (v *verification) blob(ctx context.Context, seq events.Seq, event int, ref events.BlobRef) error {
+	if v.blobs[ref.Digest] {
+		return nil
+	}
+	v.blobs[ref.Digest] = true
+	v.Blobs++
+	problem, err := v.readBlob(ctx, ref)
+	if problem != "" {
+		v.violation(seq, event, checkBlob, problem)
+	}
+	return err
+}
+
+// readBlob says what is wrong with a body; an error is that it could not be found out.
+func (v *verification) readBlob(ctx context.Context, ref events.BlobRef) (problem string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, blobWait)
+	defer cancel()
+	body, err := v.src.Blob(ctx, ref)
+	switch {
+	case err != nil && isDamage(err):
+		return err.Error(), nil
+	case err != nil:
+		return "", err
+	case projector.RefOf(body) != ref:
+		return fmt.Sprintf("blob %s of %d bytes is recorded as %s of %d", projector.RefOf(body).Digest, len(body), ref.Digest, ref.Size), nil
+	}
+	return "", nil
+}
+
+// loadSnapshot reads what is stored of the session and checks what can be checked without its history.
+func (v *verification) loadSnapshot(ctx context.Context) error {
+	stored, err := v.src.Snapshot(ctx, v.id)
+	switch {
+	case err != nil && isDamage(err):
+		v.violation(0, -1, checkSnapshot, err.Error())
+		return nil
+	case err != nil || stored == nil:
+		return err
+	}
+	v.Snapshots++
+	if digest := projector.RefOf(stored.Head).Digest; digest != stored.Digest {
+		v.violation(stored.Seq, -1, checkSnapshot, fmt.Sprintf("the head has digest %s, its row says %s", digest, stored.Digest))
+	}
+	v.restored, err = projector.Restore(stored.Head)
+	switch {
+	case errors.Is(err, projector.ErrOldFold):
+		v.Snapshots--
+		v.Notes = append(v.Notes, fmt.Sprintf("session %s: not compared: %v", v.id, err))
+		return nil
+	case err != nil:
+		v.violation(stored.Seq, -1, checkSnapshot, err.Error())
+		return nil
+	case v.restored.Seq != stored.Seq:
+		v.violation(stored.Seq, -1, checkSnapshot, fmt.Sprintf("the head is of sequence %d, its row says %d", v.restored.Seq, stored.Seq))
+		return nil
+	}
+	v.stored = stored
+	return nil
+}
+
+// compare checks the stored snapshot against the fold at its sequence, and that its segments are there.
+func (v *verification) compare(ctx context.Context) error {
+	head, _, err := v.v.State().Snapshot()
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(head, v.stored.Head) {
+		problem := fmt.Sprintf("the stored head has digest %s, the history folds to %s", projector.RefOf(v.stored.Head).Digest, projector.RefOf(head).Digest)
+		if names := differing(v.restored.Head, v.v.State().Head); len(names) > 0 {
+			problem += "; different: " + strings.Join(names, ", ")
+		}
+		v.violation(v.stored.Seq, -1, checkSnapshot, problem)
+	}
+	for _, ref := range v.restored.Missing() {
+		problem, err := v.readBlob(ctx, ref)
+		if err != nil {
+			return err
+		}
+		if problem != "" {
+			v.violation(v.stored.Seq, -1, checkSnapshot, "segment: "+problem)
+		}
+	}
+	return nil
+}
+
+// differing names the fields of two heads that are not the same.
+func differing(a, b projector.Head) []string {
+	var names []string
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i := range x.NumField() {
+		if (value{x.Field(i).Interface()}).String() != (value{y.Field(i).Interface()}).String() {
+			names = append(names, snake(x.Type().Field(i).Name))
+		}
+	}
+	return names
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+type verifyCmd struct {
+	Targets []string `arg:"" optional:"" name:"session" help:"Sessions, or archive files when no source is given."`
+	All     bool     `help:"Every session of the source."`
+	JSON    bool     `name:"json" help:"One object."`
+}
+
+// Help is shown by --help.
+func (*verifyCmd) Help() string {
+	return `Reads histories from their beginning and reports every violation:
+
+  history    every commit can be decoded, and none is missing
+  commit_id  every commit has an id of its own, a ULID
+  sequence   commits follow each other
+  state      the folded state keeps its invariants
+  prompt     the prompt of every model reply can be rebuilt, and has the recorded digest
+  blob       bodies kept outside the log are there and have the recorded digest
+  snapshot   what is stored besides the history equals what it folds to, byte for byte
+  archive    an archive file is whole`
+}
+
+// Checks of this command, besides those of package projector.
+const (
+	checkHistory  projector.Check = "history"
+	checkBlob     projector.Check = "blob"
+	checkSnapshot projector.Check = "snapshot"
+	checkArchive  projector.Check = "archive"
+)
+
+// finding is one violation with where it is.
+type finding struct {
+	Session events.SessionID `json:"session,omitempty"`
+	File    string           `json:"file,omitempty"`
+	Seq     events.Seq       `json:"seq,omitempty"` // 0: of the session as a whole
+	Event   *int             `json:"event,omitempty"`
+	Check   projector.Check  `json:"check"`
+	Problem string           `json:"problem"`
+}
+
+func (f finding) String() string {
+	where := string(f.Session)
+	if where == "" {
+		where = f.File
+	}
+	if f.Seq > 0 {
+		where += fmt.Sprintf(" at %d", f.Seq)
+	}
+	if f.Event != nil {
+		where += fmt.Sprintf(".%d", *f.Event)
+	}
+	return fmt.Sprintf("%s: %s: %s", where, f.Check, f.Problem)
+}
+
+// report is what a verification came to.
+type report struct {
+	Sessions   int64     `json:"sessions"`
+	Commits    int64     `json:"commits"`
+	Events     int64     `json:"events"`
+	Snapshots  int64     `json:"snapshots"`
+	Prompts    int64     `json:"prompts"`
+	Blobs      int64     `json:"blobs"`
+	Invariants string    `json:"invariants"` // how often they were checked
+	Violations []finding `json:"violations"`
+	Notes      []string  `json:"notes,omitempty"` // what could not be checked
+	found      func(finding)
+}
+
+func (r *report) add(f finding) {
+	r.Violations = append(r.Violations, f)
+	r.found(f)
+}
+
+// Run verifies and reports.
+func (c *verifyCmd) Run(ctx context.Context, e *env) error {
+	r := &report{Violations: []finding{}, Invariants: "after every commit", found: func(f finding) {
+		if !c.JSON {
+			fmt.Fprintln(e.stdout, f)
+		}
+	}}
+	if err := c.verify(ctx, e, r); err != nil {
+		return err
+	}
+	if c.JSON {
+		if err := e.writeJSON(r); err != nil {
+			return err
+		}
+	} else {
+		r.print(e)
+	}
+	if len(r.Violations) > 0 {
+		return errViolations
+	}
+	return nil
+}
+
+func (c *verifyCmd) verify(ctx context.Context, e *env, r *report) error {
+	p := &progress{w: e.stderr, now: e.now, began: e.now()}
+	visit := func(src source, id events.SessionID) error {
+		v := &verification{report: r, src: src, id: id, progress: p, v: projector.NewVerifier(id), blobs: make(map[string]bool)}
+		return v.run(ctx)
+	}
+	switch {
+	case c.All && len(c.Targets) > 0:
+		return errors.New("name sessions or give --all, not both")
+	case e.source.given() == 0 && len(c.Targets) > 0:
+		return c.files(ctx, e, r, visit)
+	case e.source.given() > 0 && e.source.File == "" && !c.All && len(c.Targets) == 0:
+		return errors.New("which sessions? name them, or give --all")
+	}
+	err := e.each(ctx, c.Targets, visit)
+	return r.damaged(e.source.File, err)
+}
+
+// files verifies archives, each on its own: a damaged one does not hide the others.
+func (c *verifyCmd) files(ctx context.Context, e *env, r *report, visit func(source, events.SessionID) error) error {
+	for _, file := range c.Targets {
+		err := e.each(ctx, []string{file}, visit)
+		if err := r.damaged(file, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// damaged turns the error of an archive that is not whole into a violation.
+func (r *report) damaged(file string, err error) error {
+	if !errors.Is(err, errDamaged) {
+		return err
+	}
+	r.Sessions++
+	r.add(finding{File: file, Check: checkArchive, Problem: err.Error()})
+	return nil
+}
+
+func (r *report) print(e *env) {
+	for _, note := range r.Notes {
+		fmt.Fprintln(e.stdout, "note:", note)
+	}
+	fmt.Fprintf(e.stdout, "checked %d prompts and %d blobs, invariants %s\n", r.Prompts, r.Blobs, r.Invariants)
+	fmt.Fprintf(e.stdout, "verified %d sessions, %d events, %d snapshots\n", r.Sessions, r.Events, r.Snapshots)
+	if n := len(r.Violations); n > 0 {
+		fmt.Fprintf(e.stdout, "%d violations\n", n)
+	}
+}

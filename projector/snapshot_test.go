@@ -1,0 +1,211 @@
+package projector_test
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// snapshotOf encodes a chain of n messages.
+func snapshotOf(t *testing.T, n int) (*history, []byte, []projector.Segment) {
+	t.Helper()
+	h := chain(t, n)
+	data, segments, err := h.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h, data, segments
+}
+
+// TestSnapshotSize shows that a head costs the same however long the history is.
+func TestSnapshotSize(t *testing.T) {
+	t.Parallel()
+	_, short, _ := snapshotOf(t, 2*projector.SegmentNodes)
+	_, long, segments := snapshotOf(t, 2*projector.SegmentNodes+64*projector.SegmentNodes)
+	if got, want := len(segments), 65; got != want {
+		t.Errorf("segments: got %d, want %d", got, want)
+	}
+	if limit := 2*len(short) + 64*100; len(long) > limit {
+		t.Errorf("long head: got %d bytes, want at most %d", len(long), limit)
+	}
+}
+
+// TestSnapshotOnce hands a segment out once.
+func TestSnapshotOnce(t *testing.T) {
+	t.Parallel()
+	h, first, segments := snapshotOf(t, 200)
+	again, fresh, err := h.Snapshot()
+	if err != nil || len(fresh) != 0 || !bytes.Equal(first, again) {
+		t.Errorf("second snapshot: got %d segments, %v, same head %v, want none and the same", len(fresh), err, bytes.Equal(first, again))
+	}
+	s, err := projector.Restore(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refs []events.BlobRef
+	for _, seg := range segments {
+		refs = append(refs, seg.Ref)
+	}
+	if got := s.Missing(); !slices.Equal(got, refs) {
+		t.Errorf("missing: got %v, want %v", got, refs)
+	}
+	if _, fresh, err := s.Snapshot(); err != nil || len(fresh) != 0 {
+		t.Errorf("snapshot of a restored state: got %d segments, %v, want none", len(fresh), err)
+	}
+}
+
+// TestPartial answers ErrPartial where the body is needed, and nothing else is.
+func TestPartial(t *testing.T) {
+	t.Parallel()
+	h, data, segments := snapshotOf(t, 200)
+	s, err := projector.Restore(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, ask := range map[string]func() error{
+		"Path":     func() error { _, err := s.Path(); return err },
+		"PathTo":   func() error { _, err := s.PathTo("m0"); return err },
+		"OnPath":   func() error { _, err := s.OnPath("m0"); return err },
+		"Node":     func() error { _, err := s.Node("m0"); return err },
+		"AllNodes": func() error { _, err := s.AllNodes(); return err },
+		"FreeID":   func() error { _, err := s.FreeID("m0", nil); return err },
+		"Orphaned": func() error { _, _, err := s.Orphaned(); return err },
+		"Appended": func() error { _, err := s.Appended("k"); return err },
+		"Record":   func() error { _, err := s.Record("t"); return err },
+		"Records":  func() error { _, err := s.Records(); return err },
+		"Settled":  func() error { _, err := s.Settled("i"); return err },
+		"Prompt":   func() error { _, err := s.Prompt(); return err },
+		"View":     func() error { _, err := s.View(); return err },
+		"Rewrite":  func() error { _, _, _, err := s.Rewrite(nil); return err },
+		"Check":    s.Check,
+	} {
+		if err := ask(); !errors.Is(err, projector.ErrPartial) {
+			t.Errorf("%s: got %v, want %v", name, err, projector.ErrPartial)
+		}
+	}
+	for _, seg := range segments {
+		if err := s.Attach(seg.Ref, seg.Data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := path(t, s), path(t, h.State); !slices.Equal(got, want) {
+		t.Errorf("path: got %v, want %v", got, want)
+	}
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAttach refuses what is not the segment and changes nothing then.
+func TestAttach(t *testing.T) {
+	t.Parallel()
+	_, data, segments := snapshotOf(t, 200)
+	s, err := projector.Restore(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clone := s.Clone()
+	garbage := []byte("no segment")
+	for name, err := range map[string]error{
+		"other":   s.Attach(segments[0].Ref, segments[1].Data),
+		"cut":     s.Attach(segments[0].Ref, segments[0].Data[1:]),
+		"nothing": s.Attach(segments[0].Ref, nil),
+	} {
+		if !errors.Is(err, events.ErrMalformed) {
+			t.Errorf("%s: got %v, want %v", name, err, events.ErrMalformed)
+		}
+	}
+	if err := s.Attach(projector.RefOf(garbage), garbage); err != nil {
+		t.Errorf("a body that is no segment of the state: got %v, want nil", err)
+	}
+	if got, want := len(s.Missing()), len(segments); got != want {
+		t.Fatalf("missing: got %d, want %d", got, want)
+	}
+	for range 2 { // a second time changes nothing
+		if err := s.Attach(segments[1].Ref, segments[1].Data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := len(s.Missing()), len(segments)-1; got != want {
+		t.Errorf("missing: got %d, want %d", got, want)
+	}
+	if got, want := len(clone.Missing()), len(segments); got != want {
+		t.Errorf("missing of the clone: got %d, want %d", got, want)
+	}
+}
+
+// TestAttachGarbage refuses a segment that was stored broken.
+func TestAttachGarbage(t *testing.T) {
+	t.Parallel()
+	garbage := []byte("\x81\xa1n")
+	ref := projector.RefOf(garbage)
+	head := encodedAny(t, &struct {
+		Fold     int64            `msgpack:"v"`
+		Head     projector.Head   `msgpack:"h"`
+		Segments []events.BlobRef `msgpack:"s"`
+	}{projector.FoldVersion, projector.New(sid).Head, []events.BlobRef{ref}})
+	s, err := projector.Restore(head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Attach(ref, garbage); !errors.Is(err, events.ErrMalformed) {
+		t.Errorf("got %v, want %v", err, events.ErrMalformed)
+	}
+	if got := len(s.Missing()); got != 1 {
+		t.Errorf("missing: got %d, want 1", got)
+	}
+}
+
+// TestRestoreRefuses other fold versions and what is no snapshot.
+func TestRestoreRefuses(t *testing.T) {
+	t.Parallel()
+	old := encodedAny(t, &struct {
+		Fold int64 `msgpack:"v"`
+	}{projector.FoldVersion + 1})
+	_, data, _ := snapshotOf(t, 3)
+	tests := []struct {
+		name string
+		data []byte
+		want error
+	}{
+		{"newer", old, projector.ErrOldFold},
+		{"none", encodedAny(t, &struct{}{}), projector.ErrOldFold},
+		{"empty", nil, events.ErrMalformed},
+		{"cut", data[:len(data)-1], events.ErrMalformed},
+		{"trailing", append(slices.Clone(data), 0), events.ErrMalformed},
+		{"text", []byte("no snapshot"), events.ErrMalformed},
+	}
+	for _, tt := range tests {
+		if _, err := projector.Restore(tt.data); !errors.Is(err, tt.want) {
+			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
+		}
+	}
+}
+
+// FuzzRestore feeds anything to Restore: it answers a state that can be asked, or an error.
+func FuzzRestore(f *testing.F) {
+	h := begin(&testing.T{}).say("a", "b")
+	data, _, err := h.Snapshot()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte{0x80})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := projector.Restore(data)
+		if err != nil {
+			return
+		}
+		_ = s.Check()
+		_, _ = s.Prompt()
+		_, _ = s.View()
+		_, _ = s.FreeID("a", nil)
+		if _, _, err := s.Snapshot(); err != nil {
+			t.Errorf("snapshot of what was restored: %v", err)
+		}
+	})
+}

@@ -1,0 +1,136 @@
+package projector_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// ulidOf is the n-th of a row of well-formed commit ids.
+func ulidOf(n int) events.CommitID {
+	return events.CommitID(fmt.Sprintf("01ARZ3NDEKTSV4RRFFQ69G%04d", n))
+}
+
+// Whatever happens between and inside commits, the prompt of every reply can be rebuilt.
+func TestVerifierAcceptsHistories(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		d := drive(t, 60, nil)
+		v := projector.NewVerifier(sid)
+		for i, e := range d.log {
+			e.Commit.ID = ulidOf(i)
+			for _, found := range append(v.Apply(e), v.Check()...) {
+				if found.Event >= 0 && e.Commit.Events[found.Event].Kind == events.KindModelFailed {
+					continue // the driver's failures name no prompt
+				}
+				t.Fatalf("got %+v", found)
+			}
+		}
+		if v.State().Seq != d.s.Seq {
+			t.Errorf("got sequence %d, want %d", v.State().Seq, d.s.Seq)
+		}
+	})
+}
+
+// turnOf is a session of one turn whose reply lingered behind a configuration and a message.
+func turnOf(t *testing.T, change func(*events.PromptRef)) []events.Entry {
+	t.Helper()
+	s := projector.New(sid)
+	ahead := func(list []events.Event) *events.Commit {
+		for i := range list {
+			s.Ahead(&list[i], 5)
+		}
+		s.Landed()
+		return &events.Commit{ID: ulidOf(int(s.Seq)), Session: sid, At: 5, Events: list}
+	}
+	first := ahead([]events.Event{events.Of("", &events.SessionOpened{}), events.Of("t1", &events.TurnRequested{}), events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"})})
+	list := []events.Event{events.Of("", &events.SessionConfigured{Config: events.Config{Model: "m2"}}), events.Of("", &events.GraphAppended{
+		Nodes: []events.NewNode{{ID: "n1", Kind: events.NodeMessage, Message: message("n1", events.RoleUser, text("between"))}},
+	})}
+	for i := range list {
+		s.Ahead(&list[i], 5)
+	}
+	prompt, err := s.Prompt()
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&prompt.Ref)
+	list = append(list, events.Of("t1", &events.ModelReplied{Prompt: prompt.Ref, Stop: events.StopEnd}))
+	second := &events.Commit{ID: ulidOf(2), Session: sid, At: 5, Events: list}
+	return []events.Entry{{Seq: 1, Commit: first}, {Seq: 2, Commit: second}}
+}
+
+func TestVerifierPrompt(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		change func(*events.PromptRef)
+		want   string // empty: accepted
+	}{
+		{"as_recorded", func(*events.PromptRef) {}, ""},
+		{"digest", func(r *events.PromptRef) { r.Digest = "beef" }, "has digest beef, the history gives "},
+		{"older_leaf", func(r *events.PromptRef) { r.Leaf = "u-t1" }, "the history gives "},
+		{"no_leaf", func(r *events.PromptRef) { r.Leaf = "" }, "the history gives "},
+		{"unknown_leaf", func(r *events.PromptRef) { r.Leaf = "n9" }, "there is no node n9"},
+		{"frame", func(r *events.PromptRef) { r.Frame = "f9" }, "there is no frame f9"},
+		{"catalog", func(r *events.PromptRef) { r.Catalog = 9 }, "there is no tool catalogue of generation 9"},
+		{"config", func(r *events.PromptRef) { r.Config = 9 }, "no configuration was set at sequence 9"},
+		{"older_config", func(r *events.PromptRef) { r.Config = 1 }, "the history gives "},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var got []projector.Violation
+			v := projector.NewVerifier(sid)
+			for _, e := range turnOf(t, tc.change) {
+				got = append(got, v.Apply(e)...)
+			}
+			if tc.want == "" {
+				if len(got) > 0 {
+					t.Errorf("got %+v, want none", got)
+				}
+				return
+			}
+			if len(got) != 1 || got[0].Check != projector.CheckPrompt || got[0].Seq != 2 || got[0].Event != 2 || !strings.Contains(got[0].Problem, tc.want) {
+				t.Errorf("got %+v, want one at 2.2 with %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestVerifierIDs(t *testing.T) {
+	t.Parallel()
+	opened := []events.Event{events.Of("", &events.SessionOpened{})}
+	note := []events.Event{events.Of("", &events.SessionClosed{})}
+	entry := func(seq events.Seq, id events.CommitID, list []events.Event) events.Entry {
+		return events.Entry{Seq: seq, Commit: &events.Commit{ID: id, Session: sid, Events: list}}
+	}
+	for _, tc := range []struct {
+		name string
+		log  []events.Entry
+		want projector.Check
+	}{
+		{"twice", []events.Entry{entry(1, ulidOf(1), opened), entry(2, ulidOf(1), note)}, projector.CheckCommitID},
+		{"no_ulid", []events.Entry{entry(1, "c1", opened)}, projector.CheckCommitID},
+		{"small_letters", []events.Entry{entry(1, "01arz3ndektsv4rrffq69g0001", opened)}, projector.CheckCommitID},
+		{"too_large", []events.Entry{entry(1, "81ARZ3NDEKTSV4RRFFQ69G0001", opened)}, projector.CheckCommitID},
+		{"hole", []events.Entry{entry(1, ulidOf(1), opened), entry(3, ulidOf(3), note), entry(4, ulidOf(4), note)}, projector.CheckSequence},
+		{"other_session", []events.Entry{{Seq: 1, Commit: &events.Commit{ID: ulidOf(1), Session: "s9", Events: opened}}}, projector.CheckSequence},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var got []projector.Violation
+			v := projector.NewVerifier(sid)
+			for _, e := range tc.log {
+				got = append(got, v.Apply(e)...)
+			}
+			if len(got) != 1 || got[0].Check != tc.want || got[0].Event != -1 {
+				t.Errorf("got %+v, want one of %s", got, tc.want)
+			}
+		})
+	}
+}

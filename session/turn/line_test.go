@@ -1,0 +1,171 @@
+package turn_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// tools reads what a worker offers: name, or name:effects.
+func (a args) tools() []events.ToolEntry {
+	var list []events.ToolEntry
+	for _, w := range a {
+		name, effects, _ := strings.Cut(w, ":")
+		list = append(list, events.ToolEntry{Name: name, Effects: events.Effects(effects)})
+	}
+	return list
+}
+
+// input reads the input of a turn at word i: nothing goes on from the leaf.
+func (a args) input(i int) events.TurnInput {
+	if a.word(i) == "" {
+		return events.TurnInput{Continue: true}
+	}
+	return events.TurnInput{Parts: textParts(a.word(i))}
+}
+
+// machine reads a line that is an input of the machine.
+func (a args) machine(t *testing.T, name string, tools []events.ToolEntry, s *projector.State) turn.Input {
+	t.Helper()
+	iteration := int64(0)
+	if running := s.Turn(); running != nil {
+		iteration = running.Iteration
+	}
+	if a.get("iteration") != "" {
+		iteration = a.num("iteration")
+	}
+	switch name {
+	case "claim": // claim <worker> [<turn> [<text>]] [job=<turn>] [problem=<code>]
+		c := turn.Claim{Worker: events.WorkerID(a.word(0)), Turn: events.TurnID(a.word(1)), Tools: tools}
+		if c.Job = events.TurnID(a.get("job")); c.Job == "" {
+			c.Job = c.Turn
+		}
+		if c.Turn != "" {
+			c.Input = a.input(2)
+		}
+		if code := a.get("problem"); code != "" {
+			c.Problem = events.Issue{Kind: "input_validation", Code: code}
+		}
+		return c
+	case "reply": // reply [<text>] [call=<tool>]... [think=<text>] [stop=<reason>] [usage=<in>,<out>]
+		return a.reply(iteration)
+	case "fail": // fail <kind> [code=<code>]
+		return turn.Failure{ModelFailed: events.ModelFailed{Iteration: iteration, Error: a.word(0), Code: a.get("code"), Message: "down"}}
+	case "results": // results <call>:<text>...
+		in := turn.Results{Iteration: iteration}
+		for _, w := range a {
+			if call, text, ok := strings.Cut(w, ":"); ok {
+				n, _ := strconv.ParseInt(call, 10, 64)
+				in.Results = append(in.Results, events.ToolResult{Call: n, Text: text})
+			}
+		}
+		return in
+	case "stop":
+		return turn.Stop{}
+	}
+	t.Fatalf("unknown line %q", name)
+	return nil
+}
+
+func (a args) reply(iteration int64) turn.Reply {
+	r := events.ModelReplied{Iteration: iteration, Stop: events.StopEnd}
+	if s := a.get("stop"); s != "" {
+		r.Stop = events.StopReason(s)
+	}
+	if s := a.get("usage"); s != "" {
+		_, err := fmt.Sscanf(s, "%d,%d", &r.Usage.Input, &r.Usage.Output)
+		if err != nil {
+			panic(err)
+		}
+	}
+	if s := a.get("think"); s != "" {
+		r.Parts = append(r.Parts, events.Part{Kind: events.PartReasoning, Text: s})
+	}
+	if s := a.word(0); s != "" {
+		r.Parts = append(r.Parts, textParts(s)...)
+	}
+	for _, w := range a {
+		if tool, ok := strings.CutPrefix(w, "call="); ok {
+			r.Parts = append(r.Parts, events.Part{Kind: events.PartToolCall, Call: "c", Tool: tool, Args: []byte("{}")})
+		}
+	}
+	return turn.Reply{ModelReplied: r}
+}
+
+// render writes an event as one line.
+func render(e *events.Event) string {
+	line := string(e.Kind)
+	if e.Turn != "" {
+		line += " " + string(e.Turn)
+	}
+	add := func(key string, value any) {
+		if s := fmt.Sprint(value); s != "" && s != "0" && s != "[]" {
+			line += " " + key + "=" + s
+		}
+	}
+	switch p := e.Payload.(type) {
+	case *events.TurnRequested:
+		add("input", textOf(p.Input.Parts))
+	case *events.TurnStarted:
+		add("attempt", p.Attempt)
+		add("worker", p.Worker)
+		add("job", p.Job)
+		add("message", p.Message)
+	case *events.TurnCompleted:
+		line += " " + string(p.End)
+		add("issue", strings.Trim(p.Issue.Kind+"/"+p.Issue.Code, "/"))
+		add("notice", p.Notice)
+	case *events.ModelReplied:
+		add("iteration", p.Iteration)
+		add("text", textOf(p.Parts))
+		add("stop", p.Stop)
+		add("message", p.Message)
+	case *events.ModelFailed:
+		add("error", p.Error)
+		add("code", p.Code)
+	case *events.GraphBranched:
+		add("leaf", p.Leaf)
+	case *events.ToolStateApplied:
+		add("generation", p.Generation)
+		for _, tool := range p.Tools {
+			line += " " + strings.TrimRight(fmt.Sprintf("%s:%s:%s", tool.Name, tool.Effects, tool.Availability), ":")
+		}
+	case *events.ToolCalled:
+		add("iteration", p.Iteration)
+		add("calls", p.Calls)
+	case *events.ToolReturned:
+		add("iteration", p.Iteration)
+		for _, r := range p.Results {
+			line += fmt.Sprintf(" %d=%q", r.Call, strings.TrimSpace(string(r.Outcome)+" "+r.Text))
+		}
+		add("message", p.Message)
+	case *events.ToolLost:
+		add("iteration", p.Iteration)
+		add("calls", p.Calls)
+		add("message", p.Message)
+	case *events.InputAccepted:
+		line += fmt.Sprintf(" %d at=%s", len(p.Inputs), p.At)
+		add("first", p.Inputs[0])
+		add("last", p.Inputs[len(p.Inputs)-1])
+	}
+	return line
+}
+
+func textOf(parts []events.Part) string {
+	var list []string
+	for _, p := range parts {
+		switch p.Kind {
+		case events.PartText, events.PartReasoning:
+			list = append(list, p.Text)
+		case events.PartToolCall:
+			list = append(list, p.Tool+"()")
+		case events.PartToolResult, events.PartAttachment:
+		}
+	}
+	return strings.Join(list, ",")
+}

@@ -1,0 +1,258 @@
+package turn_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/turn"
+)
+
+var update = flag.Bool("update", false, "rewrite the transcripts in testdata")
+
+// TestTranscripts plays the sections of testdata/*.txtar. A line that begins
+// with "> " is something that happens; below it stand the events that follow,
+// "lingers" where they may wait, and what the state owes then.
+func TestTranscripts(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("transcripts: got %v, %v, want some", files, err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		for _, s := range sections(string(data)) {
+			if s.name == "" {
+				out.WriteString(s.text)
+				continue
+			}
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+s.name, func(t *testing.T) {
+				got := play(t, s.text)
+				if got != s.text && !*update {
+					t.Errorf("transcript: got\n%s\nwant\n%s", got, s.text)
+				}
+				fmt.Fprintf(&out, "-- %s --\n%s", s.name, got)
+			})
+		}
+		if *update {
+			if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+type section struct{ name, text string }
+
+// sections splits a txtar archive. What stands before the first file has no name.
+func sections(data string) []section {
+	list := []section{{}}
+	for line := range strings.Lines(data) {
+		if name, ok := strings.CutPrefix(line, "-- "); ok {
+			list = append(list, section{name: strings.TrimSuffix(strings.TrimSpace(name), " --")})
+			continue
+		}
+		list[len(list)-1].text += line
+	}
+	return list
+}
+
+// player is a session that a transcript moves.
+type player struct {
+	t     *testing.T
+	s     *projector.State
+	tools []events.ToolEntry
+	out   strings.Builder
+}
+
+func play(t *testing.T, text string) string {
+	p := &player{t: t, s: projector.New("s1")}
+	for line := range strings.Lines(text) {
+		switch command, ok := strings.CutPrefix(line, "> "); {
+		case ok:
+			p.out.WriteString(line)
+			p.happen(strings.Fields(command))
+		case strings.HasPrefix(line, "#"):
+			p.out.WriteString(line)
+		}
+	}
+	return p.out.String()
+}
+
+// happen plays one line: name and arguments, of which key=value ones come in any order.
+func (p *player) happen(words []string) {
+	p.t.Helper()
+	a := arguments(words[1:])
+	switch words[0] {
+	case "open":
+		p.fold("", &events.SessionOpened{Config: events.Config{MaxIterations: a.num("limit"), ContextWindow: a.num("window")}, Commits: a.num("commits")})
+	case "close":
+		p.fold("", &events.SessionClosed{})
+	case "tools":
+		p.tools = a.tools()
+	case "available":
+		p.available(a.word(0), events.Availability(a.word(1)))
+	case "request":
+		p.fold(events.TurnID(a.word(0)), &events.TurnRequested{Input: a.input(1)})
+	case "cancel":
+		p.fold(events.TurnID(a.word(0)), &events.TurnCancelRequested{Request: a.word(1)})
+	case "append":
+		id, err := p.s.FreeID(events.NodeID(a.word(0)), nil)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.fold("", &events.GraphAppended{Nodes: []events.NewNode{{ID: id, Kind: events.NodeMessage, Message: events.Message{
+			ID: events.MessageID(a.word(0)), Role: events.RoleUser, Parts: textParts(a.word(0)),
+		}}}})
+	case "branch":
+		p.fold("", &events.GraphBranched{Leaf: events.NodeID(a.word(0))})
+	case "inject":
+		for _, id := range a.series(0) {
+			p.fold("", &events.InputInjected{Input: events.InputID(id), Role: events.RoleUser, Parts: textParts(id), Boundary: events.Boundary(a.get("boundary"))})
+		}
+	default:
+		p.step(a.machine(p.t, words[0], p.tools, p.s))
+	}
+}
+
+func textParts(s string) []events.Part { return []events.Part{{Kind: events.PartText, Text: s}} }
+
+// available is a host that changes one tool of the catalogue.
+func (p *player) available(name string, level events.Availability) {
+	tools := append([]events.ToolEntry(nil), p.s.Catalog.Tools...)
+	for i := range tools {
+		if tools[i].Name == name {
+			tools[i].Availability = level
+		}
+	}
+	p.fold("", &events.ToolStateApplied{Generation: p.s.Catalog.Generation + 1, Tools: tools})
+}
+
+// fold commits what others appended; it is not worth a line.
+func (p *player) fold(id events.TurnID, payload events.Payload) {
+	p.t.Helper()
+	p.commit([]events.Event{events.Of(id, payload)})
+}
+
+func (p *player) commit(list []events.Event) {
+	p.t.Helper()
+	c := &events.Commit{ID: "c", Session: "s1", At: 1, Actor: events.Actor{Kind: events.ActorNode}, Events: list}
+	data, err := events.Encode(c)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if c, err = events.Decode(data); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.s.Apply(events.Entry{Seq: p.s.Seq + 1, Commit: c}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// step plays an input of the machine and writes down what follows.
+func (p *player) step(in turn.Input) {
+	p.t.Helper()
+	before := p.head()
+	out, err := turn.Step(p.s, in)
+	if !bytes.Equal(p.head(), before) {
+		p.t.Errorf("%T changed the state", in)
+	}
+	if err != nil {
+		fmt.Fprintf(&p.out, "  error: %v\n", err)
+		return
+	}
+	for i := range out.Events {
+		fmt.Fprintf(&p.out, "  %s\n", render(&out.Events[i]))
+	}
+	p.commit(out.Events)
+	if err := p.s.Check(); err != nil {
+		p.t.Error(err)
+	}
+	if out.Linger {
+		p.out.WriteString("  lingers\n")
+	}
+	p.owed()
+}
+
+func (p *player) head() []byte {
+	data, _, err := p.s.Snapshot()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return data
+}
+
+func (p *player) owed() {
+	owes := turn.Owed(p.s)
+	switch {
+	case owes.Turn == "":
+		p.out.WriteString("  owes nothing\n")
+	case owes.Stop:
+		fmt.Fprintf(&p.out, "  owes the end of %s\n", owes.Turn)
+	case owes.Model:
+		fmt.Fprintf(&p.out, "  owes %s\n", turn.ModelEffect(owes.Turn, owes.Iteration))
+	}
+	for _, c := range owes.Calls {
+		fmt.Fprintf(&p.out, "  owes %s: %s(%s)\n", c.Effect, c.Tool, c.Args)
+	}
+}
+
+// args are the words of a line after its first.
+type args []string
+
+func arguments(words []string) args { return words }
+
+// word is the argument at i that is no key=value.
+func (a args) word(i int) string {
+	for _, w := range a {
+		if strings.Contains(w, "=") {
+			continue
+		}
+		if i == 0 {
+			return w
+		}
+		i--
+	}
+	return ""
+}
+
+func (a args) get(key string) string {
+	for _, w := range a {
+		if value, ok := strings.CutPrefix(w, key+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func (a args) num(key string) int64 {
+	n, _ := strconv.ParseInt(a.get(key), 10, 64)
+	return n
+}
+
+// series is the word at i, or what it names: i1..i3.
+func (a args) series(i int) []string {
+	first, last, ok := strings.Cut(a.word(i), "..")
+	if !ok {
+		return []string{first}
+	}
+	prefix := strings.TrimRight(first, "0123456789")
+	from, _ := strconv.Atoi(strings.TrimPrefix(first, prefix))
+	to, _ := strconv.Atoi(strings.TrimPrefix(last, prefix))
+	var list []string
+	for n := from; n <= to; n++ {
+		list = append(list, prefix+strconv.Itoa(n))
+	}
+	return list
+}
