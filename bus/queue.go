@@ -79,21 +79,23 @@ func (b *Bus) Work(ctx context.Context, class Class) (*Work, error) {
 // take as it arrives. Each job should be begun at once: what waits in a
 // worker's memory would be delivered to another after [AckWait].
 func (w *Work) Fetch(ctx context.Context, n int, wait time.Duration, take func(*Job)) error {
-	batch, err := w.consumer.Fetch(n, jetstream.FetchMaxWait(wait))
+	once, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	batch, err := w.consumer.Fetch(n, jetstream.FetchContext(once))
 	if err != nil {
 		return fmt.Errorf("fetch work: %w", mapError(err))
 	}
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case msg, ok := <-batch.Messages():
-			if !ok {
-				return mapError(batch.Error())
-			}
-			w.take(msg, take)
+	for msg := range batch.Messages() { // closed when once ends
+		if ctx.Err() != nil {
+			_ = msg.Nak() // nobody would begin it
+			continue
 		}
+		w.take(msg, take)
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return mapError(batch.Error())
 }
 
 func (w *Work) take(msg jetstream.Msg, take func(*Job)) {

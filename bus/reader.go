@@ -38,25 +38,30 @@ func OpenReader(ctx context.Context, cfg Config) (*Bus, error) {
 }
 
 // find looks up the shared assets that readers use.
-func (b *Bus) find(ctx context.Context) (err error) {
-	if b.directory, err = b.js.KeyValue(ctx, b.names.directory()); err != nil {
-		return findError(b.names.directory(), err)
+func (b *Bus) find(ctx context.Context) error {
+	for _, kv := range []struct {
+		name string
+		into *jetstream.KeyValue
+	}{{b.names.directory(), &b.directory}, {b.names.catalogs(), &b.catalogs}, {b.names.snapshots(), &b.snapshots}} {
+		err := b.lookup(ctx, kv.name, func(ctx context.Context) (err error) {
+			*kv.into, err = b.js.KeyValue(ctx, kv.name)
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
-	if b.catalogs, err = b.js.KeyValue(ctx, b.names.catalogs()); err != nil {
-		return findError(b.names.catalogs(), err)
-	}
-	if b.snapshots, err = b.js.KeyValue(ctx, b.names.snapshots()); err != nil {
-		return findError(b.names.snapshots(), err)
-	}
-	if b.blobs, err = b.js.ObjectStore(ctx, b.names.blobs()); err != nil {
-		return findError(b.names.blobs(), err)
-	}
-	return nil
+	return b.lookup(ctx, b.names.blobs(), func(ctx context.Context) (err error) {
+		b.blobs, err = b.js.ObjectStore(ctx, b.names.blobs())
+		return err
+	})
 }
 
-func findError(name string, err error) error {
+// lookup asks until it is answered: while a cluster elects its leader the server has no answer yet.
+func (b *Bus) lookup(ctx context.Context, name string, ask func(context.Context) error) error {
+	err := b.retry(ctx, "find "+name, ask)
 	if errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("%s: %w: %w", name, ErrNotFound, err)
+		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
-	return fmt.Errorf("%s: %w", name, mapError(err))
+	return err
 }

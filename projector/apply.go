@@ -130,14 +130,16 @@ func (s *State) applyInjected(p *events.InputInjected) {
 	s.Inputs = append(s.Inputs, Input{ID: p.Input, Role: p.Role, Parts: p.Parts, Boundary: p.Boundary})
 }
 
+// InputNode is the id of the node, and of the message, that an input becomes (host specification 3.11).
+func InputNode(id events.InputID) events.NodeID { return events.NodeID("m_ingress_" + id) }
+
 func (s *State) applyAccepted(turn events.TurnID, p *events.InputAccepted, at events.Millis) {
 	for _, id := range p.Inputs {
 		in, ok := s.settleInput(id, true)
 		if !ok {
 			continue
 		}
-		id := events.MessageID("m_ingress_" + string(in.ID))
-		s.appendMessage(events.Message{ID: id, Role: in.Role, Parts: in.Parts}, turn, at)
+		s.appendMessage(events.Message{ID: events.MessageID(InputNode(in.ID)), Role: in.Role, Parts: in.Parts}, turn, at)
 		if t := s.Turn(); t != nil && t.ID == turn {
 			t.AnyResult = false
 		}

@@ -38,8 +38,9 @@ type body struct {
 	settled  []SettledInput // likewise
 
 	index map[events.NodeID]*Node // built on first use, complete then
-	path  []*Node                 // active path, memo; nil when it must be walked anew
-	links []string                // of the first nodes of path, memo of chainDigest
+	memo  promptMemo
+	path  []*Node  // active path, memo; nil when it must be walked anew
+	links []string // of the first nodes of path, memo of chainDigest
 }
 
 // clone caps the shared slices, so that appends to the copy do not write into
@@ -55,6 +56,7 @@ func (b *body) clone() body {
 	c.path = slices.Clip(b.path)
 	c.links = slices.Clip(b.links)
 	c.index = nil
+	c.memo = promptMemo{}
 	return c
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"maps"
 	"slices"
 
 	"github.com/lash-go/lash/events"
@@ -16,6 +17,7 @@ type Prompt struct {
 	Config   events.Config
 	Messages []events.Message   // visible in the frame; every call directly followed by its result
 	Tools    []events.ToolEntry // callable ones, by name
+	Spilled  bool               // some part's body is in a blob
 }
 
 // Prompt builds the prompt at the leaf, in the current frame.
@@ -25,7 +27,8 @@ func (s *State) Prompt() (Prompt, error) {
 		return Prompt{}, err
 	}
 	frame := s.Frame()
-	p := Prompt{Config: s.Config, Messages: closeCalls(messages(s.visible(path, frame))), Tools: s.Catalog.callable()}
+	p := Prompt{Config: s.Config, Tools: s.Catalog.callable()}
+	p.Messages, p.Spilled = s.body.prompt(frame.ID, s.visible(path, frame))
 	p.Ref = events.PromptRef{Leaf: s.Leaf, Catalog: s.Catalog.Generation, Config: s.ConfigSeq}
 	if len(s.Frames) > 1 {
 		p.Ref.Frame = frame.ID
@@ -100,9 +103,77 @@ func (s *State) visible(path []*Node, frame Frame) []*Node {
 	return slices.Concat(own[:seeds], kept, own[seeds:])
 }
 
+// promptMemo holds the messages of the settled beginning of a prompt: up to
+// where every call has its result, so that nothing later can change it. A long
+// session's prompt then costs what is new.
+type promptMemo struct {
+	frame    events.FrameID
+	nodes    int   // visible nodes that are settled
+	last     *Node // the last of them, which tells whether the path is still the same
+	seen     map[events.MessageID]bool
+	messages []events.Message // only ever appended to, so that prompts share it
+	spilled  bool
+}
+
+// prompt gives the messages of the visible nodes, and whether some body is in a blob.
+func (b *body) prompt(frame events.FrameID, visible []*Node) ([]events.Message, bool) {
+	m := &b.memo
+	if m.seen == nil || m.frame != frame || m.nodes > len(visible) || m.nodes > 0 && visible[m.nodes-1] != m.last {
+		*m = promptMemo{frame: frame, seen: make(map[events.MessageID]bool)}
+	}
+	rest := visible[m.nodes:]
+	if k := settled(rest); k > 0 {
+		closed := closeCalls(fresh(rest[:k], m.seen))
+		m.messages, m.spilled = append(m.messages, closed...), m.spilled || spilled(closed)
+		m.nodes, m.last, rest = m.nodes+k, rest[k-1], rest[k:]
+	}
+	if len(rest) == 0 {
+		return slices.Clip(m.messages), m.spilled
+	}
+	open := closeCalls(fresh(rest, maps.Clone(m.seen)))
+	return slices.Concat(m.messages, open), m.spilled || spilled(open)
+}
+
+func spilled(messages []events.Message) bool {
+	for i := range messages {
+		for j := range messages[i].Parts {
+			if !messages[i].Parts[j].Blob.IsZero() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// settled counts the leading nodes after which no call waits for its result.
+func settled(nodes []*Node) int {
+	open := make(map[events.CallID]int)
+	k := 0
+	for i, n := range nodes {
+		for j := range n.Message.Parts {
+			switch p := &n.Message.Parts[j]; {
+			case p.Kind == events.PartToolCall && n.Message.Role == events.RoleAssistant:
+				open[p.Call]++
+			case p.Kind == events.PartToolResult && open[p.Call] == 1:
+				delete(open, p.Call)
+			case p.Kind == events.PartToolResult && open[p.Call] > 1:
+				open[p.Call]--
+			}
+		}
+		if len(open) == 0 {
+			k = i + 1
+		}
+	}
+	return k
+}
+
 // messages keeps the message nodes, of equal message ids the first.
 func messages(path []*Node) []*Node {
-	seen := make(map[events.MessageID]bool, len(path))
+	return fresh(path, make(map[events.MessageID]bool, len(path)))
+}
+
+// fresh keeps the message nodes whose message ids are not seen yet, and notes them.
+func fresh(path []*Node, seen map[events.MessageID]bool) []*Node {
 	list := make([]*Node, 0, len(path))
 	for _, n := range path {
 		if n.Kind != events.NodeMessage || seen[n.Message.ID] {

@@ -131,12 +131,14 @@ func TestPromptDigest(t *testing.T) {
 	digest := func(h *history) string { return prompt(t, h.State).Ref.Digest }
 	want := digest(base())
 	same := map[string]func(*history){
-		"nothing":    func(*history) {},
-		"asked":      func(h *history) { prompt(t, h.State) },
-		"input":      func(h *history) { h.add("", &events.InputInjected{Input: "i", Role: events.RoleUser}) },
-		"request":    func(h *history) { h.add("t1", &events.TurnRequested{}) },
-		"side":       func(h *history) { h.branchTo("a").say("x").branchTo("b") },
-		"same_tools": func(h *history) { h.add("", &events.ToolStateApplied{Generation: 2, Tools: []events.ToolEntry{{Name: "t"}}}) },
+		"nothing": func(*history) {},
+		"asked":   func(h *history) { prompt(t, h.State) },
+		"input":   func(h *history) { h.add("", &events.InputInjected{Input: "i", Role: events.RoleUser}) },
+		"request": func(h *history) { h.add("t1", &events.TurnRequested{}) },
+		"side":    func(h *history) { h.branchTo("a").say("x").branchTo("b") },
+		"same_tools": func(h *history) {
+			h.add("", &events.ToolStateApplied{Generation: 2, Tools: []events.ToolEntry{{Name: "t"}}})
+		},
 	}
 	for name, change := range same {
 		h := base()
@@ -146,17 +148,21 @@ func TestPromptDigest(t *testing.T) {
 		}
 	}
 	other := map[string]func(*history){
-		"message":      func(h *history) { h.say("c") },
-		"shorter":      func(h *history) { h.branchTo("a") },
-		"sibling":      func(h *history) { h.branchTo("a").append(message("b2", events.RoleUser, text("b"))) },
-		"role":         func(h *history) { h.branchTo("a").append(message("b", events.RoleSystem, text("b"))) },
-		"text":         func(h *history) { h.branchTo("a").append(message("b", events.RoleUser, text("b!"))) },
-		"config":       func(h *history) { h.add("", &events.SessionConfigured{Config: events.Config{Model: "x"}}) },
-		"tool":         func(h *history) { h.add("", &events.ToolStateApplied{Generation: 2, Tools: []events.ToolEntry{{Name: "u"}}}) },
-		"availability": func(h *history) { h.add("", &events.ToolStateApplied{Generation: 2, Tools: []events.ToolEntry{{Name: "t", Availability: events.AvailOff}}}) },
-		"frame":        func(h *history) { h.add("", &events.FrameOpened{Frame: "f", Reason: "x"}) },
-		"keep":         func(h *history) { h.add("", &events.FrameOpened{Frame: "f", Reason: "x", Keep: "b"}) },
-		"keep_more":    func(h *history) { h.add("", &events.FrameOpened{Frame: "f", Reason: "x", Keep: "a"}) },
+		"message": func(h *history) { h.say("c") },
+		"shorter": func(h *history) { h.branchTo("a") },
+		"sibling": func(h *history) { h.branchTo("a").append(message("b2", events.RoleUser, text("b"))) },
+		"role":    func(h *history) { h.branchTo("a").append(message("b", events.RoleSystem, text("b"))) },
+		"text":    func(h *history) { h.branchTo("a").append(message("b", events.RoleUser, text("b!"))) },
+		"config":  func(h *history) { h.add("", &events.SessionConfigured{Config: events.Config{Model: "x"}}) },
+		"tool": func(h *history) {
+			h.add("", &events.ToolStateApplied{Generation: 2, Tools: []events.ToolEntry{{Name: "u"}}})
+		},
+		"availability": func(h *history) {
+			h.add("", &events.ToolStateApplied{Generation: 2, Tools: []events.ToolEntry{{Name: "t", Availability: events.AvailOff}}})
+		},
+		"frame":     func(h *history) { h.add("", &events.FrameOpened{Frame: "f", Reason: "x"}) },
+		"keep":      func(h *history) { h.add("", &events.FrameOpened{Frame: "f", Reason: "x", Keep: "b"}) },
+		"keep_more": func(h *history) { h.add("", &events.FrameOpened{Frame: "f", Reason: "x", Keep: "a"}) },
 	}
 	seen := map[string]string{want: "base"}
 	for name, change := range other {

@@ -107,18 +107,14 @@ func BlobRefs(p events.Payload) []events.BlobRef {
 }
 
 func blobRefs(list []events.BlobRef, v reflect.Value) []events.BlobRef {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			list = blobRefs(list, v.Elem())
+	switch kind := v.Kind(); {
+	case kind == reflect.Pointer && !v.IsNil():
+		return blobRefs(list, v.Elem())
+	case kind == reflect.Slice && holdsStructs(v.Type()):
+		for i := range v.Len() {
+			list = blobRefs(list, v.Index(i))
 		}
-	case reflect.Slice:
-		if k := v.Type().Elem().Kind(); k == reflect.Struct || k == reflect.Pointer {
-			for i := range v.Len() {
-				list = blobRefs(list, v.Index(i))
-			}
-		}
-	case reflect.Struct:
+	case kind == reflect.Struct:
 		if ref, ok := reflect.TypeAssert[events.BlobRef](v); ok {
 			if !ref.IsZero() {
 				list = append(list, ref)
@@ -128,7 +124,11 @@ func blobRefs(list []events.BlobRef, v reflect.Value) []events.BlobRef {
 		for i := range v.NumField() {
 			list = blobRefs(list, v.Field(i))
 		}
-	default:
 	}
 	return list
+}
+
+func holdsStructs(slice reflect.Type) bool {
+	kind := slice.Elem().Kind()
+	return kind == reflect.Struct || kind == reflect.Pointer
 }

@@ -99,6 +99,9 @@ func healed(s *projector.State) ([]events.Event, events.NodeID, error) {
 func newNodes(s *projector.State, list []AppendNode) ([]events.NewNode, error) {
 	nodes := make([]events.NewNode, 0, len(list))
 	taken := make(map[events.NodeID]bool)
+	for i := range s.Inputs { // their nodes are still to come
+		taken[projector.InputNode(s.Inputs[i].ID)] = true
+	}
 	for i := range list {
 		if list[i].Transient {
 			continue

@@ -20,23 +20,31 @@ type TurnRequest struct {
 }
 
 // Submit asks for a turn and returns its id. When it returns nil the command
-// is durable: it ends in the history. It does not wait for anything else.
+// is durable: it ends in the history. It does not wait for anything else. An
+// id that was used with other input is [ErrDifferent] where this host knows of
+// it; [Host.Run] finds out for certain.
 func (h *Host) Submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, error) {
+	turn, _, err := h.submit(ctx, id, req)
+	return turn, err
+}
+
+// submit is Submit that also tells the digest of the input.
+func (h *Host) submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, string, error) {
 	if req.ID == "" {
 		req.ID = events.TurnID(ulid.Make().String())
 	}
 	if err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", req.ID)); err != nil {
-		return "", fmt.Errorf("submit turn: %w", err)
+		return "", "", fmt.Errorf("submit turn: %w", err)
 	}
 	spilled, err := Spill(ctx, h.b, &events.TurnRequested{Input: req.Input})
 	if err != nil {
-		return "", fmt.Errorf("submit turn %s: %w", req.ID, err)
+		return "", "", fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
 	input := spilled.(*events.TurnRequested).Input
 	if err := h.admissible(ctx, id, req.ID, input); err != nil {
-		return "", fmt.Errorf("submit turn %s: %w", req.ID, err)
+		return "", "", fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
-	return req.ID, enqueue(ctx, h.b, id, req.ID, Command{Input: input, Actor: h.actor.ID})
+	return req.ID, projector.InputDigest(input), enqueue(ctx, h.b, id, req.ID, Command{Input: input, Actor: h.actor.ID})
 }
 
 // admissible refuses at the door what the state at hand already rules out.
@@ -82,21 +90,25 @@ type TurnResult struct {
 	Text string // of the last assistant message, empty when there is none
 }
 
-// Run submits a turn and waits for its end.
+// Run submits a turn and waits for its end. An id that was used with other input is [ErrDifferent].
 func (h *Host) Run(ctx context.Context, id events.SessionID, req TurnRequest) (TurnResult, error) {
 	live, err := h.b.Live(id, watchBuffer)
 	if err != nil {
 		return TurnResult{}, err
 	}
 	defer live.Close()
-	turn, err := h.Submit(ctx, id, req)
+	turn, input, err := h.submit(ctx, id, req)
 	if err != nil {
 		return TurnResult{}, err
 	}
 	if err := h.ended(ctx, live, id, turn, firstLook); err != nil {
 		return TurnResult{}, err
 	}
-	return h.result(ctx, id, turn)
+	r, err := h.result(ctx, id, turn)
+	if err == nil && r.Input != input {
+		return TurnResult{}, fmt.Errorf("run turn %s: %w", turn, ErrDifferent)
+	}
+	return r, err
 }
 
 // Await waits until a turn has ended. Any number may wait for the same turn,
@@ -147,7 +159,8 @@ func (h *Host) ended(ctx context.Context, live *bus.Live, id events.SessionID, t
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case msg := <-live.C:
-			if m := bus.ParseLive(msg); m.Ends && endsTurn(m.Data, turn) {
+			m := bus.ParseLive(msg)
+			if c := h.overhear(id, m); m.Ends && endsTurn(c, turn) {
 				return nil
 			}
 		case <-timer.C:
@@ -163,9 +176,29 @@ func (h *Host) ended(ctx context.Context, live *bus.Live, id events.SessionID, t
 	}
 }
 
-func endsTurn(data []byte, turn events.TurnID) bool {
-	c, err := events.Decode(data)
+// overhear folds a commit that is seen live into the state at hand, where it is
+// the next one, so that its readers need not ask the log. It returns the
+// commit if it had to decode it.
+func (h *Host) overhear(id events.SessionID, m bus.LiveMessage) *events.Commit {
+	s := h.held(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := s.state != nil && m.Seq == s.state.Seq+1
+	if m.Seq == 0 || !next && !m.Ends {
+		return nil
+	}
+	c, err := events.Decode(m.Data)
 	if err != nil {
+		return nil
+	}
+	if next && s.state.Apply(events.Entry{Seq: m.Seq, Commit: c}) != nil {
+		s.state = nil
+	}
+	return c
+}
+
+func endsTurn(c *events.Commit, turn events.TurnID) bool {
+	if c == nil {
 		return false
 	}
 	for i := range c.Events {
@@ -176,28 +209,39 @@ func endsTurn(data []byte, turn events.TurnID) bool {
 	return false
 }
 
-// result reads how a finished turn ended.
+// result reads how a finished turn ended, from the state at hand where that knows.
 func (h *Host) result(ctx context.Context, id events.SessionID, turn events.TurnID) (TurnResult, error) {
-	s, err := h.State(ctx, id)
-	if err != nil {
-		return TurnResult{}, err
-	}
-	record, err := s.Record(turn)
-	if err != nil {
-		return TurnResult{}, err
-	}
-	if record == nil {
-		return TurnResult{}, fmt.Errorf("turn %s of session %s: %w", turn, id, ErrUnknownTurn)
-	}
-	result := TurnResult{TurnRecord: *record}
-	path, err := s.PathTo(record.Leaf)
-	for i := len(path) - 1; i >= 0 && path[i].Turn == turn; i-- {
-		if path[i].Kind == events.NodeMessage && path[i].Message.Role == events.RoleAssistant {
-			result.Text = path[i].Message.Text()
-			break
+	s := h.held(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, fresh := range []bool{false, true} {
+		if err := h.loadLocked(ctx, id, s, fresh); err != nil {
+			return TurnResult{}, err
+		}
+		record, err := s.state.Record(turn)
+		if err != nil {
+			return TurnResult{}, err
+		}
+		if record != nil {
+			text, err := answerText(s.state, record)
+			return TurnResult{TurnRecord: *record, Text: text}, err
 		}
 	}
-	return result, err
+	return TurnResult{}, fmt.Errorf("turn %s of session %s: %w", turn, id, ErrUnknownTurn)
+}
+
+// answerText is the text of a finished turn's last assistant message.
+func answerText(s *projector.State, record *projector.TurnRecord) (string, error) {
+	path, err := s.Path()
+	if err == nil && s.Leaf != record.Leaf {
+		path, err = s.PathTo(record.Leaf)
+	}
+	for i := len(path) - 1; i >= 0 && path[i].Turn == record.ID; i-- {
+		if m := path[i].Message; m.Role == events.RoleAssistant {
+			return m.Text(), err
+		}
+	}
+	return "", err
 }
 
 // CancelReceipt says what a cancel met.
@@ -293,6 +337,14 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectReques
 			return nil, nil
 		case known != "":
 			return nil, fmt.Errorf("inject %s: %w", req.ID, ErrDifferent)
+		}
+		// A node of the id that it would get came with a fork, or a host appended it.
+		n, err := s.Node(projector.InputNode(req.ID))
+		if err == nil && n != nil {
+			err = fmt.Errorf("inject %s: node %s: %w", req.ID, n.ID, ErrDifferent)
+		}
+		if err != nil {
+			return nil, err
 		}
 		return []events.Event{events.Of("", in)}, nil
 	})

@@ -174,9 +174,12 @@ func (m *modelCall) complete(ctx context.Context) (llm.Response, int, error) {
 	if !ok {
 		return llm.Response{}, 0, &llm.Error{Kind: llm.KindRequest, Code: "provider_unavailable", Message: "provider " + m.providerID() + " is not configured on this node"}
 	}
-	messages, err := session.Fill(ctx, m.w.blobs, m.prompt.Messages)
-	if err != nil {
-		return llm.Response{}, 0, err
+	messages := m.prompt.Messages
+	if m.prompt.Spilled {
+		var err error
+		if messages, err = session.Fill(ctx, m.w.blobs, messages); err != nil {
+			return llm.Response{}, 0, err
+		}
 	}
 	req := llm.Request{
 		Session: m.session, Turn: m.owes.Turn, Iteration: m.owes.Iteration, Effect: m.effect,

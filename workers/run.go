@@ -31,6 +31,7 @@ type run struct {
 	state *projector.State
 	g     gathering
 	pokes chan struct{}
+	done  chan struct{} // closed when the run is over
 
 	arrivals chan arrival // what effects came to
 	flights  map[events.EffectID]context.CancelFunc
@@ -39,7 +40,7 @@ type run struct {
 
 func newRun(w *Worker, j *bus.Job) *run {
 	return &run{
-		w: w, job: j, pokes: make(chan struct{}, 1),
+		w: w, job: j, pokes: make(chan struct{}, 1), done: make(chan struct{}),
 		arrivals: make(chan arrival, 16), flights: make(map[events.EffectID]context.CancelFunc),
 	}
 }

@@ -145,16 +145,33 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// behindWait is how long a job waits for the run of the same session before
+// its turn is put in the session's order: most runs that a job meets are just ending.
+const behindWait = 20 * time.Millisecond
+
 // handle works on one job until the session owes nothing that the job covers.
 func (w *Worker) handle(ctx context.Context, j *bus.Job) {
-	r := newRun(w, j)
-	if !w.register(r) {
-		w.behind(ctx, j)
-		return
+	for {
+		r := newRun(w, j)
+		other := w.register(r)
+		if other == nil {
+			err := r.work(ctx)
+			w.unregister(r)
+			w.settle(ctx, j, err)
+			return
+		}
+		timer := time.NewTimer(behindWait)
+		select {
+		case <-other.done:
+			timer.Stop()
+			continue
+		case <-timer.C:
+		}
+		if w.behind(ctx, j) {
+			return
+		}
+		<-other.done // its turn ended meanwhile
 	}
-	err := r.work(ctx)
-	w.unregister(r)
-	w.settle(ctx, j, err)
 }
 
 // settle tells the queue how a job ended.
@@ -179,34 +196,36 @@ func (w *Worker) settle(ctx context.Context, j *bus.Job, err error) {
 // behind handles a job of a session that this worker runs already: a turn
 // behind the running one is put in the session's order and acked, covered by
 // the runner's own message. A second delivery of the runner's message is
-// dropped: the first one's acks count for it.
-func (w *Worker) behind(ctx context.Context, j *bus.Job) {
-	r := newRun(w, j)
-	err := r.enqueue(ctx)
-	if errors.Is(err, errHeld) {
-		return
+// dropped: the first one's acks count for it. It is false when the session
+// turns out to be idle.
+func (w *Worker) behind(ctx context.Context, j *bus.Job) bool {
+	err := newRun(w, j).enqueue(ctx)
+	switch {
+	case errors.Is(err, errIdle):
+		return false
+	case errors.Is(err, errHeld):
+	default:
+		w.settle(ctx, j, err)
 	}
-	if errors.Is(err, errIdle) {
-		_ = j.GiveBack(10 * time.Millisecond) // the runner finished meanwhile
-		return
-	}
-	w.settle(ctx, j, err)
+	return true
 }
 
-func (w *Worker) register(r *run) bool {
+// register makes r the session's run, or returns the one that is.
+func (w *Worker) register(r *run) (other *run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.runs[r.job.Session] != nil {
-		return false
+	if other := w.runs[r.job.Session]; other != nil {
+		return other
 	}
 	w.runs[r.job.Session] = r
-	return true
+	return nil
 }
 
 func (w *Worker) unregister(r *run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.runs, r.job.Session)
+	close(r.done)
 }
 
 // poked passes a hint on to the run of the session, if it is here.

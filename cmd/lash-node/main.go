@@ -23,6 +23,7 @@ const (
 
 type cli struct {
 	Demo  demoCmd  `cmd:"" help:"Run recorded conversations through the whole runtime and compare every history with its recording."`
+	Bench benchCmd `cmd:"" help:"Measure lash beside raw NATS, in the same run."`
 	Serve serveCmd `cmd:"" help:"Run a node until a signal: on an embedded server, or on an existing NATS."`
 }
 

@@ -47,7 +47,7 @@ func (c *exportCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	if done.Unknown > 0 {
-		fmt.Fprintf(e.stderr, "lash-replay: %d events are of kinds that this version does not know: bodies that they refer to are not in the archive\n", done.Unknown)
+		e.warnf("%d events are of kinds that this version does not know: bodies that they refer to are not in the archive\n", done.Unknown)
 	}
 	_, err = fmt.Fprintf(e.stdout, "%s: session %s, %d events in %d commits, %d blobs of %d bytes, %d bytes\n",
 		c.Out, id, done.Events, done.Commits, done.Blobs, done.BlobBytes, size)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -20,7 +21,7 @@ import (
 // live reads a server: one that runs, or one of its own on a store. It implements [source].
 type live struct {
 	*bus.Bus
-	server *busembed.Server // nil on a server that runs by itself
+	servers []*busembed.Server // none where the server runs by itself
 }
 
 func openServer(ctx context.Context, f *sourceFlags) (*live, error) {
@@ -28,7 +29,9 @@ func openServer(ctx context.Context, f *sourceFlags) (*live, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := bus.OpenReader(ctx, bus.Config{URL: f.NATS, Options: opts, Name: "lash-replay", Prefix: f.Prefix})
+	bounded, cancel := context.WithTimeout(ctx, openWait)
+	defer cancel()
+	b, err := bus.OpenReader(bounded, bus.Config{URL: f.NATS, Options: opts, Name: "lash-replay", Prefix: f.Prefix})
 	if err != nil {
 		return nil, explain(err, f, "is the node running? --store DIR reads the store of a stopped one")
 	}
@@ -57,26 +60,102 @@ func (f *sourceFlags) connectOptions() ([]nats.Option, error) {
 	return opts, nil
 }
 
-// openStore boots a server in this process. It makes no store where there is
-// none, and leaves alone one that another process has.
+// openWait bounds how long servers may take to answer at all.
+const openWait = 30 * time.Second
+
+// While leaders are elected, questions get lost: better a short wait and another try.
+const (
+	askWait  = time.Second
+	askAgain = 50 * time.Millisecond
+)
+
+// openStore boots a server in this process, or the three of a replicated
+// store. It makes no store where there is none, and leaves alone one that
+// another process has.
 func openStore(ctx context.Context, f *sourceFlags) (*live, error) {
-	info, err := os.Stat(filepath.Join(f.Store, "jetstream"))
-	if err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("there is no store in %s: --store names the directory that a node keeps its histories in", f.Store)
-	}
-	server, err := busembed.Start(busembed.Config{StoreDir: f.Store})
-	if errors.Is(err, busembed.ErrHeld) {
+	servers, cfg, err := boot(f.Store)
+	switch {
+	case errors.Is(err, busembed.ErrHeld):
 		return nil, fmt.Errorf("%s: %w: stop the node first, or read from it with --nats URL", f.Store, err)
-	}
-	if err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", f.Store, err)
 	}
-	b, err := bus.OpenReader(ctx, bus.Config{Options: []nats.Option{server.InProcess()}, Name: "lash-replay", Prefix: f.Prefix})
+	l := &live{servers: servers}
+	cfg.Name, cfg.Prefix = "lash-replay", f.Prefix
+	bounded, cancel := context.WithTimeout(ctx, openWait)
+	defer cancel()
+	if l.Bus, err = bus.OpenReader(bounded, cfg); err == nil && len(servers) > 1 {
+		err = l.elected(bounded)
+	}
 	if err != nil {
-		server.Stop()
+		l.Close()
 		return nil, explain(err, f, "is it a node's store?")
 	}
-	return &live{Bus: b, server: server}, nil
+	return l, nil
+}
+
+func boot(dir string) ([]*busembed.Server, bus.Config, error) {
+	if isStore(dir) {
+		server, err := busembed.Start(busembed.Config{StoreDir: dir})
+		if err != nil {
+			return nil, bus.Config{}, err
+		}
+		return []*busembed.Server{server}, bus.Config{Options: []nats.Option{server.InProcess()}}, nil
+	}
+	for _, name := range []string{"s1", "s2", "s3"} { // as StartCluster names them
+		if !isStore(filepath.Join(dir, name)) {
+			return nil, bus.Config{}, errors.New("there is no store here: --store names the directory that a node keeps its histories in")
+		}
+	}
+	servers, err := busembed.StartCluster(dir)
+	return servers, bus.Config{URL: busembed.URLs(servers), Timeout: askWait}, err
+}
+
+func isStore(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, "jetstream"))
+	return err == nil && info.IsDir()
+}
+
+// elected waits until every history of a replicated store has its leader.
+func (l *live) elected(ctx context.Context) error {
+	var ids []events.SessionID
+	err := insist(ctx, func(ctx context.Context) (err error) {
+		ids, err = l.Sessions(ctx)
+		return err
+	})
+	for i := 0; i < len(ids) && err == nil; i++ {
+		err = insist(ctx, func(ctx context.Context) error {
+			_, err := l.Log().Last(ctx, ids[i])
+			return err
+		})
+	}
+	return err
+}
+
+// insist asks again while servers that elect their leaders leave a question unanswered.
+func insist(ctx context.Context, ask func(context.Context) error) error {
+	for {
+		once, cancel := context.WithTimeout(ctx, askWait)
+		err := ask(once)
+		cancel()
+		if !errors.Is(err, events.ErrOutcomeUnknown) {
+			return err
+		}
+		if wait(ctx, askAgain) != nil {
+			return err
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
 }
 
 // explain says what to do about a bus that does not open.
@@ -110,8 +189,10 @@ func (l *live) State(ctx context.Context, session events.SessionID) (*projector.
 }
 
 func (l *live) Close() {
-	l.Bus.Close()
-	if l.server != nil {
-		l.server.Stop()
+	if l.Bus != nil {
+		l.Bus.Close()
+	}
+	for _, s := range l.servers {
+		s.Stop()
 	}
 }

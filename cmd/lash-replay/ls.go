@@ -53,7 +53,7 @@ func (c *lsCmd) Run(ctx context.Context, e *env) error {
 		}
 		if err != nil {
 			list = append(list, listed{Session: id, Status: "unreadable", Error: err.Error()})
-			fmt.Fprintf(e.stderr, "lash-replay: session %s cannot be read: %v\n", id, err)
+			e.warnf("session %s cannot be read: %v\n", id, err)
 			continue
 		}
 		list = append(list, listedOf(s))
@@ -81,14 +81,14 @@ func listedOf(s *projector.State) listed {
 
 func (e *env) writeTable(list []listed) error {
 	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SESSION\tSTATUS\tEVENTS\tCOMMITS\tTURNS\tLAST")
+	_, _ = fmt.Fprintln(w, "SESSION\tSTATUS\tEVENTS\tCOMMITS\tTURNS\tLAST")
 	for i := range list {
 		l := &list[i]
 		status := l.Status
 		if l.Running != "" {
 			status += ", running"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", l.Session, status, l.Events, l.Commits, l.Turns, l.UpdatedAt)
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", l.Session, status, l.Events, l.Commits, l.Turns, l.UpdatedAt)
 	}
 	return w.Flush()
 }

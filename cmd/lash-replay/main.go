@@ -71,8 +71,18 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer, getenv func(strin
 	case errors.Is(err, errViolations):
 		return exitViolations
 	}
-	fmt.Fprintln(stderr, "lash-replay:", err)
+	e.warnf("%v\n", err)
 	return exitError
+}
+
+// printf writes to stdout. An error stays in the buffer, and run reports it.
+func (e *env) printf(format string, args ...any) { _, _ = fmt.Fprintf(e.stdout, format, args...) }
+
+func (e *env) println(args ...any) { _, _ = fmt.Fprintln(e.stdout, args...) }
+
+// warnf writes to stderr, where nobody can be told that it fails.
+func (e *env) warnf(format string, args ...any) {
+	_, _ = fmt.Fprintf(e.stderr, "lash-replay: "+format, args...)
 }
 
 func (e *env) run(ctx context.Context, args []string) error {

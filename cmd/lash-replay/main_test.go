@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(leakChecked{m}, map[string]func(){
 		"lash-replay": main,
 		"make-store":  helper(makeStore),
+		"make-three":  helper(makeThree),
 		"with-server": helper(withServer),
 		"make-bad":    helper(makeBad),
 		"break-store": helper(breakStore),
@@ -46,5 +47,8 @@ func helper(run func(args []string) error) func() {
 
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	testscript.Run(t, testscript.Params{Dir: "testdata"})
+	testscript.Run(t, testscript.Params{Dir: "testdata", Setup: func(e *testscript.Env) error {
+		e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command of a race build takes a second longer
+		return nil
+	}})
 }

@@ -30,5 +30,5 @@ func (p *progress) tell(id events.SessionID, at, last events.Seq) {
 		return
 	}
 	p.told = now
-	fmt.Fprintf(p.w, "lash-replay: session %s, commit %d of %d\n", id, at, last)
+	_, _ = fmt.Fprintf(p.w, "lash-replay: session %s, commit %d of %d\n", id, at, last)
 }

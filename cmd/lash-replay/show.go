@@ -71,15 +71,15 @@ func (c *showCmd) viewOf(s *projector.State) (*shown, error) {
 
 func (c *showCmd) render(ctx context.Context, e *env, src source, v *shown) error {
 	s := v.state
-	fmt.Fprintf(e.stdout, "session %s, %s, at sequence %d, %d events, %s to %s\n",
+	e.printf("session %s, %s, at sequence %d, %d events, %s to %s\n",
 		s.Session, listedOf(s).Status, s.Seq, s.Events, clock(s.CreatedAt), clock(s.UpdatedAt))
 	if config := configSummary(s.Config); config != "" {
-		fmt.Fprintln(e.stdout, config)
+		e.println(config)
 	}
 	if !s.Forked.IsZero() {
-		fmt.Fprintf(e.stdout, "forked from %s at sequence %d\n", s.Forked.Session, s.Forked.Seq)
+		e.printf("forked from %s at sequence %d\n", s.Forked.Session, s.Forked.Seq)
 	}
-	fmt.Fprintln(e.stdout)
+	e.printf("\n")
 	err := transcript.Render(e.stdout, v.path, transcript.Options{
 		Color: c.Color == "always" || c.Color == "auto" && e.color, Full: c.Full, More: "--full shows all",
 		Frames: s.Frames, Turns: v.turns, Branches: v.branches,
@@ -100,21 +100,21 @@ func (v *shown) footer(e *env) {
 	}
 	for i := range v.turns {
 		if !on[v.turns[i].ID] {
-			fmt.Fprintln(e.stdout, "not on this path: turn", transcript.EndLine(&v.turns[i]))
+			e.println("not on this path: turn", transcript.EndLine(&v.turns[i]))
 		}
 	}
 	s := v.state
 	if frame := s.Frame(); len(s.Frames) > 1 {
-		fmt.Fprintf(e.stdout, "current frame: %s, opened by %s\n", quoted(string(frame.ID)), quoted(frame.Reason))
+		e.printf("current frame: %s, opened by %s\n", quoted(string(frame.ID)), quoted(frame.Reason))
 	}
 	if t := s.Turn(); t != nil {
-		fmt.Fprintf(e.stdout, "turn %s runs: attempt %d, iteration %d, by %s\n", t.ID, t.Attempt, t.Iteration, t.Worker)
+		e.printf("turn %s runs: attempt %d, iteration %d, by %s\n", t.ID, t.Attempt, t.Iteration, t.Worker)
 	}
 	for i := range s.Queue {
-		fmt.Fprintln(e.stdout, "queued: turn", s.Queue[i].ID)
+		e.println("queued: turn", s.Queue[i].ID)
 	}
 	for i := range s.Inputs {
-		fmt.Fprintln(e.stdout, "pending input:", s.Inputs[i].ID)
+		e.println("pending input:", s.Inputs[i].ID)
 	}
 }
 

@@ -208,23 +208,23 @@ func (c *counter) unanswered() {
 }
 
 func (t *totals) print(e *env) {
-	fmt.Fprintf(e.stdout, "sessions     %d\ncommits      %d, %d bytes\nevents       %d\n", t.Sessions, t.Commits, t.Bytes, t.Events)
+	e.printf("sessions     %d\ncommits      %d, %d bytes\nevents       %d\n", t.Sessions, t.Commits, t.Bytes, t.Events)
 	for _, kind := range slices.Sorted(maps.Keys(t.Kinds)) {
-		fmt.Fprintf(e.stdout, "  %-28s %d\n", kind, t.Kinds[kind])
+		e.printf("  %-28s %d\n", kind, t.Kinds[kind])
 	}
-	fmt.Fprintf(e.stdout, "blobs        %d, %d bytes\nturns        %d\n", t.Blobs, t.BlobBytes, t.Turns)
+	e.printf("blobs        %d, %d bytes\nturns        %d\n", t.Blobs, t.BlobBytes, t.Turns)
 	for _, end := range slices.Sorted(maps.Keys(t.TurnEnds)) {
-		fmt.Fprintf(e.stdout, "  %-28s %d\n", end, t.TurnEnds[end])
+		e.printf("  %-28s %d\n", end, t.TurnEnds[end])
 	}
-	fmt.Fprintf(e.stdout, "model calls  %d, %d failed\n", t.ModelCalls, t.ModelFails)
+	e.printf("model calls  %d, %d failed\n", t.ModelCalls, t.ModelFails)
 	u := t.Tokens
-	fmt.Fprintf(e.stdout, "tokens       %d: %d in, %d out, cache %d read, %d written\n", u.Total, u.Input, u.Output, u.CacheRead, u.CacheWrite)
-	fmt.Fprintf(e.stdout, "tool calls   by tool\n")
+	e.printf("tokens       %d: %d in, %d out, cache %d read, %d written\n", u.Total, u.Input, u.Output, u.CacheRead, u.CacheWrite)
+	e.printf("tool calls   by tool\n")
 	for _, tool := range slices.Sorted(maps.Keys(t.ToolCalls)) {
 		var list []string
 		for _, outcome := range slices.Sorted(maps.Keys(t.ToolCalls[tool])) {
 			list = append(list, fmt.Sprintf("%s %d", outcome, t.ToolCalls[tool][outcome]))
 		}
-		fmt.Fprintf(e.stdout, "  %-28s %s\n", quoted(tool), strings.Join(list, ", "))
+		e.printf("  %-28s %s\n", quoted(tool), strings.Join(list, ", "))
 	}
 }

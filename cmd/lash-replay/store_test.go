@@ -184,6 +184,28 @@ func makeLong(ctx context.Context, b *bus.Bus, h *session.Host) error {
 	return saveSnapshot(ctx, b, "long")
 }
 
+// makeThree DIR: the store of three servers that replicate everything, with the session long.
+func makeThree(args []string) error {
+	servers, err := busembed.StartCluster(args[0])
+	if err != nil {
+		return err
+	}
+	for _, s := range servers {
+		defer s.Stop()
+	}
+	ctx := context.Background()
+	b, err := bus.Open(ctx, bus.Config{URL: busembed.URLs(servers), Replicas: 3})
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	h, err := session.New(session.Config{Bus: b, Actor: "tester"})
+	if err != nil {
+		return err
+	}
+	return makeLong(ctx, b, h)
+}
+
 // withServer DIR ARGS: lash-replay with ARGS while a server has the store; {url} stands for its address.
 func withServer(args []string) error {
 	server, b, err := openTestStore(args[0], busembed.Config{Listen: true})

@@ -51,7 +51,11 @@ func (w *jsonWriter) value(v reflect.Value) {
 		w.scalar(name)
 		return
 	}
-	switch v.Kind() {
+	if at, ok := reflect.TypeAssert[events.Millis](v); ok {
+		w.scalar(clock(at))
+		return
+	}
+	switch v.Kind() { //nolint:exhaustive // the rest is what encoding/json knows
 	case reflect.Pointer, reflect.Interface:
 		w.value(v.Elem())
 	case reflect.Struct:
@@ -61,10 +65,6 @@ func (w *jsonWriter) value(v reflect.Value) {
 	case reflect.Map:
 		w.mapping(v)
 	default:
-		if at, ok := reflect.TypeAssert[events.Millis](v); ok {
-			w.scalar(clock(at))
-			return
-		}
 		w.scalar(v.Interface())
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
 )
@@ -67,5 +69,26 @@ func TestQuoted(t *testing.T) {
 		if got := quoted(s); got != want {
 			t.Errorf("%q: got %s, want %s", s, got, want)
 		}
+	}
+}
+
+// Every payload has valid JSON, and a summary on one line.
+func TestEveryPayload(t *testing.T) {
+	t.Parallel()
+	for _, kind := range events.Kinds() {
+		t.Run(strings.ReplaceAll(string(kind), ".", "_"), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				p := eventstest.Payload(kind).Draw(t, "payload")
+				data, err := json.Marshal(value{p})
+				if err != nil || !json.Valid(data) {
+					t.Errorf("got %q, %v, want JSON", data, err)
+				}
+				ev := events.Of("t1", p)
+				if s := summary(&ev); strings.ContainsAny(s, "\n\x1b") {
+					t.Errorf("got %q, want one line", s)
+				}
+			})
+		})
 	}
 }

@@ -84,7 +84,7 @@ func (r *report) add(f finding) {
 func (c *verifyCmd) Run(ctx context.Context, e *env) error {
 	r := &report{Violations: []finding{}, Invariants: "after every commit", found: func(f finding) {
 		if !c.JSON {
-			fmt.Fprintln(e.stdout, f)
+			e.println(f)
 		}
 	}}
 	if err := c.verify(ctx, e, r); err != nil {
@@ -144,11 +144,11 @@ func (r *report) damaged(file string, err error) error {
 
 func (r *report) print(e *env) {
 	for _, note := range r.Notes {
-		fmt.Fprintln(e.stdout, "note:", note)
+		e.println("note:", note)
 	}
-	fmt.Fprintf(e.stdout, "checked %d prompts and %d blobs, invariants %s\n", r.Prompts, r.Blobs, r.Invariants)
-	fmt.Fprintf(e.stdout, "verified %d sessions, %d events, %d snapshots\n", r.Sessions, r.Events, r.Snapshots)
+	e.printf("checked %d prompts and %d blobs, invariants %s\n", r.Prompts, r.Blobs, r.Invariants)
+	e.printf("verified %d sessions, %d events, %d snapshots\n", r.Sessions, r.Events, r.Snapshots)
 	if n := len(r.Violations); n > 0 {
-		fmt.Fprintf(e.stdout, "%d violations\n", n)
+		e.printf("%d violations\n", n)
 	}
 }

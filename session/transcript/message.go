@@ -33,13 +33,10 @@ func (p *Printer) message(n *projector.Node) {
 func onlyResults(parts []events.Part) bool {
 	found := false
 	for i := range parts {
-		switch parts[i].Kind {
-		case events.PartToolResult:
-			found = true
-		case events.PartAttachment:
-		default:
+		if parts[i].Kind != events.PartToolResult && parts[i].Kind != events.PartAttachment {
 			return false
 		}
+		found = found || parts[i].Kind == events.PartToolResult
 	}
 	return found
 }

@@ -11,12 +11,12 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/playback"
 	"github.com/lash-go/lash/workers/recording"
-	"github.com/lash-go/lash/events"
 )
 
 func TestShared(t *testing.T) {
@@ -46,7 +46,12 @@ func TestShared(t *testing.T) {
 				t.Fatal(err)
 			}
 			last := time.Now()
-			if err := p.Play(t.Context(), plan, func(st *playback.Step) { if d := time.Since(last); d > 100*time.Millisecond && st.Turn != nil { t.Logf("%s %s %v %s replies=%d", plan.Session, st.Turn.ID, d, st.Turn.End, len(st.Turn.Replies)) }; last = time.Now() }); err != nil {
+			if err := p.Play(t.Context(), plan, func(st *playback.Step) {
+				if d := time.Since(last); d > 100*time.Millisecond && st.Turn != nil {
+					t.Logf("%s %s %v %s replies=%d", plan.Session, st.Turn.ID, d, st.Turn.End, len(st.Turn.Replies))
+				}
+				last = time.Now()
+			}); err != nil {
 				t.Fatal(err)
 			}
 			s, err := h.State(t.Context(), plan.Session)

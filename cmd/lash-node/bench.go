@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"runtime/pprof"
+	"slices"
+
+	"github.com/lash-go/lash/cmd/lash-node/bench"
+)
+
+type benchCmd struct {
+	JSON       bool   `name:"json" help:"Print one JSON object."`
+	Only       string `help:"Measure only the parts whose name holds this." placeholder:"TEXT"`
+	CPUProfile string `name:"cpuprofile" help:"Write a profile of where the time goes." placeholder:"FILE" type:"path"`
+	Scale      int    `help:"Divide how much is measured, for a quick look whose figures nobody should quote." default:"1"`
+}
+
+func (c *benchCmd) Run(ctx context.Context, s *streams) error {
+	dir, err := os.MkdirTemp("", "lash-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a left-over temporary directory is no failure
+	if c.CPUProfile != "" {
+		f, err := os.Create(c.CPUProfile)
+		if err != nil {
+			return err
+		}
+		defer f.Close() //nolint:errcheck // the profile is whole once it is stopped
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	report, err := bench.Run(ctx, bench.Options{
+		Scale: c.Scale, Dir: dir, Only: c.Only,
+		Progress: func(format string, a ...any) { write(s.err, "measuring "+format+"\n", a...) },
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		enc := json.NewEncoder(s.out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(report)
+	}
+	benchTable(s, report)
+	return nil
+}
+
+func benchTable(s *streams, r *bench.Report) {
+	row := func(what string, value float64, goal string) { write(s.out, "%-62s %12.2f   %s\n", what, value, goal) }
+	row("append, in raw publishes", r.AppendRatio, "at most 1.3")
+	row("durable tool step, in raw publishes", r.ToolStep, "at most 2.6")
+	row("events a second over 64 sessions, of raw", r.Events64Ratio, "at least 0.7")
+	row("replay with decode and fold, of a raw ordered consumer", r.ReplayRatio, "at least 0.5")
+	row("events a second, decoded and folded from memory on one core", r.FoldPerSecond, "at least 500000")
+	row("opening 10 000 events from a snapshot, in openings of 10", r.Open10kOver10, "at most 2")
+	row("resident bytes a hot session, server and node", r.HotBytes, "at most 150000")
+	row("effect of a whole turn alone, ms", r.EffectP50, "at most 0.30")
+	row("effects a second, 64 sessions", r.EffectsPerSec, "at least 20000")
+	row("effect of a whole turn alone, fsync on every write, ms", r.EffectFsyncP50, "at most 0.70")
+	row("effects a second, 64 sessions, fsync on every write", r.EffectsFsyncSec, "more than 6500")
+	figures := func(title string, f bench.Figures) {
+		write(s.out, "\n%s\n", title)
+		for _, name := range slices.Sorted(maps.Keys(f)) {
+			write(s.out, "  %-60s %14.3f\n", name, f[name])
+		}
+	}
+	figures("raw NATS, same run", r.Raw)
+	figures("lash", r.Lash)
+}

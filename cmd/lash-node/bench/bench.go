@@ -1,0 +1,139 @@
+// Package bench measures lash beside raw NATS, in the same run, on the same
+// machine: ratios hold where absolute figures move. Every figure of the
+// README comes from here.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+)
+
+// Report is what a run prints. Latencies are medians in milliseconds unless named otherwise.
+type Report struct {
+	AppendRatio     float64 `json:"append_p50_ratio"`
+	ToolStep        float64 `json:"tool_step_in_raw_appends"`
+	Events64Ratio   float64 `json:"events_64_ratio"`
+	ReplayRatio     float64 `json:"replay_ratio"`
+	FoldPerSecond   float64 `json:"fold_events_per_s"`
+	Open10kOver10   float64 `json:"open_10k_over_10"`
+	HotBytes        float64 `json:"hot_session_bytes"`
+	EffectP50       float64 `json:"effect_p50_ms_1"`
+	EffectsPerSec   float64 `json:"effects_per_s_64"`
+	EffectFsyncP50  float64 `json:"effect_fsync_p50_ms_1"`
+	EffectsFsyncSec float64 `json:"effects_fsync_per_s_64"`
+
+	Raw  Figures `json:"raw"`
+	Lash Figures `json:"lash"`
+}
+
+// Figures are measured values by name, the unit in the name.
+type Figures map[string]float64
+
+// Options of a run.
+type Options struct {
+	Scale    int                           // divides how much is measured: 1 is the full run
+	Progress func(format string, a ...any) // told what is being measured
+	Dir      string                        // for stores; removed by the caller
+	Only     string                        // measure the parts whose name holds this; empty measures all
+}
+
+// Run measures everything.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	r := &runner{Options: o, report: &Report{Raw: Figures{}, Lash: Figures{}}}
+	for _, part := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"append in each durability profile", r.appends},
+		{"durable tool step", r.toolStep},
+		{"64 sessions at once", r.sessions64},
+		{"replay", r.replay},
+		{"fold from memory", r.fold},
+		{"whole turns, fsync every 100 ms", func(ctx context.Context) error { return r.turns(ctx, busembed.ProfileInterval) }},
+		{"whole turns, fsync on every write", func(ctx context.Context) error { return r.turns(ctx, busembed.ProfileAlways) }},
+		{"growth", r.growth},
+		{"opening from a snapshot", r.open},
+		{"memory of hot sessions", r.hot},
+	} {
+		if !strings.Contains(part.name, o.Only) {
+			continue
+		}
+		o.Progress("%s", part.name)
+		if err := part.run(ctx); err != nil {
+			return nil, fmt.Errorf("measure %s: %w", part.name, err)
+		}
+	}
+	return r.report, nil
+}
+
+type runner struct {
+	Options
+	report *Report
+	stores int
+}
+
+// scaled is how often to do something that is done n times in a full run.
+func (r *runner) scaled(n int) int { return max(n/max(r.Scale, 1), 4) }
+
+// server starts a server on TCP with a store of its own.
+func (r *runner) server(profile busembed.Profile) (*busembed.Server, error) {
+	r.stores++
+	dir, err := os.MkdirTemp(r.Dir, "store")
+	if err != nil {
+		return nil, err
+	}
+	return busembed.Start(busembed.Config{StoreDir: dir, Profile: profile, Listen: true})
+}
+
+// withServer runs part on a fresh server, over TCP.
+func (r *runner) withServer(ctx context.Context, profile busembed.Profile, part func(context.Context, *bus.Bus) error) error {
+	s, err := r.server(profile)
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	b, err := bus.Open(ctx, bus.Config{URL: s.URL()})
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	return part(ctx, b)
+}
+
+// rawStream is a stream as a careful user of raw NATS would make it.
+func rawStream(ctx context.Context, b *bus.Bus, name string, replicas int) (jetstream.JetStream, error) {
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		return nil, err
+	}
+	_, err = js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: name, Subjects: []string{name}, Storage: jetstream.FileStorage, Replicas: replicas, AllowDirect: true,
+	})
+	return js, err
+}
+
+// samples are durations of one thing done many times.
+type samples []time.Duration
+
+func (s samples) p50() float64 {
+	sorted := slices.Clone(s)
+	slices.Sort(sorted)
+	return float64(sorted[len(sorted)/2].Nanoseconds()) / 1e6
+}
+
+// timed runs f and notes how long it took.
+func (s *samples) timed(f func() error) error {
+	began := time.Now()
+	err := f()
+	*s = append(*s, time.Since(began))
+	return err
+}

@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+// A whole turn: 6 model replies and 5 tool results of 1 KiB, by an idempotent tool that does nothing.
+const (
+	turnReplies = 6
+	turnEffects = 11
+)
+
+var kilobyte = strings.Repeat("x", 1024)
+
+func benchTools() *plugin.Tools {
+	tools := plugin.NewTools()
+	plugin.AddTool(tools, plugin.Tool{Name: "lookup", Effects: events.EffectsIdempotent},
+		func(context.Context, plugin.Call, struct{ ID string }) (string, error) { return kilobyte, nil })
+	return tools
+}
+
+// benchModel asks for the tool five times, then answers.
+func benchModel(_ context.Context, req llm.Request) (scripted.Answer, error) {
+	resp := llm.Response{Stop: events.StopEnd, Parts: []events.Part{{Kind: events.PartText, Text: "done"}}, Usage: events.Usage{Input: 1000, Output: 20}}
+	if req.Iteration < turnReplies-1 {
+		resp.Stop = events.StopToolUse
+		resp.Parts = []events.Part{{Kind: events.PartToolCall, Call: "call_1", Tool: "lookup", Args: []byte(`{"ID":"4711"}`)}}
+	}
+	return scripted.Answer{Response: resp}, nil
+}
+
+// rig is a node and a client, each with its own connection over TCP.
+type rig struct {
+	node   *workers.Node
+	host   *session.Host
+	client *bus.Bus
+	inner  *bus.Bus
+}
+
+func newRig(ctx context.Context, url string) (*rig, error) {
+	inner, err := bus.Open(ctx, bus.Config{URL: url})
+	if err != nil {
+		return nil, err
+	}
+	client, err := bus.Open(ctx, bus.Config{URL: url})
+	if err != nil {
+		return nil, err
+	}
+	tools := benchTools()
+	node, err := workers.NewNode(workers.Config{
+		Bus: inner, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(benchModel)},
+		Tools: func(events.SessionID) *plugin.Tools { return tools },
+	})
+	if err != nil {
+		return nil, err
+	}
+	host, err := session.New(session.Config{Bus: client, Actor: "bench"})
+	if err != nil {
+		return nil, err
+	}
+	return &rig{node, host, client, inner}, node.Start(ctx)
+}
+
+func (g *rig) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	g.node.Stop(ctx)
+	g.client.Close()
+	g.inner.Close()
+}
+
+// turn runs one turn and checks that it did what is counted.
+func (g *rig) turn(ctx context.Context, id events.SessionID) error {
+	result, err := g.host.Run(ctx, id, session.TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}})
+	if err == nil && (result.End != events.EndFinished || result.ModelCalls != turnReplies || result.ToolCalls != turnEffects-turnReplies) {
+		err = fmt.Errorf("turn ended as %s after %d replies and %d calls", result.End, result.ModelCalls, result.ToolCalls)
+	}
+	return err
+}
+
+// turns measures effects of whole turns, alone and in 64 sessions at once,
+// beside the same number of raw publishes.
+func (r *runner) turns(ctx context.Context, profile busembed.Profile) error {
+	s, err := r.server(profile)
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	g, err := newRig(ctx, s.URL())
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	for i := range parallel {
+		if _, err := g.host.Create(ctx, session.CreateRequest{ID: sessionID("s", i)}); err != nil {
+			return err
+		}
+	}
+	prefix, p50, perSecond := "effect", &r.report.EffectP50, &r.report.EffectsPerSec
+	if profile == busembed.ProfileAlways {
+		prefix, p50, perSecond = "effect_fsync", &r.report.EffectFsyncP50, &r.report.EffectsFsyncSec
+	}
+	if err := r.rawEffects(ctx, g.client, prefix); err != nil {
+		return err
+	}
+	var alone samples
+	for range r.scaled(150) {
+		if err := alone.timed(func() error { return g.turn(ctx, "s0") }); err != nil {
+			return err
+		}
+	}
+	*p50 = alone.p50() / turnEffects
+	turns, err := rate(parallel, r.scaled(60), func(i, _ int) error { return g.turn(ctx, sessionID("s", i)) })
+	*perSecond = turns * turnEffects
+	r.report.Lash[prefix+"_p50_ms_1"], r.report.Lash[prefix+"s_per_s_64"] = *p50, *perSecond
+	return err
+}
+
+// rawEffects publishes one message an effect, with an expected sequence.
+func (r *runner) rawEffects(ctx context.Context, b *bus.Bus, prefix string) error {
+	var js [parallel]jetstream.JetStream
+	for i := range parallel {
+		var err error
+		if js[i], err = rawStream(ctx, b, fmt.Sprintf("raw%d", i), 1); err != nil {
+			return err
+		}
+	}
+	body := []byte(kilobyte)
+	n := r.scaled(400)
+	var alone samples
+	publish := func(i, seq int) error {
+		_, err := js[i].Publish(ctx, fmt.Sprintf("raw%d", i), body, jetstream.WithExpectLastSequence(uint64(seq)))
+		return err
+	}
+	for k := range n {
+		if err := alone.timed(func() error { return publish(0, k) }); err != nil {
+			return err
+		}
+	}
+	r.report.Raw[prefix+"_p50_ms_1"] = alone.p50()
+	perSecond, err := rate(parallel, n, func(i, k int) error {
+		if i == 0 {
+			k += n
+		}
+		return publish(i, k)
+	})
+	r.report.Raw[prefix+"s_per_s_64"] = perSecond
+	return err
+}

@@ -1,0 +1,231 @@
+package integration
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/llm"
+)
+
+func stopEntries() []entry {
+	return []entry{
+		{"T07", "a streaming model call after a tool", "cancel", "cancelled; streamed text dropped, earlier results kept", testCancelModel},
+		{"T08", "a running tool", "cancel", "cancelled output recorded", testCancelTool},
+		{"T09", "a finished turn", "cancel", "completion won", testCancelLate},
+		{"T10", "a cancelled turn", "cancel again", "already requested, with the first evidence", testCancelTwice},
+		{"T11", "an attachment that does not exist", "turn", "invalid input; the call succeeds", testInvalidInput},
+		{"T14", "an empty reply", "turn", "provider error, code empty_response", testEmptyReply},
+		{"T15", "an empty reply after a tool result", "turn", "finished with empty text", testEmptyAfterTool},
+		{"T16", "a limit of one and a tool loop", "turn", "max turns, notice visible", testLimit},
+		{"T17", "a reply cut at the output limit", "turn", "incomplete", testOutputLimit},
+		{"T18", "output limit, no output, window 96 % full", "turn", "context overflow, a provider error", testOverflow},
+		{"T19", "a provider that fails twice", "turn", "two retry statuses, success on the third", testRetry},
+		{"T20", "a provider that fails for good", "turn", "provider error, committed; the next turn works", testProviderError},
+		{"T21", "arguments that are no JSON", "turn", "tool gets {}, or the schema's complaint reaches the model", testMalformedArgs},
+	}
+}
+
+// cancel asks for the end of a turn and expects a receipt.
+func (b *bundle) cancel(id events.SessionID, turn events.TurnID, req session.CancelRequest, want session.CancelReceipt) session.CancelRequest {
+	b.t.Helper()
+	got, evidence, err := b.Cancel(b.ctx, id, turn, req)
+	must(b.t, "cancel", err, nil)
+	equal(b.t, "receipt", got, want)
+	return evidence
+}
+
+func testCancelModel(t *testing.T) {
+	begun := make(chan struct{})
+	b := setupIdle(t, reply(call("k", "add", `{"A":1,"B":2}`)), hangs(begun, text("half a")), reply(text("on")))
+	adder(b, events.EffectsNone)
+	b.work(b.bus)
+	id := b.open(session.CreateRequest{})
+	b.submit(id, "t1", text("hello"))
+	<-begun
+	b.cancel(id, "t1", session.CancelRequest{ID: "r1", Reason: "enough"}, session.CancelRequested)
+	record := b.ended(id, "t1")
+	equal(t, "end", record.End, events.EndCancelled)
+	want := []string{"user hello", `assistant k:add{"A":1,"B":2}`, "user k=3"}
+	equalLists(t, "messages", b.messages(id), want)
+	equal(t, "evidence", find[*events.TurnCancelRequested](b, id)[0].Request, "r1")
+	b.run(id, "t2", text("go on"))
+	equalLists(t, "next prompt", b.model.prompt(2), append(want, "user go on"))
+}
+
+func testCancelTool(t *testing.T) {
+	begun := make(chan struct{})
+	b := setupIdle(t, reply(call("k1", "add", `{"A":1,"B":2}`), call("k2", "wait", "{}")), reply(text("on")))
+	adder(b, events.EffectsNone)
+	plugin.AddTool(b.tools, plugin.Tool{Name: "wait"}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
+		close(begun)
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	b.work(b.bus)
+	id := b.open(session.CreateRequest{})
+	b.submit(id, "t1", text("hello"))
+	<-begun
+	b.await(id, "first result", func(s *projector.State) bool { t := s.Turn(); return t != nil && len(t.Calls) == 2 && t.Calls[0].Done })
+	b.cancel(id, "t1", session.CancelRequest{}, session.CancelRequested)
+	equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)
+	var outcomes []events.Outcome
+	for _, p := range find[*events.ToolReturned](b, id) {
+		for _, r := range p.Results {
+			outcomes = append(outcomes, r.Outcome)
+		}
+	}
+	equalLists(t, "outcomes", outcomes, []events.Outcome{events.OutcomeSuccess, events.OutcomeCancelled})
+	b.run(id, "t2", text("go on"))
+	results := b.model.asked()[1].Messages[2].Parts
+	equal(t, "results in the next prompt", len(results), 2)
+	equal(t, "outcome in the next prompt", results[1].Outcome, events.OutcomeCancelled)
+}
+
+func testCancelLate(t *testing.T) {
+	b := setup(t, reply(text("hi")))
+	id := b.open(session.CreateRequest{})
+	b.run(id, "t1", text("hello"))
+	before := b.last(id)
+	b.cancel(id, "t1", session.CancelRequest{ID: "r1"}, session.CancelCompletionWon)
+	equal(t, "last sequence", b.last(id), before)
+	r, err := b.Await(b.ctx, id, "t1")
+	must(t, "await", err, nil)
+	equal(t, "end", r.End, events.EndFinished)
+}
+
+func testCancelTwice(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	b := setupIdle(t, reply(call("k", "stubborn", "{}")))
+	plugin.AddTool(b.tools, plugin.Tool{Name: "stubborn"}, func(context.Context, plugin.Call, struct{}) (string, error) {
+		close(begun)
+		<-release
+		return "done all the same", nil
+	})
+	b.work(b.bus)
+	id := b.open(session.CreateRequest{})
+	b.submit(id, "t1", text("hello"))
+	<-begun
+	one := session.CancelRequest{ID: "r1", Origin: "user", Reason: "first"}
+	equal(t, "evidence", b.cancel(id, "t1", one, session.CancelRequested), one)
+	got, evidence, err := b.otherHost().Cancel(b.ctx, id, "t1", session.CancelRequest{ID: "r2", Reason: "second"})
+	close(release)
+	must(t, "second cancel", err, nil)
+	equal(t, "second receipt", got, session.CancelAlreadyRequested)
+	equal(t, "second evidence", evidence, one)
+	equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)
+	equal(t, "cancels in the history", len(find[*events.TurnCancelRequested](b, id)), 1)
+}
+
+func testInvalidInput(t *testing.T) {
+	b := setup(t, reply(text("hi")))
+	id := b.open(session.CreateRequest{})
+	gone := events.BlobRef{Digest: strings.Repeat("0", 64), Size: 3}
+	r := b.run(id, "t1", text("look"), events.Part{Kind: events.PartAttachment, MediaType: "image/png", Blob: gone})
+	equal(t, "end", r.End, events.EndInvalidInput)
+	equal(t, "kind", r.Issue.Kind, "input_validation")
+	equal(t, "code", r.Issue.Code, "invalid_turn_input")
+	equal(t, "model calls", len(b.model.asked()), 0)
+}
+
+func testEmptyReply(t *testing.T) {
+	b := setup(t, reply())
+	r := b.run(b.open(session.CreateRequest{}), "t1", text("hello"))
+	equal(t, "end", r.End, events.EndProviderError)
+	equal(t, "code", r.Issue.Code, "empty_response")
+}
+
+func testEmptyAfterTool(t *testing.T) {
+	b := setupIdle(t, reply(call("k", "add", `{"A":1,"B":2}`)), reply())
+	adder(b, events.EffectsNone)
+	b.work(b.bus)
+	r := b.run(b.open(session.CreateRequest{}), "t1", text("hello"))
+	equal(t, "end", r.End, events.EndFinished)
+	equal(t, "text", r.Text, "")
+}
+
+func testLimit(t *testing.T) {
+	b := setupIdle(t, reply(call("k", "add", `{"A":1,"B":2}`)), reply(text("on")))
+	adder(b, events.EffectsNone)
+	b.work(b.bus)
+	id := b.open(session.CreateRequest{Config: events.Config{MaxIterations: 1}})
+	r := b.run(id, "t1", text("hello"))
+	equal(t, "end", r.End, events.EndMaxTurns)
+	equal(t, "model calls", len(b.model.asked()), 1)
+	want := []string{"user hello", `assistant k:add{"A":1,"B":2}`, "user k=3", "system turn limit reached (1)"}
+	equalLists(t, "messages", b.messages(id), want)
+	b.run(id, "t2", text("go on"))
+	equalLists(t, "next prompt", b.model.prompt(1), append(want, "user go on"))
+}
+
+func testOutputLimit(t *testing.T) {
+	b := setup(t, stopped(events.StopOutputLimit, events.Usage{Input: 5, Output: 100}, text("half")))
+	id := b.open(session.CreateRequest{})
+	r := b.run(id, "t1", text("hello"))
+	equal(t, "end", r.End, events.EndIncomplete)
+	equalLists(t, "messages", b.messages(id), []string{"user hello", "assistant half"})
+}
+
+func testOverflow(t *testing.T) {
+	b := setup(t, stopped(events.StopOutputLimit, events.Usage{Input: 90, CacheRead: 6}))
+	r := b.run(b.open(session.CreateRequest{Config: events.Config{ContextWindow: 100}}), "t1", text("hello"))
+	equal(t, "end", r.End, events.EndProviderError)
+	equal(t, "code", r.Issue.Code, "context_overflow")
+}
+
+func testRetry(t *testing.T) {
+	b := setup(t, fails(llm.KindRateLimit, "429"), fails(llm.KindServer, ""), reply(text("hi")))
+	id := b.open(session.CreateRequest{})
+	live, err := b.bus.Live(id, 1024)
+	must(t, "watch", err, nil)
+	defer live.Close()
+	r := b.run(id, "t1", text("hello"))
+	equal(t, "end", r.End, events.EndFinished)
+	equal(t, "text", r.Text, "hi")
+	equal(t, "attempts", find[*events.ModelReplied](b, id)[0].Attempts, 3)
+	var failed []int64
+	for { // what was published before the turn's end has arrived before it
+		m := bus.ParseLive(<-live.C)
+		if m.Ends {
+			break
+		}
+		var d session.Delta
+		if m.Seq == 0 && events.DecodePayload(m.Data, &d) == nil && !d.Retry.IsZero() {
+			failed = append(failed, d.Retry.Attempt)
+			equal(t, "attempts allowed", d.Retry.Attempts, 4)
+		}
+	}
+	equalLists(t, "failed attempts told", failed, []int64{1, 2})
+}
+
+func testProviderError(t *testing.T) {
+	b := setup(t, fails(llm.KindAuth, "no_key"), reply(text("hi")))
+	id := b.open(session.CreateRequest{})
+	r := b.run(id, "t1", text("hello"))
+	equal(t, "end", r.End, events.EndProviderError)
+	equal(t, "kind", r.Issue.Kind, "provider")
+	equal(t, "code", r.Issue.Code, "no_key")
+	equal(t, "failures", find[*events.ModelFailed](b, id)[0].Error, "auth")
+	equal(t, "next turn", b.run(id, "t2", text("again")).Text, "hi")
+	equalLists(t, "next prompt", b.model.prompt(1), []string{"user hello", "user again"})
+}
+
+func testMalformedArgs(t *testing.T) {
+	b := setupIdle(t, reply(call("k1", "none", `{"A":`), call("k2", "add", `{"A":1,`)), reply(text("hi")))
+	adder(b, events.EffectsNone)
+	plugin.AddTool(b.tools, plugin.Tool{Name: "none"}, func(context.Context, plugin.Call, struct{}) (string, error) { return "ran", nil })
+	b.work(b.bus)
+	id := b.open(session.CreateRequest{})
+	equal(t, "end", b.run(id, "t1", text("hello")).End, events.EndFinished)
+	results := b.model.asked()[1].Messages[2].Parts
+	equal(t, "result of the tool without needs", results[0].Text, "ran")
+	equal(t, "outcome of the other", results[1].Outcome, events.OutcomeFailure)
+	if !strings.Contains(results[1].Text, "required") {
+		t.Errorf("text of the other: got %q, want the schema's complaint", results[1].Text)
+	}
+}
