@@ -41,6 +41,19 @@ func (b *Bus) Live(session events.SessionID, buffer int) (*Live, error) {
 	return l, nil
 }
 
+// Hear calls deliver with each of a session's commits as they happen, from one
+// goroutine, until stop. As with [Bus.Live], gaps in the sequences tell of losses.
+func (b *Bus) Hear(session events.SessionID, deliver func(LiveMessage)) (stop func(), err error) {
+	if err := events.CheckToken("session", session); err != nil {
+		return nil, err
+	}
+	sub, err := b.nc.Subscribe(b.names.liveAll(session), func(m *nats.Msg) { deliver(ParseLive(m)) })
+	if err != nil {
+		return nil, fmt.Errorf("listen to %s: %w", session, err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil
+}
+
 // Close ends the subscription.
 func (l *Live) Close() {
 	for _, sub := range l.subs {

@@ -46,8 +46,8 @@ func appendCost(t *testing.T, n int) cost {
 	}
 }
 
-// TestAppendCost holds appends to a session of 10 000 nodes against those to one of 10.
-func TestAppendCost(t *testing.T) { //nolint:paralleltest // counts allocations
+// TestAppendCost holds appends to a session of 10 000 nodes against those to one of 10. See appendCost for why it runs alone.
+func TestAppendCost(t *testing.T) {
 	short, long := appendCost(t, 10), appendCost(t, 10_000)
 	t.Logf("10 nodes: %+v, 10 000 nodes: %+v", short, long)
 	within := func(what string, short, long float64) {

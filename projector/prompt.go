@@ -2,9 +2,8 @@ package projector
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
-	"fmt"
-	"hash"
 	"maps"
 	"slices"
 
@@ -40,11 +39,14 @@ func (s *State) Prompt() (Prompt, error) {
 // promptDigest binds a prompt to everything it was built from: the
 // configuration, the catalogue, the frame and every message of the path.
 func promptDigest(config events.Config, catalog string, frame Frame, chain string) string {
-	sum := sha256.New()
-	for _, s := range []string{digestOf(config), catalog, string(frame.ID), string(frame.Keep), chain} {
-		writeField(sum, s)
+	b := make([]byte, 0, 512)
+	for _, s := range []string{config.Provider, config.Model, config.Effort, catalog, string(frame.ID), string(frame.Keep), chain} {
+		b = appendField(b, s)
 	}
-	return hex.EncodeToString(sum.Sum(nil))
+	for _, n := range []int64{config.MaxOutputTokens, config.ContextWindow, config.MaxIterations} {
+		b = binary.AppendVarint(b, n)
+	}
+	return hexSum(b)
 }
 
 // chainDigest is a hash chain along the path, so that one more message costs
@@ -59,13 +61,13 @@ func (b *body) chainDigest(path []*Node) string {
 	if len(links) > 0 {
 		link = links[len(links)-1]
 	}
+	var scratch []byte
 	for _, n := range path[len(links):] {
 		if n.Kind == events.NodeMessage {
-			sum := sha256.New()
-			writeField(sum, link)
-			writeField(sum, string(n.Frame))
-			writeField(sum, digestOf(n.Message))
-			link = hex.EncodeToString(sum.Sum(nil))
+			scratch = appendField(scratch[:0], link)
+			scratch = appendField(scratch, string(n.Frame))
+			scratch = appendMessage(scratch, &n.Message)
+			link = hexSum(scratch)
 		}
 		links = append(links, link)
 	}
@@ -75,9 +77,36 @@ func (b *body) chainDigest(path []*Node) string {
 	return link
 }
 
-func writeField(h hash.Hash, s string) {
-	fmt.Fprintf(h, "%d:", len(s))
-	h.Write([]byte(s))
+// appendMessage writes a message so that different messages give different
+// bytes, as FORMAT.md of package events says under "Prompt digests".
+func appendMessage(b []byte, m *events.Message) []byte {
+	b = appendField(b, string(m.ID))
+	b = appendField(b, string(m.Role))
+	b = appendField(b, m.Origin)
+	b = appendField(b, string(m.Stop))
+	b = binary.AppendUvarint(b, uint64(len(m.Parts)))
+	for i := range m.Parts {
+		p := &m.Parts[i]
+		b = appendField(b, string(p.Kind))
+		b = appendField(b, p.Text)
+		b = appendField(b, p.Blob.Digest)
+		b = appendField(b, string(p.Call))
+		b = appendField(b, p.Tool)
+		b = appendField(b, p.Args)
+		b = appendField(b, string(p.Outcome))
+		b = appendField(b, p.MediaType)
+		b = appendField(b, p.Meta)
+	}
+	return b
+}
+
+func appendField[T string | []byte](b []byte, s T) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func hexSum(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }
 
 // visible is what the frame shows of a path: its own nodes, and before those
@@ -154,10 +183,11 @@ func settled(nodes []*Node) int {
 			switch p := &n.Message.Parts[j]; {
 			case p.Kind == events.PartToolCall && n.Message.Role == events.RoleAssistant:
 				open[p.Call]++
-			case p.Kind == events.PartToolResult && open[p.Call] == 1:
-				delete(open, p.Call)
-			case p.Kind == events.PartToolResult && open[p.Call] > 1:
+			case p.Kind != events.PartToolResult || n.Message.Role != events.RoleUser:
+			case open[p.Call] > 1:
 				open[p.Call]--
+			default:
+				delete(open, p.Call)
 			}
 		}
 		if len(open) == 0 {

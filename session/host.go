@@ -30,8 +30,10 @@ type Host struct {
 	zap   *zap.Logger
 	actor events.Actor
 
-	mu       sync.Mutex
-	sessions map[events.SessionID]*held
+	mu        sync.Mutex
+	sessions  map[events.SessionID]*held
+	listeners map[events.SessionID]*listener
+	dropped   time.Time // when idle listeners were looked for last
 }
 
 // held is a session's state as this host saw it last.
@@ -56,7 +58,8 @@ func New(cfg Config) (*Host, error) {
 	}
 	return &Host{
 		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
-		actor: events.Actor{Kind: events.ActorClient, ID: cfg.Actor}, sessions: make(map[events.SessionID]*held),
+		actor:    events.Actor{Kind: events.ActorClient, ID: cfg.Actor},
+		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
 	}, nil
 }
 

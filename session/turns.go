@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/oklog/ulid/v2"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 )
@@ -92,16 +90,16 @@ type TurnResult struct {
 
 // Run submits a turn and waits for its end. An id that was used with other input is [ErrDifferent].
 func (h *Host) Run(ctx context.Context, id events.SessionID, req TurnRequest) (TurnResult, error) {
-	live, err := h.b.Live(id, watchBuffer)
+	ear, err := h.listen(id)
 	if err != nil {
 		return TurnResult{}, err
 	}
-	defer live.Close()
+	defer ear.close()
 	turn, input, err := h.submit(ctx, id, req)
 	if err != nil {
 		return TurnResult{}, err
 	}
-	if err := h.ended(ctx, live, id, turn, firstLook); err != nil {
+	if err := ear.ended(ctx, turn, firstLook); err != nil {
 		return TurnResult{}, err
 	}
 	r, err := h.result(ctx, id, turn)
@@ -116,11 +114,11 @@ func (h *Host) Run(ctx context.Context, id events.SessionID, req TurnRequest) (T
 // a command still in the queue is not yet, so await what [Host.Run] or a
 // later look has seen.
 func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnID) (TurnResult, error) {
-	live, err := h.b.Live(id, watchBuffer)
+	ear, err := h.listen(id)
 	if err != nil {
 		return TurnResult{}, err
 	}
-	defer live.Close()
+	defer ear.close()
 	s, err := h.State(ctx, id)
 	if err != nil {
 		return TurnResult{}, err
@@ -132,81 +130,11 @@ func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnI
 	case digest == "":
 		return TurnResult{}, fmt.Errorf("await turn %s of session %s: %w", turn, id, ErrUnknownTurn)
 	case record == nil:
-		if err := h.ended(ctx, live, id, turn, laterLook); err != nil {
+		if err := ear.ended(ctx, turn, laterLook); err != nil {
 			return TurnResult{}, err
 		}
 	}
 	return h.result(ctx, id, turn)
-}
-
-// watchBuffer is how many messages a watcher may be behind before it loses
-// some. Lost commits are read from the log, lost deltas are reported.
-const watchBuffer = 1024
-
-// How long a waiter trusts the live subject before it looks at the log: a
-// command may name a turn that ended long ago, and a message may be lost.
-const (
-	firstLook = time.Second
-	laterLook = 2 * time.Second
-)
-
-// ended waits for the commit that ends the turn.
-func (h *Host) ended(ctx context.Context, live *bus.Live, id events.SessionID, turn events.TurnID, look time.Duration) error {
-	timer := time.NewTimer(look)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case msg := <-live.C:
-			m := bus.ParseLive(msg)
-			if c := h.overhear(id, m); m.Ends && endsTurn(c, turn) {
-				return nil
-			}
-		case <-timer.C:
-			s, err := h.State(ctx, id)
-			if err != nil {
-				return err
-			}
-			if record, _, err := findTurn(s, turn); err != nil || record != nil {
-				return err
-			}
-			timer.Reset(laterLook)
-		}
-	}
-}
-
-// overhear folds a commit that is seen live into the state at hand, where it is
-// the next one, so that its readers need not ask the log. It returns the
-// commit if it had to decode it.
-func (h *Host) overhear(id events.SessionID, m bus.LiveMessage) *events.Commit {
-	s := h.held(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next := s.state != nil && m.Seq == s.state.Seq+1
-	if m.Seq == 0 || !next && !m.Ends {
-		return nil
-	}
-	c, err := events.Decode(m.Data)
-	if err != nil {
-		return nil
-	}
-	if next && s.state.Apply(events.Entry{Seq: m.Seq, Commit: c}) != nil {
-		s.state = nil
-	}
-	return c
-}
-
-func endsTurn(c *events.Commit, turn events.TurnID) bool {
-	if c == nil {
-		return false
-	}
-	for i := range c.Events {
-		if c.Events[i].Kind == events.KindTurnCompleted && c.Events[i].Turn == turn {
-			return true
-		}
-	}
-	return false
 }
 
 // result reads how a finished turn ended, from the state at hand where that knows.

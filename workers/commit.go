@@ -19,6 +19,7 @@ import (
 // folded ahead into the run's state; durable is the state without them.
 type gathering struct {
 	claimed bool // the run holds the running turn, or is about to
+	ahead   bool // the reply gathered answers a prompt that was built on events gathered before it
 	events  []events.Event
 	inputs  []turn.Input // what the events follow from, to be stepped again after a conflict
 	at      events.Millis
@@ -116,6 +117,9 @@ func (r *run) flush(ctx context.Context) error {
 			return nil
 		}
 		inputs := r.g.inputs
+		if r.dropAhead() || r.g.ahead {
+			inputs = onlyResults(inputs)
+		}
 		r.rollBack()
 		if !errors.As(err, new(*events.ConflictError)) {
 			return err
@@ -127,10 +131,24 @@ func (r *run) flush(ctx context.Context) error {
 	return nil
 }
 
+// onlyResults leaves out the reply to a prompt that did not come to be.
+func onlyResults(inputs []turn.Input) []turn.Input {
+	var list []turn.Input
+	for _, in := range inputs {
+		if _, ok := in.(turn.Results); ok {
+			list = append(list, in)
+		}
+	}
+	return list
+}
+
 // landed makes the gathered commit history.
 func (r *run) landed(c *events.Commit) {
 	r.state.Landed()
 	r.g.clear()
+	for _, f := range r.flights {
+		f.ahead = false // what it builds on is in the log now
+	}
 	for i := range c.Events {
 		if c.Events[i].Kind == events.KindTurnCompleted {
 			_ = r.w.cfg.Bus.MarkDirty(r.job.Session)

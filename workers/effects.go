@@ -26,10 +26,17 @@ func (r *run) start(ctx context.Context) error {
 	return nil
 }
 
+// flight is an effect in progress.
+type flight struct {
+	cancel context.CancelFunc
+	ahead  bool // it builds on events that were not in the log when it started
+}
+
 // arrival is what an effect came to: nil when it was cancelled and has nothing to tell.
 type arrival struct {
 	turn   events.TurnID
 	effect events.EffectID
+	flight *flight
 	in     turn.Input
 }
 
@@ -39,15 +46,29 @@ func (r *run) fly(runCtx context.Context, owner events.TurnID, id events.EffectI
 		return
 	}
 	ctx, cancel := context.WithCancel(runCtx)
-	r.flights[id] = cancel
+	f := &flight{cancel: cancel, ahead: len(r.g.events) > 0}
+	r.flights[id] = f
 	r.w.jobs.Go(func() {
 		defer cancel()
 		in := effect(ctx)
 		select {
-		case r.arrivals <- arrival{owner, id, in}:
+		case r.arrivals <- arrival{owner, id, f, in}:
 		case <-runCtx.Done():
 		}
 	})
+}
+
+// dropAhead gives up the model call that was started ahead of a commit which
+// did not land as it was: its prompt is no part of the history. It is owed again.
+func (r *run) dropAhead() (dropped bool) {
+	for id, f := range r.flights {
+		if f.ahead {
+			f.cancel()
+			delete(r.flights, id)
+			dropped = true
+		}
+	}
+	return dropped
 }
 
 // stopGrace is how long cancelled effects may take to hand over what they have.
@@ -56,8 +77,8 @@ const stopGrace = 500 * time.Millisecond
 // stop ends a turn whose cancel was requested: effects are cancelled, what
 // they still deliver is recorded, the rest ends as cancelled.
 func (r *run) stop(ctx context.Context) error {
-	for _, cancel := range r.flights {
-		cancel()
+	for _, f := range r.flights {
+		f.cancel()
 	}
 	deadline := time.NewTimer(stopGrace)
 	defer deadline.Stop()

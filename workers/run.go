@@ -34,14 +34,14 @@ type run struct {
 	done  chan struct{} // closed when the run is over
 
 	arrivals chan arrival // what effects came to
-	flights  map[events.EffectID]context.CancelFunc
+	flights  map[events.EffectID]*flight
 	ticks    int
 }
 
 func newRun(w *Worker, j *bus.Job) *run {
 	return &run{
 		w: w, job: j, pokes: make(chan struct{}, 1), done: make(chan struct{}),
-		arrivals: make(chan arrival, 16), flights: make(map[events.EffectID]context.CancelFunc),
+		arrivals: make(chan arrival, 16), flights: make(map[events.EffectID]*flight),
 	}
 }
 
@@ -226,9 +226,10 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 // arrive steps what an effect came to. Results that came beside it join it,
 // so that calls which finish together land in one event.
 func (r *run) arrive(ctx context.Context, a arrival) error {
-	results, ok := r.land(a).(turn.Results)
+	first := r.land(a)
+	results, ok := first.(turn.Results)
 	if !ok {
-		return r.stepArrival(ctx, r.land(a))
+		return r.stepArrival(ctx, first)
 	}
 	for {
 		select {
@@ -248,9 +249,17 @@ func (r *run) arrive(ctx context.Context, a arrival) error {
 	}
 }
 
-// land takes an effect off the flights. What belongs to an earlier turn is dropped.
+// land takes an effect off the flights. What was given up, or belongs to an
+// earlier turn, is dropped. A reply to a prompt that is ahead of the log keeps
+// the mark, for the commit that it is gathered into.
 func (r *run) land(a arrival) turn.Input {
+	if r.flights[a.effect] != a.flight {
+		return nil
+	}
 	delete(r.flights, a.effect)
+	if _, results := a.in.(turn.Results); a.flight.ahead && !results {
+		r.g.ahead = true
+	}
 	if t := r.state.Turn(); t == nil || t.ID != a.turn {
 		return nil
 	}
