@@ -13,7 +13,7 @@ type names struct{ prefix string }
 // Class is a class of queued work.
 type Class string
 
-// The classes.
+// ClassTurn holds the commands that ask for turns.
 const ClassTurn Class = "turn"
 
 func (n names) sessionStream(id events.SessionID) string { return n.prefix + "-s-" + string(id) }

@@ -48,6 +48,7 @@ type writer struct {
 	err error
 }
 
+//nolint:gochecknoglobals // a pool has to be shared to be one
 var writers = sync.Pool{New: func() any {
 	w := &writer{}
 	w.enc = msgpack.NewEncoder(&w.buf)

@@ -43,6 +43,7 @@ const (
 	formMap
 )
 
+//nolint:gochecknoglobals // read-only table
 var formNames = [...]string{"nothing", "nil", "bool", "negative integer", "integer", "float", "string", "bytes", "array", "map"}
 
 func (f form) String() string { return formNames[f] }

@@ -12,6 +12,8 @@ import (
 type filler func(c *cursor, v reflect.Value)
 
 // fillers caches the filler of each type. Types are few and never change.
+//
+//nolint:gochecknoglobals // a cache has to be shared to be one
 var fillers sync.Map // reflect.Type to filler
 
 func fillerOf(t reflect.Type) filler {

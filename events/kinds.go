@@ -16,6 +16,8 @@ func row[T any, P interface {
 }
 
 // kinds is every kind this program knows. One line a kind.
+//
+//nolint:gochecknoglobals // read-only table
 var kinds = map[Kind]kindInfo{
 	KindSessionOpened:       row[SessionOpened](1),
 	KindSessionConfigured:   row[SessionConfigured](1),
@@ -78,4 +80,6 @@ func Version(kind Kind) int64 { return kinds[kind].v }
 type upcaster func([]byte) ([]byte, error)
 
 // upcasters holds the step from each old version, by kind. Every kind is at its first version today.
+//
+//nolint:gochecknoglobals // read-only table
 var upcasters = map[Kind]map[int64]upcaster{}

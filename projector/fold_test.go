@@ -81,6 +81,7 @@ func TestFold(t *testing.T) {
 			if err := s.Check(); err != nil {
 				t.Fatalf("at %d: %v", s.Seq, err)
 			}
+			read(t, s) // what is remembered must not show later
 		})
 		want := head(t, d.s)
 		k := rapid.IntRange(0, len(d.log)).Draw(t, "k")

@@ -102,6 +102,7 @@ func (s *State) appendNode(n *Node) {
 func (s *State) branch(leaf events.NodeID) {
 	s.Leaf = leaf
 	s.body.path, s.body.links = nil, nil
+	s.body.memo = promptMemo{} // kept nodes hide where a path differs
 }
 
 // seal moves the oldest nodes of the head into a segment when there are enough.

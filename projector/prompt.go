@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"maps"
 	"slices"
 
 	"github.com/lash-go/lash/events"
@@ -151,15 +150,21 @@ func (b *body) prompt(frame events.FrameID, visible []*Node) ([]events.Message, 
 		*m = promptMemo{frame: frame, seen: make(map[events.MessageID]bool)}
 	}
 	rest := visible[m.nodes:]
-	if k := settled(rest); k > 0 {
-		closed := closeCalls(fresh(rest[:k], m.seen))
+	shown := fresh(rest, m.seen)
+	if k := settled(shown); k > 0 {
+		closed := closeCalls(shown[:k])
 		m.messages, m.spilled = append(m.messages, closed...), m.spilled || spilled(closed)
-		m.nodes, m.last, rest = m.nodes+k, rest[k-1], rest[k:]
+		m.last = shown[k-1]
+		m.nodes += slices.Index(rest, m.last) + 1
+		for _, n := range shown[:k] {
+			m.seen[n.Message.ID] = true
+		}
+		shown = shown[k:]
 	}
-	if len(rest) == 0 {
+	if len(shown) == 0 {
 		return slices.Clip(m.messages), m.spilled
 	}
-	open := closeCalls(fresh(rest, maps.Clone(m.seen)))
+	open := closeCalls(shown)
 	return slices.Concat(m.messages, open), m.spilled || spilled(open)
 }
 
@@ -174,7 +179,7 @@ func spilled(messages []events.Message) bool {
 	return false
 }
 
-// settled counts the leading nodes after which no call waits for its result.
+// settled counts the leading nodes, each shown once, after which no call waits for its result.
 func settled(nodes []*Node) int {
 	open := make(map[events.CallID]int)
 	k := 0
@@ -198,18 +203,17 @@ func settled(nodes []*Node) int {
 }
 
 // messages keeps the message nodes, of equal message ids the first.
-func messages(path []*Node) []*Node {
-	return fresh(path, make(map[events.MessageID]bool, len(path)))
-}
+func messages(path []*Node) []*Node { return fresh(path, nil) }
 
-// fresh keeps the message nodes whose message ids are not seen yet, and notes them.
+// fresh keeps the message nodes whose message ids are not seen yet, of equal ones the first.
 func fresh(path []*Node, seen map[events.MessageID]bool) []*Node {
 	list := make([]*Node, 0, len(path))
+	now := make(map[events.MessageID]bool, len(path))
 	for _, n := range path {
-		if n.Kind != events.NodeMessage || seen[n.Message.ID] {
+		if n.Kind != events.NodeMessage || seen[n.Message.ID] || now[n.Message.ID] {
 			continue
 		}
-		seen[n.Message.ID] = true
+		now[n.Message.ID] = true
 		list = append(list, n)
 	}
 	return list

@@ -30,37 +30,76 @@ func TestPromptCalls(t *testing.T) {
 		want []string
 	}{
 		{"pair", []events.Message{reply("a"), answer(result("a", "1"))}, []string{"assistant r call:a", "user a=1"}},
-		{"appended_between", []events.Message{reply("a", "b"), user("hm"), answer(result("a", "1"), result("b", "2"))},
-			[]string{"assistant r call:a call:b", "user a=1 b=2", "user hm"}},
-		{"reply_appended_between", []events.Message{reply("a"), reply("b"), answer(result("b", "2")), answer(result("a", "1"))},
-			[]string{"assistant r call:a", "user a=1", "assistant r call:b", "user b=2"}},
-		{"two_messages", []events.Message{reply("a", "b"), answer(result("a", "1")), answer(result("b", "2"))},
-			[]string{"assistant r call:a call:b", "user a=1 b=2"}},
-		{"reversed", []events.Message{reply("a", "b"), answer(result("b", "2"), result("a", "1"))},
-			[]string{"assistant r call:a call:b", "user a=1 b=2"}},
-		{"with_text", []events.Message{reply("a"), answer(text("so"), result("a", "1"), text("there"))},
-			[]string{"assistant r call:a", "user a=1", "user so there"}},
-		{"attachments", []events.Message{reply("a", "b"), answer(result("a", "1"), file, file, result("b", "2"), text("and"), file)},
-			[]string{"assistant r call:a call:b", "user a=1 file file b=2", "user and file"}},
-		{"unanswered", []events.Message{reply("a", "b"), answer(result("b", "2")), user("on")},
-			[]string{"assistant r call:a call:b", "user a=" + none + " b=2", "user on"}},
+		{
+			"appended_between",
+			[]events.Message{reply("a", "b"), user("hm"), answer(result("a", "1"), result("b", "2"))},
+			[]string{"assistant r call:a call:b", "user a=1 b=2", "user hm"},
+		},
+		{
+			"reply_appended_between",
+			[]events.Message{reply("a"), reply("b"), answer(result("b", "2")), answer(result("a", "1"))},
+			[]string{"assistant r call:a", "user a=1", "assistant r call:b", "user b=2"},
+		},
+		{
+			"two_messages",
+			[]events.Message{reply("a", "b"), answer(result("a", "1")), answer(result("b", "2"))},
+			[]string{"assistant r call:a call:b", "user a=1 b=2"},
+		},
+		{
+			"reversed",
+			[]events.Message{reply("a", "b"), answer(result("b", "2"), result("a", "1"))},
+			[]string{"assistant r call:a call:b", "user a=1 b=2"},
+		},
+		{
+			"with_text",
+			[]events.Message{reply("a"), answer(text("so"), result("a", "1"), text("there"))},
+			[]string{"assistant r call:a", "user a=1", "user so there"},
+		},
+		{
+			"attachments",
+			[]events.Message{reply("a", "b"), answer(result("a", "1"), file, file, result("b", "2"), text("and"), file)},
+			[]string{"assistant r call:a call:b", "user a=1 file file b=2", "user and file"},
+		},
+		{
+			"unanswered",
+			[]events.Message{reply("a", "b"), answer(result("b", "2")), user("on")},
+			[]string{"assistant r call:a call:b", "user a=" + none + " b=2", "user on"},
+		},
 		{"never_answered", []events.Message{reply("a")}, []string{"assistant r call:a", "user a=" + none}},
 		{"orphan", []events.Message{user("u"), answer(result("a", "1")), user("v")}, []string{"user u", "user v"}},
 		{"orphan_with_file", []events.Message{answer(result("a", "1"), file), answer(result("a", "1"), text("x"))}, []string{"user x"}},
 		{"before_its_call", []events.Message{answer(result("a", "1")), reply("a")}, []string{"assistant r call:a", "user a=" + none}},
-		{"answered_twice", []events.Message{reply("a"), answer(result("a", "1")), answer(result("a", "2"))},
-			[]string{"assistant r call:a", "user a=1"}},
-		{"same_id_within", []events.Message{reply("a", "a"), answer(result("a", "1"), result("a", "2"))},
-			[]string{"assistant r call:a call:a", "user a=1 a=2"}},
-		{"same_id_across", []events.Message{reply("a"), answer(result("a", "1")), reply("a"), answer(result("a", "2"))},
-			[]string{"assistant r call:a", "user a=1", "assistant r call:a", "user a=2"}},
-		{"same_id_across_unanswered", []events.Message{reply("a"), reply("a"), answer(result("a", "2"))},
-			[]string{"assistant r call:a", "user a=" + none, "assistant r call:a", "user a=2"}},
-		{"empty_ids", []events.Message{reply("", ""), answer(result("", "1"), result("", "2"))},
-			[]string{"assistant r call: call:", "user =1 =2"}},
+		{
+			"answered_twice",
+			[]events.Message{reply("a"), answer(result("a", "1")), answer(result("a", "2"))},
+			[]string{"assistant r call:a", "user a=1"},
+		},
+		{
+			"same_id_within",
+			[]events.Message{reply("a", "a"), answer(result("a", "1"), result("a", "2"))},
+			[]string{"assistant r call:a call:a", "user a=1 a=2"},
+		},
+		{
+			"same_id_across",
+			[]events.Message{reply("a"), answer(result("a", "1")), reply("a"), answer(result("a", "2"))},
+			[]string{"assistant r call:a", "user a=1", "assistant r call:a", "user a=2"},
+		},
+		{
+			"same_id_across_unanswered",
+			[]events.Message{reply("a"), reply("a"), answer(result("a", "2"))},
+			[]string{"assistant r call:a", "user a=" + none, "assistant r call:a", "user a=2"},
+		},
+		{
+			"empty_ids",
+			[]events.Message{reply("", ""), answer(result("", "1"), result("", "2"))},
+			[]string{"assistant r call: call:", "user =1 =2"},
+		},
 		{"call_of_a_user", []events.Message{answer(call("a"), text("x")), answer(result("a", "1"))}, []string{"user x"}},
-		{"result_of_a_model", []events.Message{reply("a"), message("", events.RoleAssistant, result("a", "1"), text("x"))},
-			[]string{"assistant r call:a", "user a=" + none, "assistant x"}},
+		{
+			"result_of_a_model",
+			[]events.Message{reply("a"), message("", events.RoleAssistant, result("a", "1"), text("x"))},
+			[]string{"assistant r call:a", "user a=" + none, "assistant x"},
+		},
 		{"empty_message", []events.Message{answer()}, []string{"user"}},
 	}
 	for _, tt := range tests {
@@ -122,6 +161,49 @@ func checkPrompt(t *rapid.T, list []events.Message) {
 	}
 }
 
+// TestPromptAgain asks for a prompt after each step, as a worker does, and once
+// at the end: what is remembered between must not show.
+func TestPromptAgain(t *testing.T) {
+	t.Parallel()
+	hidden := message("r", events.RoleUser, result("k", "hidden"))
+	tests := map[string][]func(*history){
+		"hidden_result": {
+			func(h *history) { h.append(message("r", events.RoleUser, text("shown"))) },
+			func(h *history) { h.append(message("a", events.RoleAssistant, call("k"))) },
+			func(h *history) { h.append(hidden) },
+			func(h *history) { h.append(message("x", events.RoleUser, result("k", "real"))) },
+			func(h *history) { h.say("on") },
+		},
+		"kept_after_other_seed": {
+			func(h *history) { h.say("a", "b") },
+			func(h *history) {
+				h.add("", &events.FrameOpened{Frame: "f", Reason: "x", Keep: "b", Nodes: []events.NewNode{
+					{ID: "s", Kind: events.NodeMessage, Message: message("s", events.RoleUser, text("s"))},
+				}})
+			},
+			func(h *history) { h.branchTo("b").say("s2") },
+		},
+		"repeated": {
+			func(h *history) { h.say("a", "a") },
+			func(h *history) { h.say("a", "b") },
+			func(h *history) { h.note("p").say("b", "c") },
+		},
+	}
+	for name, steps := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := begin(t)
+			for i, step := range steps {
+				step(h)
+				got, want := prompt(t, h.State), prompt(t, h.Clone())
+				if !slices.Equal(transcript(got.Messages), transcript(want.Messages)) || got.Ref != want.Ref {
+					t.Errorf("after step %d: got %q, want %q", i, transcript(got.Messages), transcript(want.Messages))
+				}
+			}
+		})
+	}
+}
+
 // TestPromptDigest changes with everything that a prompt is made of, and with nothing else.
 func TestPromptDigest(t *testing.T) {
 	t.Parallel()
@@ -180,8 +262,10 @@ func TestPromptDigest(t *testing.T) {
 func TestPromptTools(t *testing.T) {
 	t.Parallel()
 	h := begin(t).add("", &events.ToolStateApplied{Generation: 1, Tools: []events.ToolEntry{
-		{Name: "a", Availability: events.AvailOff}, {Name: "b", Availability: events.AvailSearchable},
-		{Name: "c", Availability: events.AvailCallable}, {Name: "d", Availability: events.AvailShowcased},
+		{Name: "a", Availability: events.AvailOff},
+		{Name: "b", Availability: events.AvailSearchable},
+		{Name: "c", Availability: events.AvailCallable},
+		{Name: "d", Availability: events.AvailShowcased},
 	}})
 	var got []string
 	for _, tool := range prompt(t, h.State).Tools {

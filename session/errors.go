@@ -13,6 +13,8 @@ var (
 	ErrExists = errors.New("session already exists")
 	// ErrClosed is a session that takes no more.
 	ErrClosed = errors.New("session is closed")
+	// ErrOpening is a session whose creator is still appending its first nodes, or died over it.
+	ErrOpening = errors.New("session is still opening")
 	// ErrTurnRunning is an operation that waits for the running turn to end.
 	ErrTurnRunning = errors.New("a turn is running")
 	// ErrUnknownTurn is a turn that the session never heard of.

@@ -201,8 +201,10 @@ func (h *Host) StateAt(ctx context.Context, id events.SessionID, seq events.Seq)
 // open refuses what a session in its present status cannot take.
 func open(s *projector.State) error {
 	switch s.Status {
-	case projector.StatusOpen, projector.StatusOpening:
+	case projector.StatusOpen:
 		return nil
+	case projector.StatusOpening:
+		return fmt.Errorf("session %s: %w", s.Session, ErrOpening)
 	case projector.StatusClosed:
 		return fmt.Errorf("session %s: %w", s.Session, ErrClosed)
 	case projector.StatusNone:

@@ -99,14 +99,28 @@ func (h *Host) Run(ctx context.Context, id events.SessionID, req TurnRequest) (T
 	if err != nil {
 		return TurnResult{}, err
 	}
-	if err := ear.ended(ctx, turn, firstLook); err != nil {
-		return TurnResult{}, err
+	if !h.knownEnded(id, turn) {
+		if err := ear.ended(ctx, turn, firstLook); err != nil {
+			return TurnResult{}, err
+		}
 	}
 	r, err := h.result(ctx, id, turn)
 	if err == nil && r.Input != input {
 		return TurnResult{}, fmt.Errorf("run turn %s: %w", turn, ErrDifferent)
 	}
 	return r, err
+}
+
+// knownEnded reports whether the state at hand has the turn's end already.
+func (h *Host) knownEnded(id events.SessionID, turn events.TurnID) bool {
+	s := h.held(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == nil {
+		return false
+	}
+	record, err := s.state.Record(turn)
+	return err == nil && record != nil
 }
 
 // Await waits until a turn has ended. Any number may wait for the same turn,

@@ -85,9 +85,16 @@ func (w *Worker) Stop(ctx context.Context) {
 	case <-ctx.Done():
 	}
 	w.kill(ErrStopped)
-	<-done
+	select {
+	case <-done:
+	case <-time.After(killWait):
+		w.log.Error("a tool or a provider ignores its context and is left behind")
+	}
 	w.stopPoke()
 }
+
+// killWait is how long what was cancelled may take to return.
+const killWait = 5 * time.Second
 
 // fetchWait bounds how long one pull waits for work.
 const fetchWait = 10 * time.Second

@@ -12,38 +12,38 @@ import (
 
 // Start boots a server in the test's directory and opens a bus on it, in
 // process. Both end with the test.
-func Start(t testing.TB) *bus.Bus {
-	t.Helper()
-	return Open(t, Server(t, busembed.Config{}))
+func Start(tb testing.TB) *bus.Bus {
+	tb.Helper()
+	return Open(tb, Server(tb, busembed.Config{}))
 }
 
 // Server boots a server that ends with the test.
-func Server(t testing.TB, cfg busembed.Config) *busembed.Server {
-	t.Helper()
+func Server(tb testing.TB, cfg busembed.Config) *busembed.Server {
+	tb.Helper()
 	if cfg.StoreDir == "" {
-		cfg.StoreDir = t.TempDir()
+		cfg.StoreDir = tb.TempDir()
 	}
 	s, err := busembed.Start(cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(s.Stop)
+	tb.Cleanup(s.Stop)
 	return s
 }
 
 // Open opens another bus on the same server, as another process would.
-func Open(t testing.TB, s *busembed.Server) *bus.Bus {
-	t.Helper()
-	return open(t, bus.Config{Options: []nats.Option{s.InProcess()}})
+func Open(tb testing.TB, s *busembed.Server) *bus.Bus {
+	tb.Helper()
+	return open(tb, bus.Config{Options: []nats.Option{s.InProcess()}})
 }
 
-func open(t testing.TB, cfg bus.Config) *bus.Bus {
-	t.Helper()
-	b, err := bus.Open(t.Context(), cfg)
+func open(tb testing.TB, cfg bus.Config) *bus.Bus {
+	tb.Helper()
+	b, err := bus.Open(tb.Context(), cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(b.Close)
+	tb.Cleanup(b.Close)
 	return b
 }
 
@@ -54,20 +54,20 @@ type Cluster struct {
 }
 
 // StartCluster boots three servers on loopback ports. They end with the test.
-func StartCluster(t testing.TB) *Cluster {
-	t.Helper()
-	servers, err := busembed.StartCluster(t.TempDir())
+func StartCluster(tb testing.TB) *Cluster {
+	tb.Helper()
+	servers, err := busembed.StartCluster(tb.TempDir())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for _, s := range servers {
-		t.Cleanup(s.Stop)
+		tb.Cleanup(s.Stop)
 	}
 	return &Cluster{Servers: servers, URL: busembed.URLs(servers)}
 }
 
 // Open opens a bus with three replicas.
-func (c *Cluster) Open(t testing.TB) *bus.Bus {
-	t.Helper()
-	return open(t, bus.Config{URL: c.URL, Replicas: 3})
+func (c *Cluster) Open(tb testing.TB) *bus.Bus {
+	tb.Helper()
+	return open(tb, bus.Config{URL: c.URL, Replicas: 3})
 }

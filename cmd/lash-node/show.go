@@ -124,7 +124,6 @@ type follower struct {
 	w     *show
 	plan  *playback.Plan
 	nodes int
-	turns int
 }
 
 func (w *show) follow(plan *playback.Plan) *follower { return &follower{w: w, plan: plan} }

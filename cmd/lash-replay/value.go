@@ -55,7 +55,7 @@ func (w *jsonWriter) value(v reflect.Value) {
 		w.scalar(clock(at))
 		return
 	}
-	switch v.Kind() { //nolint:exhaustive // the rest is what encoding/json knows
+	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		w.value(v.Elem())
 	case reflect.Struct:

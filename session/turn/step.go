@@ -325,6 +325,9 @@ func (m *machine) tool(name string) (*events.ToolEntry, bool) {
 // CancelledText is what the model reads in place of the result of a cancelled call.
 const CancelledText = "[cancelled] The call was cancelled."
 
+// CancelledBegunText is the same for a call that may not run twice and was begun: its fate is unknown.
+const CancelledBegunText = "[cancelled] The call was cancelled after it had begun. It may or may not have taken effect."
+
 // closeCalls gives every call without a result a cancelled one.
 func (m *machine) closeCalls(iteration int64, calls []projector.Call) {
 	results := make([]events.ToolResult, 0, len(calls))
@@ -332,7 +335,11 @@ func (m *machine) closeCalls(iteration int64, calls []projector.Call) {
 		if calls[i].Done {
 			continue
 		}
-		results = append(results, events.ToolResult{Call: int64(i), Outcome: events.OutcomeCancelled, Text: CancelledText})
+		text := CancelledText
+		if calls[i].Begun {
+			text = CancelledBegunText
+		}
+		results = append(results, events.ToolResult{Call: int64(i), Outcome: events.OutcomeCancelled, Text: text})
 	}
 	if len(results) > 0 {
 		m.emit(&events.ToolReturned{Iteration: iteration, Results: results, Message: m.freeResults()})

@@ -193,7 +193,7 @@ func (r *runner) sessions64(ctx context.Context) error {
 				return err
 			}
 		}
-		rawRate, err := rate(parallel, n, func(i, k int) error {
+		rawRate, err := rate(n, func(i, k int) error {
 			data, err := events.Encode(replied(sessionID("s", i), int64(k)))
 			if err != nil {
 				return err
@@ -204,7 +204,7 @@ func (r *runner) sessions64(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		lashRate, err := rate(parallel, n, func(i, k int) error {
+		lashRate, err := rate(n, func(i, k int) error {
 			_, err := log.Append(ctx, replied(sessionID("s", i), int64(k)), events.At(events.Seq(k+1)))
 			return err
 		})
@@ -218,12 +218,12 @@ func sessionID(prefix string, i int) events.SessionID {
 	return events.SessionID(fmt.Sprintf("%s%d", prefix, i))
 }
 
-// rate does each of n things in order in each of many goroutines, and counts them per second.
-func rate(goroutines, n int, do func(i, k int) error) (float64, error) {
-	errs := make([]error, goroutines)
+// rate does each of n things in order in each of [parallel] goroutines, and counts them per second.
+func rate(n int, do func(i, k int) error) (float64, error) {
+	errs := make([]error, parallel)
 	var all sync.WaitGroup
 	began := time.Now()
-	for i := range goroutines {
+	for i := range parallel {
 		all.Go(func() {
 			for k := range n {
 				if errs[i] = do(i, k); errs[i] != nil {
@@ -239,5 +239,5 @@ func rate(goroutines, n int, do func(i, k int) error) (float64, error) {
 			return 0, err
 		}
 	}
-	return float64(goroutines*n) / took, nil
+	return float64(parallel*n) / took, nil
 }

@@ -24,9 +24,8 @@ const (
 	turnEffects = 11
 )
 
-var kilobyte = strings.Repeat("x", 1024)
-
 func benchTools() *plugin.Tools {
+	kilobyte := strings.Repeat("x", 1024)
 	tools := plugin.NewTools()
 	plugin.AddTool(tools, plugin.Tool{Name: "lookup", Effects: events.EffectsIdempotent},
 		func(context.Context, plugin.Call, struct{ ID string }) (string, error) { return kilobyte, nil })
@@ -124,7 +123,7 @@ func (r *runner) turns(ctx context.Context, profile busembed.Profile) error {
 		}
 	}
 	*p50 = alone.p50() / turnEffects
-	turns, err := rate(parallel, r.scaled(60), func(i, _ int) error { return g.turn(ctx, sessionID("s", i)) })
+	turns, err := rate(r.scaled(60), func(i, _ int) error { return g.turn(ctx, sessionID("s", i)) })
 	*perSecond = turns * turnEffects
 	r.report.Lash[prefix+"_p50_ms_1"], r.report.Lash[prefix+"s_per_s_64"] = *p50, *perSecond
 	return err
@@ -139,7 +138,7 @@ func (r *runner) rawEffects(ctx context.Context, b *bus.Bus, prefix string) erro
 			return err
 		}
 	}
-	body := []byte(kilobyte)
+	body := []byte(strings.Repeat("x", 1024))
 	n := r.scaled(400)
 	var alone samples
 	publish := func(i, seq int) error {
@@ -152,7 +151,7 @@ func (r *runner) rawEffects(ctx context.Context, b *bus.Bus, prefix string) erro
 		}
 	}
 	r.report.Raw[prefix+"_p50_ms_1"] = alone.p50()
-	perSecond, err := rate(parallel, n, func(i, k int) error {
+	perSecond, err := rate(n, func(i, k int) error {
 		if i == 0 {
 			k += n
 		}

@@ -1,0 +1,191 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventstest"
+)
+
+// commit makes a commit of one event; the same number gives the same commit.
+func commit(session events.SessionID, n int) *events.Commit {
+	return &events.Commit{
+		ID: events.CommitID(fmt.Sprintf("%s-%d", session, n)), Session: session, At: events.Millis(n),
+		Actor: events.Actor{Kind: events.ActorSystem}, Events: []events.Event{events.Of("", &events.SessionClosed{Reason: fmt.Sprint(n)})},
+	}
+}
+
+// grow appends commits until the history has n.
+func grow(t *testing.T, log events.Log, session events.SessionID, n int) {
+	t.Helper()
+	for i := range n {
+		if _, err := log.Append(t.Context(), commit(session, i+1), events.At(events.Seq(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestLog(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	eventstest.TestLog(t, func(*testing.T) events.Log { return b.Log() })
+}
+
+func TestLogOfThreeServers(t *testing.T) {
+	t.Parallel()
+	b := bustest.StartCluster(t).Open(t)
+	eventstest.TestLog(t, func(*testing.T) events.Log { return b.Log() })
+}
+
+func TestFaultyLog(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprintf("seed_%d", seed), func(t *testing.T) {
+			t.Parallel()
+			eventstest.TestLog(t, func(t *testing.T) events.Log {
+				l := eventstest.NewFaultyLog(b.Log(), eventstest.FaultOptions{Seed: seed, Rate: 0.3})
+				t.Cleanup(func() {
+					if t.Failed() {
+						t.Logf("faults: %v", l.Trace())
+					}
+				})
+				return l
+			})
+		})
+	}
+}
+
+// TestReadLong passes the length at which reading goes over to an ordered consumer, on both sides.
+func TestReadLong(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	const n = 600
+	grow(t, b.Log(), "long", n)
+	for _, from := range []events.Seq{0, 2, 80, 89, 90, 599, 600, 601} {
+		next := max(from, 1)
+		for entry, err := range b.Log().Read(t.Context(), "long", from) {
+			if err != nil {
+				t.Fatalf("read from %d: %v", from, err)
+			}
+			if want := commit("long", int(next)).ID; entry.Seq != next || entry.Commit.ID != want {
+				t.Fatalf("read from %d: got %s at %d, want %s at %d", from, entry.Commit.ID, entry.Seq, want, next)
+			}
+			next++
+		}
+		if next != max(n+1, from) {
+			t.Errorf("read from %d: ended before %d, want %d", from, next, n+1)
+		}
+	}
+}
+
+// TestReadStopsAtOnce leaves both ways of reading in the middle.
+func TestReadStopsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	grow(t, b.Log(), "s", 520)
+	for _, from := range []events.Seq{1, 500} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var got error
+		for _, err := range b.Log().Read(ctx, "s", from) {
+			cancel()
+			got = err
+		}
+		cancel()
+		if got != nil && !errors.Is(got, context.Canceled) {
+			t.Errorf("read from %d, cancelled: got %v, want %v", from, got, context.Canceled)
+		}
+	}
+}
+
+// TestEmptyStream is a session whose creator died between its stream and its first commit.
+func TestEmptyStream(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	js := jetStream(t, b)
+	cfg := jetstream.StreamConfig{Name: "lash-s-half", Subjects: []string{"lash.s.half.>"}}
+	if _, err := js.CreateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Log().Last(t.Context(), "half"); !errors.Is(err, events.ErrNoSession) {
+		t.Errorf("last: got %v, want %v", err, events.ErrNoSession)
+	}
+	for _, err := range b.Log().Read(t.Context(), "half", 1) {
+		if !errors.Is(err, events.ErrNoSession) {
+			t.Errorf("read: got %v, want %v", err, events.ErrNoSession)
+		}
+	}
+}
+
+func TestSealed(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	grow(t, b.Log(), "s", 1)
+	js := jetStream(t, b)
+	stream, err := js.Stream(t.Context(), "lash-s-s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := stream.CachedInfo().Config
+	cfg.Sealed = true
+	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	for name, at := range map[string]events.Expect{"guarded": events.At(1), "free": events.Free(1)} {
+		if _, err := b.Log().Append(t.Context(), commit("s", 2), at); !errors.Is(err, events.ErrSealed) {
+			t.Errorf("%s append: got %v, want %v", name, err, events.ErrSealed)
+		}
+	}
+}
+
+func TestConflictsAreCounted(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	grow(t, b.Log(), "s", 2)
+	_, err := b.Log().Append(t.Context(), commit("s", 9), events.At(1))
+	if _, ok := errors.AsType[*events.ConflictError](err); !ok || b.Conflicts() != 1 {
+		t.Errorf("got %v and %d conflicts, want a conflict and 1", err, b.Conflicts())
+	}
+}
+
+func TestSessionsAreListed(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	want := map[events.SessionID]events.Seq{"a": 1, "b": 2, "c-s-d": 3}
+	for id, n := range want {
+		grow(t, b.Log(), id, int(n))
+	}
+	names := 0
+	for id, err := range b.Sessions(t.Context()) {
+		if err != nil || want[id] == 0 {
+			t.Errorf("sessions: got %s, %v, want one of %v", id, err, want)
+		}
+		names++
+	}
+	lasts := 0
+	for id, last := range b.Lasts(t.Context()) {
+		if last != want[id] {
+			t.Errorf("last of %s: got %d, want %d", id, last, want[id])
+		}
+		lasts++
+	}
+	if names != len(want) || lasts != len(want) {
+		t.Errorf("got %d sessions and %d lasts, want %d", names, lasts, len(want))
+	}
+}
+
+func jetStream(t *testing.T, b *bus.Bus) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}

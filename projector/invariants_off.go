@@ -1,0 +1,5 @@
+//go:build !invariants
+
+package projector
+
+const invariants = false
