@@ -30,6 +30,8 @@ const (
 	codeInsufficient   jetstream.ErrorCode = 10023
 	codeStorageFull    jetstream.ErrorCode = 10047
 	codeClusterNoPeers jetstream.ErrorCode = 10005
+	// codeInProcess is a second try of a publish that the replicas have not agreed on yet.
+	codeInProcess jetstream.ErrorCode = 10158
 )
 
 // mapError gives every error of the client and the server its meaning for us. It is the only place that does.
@@ -70,7 +72,7 @@ func mapCode(api *jetstream.APIError, err error) error {
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	case jetstream.JSErrCodeStreamMessageExceedsMaximum:
 		return fmt.Errorf("%w: %w", events.ErrTooLarge, err)
-	case codeUnavailable, codeNoLeader, codeClusterNoPeers, codeInsufficient, codeStorageFull:
+	case codeUnavailable, codeNoLeader, codeClusterNoPeers, codeInsufficient, codeStorageFull, codeInProcess:
 		return fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)
 	default:
 		return err

@@ -45,7 +45,7 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindTurnStarted:         {&events.TurnStarted{Attempt: 2, Worker: "w1", Message: "m2", Job: "j1"}},
 	events.KindTurnCancelRequested: {&events.TurnCancelRequested{Request: "r1", Origin: "host", Reason: "user"}},
 	events.KindTurnCompleted: {&events.TurnCompleted{
-		End: events.EndProviderError, Issue: events.Issue{Kind: "provider", Code: "overloaded", Message: "later"}, Notice: "m3",
+		End: events.EndProviderError, Issue: events.Issue{Kind: "provider", Code: "overloaded", Message: "later"}, Notice: "m3", Tool: "deploy", Call: 2,
 	}},
 	events.KindModelReplied: {&events.ModelReplied{
 		Iteration: 1, Prompt: goldenPrompt, Parts: goldenParts, Stop: events.StopToolUse,
@@ -69,7 +69,7 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 			Call: 1, Outcome: events.OutcomeFailure, Text: "no such file", Blob: goldenBlob, Class: "tool", Code: "enoent",
 			Attempts: 2, Millis: 30, Attachments: goldenParts,
 		},
-		{Call: 2},
+		{Call: 2, Control: events.ControlFinish},
 	}}},
 	events.KindToolLost:      {&events.ToolLost{Iteration: 1, Calls: []int64{0}, Message: "m6"}},
 	events.KindInputInjected: {&events.InputInjected{Input: "i1", Role: events.RoleUser, Parts: goldenParts, Boundary: events.BoundaryBeforeCompletion}},

@@ -108,6 +108,16 @@ func validateCalls(calls []int64) error {
 	return nil
 }
 
+// Control is what a successful result asks of the turn.
+type Control string
+
+// The controls (host specification 3.4). The zero value lets the turn go on.
+const (
+	ControlNone   Control = ""
+	ControlFinish Control = "finish" // the turn ends with the result's text as its value
+	ControlFail   Control = "fail"   // the turn stops with the result's text as its error
+)
+
 // ToolResult is what one call came to.
 type ToolResult struct {
 	Call        int64   `msgpack:"c"` // position among the reply's tool calls
@@ -119,6 +129,7 @@ type ToolResult struct {
 	Attempts    int64   `msgpack:"a,omitempty"` // tries it took; 0 means one
 	Millis      int64   `msgpack:"t,omitempty"` // duration
 	Attachments []Part  `msgpack:"p,omitempty"`
+	Control     Control `msgpack:"f,omitempty"` // of successful results
 }
 
 // ToolReturned records the results that finished together, in call order.
@@ -138,6 +149,11 @@ func (p *ToolReturned) Validate() error {
 		calls[i] = p.Results[i].Call
 		if err := validateOutcome(p.Results[i].Outcome); err != nil {
 			return err
+		}
+		switch p.Results[i].Control {
+		case ControlNone, ControlFinish, ControlFail:
+		default:
+			return invalid("control", fmt.Sprintf("unknown %q", p.Results[i].Control))
 		}
 		if err := validateParts(p.Results[i].Attachments); err != nil {
 			return err

@@ -66,17 +66,19 @@ type TurnEnd string
 
 // The ends (host specification 3.7). Finished ones first, then the stopped ones.
 const (
-	EndFinished      TurnEnd = "finished"
+	EndFinished      TurnEnd = "finished"   // by the model's answer
+	EndToolValue     TurnEnd = "tool_value" // by a tool's value, see [ControlFinish]
 	EndCancelled     TurnEnd = "cancelled"
 	EndIncomplete    TurnEnd = "incomplete"
 	EndInvalidInput  TurnEnd = "invalid_input"
 	EndMaxTurns      TurnEnd = "max_turns"
 	EndProviderError TurnEnd = "provider_error"
 	EndRuntimeError  TurnEnd = "runtime_error"
+	EndToolError     TurnEnd = "tool_error" // by a tool, see [ControlFail]
 )
 
 // Stopped reports whether the turn ended otherwise than by an answer.
-func (e TurnEnd) Stopped() bool { return e != EndFinished }
+func (e TurnEnd) Stopped() bool { return e != EndFinished && e != EndToolValue }
 
 // Issue is an error as a turn records it.
 type Issue struct {
@@ -92,6 +94,8 @@ func (i Issue) IsZero() bool { return i == Issue{} }
 type TurnCompleted struct {
 	End    TurnEnd   `msgpack:"e"`
 	Issue  Issue     `msgpack:"i,omitempty"`
+	Tool   string    `msgpack:"t,omitempty"` // of tool_value and tool_error: whose result it was
+	Call   int64     `msgpack:"c,omitempty"` // likewise, its position among the reply's tool calls
 	Notice MessageID `msgpack:"n,omitempty"` // system message that tells of the turn limit, where one was added
 }
 
@@ -100,8 +104,11 @@ func (*TurnCompleted) Kind() Kind { return KindTurnCompleted }
 
 // Validate implements [Payload].
 func (p *TurnCompleted) Validate() error {
+	if p.Call < 0 {
+		return invalid("call", "is negative")
+	}
 	switch p.End {
-	case EndFinished, EndCancelled, EndIncomplete, EndInvalidInput, EndMaxTurns, EndProviderError, EndRuntimeError:
+	case EndFinished, EndToolValue, EndToolError, EndCancelled, EndIncomplete, EndInvalidInput, EndMaxTurns, EndProviderError, EndRuntimeError:
 		return nil
 	}
 	return invalid("end", fmt.Sprintf("unknown %q", p.End))

@@ -140,6 +140,8 @@ type TurnRecord struct {
 	Input       string         `msgpack:"n"` // digest of the input
 	End         events.TurnEnd `msgpack:"e"`
 	Issue       events.Issue   `msgpack:"s,omitempty"`
+	Tool        string         `msgpack:"o,omitempty"` // whose result ended it, if one did
+	Call        int64          `msgpack:"c,omitempty"` // its position among the reply's tool calls
 	Attempts    int64          `msgpack:"a"`
 	ModelCalls  int64          `msgpack:"m"` // recorded replies
 	ToolCalls   int64          `msgpack:"t"`

@@ -225,7 +225,7 @@ func (s *State) finishCalls(t *Turn, id events.MessageID, at events.Millis) {
 }
 
 func (s *State) applyCompleted(id events.TurnID, p *events.TurnCompleted, at events.Millis) {
-	record := TurnRecord{ID: id, End: p.End, Issue: p.Issue, CompletedAt: at, Seq: s.Seq}
+	record := TurnRecord{ID: id, End: p.End, Issue: p.Issue, Tool: p.Tool, Call: p.Call, CompletedAt: at, Seq: s.Seq}
 	if t := s.running(id); t != nil {
 		if p.Notice != "" {
 			text := fmt.Sprintf("turn limit reached (%d)", s.Config.MaxIterations)

@@ -1,14 +1,21 @@
 package session
 
-import "github.com/lash-go/lash/events"
+import (
+	"cmp"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
 
 // Delta is a piece of streamed output: never truth, only company for the eye.
 // N counts the deltas of one attempt from 0, so that a late joiner can put
-// together what it read and what it hears.
+// together what it read and what it hears. A newer call and a newer attempt
+// retract the text of the one before.
 type Delta struct {
 	Turn      events.TurnID   `msgpack:"u"`
 	Iteration int64           `msgpack:"i"`
-	Attempt   int64           `msgpack:"a"` // a new attempt retracts the text of the one before
+	Call      int64           `msgpack:"c,omitempty"` // when the model call began, in ns: only an order between an iteration's calls, of which takeovers make more
+	Attempt   int64           `msgpack:"a"`           // of the call, from 1
 	N         int64           `msgpack:"n"`
 	Kind      events.PartKind `msgpack:"k,omitempty"` // text or reasoning
 	Text      string          `msgpack:"x,omitempty"`
@@ -25,3 +32,98 @@ type RetryStatus struct {
 
 // IsZero reports whether there is none.
 func (r RetryStatus) IsZero() bool { return r == RetryStatus{} }
+
+// try identifies one attempt of one model call inside an iteration.
+type try struct{ call, attempt int64 }
+
+func (d *Delta) try() try { return try{d.Call, d.Attempt} }
+
+// compare orders tries by age.
+func (t try) compare(o try) int {
+	return cmp.Or(cmp.Compare(t.call, o.call), cmp.Compare(t.attempt, o.attempt))
+}
+
+// streaming knows from the commits which reply is in flight, and which of its deltas were delivered.
+type streaming struct {
+	seq       events.Seq    // of the last commit it knows
+	turn      events.TurnID // that runs, empty when none does
+	ended     events.TurnID // that ran before it
+	iteration int64         // the first whose reply is not recorded
+	try       try           // of the newest delta delivered, zero when none was
+	next      int64         // N of the delta to come
+	from      uint64        // where in the delta stream what was not read yet begins
+}
+
+func streamingOf(s *projector.State) streaming {
+	now := streaming{seq: s.Seq}
+	if t := s.Turn(); t != nil {
+		now.turn, now.iteration = t.ID, t.Iteration
+		if t.Replied {
+			now.iteration++
+		}
+	}
+	return now
+}
+
+// commit learns from the next commit. One that it knows changes nothing.
+func (s *streaming) commit(e events.Entry) {
+	if e.Seq <= s.seq {
+		return
+	}
+	s.seq = e.Seq
+	for i := range e.Commit.Events {
+		ev := &e.Commit.Events[i]
+		switch p := ev.Payload.(type) {
+		case *events.TurnStarted:
+			if ev.Turn != s.turn {
+				s.turn, s.iteration, s.from = ev.Turn, 0, 0
+			}
+			s.try, s.next = try{}, 0
+		case *events.ModelReplied:
+			if ev.Turn == s.turn && p.Iteration >= s.iteration {
+				s.iteration, s.try, s.next = p.Iteration+1, try{}, 0
+			}
+		case *events.TurnCompleted:
+			if ev.Turn == s.turn {
+				s.turn, s.ended = "", ev.Turn
+			}
+		}
+	}
+}
+
+// verdict is what to do with a delta.
+type verdict int
+
+const (
+	deltaOld   verdict = iota // delivered, retracted, or its reply is recorded
+	deltaNext                 // the one to come
+	deltaHole                 // some before it are missing
+	deltaAhead                // of a reply that the commits so far do not lead to
+)
+
+func (s *streaming) judge(d *Delta) verdict {
+	switch {
+	case d.Turn != s.turn && d.Turn == s.ended:
+		return deltaOld
+	case d.Turn != s.turn || d.Iteration > s.iteration:
+		return deltaAhead
+	case d.Iteration < s.iteration:
+		return deltaOld
+	}
+	next := int64(0) // of a newer try
+	switch d.try().compare(s.try) {
+	case -1:
+		return deltaOld
+	case 0:
+		next = s.next
+	}
+	switch {
+	case d.N < next:
+		return deltaOld
+	case d.N > next:
+		return deltaHole
+	}
+	return deltaNext
+}
+
+func (s *streaming) delivered(d *Delta) { s.try, s.next = d.try(), d.N+1 }

@@ -85,7 +85,7 @@ func findTurn(s *projector.State, id events.TurnID) (record *projector.TurnRecor
 // TurnResult is how a turn ended.
 type TurnResult struct {
 	projector.TurnRecord
-	Text string // of the last assistant message, empty when there is none
+	Text string // of the last assistant message, or of the tool result that ended the turn; empty when there is none
 }
 
 // Run submits a turn and waits for its end. An id that was used with other input is [ErrDifferent].
@@ -172,18 +172,34 @@ func (h *Host) result(ctx context.Context, id events.SessionID, turn events.Turn
 	return TurnResult{}, fmt.Errorf("turn %s of session %s: %w", turn, id, ErrUnknownTurn)
 }
 
-// answerText is the text of a finished turn's last assistant message.
+// answerText is what a finished turn came to: the text of its last assistant
+// message, or of the tool result that ended it.
 func answerText(s *projector.State, record *projector.TurnRecord) (string, error) {
 	path, err := s.Path()
 	if err == nil && s.Leaf != record.Leaf {
 		path, err = s.PathTo(record.Leaf)
 	}
 	for i := len(path) - 1; i >= 0 && path[i].Turn == record.ID; i-- {
-		if m := path[i].Message; m.Role == events.RoleAssistant {
+		m := path[i].Message
+		if record.Tool != "" {
+			if results := resultParts(m); int(record.Call) < len(results) {
+				return results[record.Call].Text, err
+			}
+		} else if m.Role == events.RoleAssistant {
 			return m.Text(), err
 		}
 	}
 	return "", err
+}
+
+func resultParts(m events.Message) []events.Part {
+	var list []events.Part
+	for _, p := range m.Parts {
+		if p.Kind == events.PartToolResult {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // CancelReceipt says what a cancel met.

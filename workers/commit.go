@@ -19,7 +19,7 @@ import (
 // folded ahead into the run's state; durable is the state without them.
 type gathering struct {
 	claimed bool // the run holds the running turn, or is about to
-	ahead   bool // the reply gathered answers a prompt that was built on events gathered before it
+	ahead   bool // a reply among the inputs answers a prompt that was built on events gathered before it
 	events  []events.Event
 	inputs  []turn.Input // what the events follow from, to be stepped again after a conflict
 	at      events.Millis
@@ -116,30 +116,16 @@ func (r *run) flush(ctx context.Context) error {
 			r.landed(c)
 			return nil
 		}
-		inputs := r.g.inputs
-		if r.dropAhead() || r.g.ahead {
-			inputs = onlyResults(inputs)
-		}
+		inputs, ahead := r.g.inputs, r.g.ahead
 		r.rollBack()
 		if !errors.As(err, new(*events.ConflictError)) {
 			return err
 		}
-		if err := r.redo(ctx, inputs); err != nil {
+		if err := r.redo(ctx, inputs, ahead); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// onlyResults leaves out the reply to a prompt that did not come to be.
-func onlyResults(inputs []turn.Input) []turn.Input {
-	var list []turn.Input
-	for _, in := range inputs {
-		if _, ok := in.(turn.Results); ok {
-			list = append(list, in)
-		}
-	}
-	return list
 }
 
 // landed makes the gathered commit history.
@@ -157,8 +143,11 @@ func (r *run) landed(c *events.Commit) {
 	}
 }
 
-// redo folds the tail and decides again on the same inputs.
-func (r *run) redo(ctx context.Context, inputs []turn.Input) error {
+// redo folds the tail and decides again on the same inputs. What answers, or
+// is about to answer, a prompt that was built ahead of the log and that came
+// to be another one is given up, as no history could explain it. The state
+// owes it again.
+func (r *run) redo(ctx context.Context, inputs []turn.Input, ahead bool) error {
 	if err := follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state); err != nil {
 		return err
 	}
@@ -170,6 +159,9 @@ func (r *run) redo(ctx context.Context, inputs []turn.Input) error {
 		if t := r.state.Turn(); t == nil || t.Worker != r.w.cfg.ID {
 			return fmt.Errorf("session %s: %w", r.job.Session, ErrSuperseded)
 		}
+		if digest := promptOf(in); ahead && digest != "" && !r.prompts(digest) {
+			continue
+		}
 		out, err := turn.Step(r.state, in)
 		if errors.Is(err, turn.ErrStale) {
 			continue
@@ -180,6 +172,30 @@ func (r *run) redo(ctx context.Context, inputs []turn.Input) error {
 		if err := r.gather(ctx, in, out.Events); err != nil {
 			return err
 		}
+		r.g.ahead = ahead
+	}
+	for id, f := range r.flights {
+		if f.ahead && !r.prompts(f.prompt) {
+			f.cancel()
+			delete(r.flights, id)
+		}
 	}
 	return nil
+}
+
+// promptOf is the digest of the prompt that an input answers; empty where it answers none.
+func promptOf(in turn.Input) string {
+	switch in := in.(type) {
+	case turn.Reply:
+		return in.Prompt.Digest
+	case turn.Failure:
+		return in.Prompt.Digest
+	}
+	return ""
+}
+
+// prompts reports whether the state gives the prompt of that digest.
+func (r *run) prompts(digest string) bool {
+	p, err := r.state.Prompt()
+	return err == nil && p.Ref.Digest == digest
 }

@@ -26,7 +26,9 @@ type deltas struct {
 }
 
 func newDeltas(b *bus.Bus, id events.SessionID, turn events.TurnID, iteration int64) *deltas {
-	return &deltas{b: b, session: id, next: session.Delta{Turn: turn, Iteration: iteration, Attempt: 1}}
+	return &deltas{b: b, session: id, next: session.Delta{
+		Turn: turn, Iteration: iteration, Call: time.Now().UnixNano(), Attempt: 1,
+	}}
 }
 
 // add is the provider's sink.

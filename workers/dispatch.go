@@ -42,7 +42,7 @@ func (d *dispatch) run(ctx context.Context) *events.ToolResult {
 
 func (d *dispatch) result(r plugin.Result, f *plugin.Failure, attempts int, began time.Time) *events.ToolResult {
 	return &events.ToolResult{
-		Call: d.call.Index, Outcome: r.Outcome, Text: strings.ToValidUTF8(r.Text, "\uFFFD"), Attachments: r.Attachments,
+		Call: d.call.Index, Outcome: r.Outcome, Text: strings.ToValidUTF8(r.Text, "\uFFFD"), Attachments: r.Attachments, Control: r.Control,
 		Class: f.Class, Code: f.Code, Attempts: manyOnly(max(attempts, 1)), Millis: time.Since(began).Milliseconds(),
 	}
 }

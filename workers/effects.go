@@ -29,7 +29,8 @@ func (r *run) start(ctx context.Context) error {
 // flight is an effect in progress.
 type flight struct {
 	cancel context.CancelFunc
-	ahead  bool // it builds on events that were not in the log when it started
+	ahead  bool   // it builds on events that are not in the log yet
+	prompt string // digest, of model calls
 }
 
 // arrival is what an effect came to: nil when it was cancelled and has nothing to tell.
@@ -41,12 +42,12 @@ type arrival struct {
 }
 
 // fly runs an effect in a goroutine of its own, once. Its arrival comes unless the run has ended.
-func (r *run) fly(runCtx context.Context, owner events.TurnID, id events.EffectID, effect func(context.Context) turn.Input) {
+func (r *run) fly(runCtx context.Context, owner events.TurnID, id events.EffectID, prompt string, effect func(context.Context) turn.Input) {
 	if _, flies := r.flights[id]; flies {
 		return
 	}
 	ctx, cancel := context.WithCancel(runCtx)
-	f := &flight{cancel: cancel, ahead: len(r.g.events) > 0}
+	f := &flight{cancel: cancel, ahead: prompt != "" && len(r.g.events) > 0, prompt: prompt}
 	r.flights[id] = f
 	r.w.jobs.Go(func() {
 		defer cancel()
@@ -56,19 +57,6 @@ func (r *run) fly(runCtx context.Context, owner events.TurnID, id events.EffectI
 		case <-runCtx.Done():
 		}
 	})
-}
-
-// dropAhead gives up the model call that was started ahead of a commit which
-// did not land as it was: its prompt is no part of the history. It is owed again.
-func (r *run) dropAhead() (dropped bool) {
-	for id, f := range r.flights {
-		if f.ahead {
-			f.cancel()
-			delete(r.flights, id)
-			dropped = true
-		}
-	}
-	return dropped
 }
 
 // stopGrace is how long cancelled effects may take to hand over what they have.
@@ -110,7 +98,7 @@ func (r *run) startModel(ctx context.Context, owes turn.Owes) error {
 		return err
 	}
 	call := &modelCall{w: r.w, session: r.job.Session, owes: owes, effect: effect, prompt: prompt}
-	r.fly(ctx, owes.Turn, effect, call.run)
+	r.fly(ctx, owes.Turn, effect, prompt.Ref.Digest, call.run)
 	return nil
 }
 
@@ -122,7 +110,7 @@ func (r *run) startTools(ctx context.Context, owes turn.Owes) {
 			w: r.w, session: r.job.Session, turn: owes.Turn, call: c,
 			tools: tools, callable: ok && entry.Callable(),
 		}
-		r.fly(ctx, owes.Turn, c.Effect, func(ctx context.Context) turn.Input {
+		r.fly(ctx, owes.Turn, c.Effect, "", func(ctx context.Context) turn.Input {
 			result := d.run(ctx)
 			if result == nil {
 				return nil

@@ -257,9 +257,7 @@ func (r *run) land(a arrival) turn.Input {
 		return nil
 	}
 	delete(r.flights, a.effect)
-	if _, results := a.in.(turn.Results); a.flight.ahead && !results {
-		r.g.ahead = true
-	}
+	r.g.ahead = r.g.ahead || a.flight.ahead
 	if t := r.state.Turn(); t == nil || t.ID != a.turn {
 		return nil
 	}

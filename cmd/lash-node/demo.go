@@ -231,7 +231,7 @@ func (d *demo) promise() string {
 // play drives one conversation to its end and compares.
 func (d *demo) play(ctx context.Context, plan *playback.Plan) result {
 	r := result{plan: plan}
-	live := d.show.follow(plan)
+	live := d.show.follow(plan, d.buses[0])
 	r.err = d.player.Play(ctx, plan, func(step *playback.Step) {
 		if s, err := d.host.State(ctx, plan.Session); err == nil {
 			live.step(step, s)

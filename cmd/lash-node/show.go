@@ -1,15 +1,17 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/transcript"
 	"github.com/lash-go/lash/workers/playback"
 	"github.com/lash-go/lash/workers/recording"
 )
@@ -121,70 +123,47 @@ func (w *show) finished(r result) {
 
 // follower prints what each step added to one session.
 type follower struct {
-	w     *show
-	plan  *playback.Plan
-	nodes int
+	w       *show
+	plan    *playback.Plan
+	text    strings.Builder
+	printer *transcript.Printer
+	nodes   int
 }
 
-func (w *show) follow(plan *playback.Plan) *follower { return &follower{w: w, plan: plan} }
+func (w *show) follow(plan *playback.Plan, blobs session.Blobs) *follower {
+	f := &follower{w: w, plan: plan}
+	f.printer = transcript.NewPrinter(&f.text, transcript.Options{Full: w.cmd.Full, Limit: 400, More: "--full shows it", Blob: func(ref events.BlobRef) ([]byte, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), blobWait)
+		defer cancel()
+		return blobs.Blob(ctx, ref)
+	}})
+	return f
+}
+
+// blobWait bounds the reading of one body for the transcript.
+const blobWait = 5 * time.Second
 
 func (f *follower) step(step *playback.Step, s *projector.State) {
 	nodes, err := s.AllNodes()
 	if err != nil || f.w.cmd.JSON {
 		return
 	}
-	var b strings.Builder
 	for _, n := range nodes[min(f.nodes, len(nodes)):] {
-		f.w.node(&b, n)
+		f.printer.Node(n)
 	}
 	f.nodes = len(nodes)
 	if step.Turn != nil {
-		if record, err := s.Record(step.Turn.ID); err == nil && record != nil && record.End.Stopped() {
-			fmt.Fprintf(&b, "  %s\n", strings.TrimSpace("⏹ "+string(record.End)+" "+record.Issue.Message))
+		if record, err := s.Record(step.Turn.ID); err == nil && record != nil {
+			f.printer.TurnEnded(record)
 		}
 	}
-	if b.Len() == 0 {
+	if f.text.Len() == 0 {
 		return
 	}
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
-	write(f.w.s.out, "%s\n%s\n", f.plan.Session, b.String())
-}
-
-func (w *show) node(b *strings.Builder, n *projector.Node) {
-	if n.Kind != events.NodeMessage {
-		fmt.Fprintf(b, "  · %s %s\n", n.Type, w.shorten(string(n.Body)))
-		return
-	}
-	for _, p := range n.Message.Parts {
-		switch p.Kind {
-		case events.PartText:
-			fmt.Fprintf(b, "  %-9s %s\n", n.Message.Role, w.shorten(p.Text))
-		case events.PartReasoning:
-			fmt.Fprintf(b, "  %-9s %s\n", "thinks", w.shorten(p.Text))
-		case events.PartToolCall:
-			fmt.Fprintf(b, "  → %s %s\n", p.Tool, w.shorten(string(p.Args)))
-		case events.PartToolResult:
-			fmt.Fprintf(b, "  ← %s\n", w.shorten(strings.TrimSpace(string(p.Outcome)+" "+p.Text)))
-		case events.PartAttachment:
-			fmt.Fprintf(b, "  + %s\n", p.MediaType)
-		}
-	}
-}
-
-// lineWidth is how many characters of a text are shown.
-const lineWidth = 140
-
-func (w *show) shorten(text string) string {
-	if w.cmd.Full {
-		return text
-	}
-	text = strings.Join(strings.Fields(text), " ")
-	runes := []rune(text)
-	if len(runes) <= lineWidth {
-		return text
-	}
-	return fmt.Sprintf("%s … (+%d characters)", string(runes[:lineWidth]), len(runes)-lineWidth)
+	write(f.w.s.out, "── %s\n%s\n", f.plan.Session, strings.TrimLeft(f.text.String(), "\n"))
+	f.text.Reset()
 }
 
 func (w *show) end(sum summary, results []result) error {

@@ -50,9 +50,10 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	events.KindTurnCompleted: func(t *rapid.T) events.Payload {
 		return &events.TurnCompleted{
 			End: one(t, events.EndFinished, events.EndCancelled, events.EndIncomplete, events.EndInvalidInput,
-				events.EndMaxTurns, events.EndProviderError, events.EndRuntimeError),
+				events.EndMaxTurns, events.EndProviderError, events.EndRuntimeError, events.EndToolValue, events.EndToolError),
 			Issue:  maybe(t, issue),
 			Notice: maybe(t, id[events.MessageID]),
+			Tool:   text(t), Call: count(t),
 		}
 	},
 	events.KindModelReplied: func(t *rapid.T) events.Payload {

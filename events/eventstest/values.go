@@ -147,6 +147,7 @@ func result(t *rapid.T) events.ToolResult {
 	return events.ToolResult{
 		Call: count(t), Outcome: outcome(t), Text: text(t), Blob: maybe(t, blob), Class: text(t), Code: text(t),
 		Attempts: count(t), Millis: count(t), Attachments: list(t, 0, part),
+		Control: one(t, events.ControlNone, events.ControlFinish, events.ControlFail),
 	}
 }
 

@@ -48,6 +48,7 @@ type Result struct {
 	Text        string // what the model reads
 	Attachments []events.Part
 	Outcome     events.Outcome // zero is success
+	Control     events.Control // of successes: whether the turn ends with this result
 }
 
 // Handler runs a tool. args is valid JSON that the schema accepts. An error

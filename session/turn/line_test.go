@@ -56,12 +56,13 @@ func (a args) machine(t *testing.T, name string, tools []events.ToolEntry, s *pr
 		return a.reply(iteration)
 	case "fail": // fail <kind> [code=<code>]
 		return turn.Failure{ModelFailed: events.ModelFailed{Iteration: iteration, Error: a.word(0), Code: a.get("code"), Message: "down"}}
-	case "results": // results <call>:<text>...
+	case "results": // results <call>:<text>[!<control>]...
 		in := turn.Results{Iteration: iteration}
 		for _, w := range a {
 			if call, text, ok := strings.Cut(w, ":"); ok {
 				n, _ := strconv.ParseInt(call, 10, 64)
-				in.Results = append(in.Results, events.ToolResult{Call: n, Text: text})
+				text, control, _ := strings.Cut(text, "!")
+				in.Results = append(in.Results, events.ToolResult{Call: n, Text: text, Control: events.Control(control)})
 			}
 		}
 		return in
@@ -120,6 +121,8 @@ func render(e *events.Event) string {
 		line += " " + string(p.End)
 		add("issue", strings.Trim(p.Issue.Kind+"/"+p.Issue.Code, "/"))
 		add("notice", p.Notice)
+		add("tool", p.Tool)
+		add("call", p.Call)
 	case *events.ModelReplied:
 		add("iteration", p.Iteration)
 		add("text", textOf(p.Parts))

@@ -390,7 +390,7 @@ func (m *machine) results(in Results) (Output, error) {
 		return Output{}, fmt.Errorf("%w: no result is owed", ErrStale)
 	}
 	m.emit(&events.ToolReturned{Iteration: in.Iteration, Results: fresh, Message: m.freeResults()})
-	if pending(m.t) == len(fresh) {
+	if pending(m.t) == len(fresh) && !m.controlled(fresh) {
 		m.afterWork()
 	}
 	return m.done()
@@ -404,6 +404,34 @@ func pending(t *projector.Turn) int {
 		}
 	}
 	return n
+}
+
+// controlled ends the turn if a successful result asks for it: of all the
+// reply's results, now complete, the first that does (host specification 3.4).
+func (m *machine) controlled(fresh []events.ToolResult) bool {
+	if m.t.Cancelled {
+		return false // the cancel came first in the log
+	}
+	results := make([]events.ToolResult, len(m.t.Calls))
+	for i := range m.t.Calls {
+		results[i] = m.t.Calls[i].Result
+	}
+	for _, r := range fresh {
+		results[r.Call] = r
+	}
+	for i, r := range results {
+		if r.Outcome != events.OutcomeSuccess || r.Control == events.ControlNone {
+			continue
+		}
+		end := events.EndToolValue
+		if r.Control == events.ControlFail {
+			end = events.EndToolError
+		}
+		m.out.Linger = false
+		m.emit(&events.TurnCompleted{End: end, Tool: m.t.Calls[i].Tool, Call: int64(i)})
+		return true
+	}
+	return false
 }
 
 // afterWork is the checkpoint between the results and the next model call.

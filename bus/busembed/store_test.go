@@ -1,0 +1,209 @@
+package busembed_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/events"
+)
+
+func open(ctx context.Context, s *busembed.Server) (*bus.Bus, error) {
+	return bus.Open(ctx, bus.Config{Options: []nats.Option{s.InProcess()}})
+}
+
+func commit(n int) *events.Commit {
+	return &events.Commit{
+		ID: events.CommitID(fmt.Sprintf("c%d", n)), Session: "s", At: events.Millis(n),
+		Actor: events.Actor{Kind: events.ActorSystem}, Events: []events.Event{events.Of("", &events.SessionClosed{Reason: fmt.Sprint(n)})},
+	}
+}
+
+// check wants the commits 1 to n in the store, and none but one after them:
+// the one that was on its way. It reports how many there are.
+func check(t *testing.T, dir string, n int) int {
+	t.Helper()
+	s, err := busembed.Start(busembed.Config{StoreDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	b, err := open(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	seen := 0
+	for entry, err := range b.Log().Read(t.Context(), "s", 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen++
+		if entry.Commit.ID != commit(seen).ID {
+			t.Fatalf("at %d: got %s, want %s", entry.Seq, entry.Commit.ID, commit(seen).ID)
+		}
+	}
+	if seen < n || seen > n+1 {
+		t.Errorf("commits: got %d, want the %d acknowledged, and at most one more", seen, n)
+	}
+	return seen
+}
+
+func TestStopAndStart(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []busembed.Profile{busembed.ProfileInterval, busembed.ProfileAlways} {
+		t.Run(string(profile), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s, err := busembed.Start(busembed.Config{StoreDir: dir, Profile: profile})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := open(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 20 {
+				if _, err := b.Log().Append(t.Context(), commit(i+1), events.At(events.Seq(i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.Close()
+			s.Stop()
+			s.Stop()
+			if got := check(t, dir, 20); got != 20 {
+				t.Errorf("commits: got %d, want 20", got)
+			}
+		})
+	}
+}
+
+// appendForEver is the child: it goes on where the store ends and prints what was acknowledged.
+func appendForEver(dir string) error {
+	ctx := context.Background()
+	s, err := busembed.Start(busembed.Config{StoreDir: dir})
+	if err != nil {
+		return err
+	}
+	b, err := open(ctx, s)
+	if err != nil {
+		return err
+	}
+	last, err := b.Log().Last(ctx, "s")
+	if err != nil && !errors.Is(err, events.ErrNoSession) {
+		return err
+	}
+	for n := int(last); ; n++ {
+		if _, err := b.Log().Append(ctx, commit(n+1), events.At(events.Seq(n))); err != nil {
+			return err
+		}
+		fmt.Println(n + 1)
+	}
+}
+
+func TestKill(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	held := 0
+	for round := range 4 {
+		acknowledged := killed(t, dir, held+50*(round+1))
+		held = check(t, dir, acknowledged)
+	}
+}
+
+// killed runs the child until it has acknowledged at least n appends and kills
+// it in the middle. It reports the last one that it acknowledged.
+func killed(t *testing.T, dir string, n int) int {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childVariable+"="+dir)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	last := 0
+	for lines := bufio.NewScanner(out); lines.Scan(); { // a killed process's last lines are still in the pipe
+		if last, err = strconv.Atoi(lines.Text()); err != nil {
+			t.Fatal(err)
+		}
+		if last == n {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = cmd.Wait() // it was killed
+	if last < n {
+		t.Fatalf("the child acknowledged %d appends, want at least %d", last, n)
+	}
+	return last
+}
+
+// TestHeld: a store has one server, in this process or any other.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := busembed.Start(busembed.Config{StoreDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	if _, err := busembed.Start(busembed.Config{StoreDir: filepath.Join(dir, ".")}); !errors.Is(err, busembed.ErrHeld) {
+		t.Errorf("second start: got %v, want %v", err, busembed.ErrHeld)
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childVariable+"="+dir)
+	out, err := cmd.CombinedOutput()
+	if _, failed := errors.AsType[*exec.ExitError](err); !failed {
+		t.Errorf("start in another process: got %v, %s, want a refusal", err, out)
+	}
+	b, err := open(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if _, err := b.Log().Append(t.Context(), commit(1), events.At(0)); err != nil {
+		t.Errorf("append after the refusals: got %v", err)
+	}
+}
+
+func TestStartRefuses(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, cfg := range map[string]busembed.Config{
+		"no_directory": {}, "a_file": {StoreDir: file}, "route": {StoreDir: t.TempDir(), Routes: []string{"a b:%"}},
+	} {
+		if s, err := busembed.Start(cfg); err == nil {
+			s.Stop()
+			t.Errorf("%s: got no error", name)
+		}
+	}
+}
+
+func TestPromises(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{"": true, busembed.Profile("other").Promise(): true}
+	for _, p := range []busembed.Profile{busembed.ProfileInterval, busembed.ProfileAlways, busembed.ProfileCluster} {
+		if seen[p.Promise()] {
+			t.Errorf("%s: got %q, want a promise of its own", p, p.Promise())
+		}
+		seen[p.Promise()] = true
+	}
+}

@@ -1,0 +1,70 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/events"
+)
+
+func TestMapError(t *testing.T) {
+	t.Parallel()
+	code := func(c jetstream.ErrorCode) error { return &jetstream.APIError{ErrorCode: c, Description: "scripted"} }
+	unknown := errors.New("unheard of")
+	all := []error{
+		events.ErrMoved, events.ErrSealed, events.ErrNoSession, events.ErrTooLarge, events.ErrOutcomeUnknown, ErrQueued, ErrNotFound,
+	}
+	for _, tc := range []struct {
+		err, want error // want nil: none of ours
+	}{
+		{code(10071), events.ErrMoved},
+		{code(10164), events.ErrMoved},
+		{code(10109), events.ErrSealed},
+		{code(10059), events.ErrNoSession},
+		{code(10077), ErrQueued},
+		{code(10037), ErrNotFound},
+		{code(10054), events.ErrTooLarge},
+		{code(10008), events.ErrOutcomeUnknown},
+		{code(10009), events.ErrOutcomeUnknown},
+		{code(10005), events.ErrOutcomeUnknown},
+		{code(10023), events.ErrOutcomeUnknown},
+		{code(10047), events.ErrOutcomeUnknown},
+		{code(10158), events.ErrOutcomeUnknown},
+		{code(10065), nil},
+		{nats.ErrNoResponders, events.ErrOutcomeUnknown},
+		{jetstream.ErrNoStreamResponse, events.ErrOutcomeUnknown},
+		{nats.ErrTimeout, events.ErrOutcomeUnknown},
+		{context.DeadlineExceeded, events.ErrOutcomeUnknown},
+		{context.Canceled, events.ErrOutcomeUnknown},
+		{nats.ErrConnectionReconnecting, events.ErrOutcomeUnknown},
+		{nats.ErrDisconnected, events.ErrOutcomeUnknown},
+		{nats.ErrReconnectBufExceeded, events.ErrOutcomeUnknown},
+		{nats.ErrStaleConnection, events.ErrOutcomeUnknown},
+		{nats.ErrConnectionClosed, nil},
+		{nats.ErrMaxPayload, events.ErrTooLarge},
+		{jetstream.ErrKeyNotFound, ErrNotFound},
+		{jetstream.ErrKeyDeleted, ErrNotFound},
+		{jetstream.ErrObjectNotFound, ErrNotFound},
+		{jetstream.ErrMsgNotFound, ErrNotFound},
+		{unknown, nil},
+	} {
+		wrapped := fmt.Errorf("deep down: %w", tc.err)
+		got := mapError(wrapped)
+		if !errors.Is(got, tc.err) {
+			t.Errorf("%v: got %v, want its cause kept", tc.err, got)
+		}
+		for _, sentinel := range all {
+			if errors.Is(got, sentinel) != (sentinel == tc.want) { //nolint:errorlint // the table's own values
+				t.Errorf("%v: is %v: got %v", tc.err, sentinel, errors.Is(got, sentinel))
+			}
+		}
+	}
+	if got := mapError(nil); got != nil {
+		t.Errorf("nil: got %v", got)
+	}
+}

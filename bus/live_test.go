@@ -1,0 +1,165 @@
+package bus_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+// heard waits for the next message of a subscription.
+func heard(t *testing.T, c <-chan *nats.Msg) bus.LiveMessage {
+	t.Helper()
+	select {
+	case m := <-c:
+		return bus.ParseLive(m)
+	case <-t.Context().Done():
+		t.Fatal("nothing was heard")
+		return bus.LiveMessage{}
+	}
+}
+
+func TestLive(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	live, err := b.Live("s", 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer live.Close()
+	grow(t, b.Log(), "other", 1)
+	grow(t, b.Log(), "s", 2)
+	end := commit("s", 3)
+	end.Events = append(end.Events, events.Of("t1", &events.TurnCompleted{End: events.EndFinished}))
+	if _, err := b.Log().Append(t.Context(), end, events.At(2)); err != nil {
+		t.Fatal(err)
+	}
+	for want := events.Seq(1); want <= 3; want++ {
+		m := heard(t, live.C)
+		c, err := events.Decode(m.Data)
+		if err != nil || m.Seq != want || m.Ends != (want == 3) || c.ID != commit("s", int(want)).ID {
+			t.Errorf("got sequence %d, ends %v, %v, want %d", m.Seq, m.Ends, err, want)
+		}
+	}
+	if err := b.PublishDelta("s", "t1", []byte("piece")); err != nil {
+		t.Fatal(err)
+	}
+	if m := heard(t, live.C); m.Seq != 0 || string(m.Data) != "piece" || m.Ends {
+		t.Errorf("delta: got %+v, want piece", m)
+	}
+}
+
+func TestHear(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	got := make(chan bus.LiveMessage, 4)
+	stop, err := b.Hear("s", func(m bus.LiveMessage) { got <- m })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.PublishDelta("s", "t1", []byte("deltas are not heard")); err != nil {
+		t.Fatal(err)
+	}
+	grow(t, b.Log(), "s", 2)
+	for want := events.Seq(1); want <= 2; want++ {
+		if m := <-got; m.Seq != want {
+			t.Errorf("got sequence %d, want %d", m.Seq, want)
+		}
+	}
+	stop()
+}
+
+func TestPokes(t *testing.T) {
+	t.Parallel()
+	s := bustest.Server(t, busembed.Config{})
+	b, other := bustest.Open(t, s), bustest.Open(t, s)
+	got := make(chan events.SessionID, 4)
+	stop, err := b.Pokes("w1", func(id events.SessionID) { got <- id })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if err := b.Conn().Flush(); err != nil { // the server knows of the subscription
+		t.Fatal(err)
+	}
+	for _, poke := range []struct {
+		worker  events.WorkerID
+		session events.SessionID
+	}{{"w2", "not-for-one"}, {"w1", "s1"}, {"w1", "s2"}} {
+		if err := other.Poke(poke.worker, poke.session); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []events.SessionID{"s1", "s2"} {
+		if id := <-got; id != want {
+			t.Errorf("got %s, want %s", id, want)
+		}
+	}
+}
+
+func TestLiveRefuses(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	if _, err := b.Live("a.*", 1); !errors.Is(err, events.ErrInvalidID) {
+		t.Errorf("live: got %v, want %v", err, events.ErrInvalidID)
+	}
+	if _, err := b.Hear(">", nil); !errors.Is(err, events.ErrInvalidID) {
+		t.Errorf("hear: got %v, want %v", err, events.ErrInvalidID)
+	}
+}
+
+// TestDirty makes one job of a hundred marks, and another of a mark that came while it was worked on.
+func TestDirty(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	marks, err := b.Dirty(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 99 {
+		if err := b.MarkDirty("s"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	js := jetStream(t, b)
+	if _, err := js.Publish(t.Context(), "lash.dirty.s", nil); err != nil { // answered when those before it are in
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), "lash-dirty")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := stream.CachedInfo().State.Msgs; n != 1 {
+		t.Errorf("marks: got %d, want 1", n)
+	}
+	take := func() *bus.Job {
+		t.Helper()
+		var job *bus.Job
+		if err := marks.Fetch(t.Context(), 1, fetchWait, func(j *bus.Job) { job = j }); err != nil || job == nil {
+			t.Fatalf("fetch: got %v, %v, want a mark", job, err)
+		}
+		return job
+	}
+	first := take()
+	if first.Session != "s" {
+		t.Errorf("session: got %s, want s", first.Session)
+	}
+	if err := b.MarkDirty("s"); err != nil {
+		t.Fatal(err)
+	}
+	second := take()
+	if err := first.Ack(); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.GiveBack(0); err != nil {
+		t.Fatal(err)
+	}
+	if third := take(); third.Session != "s" {
+		t.Errorf("given back: got %s, want s", third.Session)
+	}
+}

@@ -1,0 +1,195 @@
+package bus_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+func TestRows(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	for name, rows := range map[string]bus.Rows{"directory": b.Directory(), "catalogs": b.Catalogs(), "snapshots": b.Snapshots()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testRows(t, rows)
+		})
+	}
+}
+
+func testRows(t *testing.T, rows bus.Rows) {
+	t.Helper()
+	put := func(value string, revision uint64, want error) uint64 {
+		t.Helper()
+		next, err := rows.Put(t.Context(), "s1", []byte(value), revision)
+		if !errors.Is(err, want) {
+			t.Fatalf("put %s at %d: got %v, want %v", value, revision, err, want)
+		}
+		return next
+	}
+	check := func(value string, revision uint64) {
+		t.Helper()
+		row, err := rows.Get(t.Context(), "s1")
+		if err != nil || string(row.Value) != value || row.Revision != revision {
+			t.Fatalf("get: got %q at %d, %v, want %q at %d", row.Value, row.Revision, err, value, revision)
+		}
+	}
+	check("", 0)
+	put("early", 7, bus.ErrStale)
+	check("", 0)
+	one := put("one", 0, nil)
+	check("one", one)
+	put("late", 0, bus.ErrStale)
+	two := put("two", one, nil)
+	put("late", one, bus.ErrStale)
+	put("beyond", two+1, bus.ErrStale)
+	check("two", two)
+	if _, err := rows.Put(t.Context(), "s2", nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for key, err := range rows.Keys(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, string(key))
+	}
+	if len(keys) != 2 || !strings.Contains(fmt.Sprint(keys), "s1") || !strings.Contains(fmt.Sprint(keys), "s2") {
+		t.Errorf("keys: got %v, want s1 and s2", keys)
+	}
+	if _, err := rows.Get(t.Context(), "a.b"); !errors.Is(err, events.ErrInvalidID) {
+		t.Errorf("get a.b: got %v, want %v", err, events.ErrInvalidID)
+	}
+	if _, err := rows.Put(t.Context(), "*", nil, 0); !errors.Is(err, events.ErrInvalidID) {
+		t.Errorf("put *: got %v, want %v", err, events.ErrInvalidID)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := rows.Get(ctx, "s1"); !errors.Is(err, context.Canceled) {
+		t.Errorf("get, cancelled: got %v, want %v", err, context.Canceled)
+	}
+}
+
+func TestBlobs(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	for name, body := range map[string][]byte{
+		"empty": {}, "short": []byte("short"), "chunked": bytes.Repeat([]byte("0123456789abcdef"), 20<<10),
+	} {
+		ref, err := b.PutBlob(t.Context(), body)
+		if err != nil || ref.Size != int64(len(body)) || len(ref.Digest) != 64 {
+			t.Fatalf("put %s: got %+v, %v", name, ref, err)
+		}
+		got, err := b.Blob(t.Context(), ref)
+		if err != nil || !bytes.Equal(got, body) {
+			t.Errorf("%s: got %d bytes, %v, want %d", name, len(got), err, len(body))
+		}
+	}
+	stream, err := jetStream(t, b).Stream(t.Context(), "OBJ_lash-blobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := stream.CachedInfo().State.LastSeq
+	if _, err := b.PutBlob(t.Context(), []byte("short")); err != nil {
+		t.Fatal(err)
+	}
+	info, err := stream.Info(t.Context())
+	if err != nil || info.State.LastSeq != before {
+		t.Errorf("the same body again: got %d messages written, %v, want none", info.State.LastSeq-before, err)
+	}
+}
+
+func TestBlobsThatAreNotThere(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	if _, err := b.Blob(t.Context(), events.BlobRef{Digest: strings.Repeat("0", 64), Size: 1}); !errors.Is(err, bus.ErrNotFound) {
+		t.Errorf("unknown: got %v, want %v", err, bus.ErrNotFound)
+	}
+	if _, err := b.PutBlob(t.Context(), make([]byte, events.MaxBlobBytes+1)); !errors.Is(err, events.ErrTooLarge) {
+		t.Errorf("too large: got %v, want %v", err, events.ErrTooLarge)
+	}
+	ref, err := b.PutBlob(t.Context(), []byte("the body"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := jetStream(t, b).ObjectStore(t.Context(), "lash-blobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.PutBytes(t.Context(), ref.Digest, []byte("another")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Blob(t.Context(), ref); !errors.Is(err, events.ErrMalformed) {
+		t.Errorf("tampered: got %v, want %v", err, events.ErrMalformed)
+	}
+	if _, err := b.PutBlob(t.Context(), []byte("the body")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.Blob(t.Context(), ref); err != nil || string(got) != "the body" {
+		t.Errorf("put again: got %q, %v, want %q", got, err, "the body")
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]bus.Config{"prefix": {Prefix: "a.b"}, "replicas": {Replicas: 2}, "nobody": {URL: "nats://127.0.0.1:1"}} {
+		if b, err := bus.Open(t.Context(), cfg); err == nil {
+			b.Close()
+			t.Errorf("open with bad %s: got no error", name)
+		}
+		if b, err := bus.OpenReader(t.Context(), cfg); err == nil {
+			b.Close()
+			t.Errorf("open reader with bad %s: got no error", name)
+		}
+	}
+}
+
+// TestOpenReader makes nothing and finds what is there.
+func TestOpenReader(t *testing.T) {
+	t.Parallel()
+	s := bustest.Server(t, busembed.Config{Listen: true})
+	if b, err := bus.OpenReader(t.Context(), bus.Config{URL: s.URL()}); !errors.Is(err, bus.ErrNotFound) {
+		if err == nil {
+			b.Close()
+		}
+		t.Fatalf("nothing there: got %v, want %v", err, bus.ErrNotFound)
+	}
+	grow(t, bustest.Open(t, s).Log(), "s", 2)
+	b, err := bus.OpenReader(t.Context(), bus.Config{URL: s.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if last, err := b.Log().Last(t.Context(), "s"); err != nil || last != 2 {
+		t.Errorf("last: got %d, %v, want 2", last, err)
+	}
+}
+
+// TestPrefixes keeps two systems on one server apart.
+func TestPrefixes(t *testing.T) {
+	t.Parallel()
+	s := bustest.Server(t, busembed.Config{Listen: true})
+	grow(t, bustest.Open(t, s).Log(), "s", 2)
+	other, err := bus.Open(t.Context(), bus.Config{URL: s.URL(), Prefix: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if _, err := other.Log().Last(t.Context(), "s"); !errors.Is(err, events.ErrNoSession) {
+		t.Errorf("last: got %v, want %v", err, events.ErrNoSession)
+	}
+	grow(t, other.Log(), "s", 1)
+	for id, err := range other.Sessions(t.Context()) {
+		if id != "s" || err != nil {
+			t.Errorf("sessions: got %s, %v, want s", id, err)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package bus_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+func TestSessionStream(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	grow(t, b.Log(), "s1", 2)
+	js := jetStream(t, b)
+	stream, err := js.Stream(t.Context(), "lash-s-s1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := stream.CachedInfo().Config
+	for name, ok := range map[string]bool{
+		"subjects":     len(cfg.Subjects) == 1 && cfg.Subjects[0] == "lash.s.s1.>",
+		"file":         cfg.Storage == jetstream.FileStorage,
+		"replicas":     cfg.Replicas == 1,
+		"deny delete":  cfg.DenyDelete,
+		"deny purge":   cfg.DenyPurge,
+		"direct get":   cfg.AllowDirect,
+		"message size": cfg.MaxMsgSize == 1<<20,
+		"republish":    cfg.RePublish != nil && cfg.RePublish.Source == "lash.s.s1.>" && cfg.RePublish.Destination == "lash.live.s1.>",
+		"format":       cfg.Metadata["lash-format"] == strconv.Itoa(events.FormatVersion),
+		"no limits":    cfg.MaxAge == 0 && cfg.MaxMsgs == -1 && cfg.MaxBytes == -1 && cfg.Retention == jetstream.LimitsPolicy,
+	} {
+		if !ok {
+			t.Errorf("%s: got %+v", name, cfg)
+		}
+	}
+	if err := stream.Purge(t.Context()); err == nil {
+		t.Error("purge: got no error, want a refusal")
+	}
+	if err := stream.DeleteMsg(t.Context(), 1); err == nil {
+		t.Error("delete message: got no error, want a refusal")
+	}
+	msg, err := stream.GetMsg(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := commit("s1", 1)
+	for header, value := range map[string]string{
+		"Lash-Kinds": string(events.KindSessionClosed), "Lash-Format": strconv.Itoa(events.FormatVersion), "Nats-Msg-Id": string(want.ID),
+	} {
+		if got := msg.Header.Get(header); got != value {
+			t.Errorf("header %s: got %q, want %q", header, got, value)
+		}
+	}
+	if msg.Subject != "lash.s.s1.session" {
+		t.Errorf("subject: got %s, want lash.s.s1.session", msg.Subject)
+	}
+}
+
+func TestSharedStreams(t *testing.T) {
+	t.Parallel()
+	js := jetStream(t, bustest.Start(t))
+	config := func(name string) jetstream.StreamConfig {
+		t.Helper()
+		stream, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stream.CachedInfo().Config
+	}
+	work, dirty, delta := config("lash-work"), config("lash-dirty"), config("lash-delta")
+	for name, ok := range map[string]bool{
+		"work":  work.Retention == jetstream.WorkQueuePolicy && work.DiscardNewPerSubject && work.MaxMsgsPerSubject == 1 && work.Storage == jetstream.FileStorage,
+		"dirty": dirty.Retention == jetstream.WorkQueuePolicy && dirty.Discard == jetstream.DiscardOld && dirty.MaxMsgsPerSubject == 1 && dirty.Storage == jetstream.MemoryStorage && dirty.Replicas == 1,
+		"delta": delta.MaxAge == 10*time.Minute && delta.Storage == jetstream.MemoryStorage,
+	} {
+		if !ok {
+			t.Errorf("%s: got %+v", name, config("lash-"+name))
+		}
+	}
+}
