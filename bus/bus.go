@@ -71,6 +71,17 @@ type Bus struct {
 // Open connects and makes sure that every shared asset exists. Creating is
 // idempotent: any number of nodes may do it at once.
 func Open(ctx context.Context, cfg Config) (*Bus, error) {
+	return open(ctx, cfg, (*Bus).ensure)
+}
+
+// OpenReader connects to assets that exist and makes or changes none, as an
+// auditor must, who may not be allowed to. Of the bus it gives, only what
+// reads is of use. Where a shared asset is missing the error is [ErrNotFound].
+func OpenReader(ctx context.Context, cfg Config) (*Bus, error) {
+	return open(ctx, cfg, (*Bus).find)
+}
+
+func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) error) (*Bus, error) {
 	if err := cfg.defaults(); err != nil {
 		return nil, fmt.Errorf("open bus: %w", err)
 	}
@@ -87,7 +98,7 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 		return nil, fmt.Errorf("open bus: %w", err)
 	}
 	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: nc, js: js, log: cfg.Logger.Named("bus")}
-	if err := b.ensure(ctx); err != nil {
+	if err := assets(b, ctx); err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("open bus: %w", err)
 	}

@@ -21,7 +21,11 @@ import (
 type Live struct {
 	// C delivers; [ParseLive] reads. When it is full, messages are lost: the
 	// gap in the sequences tells. It is never closed.
-	C    <-chan *nats.Msg
+	C <-chan *nats.Msg
+	// Back tells that the connection came back, or is closed for good. What was sent before may be lost.
+	Back <-chan nats.Status
+	nc   *nats.Conn
+	back chan nats.Status
 	subs []*nats.Subscription
 }
 
@@ -32,7 +36,8 @@ func (b *Bus) Live(session events.SessionID, buffer int) (*Live, error) {
 		return nil, err
 	}
 	c := make(chan *nats.Msg, buffer)
-	l := &Live{C: c}
+	back := b.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	l := &Live{C: c, Back: back, nc: b.nc, back: back}
 	for _, subject := range []string{b.names.liveAll(session), b.names.deltaSession(session)} {
 		sub, err := b.nc.ChanSubscribe(subject, c)
 		if err != nil {
@@ -59,6 +64,7 @@ func (b *Bus) Hear(session events.SessionID, deliver func(LiveMessage)) (stop fu
 
 // Close ends the subscription.
 func (l *Live) Close() {
+	l.nc.RemoveStatusListener(l.back)
 	for _, sub := range l.subs {
 		_ = sub.Unsubscribe()
 	}

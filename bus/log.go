@@ -163,7 +163,7 @@ func (l Log) readTo(ctx context.Context, session events.SessionID, from, last ev
 		}
 		next := from
 		for raw, err := range read(ctx, session, from, last) {
-			entry := events.Entry{Seq: raw.seq, Size: len(raw.data)}
+			entry := events.Entry{Seq: raw.seq, Data: raw.data}
 			if err == nil && raw.seq != next {
 				err = fmt.Errorf("%w: sequence %d is missing", events.ErrMalformed, next)
 			}

@@ -83,8 +83,10 @@ func NewArchiveWriter(w io.Writer, session SessionID, first Seq) (*ArchiveWriter
 	return a, a.err
 }
 
-// Commit adds the next commit. seq must be one more than the one before.
-func (a *ArchiveWriter) Commit(seq Seq, c *Commit) error {
+// Commit adds the next commit, with the bytes that it has in its log where
+// the entry has them. Its sequence must be one more than the one before.
+func (a *ArchiveWriter) Commit(e Entry) error {
+	seq, data := e.Seq, e.Data
 	switch {
 	case a.err != nil:
 		return a.err
@@ -92,12 +94,14 @@ func (a *ArchiveWriter) Commit(seq Seq, c *Commit) error {
 		return fmt.Errorf("archive %s: %w: closed", a.session, ErrInvalid)
 	case seq != a.end.Last+1:
 		return fmt.Errorf("archive %s: %w: sequence %d after %d", a.session, ErrInvalid, seq, a.end.Last)
-	case c.Session != a.session:
-		return fmt.Errorf("archive %s: %w: commit of session %s", a.session, ErrInvalid, c.Session)
+	case e.Commit.Session != a.session:
+		return fmt.Errorf("archive %s: %w: commit of session %s", a.session, ErrInvalid, e.Commit.Session)
 	}
-	data, err := Encode(c)
-	if err != nil {
-		return err
+	if len(data) == 0 {
+		var err error
+		if data, err = Encode(e.Commit); err != nil {
+			return err
+		}
 	}
 	a.pending = binary.AppendUvarint(a.pending, uint64(seq))
 	a.pending = binary.AppendUvarint(a.pending, uint64(len(data)))

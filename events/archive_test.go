@@ -27,7 +27,7 @@ func writeArchive(tb testing.TB, first events.Seq, commits []*events.Commit, blo
 				tb.Fatal(err)
 			}
 		}
-		if err := w.Commit(first+events.Seq(i), c); err != nil {
+		if err := w.Commit(events.Entry{Seq: first + events.Seq(i), Commit: c}); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -211,7 +211,7 @@ func TestArchiveWriterRefuses(t *testing.T) {
 		{"another_session", 3, other},
 		{"invalid", 3, broken},
 	} {
-		if err := w.Commit(tc.seq, tc.c); !errors.Is(err, events.ErrInvalid) {
+		if err := w.Commit(events.Entry{Seq: tc.seq, Commit: tc.c}); !errors.Is(err, events.ErrInvalid) {
 			t.Errorf("%s: got %v, want %v", tc.name, err, events.ErrInvalid)
 		}
 	}
@@ -219,16 +219,16 @@ func TestArchiveWriterRefuses(t *testing.T) {
 		t.Errorf("blob: got %v, want %v", err, events.ErrTooLarge)
 	}
 	// What was refused left no trace.
-	if err := w.Commit(3, commitOf("c1")); err != nil {
+	if err := w.Commit(events.Entry{Seq: 3, Commit: commitOf("c1")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Commit(3, commitOf("c2")); !errors.Is(err, events.ErrInvalid) {
+	if err := w.Commit(events.Entry{Seq: 3, Commit: commitOf("c2")}); !errors.Is(err, events.ErrInvalid) {
 		t.Errorf("the same sequence again: got %v, want %v", err, events.ErrInvalid)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Commit(4, commitOf("c3")); !errors.Is(err, events.ErrInvalid) {
+	if err := w.Commit(events.Entry{Seq: 4, Commit: commitOf("c3")}); !errors.Is(err, events.ErrInvalid) {
 		t.Errorf("after close: got %v, want %v", err, events.ErrInvalid)
 	}
 	if err := w.Blob(nil); !errors.Is(err, events.ErrInvalid) {
@@ -268,7 +268,7 @@ func TestArchiveWriteFails(t *testing.T) {
 		}
 		for i, c := range want.commits {
 			_ = w.Blob([]byte("a body"))
-			_ = w.Commit(want.seqs[i], c)
+			_ = w.Commit(events.Entry{Seq: want.seqs[i], Commit: c})
 		}
 		for range 2 {
 			if err := w.Close(); !errors.Is(err, errFull) {
@@ -295,4 +295,37 @@ func FuzzReadArchive(f *testing.F) {
 			}
 		}
 	})
+}
+
+// An older node that archives a newer history must not lose what it does not know.
+func TestArchiveKeepsUnknownFields(t *testing.T) {
+	t.Parallel()
+	c := commitOf("c1")
+	data, err := events.Encode(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One more field at the end of the commit's map, of a name that this version does not have.
+	newer := append([]byte{data[0] + 1}, data[1:]...)
+	newer = append(newer, 0xa1, 'z', 0xa3, 'n', 'e', 'w')
+	if _, err := events.Decode(newer); err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	w, err := events.NewArchiveWriter(&file, c.Session, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Commit(events.Entry{Seq: 1, Commit: c, Data: newer}), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	archive, err := events.ReadArchive(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for entry, err := range archive.Log.Read(t.Context(), c.Session, 1) {
+		if err != nil || !bytes.Equal(entry.Data, newer) {
+			t.Errorf("got %x and %v, want %x", entry.Data, err, newer)
+		}
+	}
 }

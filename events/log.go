@@ -32,7 +32,7 @@ type Log interface {
 type Entry struct {
 	Seq    Seq
 	Commit *Commit
-	Size   int // encoded bytes
+	Data   []byte // the commit as it stands in the log, with what this program does not know of it. Not to be changed
 }
 
 // Expect says where an append may land.

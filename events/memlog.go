@@ -111,7 +111,7 @@ func (l *MemLog) Read(ctx context.Context, session SessionID, from Seq) iter.Seq
 			if err != nil {
 				err = fmt.Errorf("read %s at %d: %w", session, seq, err)
 			}
-			if !yield(Entry{Seq: seq, Commit: c, Size: len(data)}, err) || err != nil {
+			if !yield(Entry{Seq: seq, Commit: c, Data: data}, err) || err != nil {
 				return
 			}
 		}

@@ -93,7 +93,7 @@ func (d *driver) commit(list ...events.Event) {
 	if err != nil {
 		d.Fatal(err)
 	}
-	e := events.Entry{Seq: d.s.Seq, Commit: decoded, Size: len(data)}
+	e := events.Entry{Seq: d.s.Seq, Commit: decoded, Data: data}
 	d.log = append(d.log, e)
 	if d.each != nil {
 		d.each(d.s, e)

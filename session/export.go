@@ -62,7 +62,7 @@ func (x *exporter) commit(ctx context.Context, e events.Entry) error {
 		}
 		x.done.First = e.Seq
 	}
-	if err := x.archive.Commit(e.Seq, e.Commit); err != nil {
+	if err := x.archive.Commit(e); err != nil {
 		return err
 	}
 	x.done.Last, x.done.Commits = e.Seq, x.done.Commits+1

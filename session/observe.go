@@ -61,7 +61,7 @@ var errEnough = errors.New("the observer has enough")
 // gets the newest attempt's deltas from its beginning.
 //
 // The error is terminal: the cause of ctx's end, [events.ErrNoSession],
-// [*CursorError], those of [events.Log.Read]. While the servers do not answer it waits.
+// [*CursorError], those of [events.Log.Read]. Once it has begun it waits while the servers do not answer.
 func (h *Host) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[Observed, error] {
 	return func(yield func(Observed, error) bool) {
 		o := &observer{h: h, session: id, seq: cursor, yield: yield}
@@ -172,6 +172,8 @@ func (o *observer) follow(ctx context.Context, live *bus.Live) error {
 			}
 			err = o.heardCommit(ctx, m)
 			look.Reset(quietLook)
+		case <-live.Back:
+			err = o.catchUp(ctx)
 		case <-look.C:
 			err = o.catchUp(ctx)
 			look.Reset(quietLook)
@@ -190,7 +192,7 @@ func (o *observer) heardCommit(ctx context.Context, m bus.LiveMessage) error {
 	if err != nil || m.Seq > o.seq+1 {
 		return o.catchUp(ctx) // the log knows better
 	}
-	return o.commit(events.Entry{Seq: m.Seq, Commit: c, Size: len(m.Data)})
+	return o.commit(events.Entry{Seq: m.Seq, Commit: c, Data: m.Data})
 }
 
 func (o *observer) heardDelta(ctx context.Context, data []byte) error {
@@ -341,10 +343,19 @@ func (t *turnStream) prepare(ctx context.Context, ev *events.Event) (err error) 
 	return err
 }
 
-// fillPayload is the inverse of [Spill].
+// fillPayload is the inverse of [Spill] for what a reply says and calls, and what results tell the model.
 func fillPayload(ctx context.Context, blobs BlobReader, p events.Payload) (events.Payload, error) {
 	p = clonePayload(p)
-	for _, s := range bodies(p) {
+	var list []spillable
+	switch p := p.(type) {
+	case *events.ModelReplied:
+		list = partBodies(nil, p.Parts)
+	case *events.ToolReturned:
+		for i := range p.Results {
+			list = append(list, spillable{text: &p.Results[i].Text, ref: &p.Results[i].Blob})
+		}
+	}
+	for _, s := range list {
 		if s.ref.IsZero() {
 			continue
 		}

@@ -91,7 +91,7 @@ func writeArchive(path string, list []*events.Commit) error {
 		return err
 	}
 	for i, c := range list {
-		if err := w.Commit(events.Seq(i+1), c); err != nil {
+		if err := w.Commit(events.Entry{Seq: events.Seq(i + 1), Commit: c}); err != nil {
 			return err
 		}
 	}

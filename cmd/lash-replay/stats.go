@@ -106,7 +106,7 @@ func (t *totals) session(ctx context.Context, src source, id events.SessionID) e
 			return err
 		}
 		t.Commits++
-		t.Bytes += int64(entry.Size)
+		t.Bytes += int64(len(entry.Data))
 		for i := range entry.Commit.Events {
 			c.event(&entry.Commit.Events[i])
 		}

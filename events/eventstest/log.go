@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 
@@ -117,8 +118,8 @@ func (l *logCase) read(t *testing.T, from events.Seq) []events.Entry {
 		if want := max(from, 1) + events.Seq(i); entry.Seq != want {
 			t.Fatalf("read from %d: got sequence %d, want %d", from, entry.Seq, want)
 		}
-		if data, err := events.Encode(entry.Commit); err != nil || entry.Size != len(data) {
-			t.Fatalf("size at %d: got %d, want %d (%v)", entry.Seq, entry.Size, len(data), err)
+		if data, err := events.Encode(entry.Commit); err != nil || !slices.Equal(entry.Data, data) {
+			t.Fatalf("data at %d: got %x, want %x (%v)", entry.Seq, entry.Data, data, err)
 		}
 	}
 	return list

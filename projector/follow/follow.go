@@ -117,8 +117,8 @@ func decode(ctx context.Context, b *bus.Bus, value []byte) (*projector.State, er
 	return projector.Restore(head)
 }
 
-// Save writes a snapshot of s, its fresh segments first, unless a newer one
-// is there already. It reports the digest of the head.
+// Save writes a snapshot of s, its fresh segments first, unless a usable one
+// at least as new is there already. It reports the digest of the head.
 func Save(ctx context.Context, b *bus.Bus, s *projector.State) (string, error) {
 	head, fresh, err := s.Snapshot()
 	if err != nil {
@@ -142,9 +142,16 @@ func Save(ctx context.Context, b *bus.Bus, s *projector.State) (string, error) {
 	}
 	err = replace(ctx, b.Snapshots(), s.Session, value, func(old []byte) bool {
 		var have row
-		return events.DecodePayload(old, &have) != nil || have.Seq < s.Seq
+		return events.DecodePayload(old, &have) != nil || have.Seq < s.Seq || have.Seq == s.Seq && unusable(ctx, b, old)
 	})
 	return r.Digest, err
+}
+
+// unusable reports whether a stored snapshot serves nobody: it is damaged, its
+// head is gone, or another fold version made it. An idle session's would stay so for ever.
+func unusable(ctx context.Context, b *bus.Bus, value []byte) bool {
+	_, err := decode(ctx, b, value)
+	return errors.Is(err, events.ErrMalformed) || errors.Is(err, bus.ErrNotFound) || errors.Is(err, projector.ErrOldFold)
 }
 
 // replace writes a row where newer says that the one in place is older. Two

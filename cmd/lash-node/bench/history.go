@@ -145,16 +145,10 @@ func (r *runner) fold(ctx context.Context) error {
 
 // growth measures what is stored: of 20 turns, and of 1 000 and 10 000 effects.
 func (r *runner) growth(ctx context.Context) error {
-	s, err := r.server(busembed.ProfileInterval)
-	if err != nil {
-		return err
-	}
-	defer s.Stop()
-	g, err := newRig(ctx, s.URL())
-	if err != nil {
-		return err
-	}
-	defer g.close()
+	return r.withRig(ctx, busembed.ProfileInterval, r.growthOn)
+}
+
+func (r *runner) growthOn(ctx context.Context, g *rig) error {
 	if _, err := g.host.Create(ctx, session.CreateRequest{ID: "twenty"}); err != nil {
 		return err
 	}
@@ -242,16 +236,10 @@ func (r *runner) open(ctx context.Context) error {
 
 // hot measures the resident memory that 2 000 sessions with a finished turn add to server, node and client.
 func (r *runner) hot(ctx context.Context) error {
-	s, err := r.server(busembed.ProfileInterval)
-	if err != nil {
-		return err
-	}
-	defer s.Stop()
-	g, err := newRig(ctx, s.URL())
-	if err != nil {
-		return err
-	}
-	defer g.close()
+	return r.withRig(ctx, busembed.ProfileInterval, r.hotOn)
+}
+
+func (r *runner) hotOn(ctx context.Context, g *rig) error {
 	n := r.scaled(2000)
 	before, err := resident()
 	if err != nil {

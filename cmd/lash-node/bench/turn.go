@@ -82,6 +82,21 @@ func (g *rig) close() {
 	g.inner.Close()
 }
 
+// withRig runs part on a fresh server with a node and a client.
+func (r *runner) withRig(ctx context.Context, profile busembed.Profile, part func(context.Context, *rig) error) error {
+	s, err := r.server(profile)
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	g, err := newRig(ctx, s.URL())
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	return part(ctx, g)
+}
+
 // turn runs one turn and checks that it did what is counted.
 func (g *rig) turn(ctx context.Context, id events.SessionID) error {
 	result, err := g.host.Run(ctx, id, session.TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}})
@@ -94,16 +109,10 @@ func (g *rig) turn(ctx context.Context, id events.SessionID) error {
 // turns measures effects of whole turns, alone and in 64 sessions at once,
 // beside the same number of raw publishes.
 func (r *runner) turns(ctx context.Context, profile busembed.Profile) error {
-	s, err := r.server(profile)
-	if err != nil {
-		return err
-	}
-	defer s.Stop()
-	g, err := newRig(ctx, s.URL())
-	if err != nil {
-		return err
-	}
-	defer g.close()
+	return r.withRig(ctx, profile, func(ctx context.Context, g *rig) error { return r.turnsOn(ctx, g, profile) })
+}
+
+func (r *runner) turnsOn(ctx context.Context, g *rig, profile busembed.Profile) error {
 	for i := range parallel {
 		if _, err := g.host.Create(ctx, session.CreateRequest{ID: sessionID("s", i)}); err != nil {
 			return err

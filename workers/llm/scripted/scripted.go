@@ -4,6 +4,7 @@ package scripted
 
 import (
 	"context"
+	"errors"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/llm"
@@ -20,6 +21,8 @@ type Answer struct {
 	// response is then handed over as far as it was recorded. Without Keep there is none.
 	Hang bool
 	Keep bool
+	// Err, where it is set, is how the call ends after its deltas, without a response.
+	Err error
 }
 
 // Provider plays a script.
@@ -50,7 +53,7 @@ func (p *Provider) Complete(ctx context.Context, req llm.Request, sink func(llm.
 			return answer.Response, nil
 		}
 	}
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(ctx.Err(), answer.Err); err != nil {
 		return llm.Response{}, err
 	}
 	return answer.Response, nil

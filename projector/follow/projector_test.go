@@ -1,0 +1,221 @@
+package follow_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+)
+
+func TestProject(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	grow(t, b, "s", 0, 3, 2)
+	mustProject(t, b, "s")
+	rows(t, b, "s")
+	want := follow.Directory{
+		Session: "s", Seq: 3, Status: projector.StatusOpen, Place: "hot", Parent: "parent", Labels: map[string]string{"a": "b"},
+		Events: 8, CreatedAt: 1001, UpdatedAt: 1003,
+	}
+	if got := directory(t, b, "s"); text(t, got) != text(t, want) {
+		t.Errorf("directory: got %+v, want %+v", got, want)
+	}
+	running := commit("s", 4, 0)
+	running.Events = []events.Event{
+		events.Of("t1", &events.TurnRequested{}), events.Of("t2", &events.TurnRequested{}), events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w"}),
+	}
+	if _, err := b.Log().Append(t.Context(), running, events.At(3)); err != nil {
+		t.Fatal(err)
+	}
+	mustProject(t, b, "s")
+	rows(t, b, "s")
+	if got := directory(t, b, "s"); got.Running != "t1" || got.Queued != 1 || got.Turns != 1 {
+		t.Errorf("directory: got running %q, %d queued, %d turns, want t1, 1, 1", got.Running, got.Queued, got.Turns)
+	}
+}
+
+// TestUnchangedRows writes nothing where nothing moved, with and without a state at hand.
+func TestUnchangedRows(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	grow(t, b, "s", 0, 40, 2)
+	mustProject(t, b, "s")
+	revisions := func() (list [3]uint64) {
+		t.Helper()
+		for i, table := range []bus.Rows{b.Directory(), b.Catalogs(), b.Snapshots()} {
+			row, err := table.Get(t.Context(), "s")
+			if err != nil || row.Revision == 0 {
+				t.Fatalf("row %d: got %+v, %v", i, row, err)
+			}
+			list[i] = row.Revision
+		}
+		return list
+	}
+	before := revisions()
+	p := follow.NewProjector(b, nil)
+	for range 3 {
+		if err := p.Project(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		if got := revisions(); got != before {
+			t.Errorf("revisions: got %v, want %v", got, before)
+		}
+	}
+	grow(t, b, "s", 40, 42, 1) // a short tail: the directory moves, the others do not
+	mustProject(t, b, "s")
+	if got := revisions(); got[0] == before[0] || got[1] != before[1] || got[2] != before[2] {
+		t.Errorf("revisions after a short tail: got %v, before %v", got, before)
+	}
+	rows(t, b, "s")
+}
+
+// watch reports every sequence that a table's row takes, until it is n.
+func watch(t *testing.T, b *bus.Bus, bucket string, seqOf func([]byte) events.Seq, n events.Seq) (wait func()) {
+	t.Helper()
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.KeyValue(t.Context(), bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := kv.Watch(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		defer w.Stop() //nolint:errcheck // its end is the test's
+		last := events.Seq(0)
+		for entry := range w.Updates() {
+			if entry == nil {
+				continue // all that was there is told
+			}
+			seq := seqOf(entry.Value())
+			if seq < last {
+				t.Errorf("%s: got sequence %d after %d", bucket, seq, last)
+			}
+			if last = seq; seq == n {
+				return
+			}
+		}
+	})
+	return done.Wait
+}
+
+// TestManyProjectors lets several project one moving session at once: no row ever goes back.
+func TestManyProjectors(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b := bustest.Open(t, server)
+	const n = 120
+	grow(t, b, "s", 0, 1, 1)
+	rowWatch := watch(t, b, "lash-sessions", func(value []byte) events.Seq {
+		var d follow.Directory
+		_ = json.Unmarshal(value, &d)
+		return d.Seq
+	}, n)
+	moved := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range 4 {
+		mine := bustest.Open(t, server)
+		all.Go(func() {
+			p := follow.NewProjector(mine, nil)
+			for going := true; going; {
+				select {
+				case <-moved:
+					going = false // once more, for the end
+				default:
+				}
+				if err := p.Project(t.Context(), "s"); err != nil {
+					t.Errorf("projector %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	grow(t, b, "s", 1, n, 3)
+	close(moved)
+	all.Wait()
+	rowWatch()
+	rows(t, b, "s")
+	same(t, b, "s")
+	if stored, err := follow.Stored(t.Context(), b, "s"); err != nil || stored == nil || stored.Seq < n-33 {
+		t.Errorf("snapshot: got %+v, %v, want one near %d", stored, err, n)
+	}
+}
+
+// TestRun follows marks until it is stopped.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b := bustest.Open(t, server)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for range 2 {
+		mine := bustest.Open(t, server)
+		running.Go(func() {
+			if err := follow.NewProjector(mine, nil).Run(ctx); err != nil {
+				t.Errorf("run: got %v", err)
+			}
+		})
+	}
+	arrived := watch(t, b, "lash-sessions", func(value []byte) events.Seq {
+		var d follow.Directory
+		_ = json.Unmarshal(value, &d)
+		return d.Seq
+	}, 40)
+	for i := range 5 {
+		grow(t, b, events.SessionID(fmt.Sprintf("other%d", i)), 0, 1, 1)
+		if err := b.MarkDirty(events.SessionID(fmt.Sprintf("other%d", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.MarkDirty("never-was"); err != nil {
+		t.Fatal(err)
+	}
+	grow(t, b, "s", 0, 40, 2)
+	if err := b.MarkDirty("s"); err != nil {
+		t.Fatal(err)
+	}
+	arrived()
+	cancel()
+	running.Wait()
+	rows(t, b, "s")
+	same(t, b, "s")
+}
+
+// TestSweep finds the sessions whose marks were lost.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b := bustest.Open(t, server)
+	grow(t, b, "s", 0, 3, 2) // nobody marks it
+	ctx, cancel := context.WithCancel(t.Context())
+	arrived := watch(t, b, "lash-sessions", func(value []byte) events.Seq {
+		var d follow.Directory
+		_ = json.Unmarshal(value, &d)
+		return d.Seq
+	}, 3)
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := follow.NewProjector(bustest.Open(t, server), nil).Run(ctx); err != nil {
+			t.Errorf("run: got %v", err)
+		}
+	})
+	arrived()
+	cancel()
+	running.Wait()
+	rows(t, b, "s")
+}

@@ -1,0 +1,190 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// AssembledTurn is a finished turn as a whole (host specification 3.6).
+type AssembledTurn struct {
+	Turn           events.TurnID    `json:"turn"`
+	Seq            events.Seq       `json:"seq"` // of the commit that ended it: [Host.StateAt] gives the state there
+	Outcome        TurnOutcome      `json:"outcome"`
+	Output         AssistantOutput  `json:"assistant_output"`
+	HadToolCalls   bool             `json:"had_tool_calls"`
+	StartedAt      events.Millis    `json:"started_at_ms,omitempty"` // 0 when it never started
+	DurationMillis int64            `json:"duration_ms"`             // from start to end
+	Usage          TokenUsage       `json:"token_usage"`
+	ToolCalls      []ToolCallRecord `json:"tool_calls"` // in the order of the replies
+	Errors         []ErrorEnvelope  `json:"errors"`
+}
+
+// OutputState says what an assistant's output is good for.
+type OutputState string
+
+// The states that exist so far; those of the specification that are missing belong to code-executing protocols.
+const (
+	OutputUsable OutputState = "usable"
+	OutputEmpty  OutputState = "empty_output"
+)
+
+// AssistantOutput is the last text that the assistant wrote in the turn.
+type AssistantOutput struct {
+	SafeText string      `json:"safe_text"` // to be shown; the raw text where that is usable
+	RawText  string      `json:"raw_text"`
+	State    OutputState `json:"state"`
+}
+
+// ToolCallRecord is one call with what came of it.
+type ToolCallRecord struct {
+	CallID         events.CallID   `json:"call_id,omitempty"` // as the model gave it; may repeat
+	Tool           string          `json:"tool"`
+	Args           json.RawMessage `json:"args"` // a JSON string where the model's JSON is broken
+	Output         string          `json:"output"`
+	Outcome        events.Outcome  `json:"outcome,omitempty"` // empty is success
+	DurationMillis int64           `json:"duration_ms"`       // 0 where nobody measured
+
+	iteration, index int64
+	done             bool
+}
+
+// AssembledTurn puts a finished turn together. How it ended, its usage and its
+// times come from the fold; its replies, calls and durations, which the fold
+// does not keep, from the commits between the end of the turn before and its
+// own. Errors: [ErrUnknownTurn], also for one whose
+// command no worker has taken yet, [ErrTurnRunning] for one that has not ended, those of [events.Log.Read] and of blobs.
+func (h *Host) AssembledTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (AssembledTurn, error) {
+	s, err := h.State(ctx, id)
+	if err != nil {
+		return AssembledTurn{}, fmt.Errorf("assemble turn %s: %w", turn, err)
+	}
+	a := &assembly{turn: turn, calls: []ToolCallRecord{}}
+	record, from, err := finished(s, turn)
+	if err != nil {
+		return AssembledTurn{}, fmt.Errorf("assemble turn %s of session %s: %w", turn, id, err)
+	}
+	for entry, err := range h.log.Read(ctx, id, from) {
+		if err == nil && entry.Seq > record.Seq {
+			break
+		}
+		if err == nil {
+			err = a.commit(ctx, h.b, entry.Commit)
+		}
+		if err != nil {
+			return AssembledTurn{}, fmt.Errorf("assemble turn %s: %w", turn, err)
+		}
+	}
+	return a.assemble(record), nil
+}
+
+// finished finds a turn's record, and the sequence of the commit that ended the turn before it.
+func finished(s *projector.State, turn events.TurnID) (record projector.TurnRecord, from events.Seq, err error) {
+	records, err := s.Records()
+	if err != nil {
+		return record, 0, err
+	}
+	for i := range records {
+		if records[i].ID == turn {
+			return records[i], from, nil
+		}
+		from = records[i].Seq
+	}
+	_, known, err := findTurn(s, turn)
+	switch {
+	case err != nil:
+		return record, 0, err
+	case known != "":
+		return record, 0, ErrTurnRunning
+	}
+	return record, 0, ErrUnknownTurn
+}
+
+// assembly gathers what one turn's commits say.
+type assembly struct {
+	turn  events.TurnID
+	calls []ToolCallRecord
+	last  string // text of the last reply
+	prose string // of the last reply that has any
+	cause turnError
+}
+
+func (a *assembly) commit(ctx context.Context, blobs BlobReader, c *events.Commit) error {
+	for i := range c.Events {
+		ev := &c.Events[i]
+		if ev.Turn != a.turn {
+			continue
+		}
+		a.cause.learn(ev.Payload)
+		switch ev.Payload.(type) {
+		case *events.ModelReplied, *events.ToolReturned:
+			p, err := fillPayload(ctx, blobs, ev.Payload)
+			if err != nil {
+				return err
+			}
+			a.event(p)
+		case *events.ToolLost:
+			a.event(ev.Payload)
+		}
+	}
+	return nil
+}
+
+func (a *assembly) event(p events.Payload) {
+	switch p := p.(type) {
+	case *events.ModelReplied:
+		a.replied(p)
+	case *events.ToolReturned:
+		for i := range p.Results {
+			a.result(p.Iteration, &p.Results[i])
+		}
+	case *events.ToolLost:
+		for _, call := range p.Calls {
+			a.result(p.Iteration, &events.ToolResult{Call: call, Outcome: events.OutcomeLost, Text: projector.LostText})
+		}
+	}
+}
+
+func (a *assembly) replied(p *events.ModelReplied) {
+	if a.last = textOf(p.Parts, events.PartText); a.last != "" {
+		a.prose = a.last
+	}
+	index := int64(0)
+	for i := range p.Parts {
+		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
+			a.calls = append(a.calls, ToolCallRecord{CallID: c.Call, Tool: c.Tool, Args: argsOf(c.Args), iteration: p.Iteration, index: index})
+			index++
+		}
+	}
+}
+
+func (a *assembly) result(iteration int64, r *events.ToolResult) {
+	for i := range a.calls {
+		c := &a.calls[i]
+		if c.iteration == iteration && c.index == r.Call && !c.done {
+			c.Output, c.Outcome, c.DurationMillis, c.done = r.Text, r.Outcome, r.Millis, true
+		}
+	}
+}
+
+func (a *assembly) assemble(r projector.TurnRecord) AssembledTurn {
+	t := AssembledTurn{
+		Turn: r.ID, Seq: r.Seq, Outcome: outcomeOf(r.End, a.last), HadToolCalls: r.ToolCalls > 0,
+		StartedAt: r.StartedAt, Usage: usageOf(r.Usage), ToolCalls: a.calls,
+		Output: AssistantOutput{SafeText: a.prose, RawText: a.prose, State: OutputUsable},
+		Errors: []ErrorEnvelope{},
+	}
+	if a.prose == "" {
+		t.Output.State = OutputEmpty
+	}
+	if r.StartedAt != 0 {
+		t.DurationMillis = int64(r.CompletedAt - r.StartedAt)
+	}
+	if !r.Issue.IsZero() {
+		t.Errors = append(t.Errors, a.cause.envelope(r.Issue))
+	}
+	return t
+}

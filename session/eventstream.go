@@ -1,0 +1,281 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// EventStream turns what is observed of one turn into its session events. It
+// is pure: the same observations give the same events.
+//
+// A reply's text_delta events, from the last model_attempt_reset on, add up to
+// its text when its llm_response comes, whatever deltas were lost, and what is
+// shown of a reply that is never recorded is taken back. error stands before
+// turn_outcome, which comes once, directly before done.
+type EventStream struct {
+	turn  events.TurnID
+	s     *projector.State // as of the last commit
+	out   []SessionEvent   // of this observation
+	held  []Delta          // of a reply whose call the commits so far do not owe
+	asked asked
+	at    int64 // iteration of the newest model call
+	shown shown
+	cause turnError
+	text  string // of the last reply
+	done  bool
+}
+
+// asked is the newest model call told of.
+type asked struct {
+	any                bool
+	attempt, iteration int64 // of the turn
+}
+
+// shown is what was shown of the reply in flight.
+type shown struct {
+	try             try
+	next            int64 // N of the delta to come
+	cut             bool  // one was lost: what follows waits for the commit
+	text, reasoning string
+}
+
+// NewEventStream begins before the turn does: s is the session as it was
+// before the first commit that will be observed, and the stream's from then on.
+func NewEventStream(turn events.TurnID, s *projector.State) *EventStream {
+	return &EventStream{turn: turn, s: s}
+}
+
+// Done reports whether the turn has ended and no event follows.
+func (e *EventStream) Done() bool { return e.done }
+
+// Next gives what follows from one observation, in order; often nothing. Errors: [projector.ErrOutOfOrder].
+func (e *EventStream) Next(o Observed) ([]SessionEvent, error) {
+	e.out = nil
+	switch {
+	case e.done:
+	case o.Commit != nil:
+		if err := e.commit(o); err != nil {
+			return nil, err
+		}
+	case o.Delta != nil && o.Delta.Turn == e.turn:
+		e.delta(o.Delta)
+	}
+	return e.out, nil
+}
+
+func (e *EventStream) commit(o Observed) error {
+	if o.Seq != e.s.Seq+1 {
+		return fmt.Errorf("commit %d after %d: %w", o.Seq, e.s.Seq, projector.ErrOutOfOrder)
+	}
+	for i := range o.Commit.Events {
+		ev := &o.Commit.Events[i]
+		if ev.Turn == e.turn && !e.done {
+			e.event(o.Seq, ev.Payload)
+		}
+		e.s.Ahead(ev, o.Commit.At)
+	}
+	e.s.Landed()
+	if e.done {
+		return nil
+	}
+	held := e.held
+	e.held = nil
+	err := e.request()
+	for i := range held {
+		e.delta(&held[i])
+	}
+	return err
+}
+
+// running is the turn while it runs, as it was before the event at hand.
+func (e *EventStream) running() *projector.Turn {
+	if t := e.s.Turn(); t != nil && t.ID == e.turn {
+		return t
+	}
+	return nil
+}
+
+func (e *EventStream) emit(ev SessionEvent) *SessionEvent {
+	ev.Turn, ev.Seq, ev.Iteration = e.turn, e.s.Seq, e.at
+	e.out = append(e.out, ev)
+	return &e.out[len(e.out)-1]
+}
+
+func (e *EventStream) event(seq events.Seq, p events.Payload) {
+	first := len(e.out)
+	e.cause.learn(p)
+	switch p := p.(type) {
+	case *events.TurnStarted:
+		e.retract() // a takeover asks again
+		e.shown = shown{}
+	case *events.InputAccepted:
+		e.emit(SessionEvent{Type: EventInputAccepted, Inputs: e.inputs(p.Inputs), Checkpoint: p.At})
+	case *events.ModelReplied:
+		e.replied(p)
+	case *events.ToolReturned:
+		for i := range p.Results {
+			e.result(p.Iteration, p.Results[i])
+		}
+	case *events.ToolLost:
+		for _, c := range p.Calls {
+			e.result(p.Iteration, events.ToolResult{Call: c, Outcome: events.OutcomeLost, Text: projector.LostText})
+		}
+	case *events.TurnCompleted:
+		e.completed(p)
+	}
+	for i := first; i < len(e.out); i++ {
+		e.out[i].Seq = seq
+	}
+}
+
+func (e *EventStream) inputs(ids []events.InputID) []AcceptedInput {
+	var list []AcceptedInput
+	for _, id := range ids {
+		for _, in := range e.s.Inputs {
+			if in.ID != id {
+				continue
+			}
+			m := InputMessage{Role: in.Role}
+			for _, p := range in.Parts {
+				m.Parts = append(m.Parts, InputPart{Type: p.Kind, Text: p.Text, MediaType: p.MediaType, Blob: p.Blob.Digest})
+			}
+			list = append(list, AcceptedInput{ID: id, Message: m})
+		}
+	}
+	return list
+}
+
+func (e *EventStream) replied(p *events.ModelReplied) {
+	t := e.running()
+	if t == nil || t.Replied || p.Iteration != t.Iteration {
+		return // as the fold does
+	}
+	e.at, e.text = p.Iteration, textOf(p.Parts, events.PartText)
+	e.complete(textOf(p.Parts, events.PartReasoning))
+	e.emit(SessionEvent{Type: EventLLMResponse, Content: e.text, DurationMillis: p.Millis})
+	if !p.Usage.IsZero() {
+		usage, sum := usageOf(p.Usage), usageOf(t.Usage.Add(p.Usage))
+		e.emit(SessionEvent{Type: EventTokenUsage, Usage: &usage, Cumulative: &sum})
+	}
+	for i := range p.Parts {
+		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
+			e.emit(SessionEvent{Type: EventToolCallStart, CallID: c.Call, Name: c.Tool, Args: argsOf(c.Args)})
+		}
+	}
+}
+
+// complete shows what the deltas left out of the reply.
+func (e *EventStream) complete(reasoning string) {
+	if !strings.HasPrefix(e.text, e.shown.text) {
+		e.retract()
+	}
+	if rest, ok := strings.CutPrefix(reasoning, e.shown.reasoning); ok && rest != "" {
+		e.emit(SessionEvent{Type: EventReasoningDelta, Content: rest})
+	}
+	if rest := e.text[len(e.shown.text):]; rest != "" {
+		e.emit(SessionEvent{Type: EventTextDelta, Content: rest})
+	}
+	e.shown = shown{}
+}
+
+func (e *EventStream) result(iteration int64, r events.ToolResult) {
+	t := e.running()
+	if t == nil || !t.Replied || iteration != t.Iteration || r.Call >= int64(len(t.Calls)) || t.Calls[r.Call].Done {
+		return // as the fold does
+	}
+	c := &t.Calls[r.Call]
+	e.emit(SessionEvent{
+		Type: EventToolCall, CallID: c.ID, Name: c.Tool, Args: argsOf(c.Args),
+		Output: r.Text, Outcome: r.Outcome, DurationMillis: r.Millis,
+	})
+}
+
+func (e *EventStream) completed(p *events.TurnCompleted) {
+	e.retract()
+	if !p.Issue.IsZero() {
+		envelope := e.cause.envelope(p.Issue)
+		e.emit(SessionEvent{Type: EventError, Message: envelope.UserMessage, Envelope: &envelope})
+	}
+	outcome := outcomeOf(p.End, e.text)
+	e.emit(SessionEvent{Type: EventTurnOutcome, TurnOutcome: &outcome})
+	e.emit(SessionEvent{Type: EventDone})
+	e.done = true
+}
+
+// retract takes back what is shown of a reply that will not come, or comes otherwise.
+func (e *EventStream) retract() {
+	if e.shown.text != "" || e.shown.reasoning != "" {
+		e.emit(SessionEvent{Type: EventAttemptReset})
+		e.shown.text, e.shown.reasoning = "", ""
+	}
+}
+
+// request tells of the model call that the state owes, once for each worker that makes it.
+func (e *EventStream) request() error {
+	owes, t := turn.Owed(e.s), e.running()
+	if t == nil || !owes.Model {
+		return nil
+	}
+	now := asked{any: true, attempt: t.Attempt, iteration: t.Iteration}
+	if e.asked == now {
+		return nil
+	}
+	e.asked, e.at = now, t.Iteration
+	prompt, err := e.s.Prompt()
+	if err != nil {
+		return err
+	}
+	ev := e.emit(SessionEvent{Type: EventLLMRequest, MessageCount: len(prompt.Messages)})
+	for i := range prompt.Tools {
+		ev.ToolList = append(ev.ToolList, prompt.Tools[i].Name)
+	}
+	return nil
+}
+
+// delta shows a piece of the reply that the state owes. One that is ahead of
+// the commits waits for them, as llm_request comes first.
+func (e *EventStream) delta(d *Delta) {
+	t := e.running()
+	switch {
+	case t == nil || d.Iteration > t.Iteration:
+		e.held = append(e.held, *d)
+		return
+	case t.Replied || d.Iteration < t.Iteration:
+		return
+	}
+	switch d.try().compare(e.shown.try) {
+	case -1:
+		return
+	case 1:
+		e.retract()
+		e.shown = shown{try: d.try()}
+	}
+	e.show(d)
+}
+
+func (e *EventStream) show(d *Delta) {
+	if d.N < e.shown.next {
+		return
+	}
+	e.shown.cut = e.shown.cut || d.N > e.shown.next
+	e.shown.next = d.N + 1
+	if r := d.Retry; !r.IsZero() {
+		e.emit(SessionEvent{
+			Type: EventRetryStatus, WaitSeconds: float64(r.WaitMillis) / 1000,
+			Attempt: r.Attempt, MaxAttempts: r.Attempts, Reason: r.Reason,
+		})
+	}
+	switch {
+	case e.shown.cut || d.Text == "":
+	case d.Kind == events.PartReasoning:
+		e.shown.reasoning += d.Text
+		e.emit(SessionEvent{Type: EventReasoningDelta, Content: d.Text})
+	case d.Kind == events.PartText:
+		e.shown.text += d.Text
+		e.emit(SessionEvent{Type: EventTextDelta, Content: d.Text})
+	}
+}
