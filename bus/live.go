@@ -20,7 +20,7 @@ import (
 // in one order, with no consumer on the server.
 type Live struct {
 	// C delivers; [ParseLive] reads. When it is full, messages are lost: the
-	// gap in the sequences tells. It is never closed.
+	// gap in the sequences tells, and [Live.Dropped]. It is never closed.
 	C <-chan *nats.Msg
 	// Back tells that the connection came back, or is closed for good. What was sent before may be lost.
 	Back <-chan nats.Status
@@ -68,6 +68,16 @@ func (l *Live) Close() {
 	for _, sub := range l.subs {
 		_ = sub.Unsubscribe()
 	}
+}
+
+// Dropped is how many messages found C full since the subscription began.
+func (l *Live) Dropped() int {
+	sum := 0
+	for _, sub := range l.subs {
+		n, _ := sub.Dropped() // an ended one drops nothing
+		sum += n
+	}
+	return sum
 }
 
 // LiveMessage is one thing seen of a session: a commit, or a delta.

@@ -190,29 +190,47 @@ type rawEntry struct {
 // readDirect asks for batches until it has last. A replica that is behind answers short: ask again.
 func (l Log) readDirect(ctx context.Context, session events.SessionID, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
-		stream := l.b.names.sessionStream(session)
 		for try := 1; from <= last; try++ {
-			batch, err := jetstreamext.GetBatch(ctx, l.b.js, stream, int(last-from+1), jetstreamext.GetBatchSeq(uint64(from)))
-			if err == nil {
-				for msg, msgErr := range batch {
-					if err = msgErr; err != nil {
-						break
-					}
-					if !yield(rawEntry{events.Seq(msg.Sequence), msg.Data}, nil) {
+			for raw, err := range l.batch(ctx, session, from, last) {
+				if err != nil {
+					if !errors.Is(err, jetstreamext.ErrNoMessages) && !isUnknown(mapError(err)) {
+						yield(rawEntry{}, mapError(err))
 						return
 					}
-					from, try = events.Seq(msg.Sequence)+1, 1
+					break
 				}
+				if !yield(raw, nil) {
+					return
+				}
+				from, try = raw.seq+1, 1
 			}
 			if from > last {
 				return
 			}
-			if err != nil && !errors.Is(err, jetstreamext.ErrNoMessages) && !isUnknown(mapError(err)) {
-				yield(rawEntry{}, mapError(err))
-				return
-			}
 			if err := pause(ctx, try); err != nil {
 				yield(rawEntry{}, err)
+				return
+			}
+		}
+	}
+}
+
+// batch is one request. Its own time limit makes up for a reply that a reconnect lost.
+func (l Log) batch(ctx context.Context, session events.SessionID, from, last events.Seq) iter.Seq2[rawEntry, error] {
+	return func(yield func(rawEntry, error) bool) {
+		once, cancel := l.b.timeout(ctx)
+		defer cancel()
+		batch, err := jetstreamext.GetBatch(once, l.b.js, l.b.names.sessionStream(session), int(last-from+1), jetstreamext.GetBatchSeq(uint64(from)))
+		if err != nil {
+			yield(rawEntry{}, err)
+			return
+		}
+		for msg, err := range batch {
+			if err != nil {
+				yield(rawEntry{}, err)
+				return
+			}
+			if !yield(rawEntry{events.Seq(msg.Sequence), msg.Data}, nil) {
 				return
 			}
 		}

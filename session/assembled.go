@@ -170,9 +170,20 @@ func (a *assembly) result(iteration int64, r *events.ToolResult) {
 	}
 }
 
+// given is what a call of the last reply that has calls came to.
+func (a *assembly) given(call int64) string {
+	text := ""
+	for i := range a.calls {
+		if a.calls[i].index == call {
+			text = a.calls[i].Output
+		}
+	}
+	return text
+}
+
 func (a *assembly) assemble(r projector.TurnRecord) AssembledTurn {
 	t := AssembledTurn{
-		Turn: r.ID, Seq: r.Seq, Outcome: outcomeOf(r.End, a.last), HadToolCalls: r.ToolCalls > 0,
+		Turn: r.ID, Seq: r.Seq, Outcome: outcomeOf(r.End, r.Tool, a.last, a.given(r.Call)), HadToolCalls: r.ToolCalls > 0,
 		StartedAt: r.StartedAt, Usage: usageOf(r.Usage), ToolCalls: a.calls,
 		Output: AssistantOutput{SafeText: a.prose, RawText: a.prose, State: OutputUsable},
 		Errors: []ErrorEnvelope{},

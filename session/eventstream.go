@@ -19,13 +19,15 @@ import (
 type EventStream struct {
 	turn  events.TurnID
 	s     *projector.State // as of the last commit
+	seq   events.Seq       // of the last commit, and of the one at hand
 	out   []SessionEvent   // of this observation
 	held  []Delta          // of a reply whose call the commits so far do not owe
 	asked asked
 	at    int64 // iteration of the newest model call
 	shown shown
 	cause turnError
-	text  string // of the last reply
+	text  string           // of the last reply
+	given map[int64]string // results of its calls, by position
 	done  bool
 }
 
@@ -46,13 +48,14 @@ type shown struct {
 // NewEventStream begins before the turn does: s is the session as it was
 // before the first commit that will be observed, and the stream's from then on.
 func NewEventStream(turn events.TurnID, s *projector.State) *EventStream {
-	return &EventStream{turn: turn, s: s}
+	return &EventStream{turn: turn, s: s, seq: s.Seq, given: make(map[int64]string)}
 }
 
 // Done reports whether the turn has ended and no event follows.
 func (e *EventStream) Done() bool { return e.done }
 
-// Next gives what follows from one observation, in order; often nothing. Errors: [projector.ErrOutOfOrder].
+// Next gives what follows from one observation, in order; often nothing. Errors:
+// [projector.ErrOutOfOrder], and [projector.ErrPartial] where the state that it began with is.
 func (e *EventStream) Next(o Observed) ([]SessionEvent, error) {
 	e.out = nil
 	switch {
@@ -71,10 +74,13 @@ func (e *EventStream) commit(o Observed) error {
 	if o.Seq != e.s.Seq+1 {
 		return fmt.Errorf("commit %d after %d: %w", o.Seq, e.s.Seq, projector.ErrOutOfOrder)
 	}
+	e.seq = o.Seq
 	for i := range o.Commit.Events {
 		ev := &o.Commit.Events[i]
 		if ev.Turn == e.turn && !e.done {
-			e.event(o.Seq, ev.Payload)
+			if err := e.event(ev.Payload); err != nil {
+				return err
+			}
 		}
 		e.s.Ahead(ev, o.Commit.At)
 	}
@@ -100,13 +106,13 @@ func (e *EventStream) running() *projector.Turn {
 }
 
 func (e *EventStream) emit(ev SessionEvent) *SessionEvent {
-	ev.Turn, ev.Seq, ev.Iteration = e.turn, e.s.Seq, e.at
+	ev.Turn, ev.Seq, ev.Iteration = e.turn, e.seq, e.at
 	e.out = append(e.out, ev)
 	return &e.out[len(e.out)-1]
 }
 
-func (e *EventStream) event(seq events.Seq, p events.Payload) {
-	first := len(e.out)
+// event tells of the turn's next event, before it is folded.
+func (e *EventStream) event(p events.Payload) error {
 	e.cause.learn(p)
 	switch p := p.(type) {
 	case *events.TurnStarted:
@@ -114,7 +120,12 @@ func (e *EventStream) event(seq events.Seq, p events.Payload) {
 		e.shown = shown{}
 	case *events.InputAccepted:
 		e.emit(SessionEvent{Type: EventInputAccepted, Inputs: e.inputs(p.Inputs), Checkpoint: p.At})
+	case *events.ModelFailed:
+		return e.request()
 	case *events.ModelReplied:
+		if err := e.request(); err != nil { // the call may be owed by events of the same commit
+			return err
+		}
 		e.replied(p)
 	case *events.ToolReturned:
 		for i := range p.Results {
@@ -127,9 +138,7 @@ func (e *EventStream) event(seq events.Seq, p events.Payload) {
 	case *events.TurnCompleted:
 		e.completed(p)
 	}
-	for i := first; i < len(e.out); i++ {
-		e.out[i].Seq = seq
-	}
+	return nil
 }
 
 func (e *EventStream) inputs(ids []events.InputID) []AcceptedInput {
@@ -155,6 +164,7 @@ func (e *EventStream) replied(p *events.ModelReplied) {
 		return // as the fold does
 	}
 	e.at, e.text = p.Iteration, textOf(p.Parts, events.PartText)
+	e.given = make(map[int64]string)
 	e.complete(textOf(p.Parts, events.PartReasoning))
 	e.emit(SessionEvent{Type: EventLLMResponse, Content: e.text, DurationMillis: p.Millis})
 	if !p.Usage.IsZero() {
@@ -188,6 +198,7 @@ func (e *EventStream) result(iteration int64, r events.ToolResult) {
 		return // as the fold does
 	}
 	c := &t.Calls[r.Call]
+	e.given[r.Call] = r.Text
 	e.emit(SessionEvent{
 		Type: EventToolCall, CallID: c.ID, Name: c.Tool, Args: argsOf(c.Args),
 		Output: r.Text, Outcome: r.Outcome, DurationMillis: r.Millis,
@@ -200,7 +211,7 @@ func (e *EventStream) completed(p *events.TurnCompleted) {
 		envelope := e.cause.envelope(p.Issue)
 		e.emit(SessionEvent{Type: EventError, Message: envelope.UserMessage, Envelope: &envelope})
 	}
-	outcome := outcomeOf(p.End, e.text)
+	outcome := outcomeOf(p.End, p.Tool, e.text, e.given[p.Call])
 	e.emit(SessionEvent{Type: EventTurnOutcome, TurnOutcome: &outcome})
 	e.emit(SessionEvent{Type: EventDone})
 	e.done = true

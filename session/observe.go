@@ -7,11 +7,8 @@ import (
 	"iter"
 	"time"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/projector"
 )
 
 // Observed is one thing seen of a session: one of Commit, Delta and Gap is set.
@@ -65,7 +62,9 @@ var errEnough = errors.New("the observer has enough")
 func (h *Host) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[Observed, error] {
 	return func(yield func(Observed, error) bool) {
 		o := &observer{h: h, session: id, seq: cursor, yield: yield}
-		err := o.run(ctx)
+		open, cancel := undated(ctx)
+		defer cancel()
+		err := o.run(open)
 		switch {
 		case errors.Is(err, errEnough):
 		case ctx.Err() != nil:
@@ -76,6 +75,18 @@ func (h *Host) Observe(ctx context.Context, id events.SessionID, cursor events.S
 	}
 }
 
+// undated ends with ctx and has no deadline. A read whose answer was lost with
+// the connection then ends by the bus's own timeout and is asked again, where
+// it would wait for the deadline.
+func undated(ctx context.Context) (context.Context, context.CancelFunc) {
+	open, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	return open, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
 // observer is one run of [Host.Observe].
 type observer struct {
 	h       *Host
@@ -83,6 +94,7 @@ type observer struct {
 	yield   func(Observed, error) bool
 	seq     events.Seq // of the last commit delivered
 	reply   streaming
+	dropped int // messages that found the buffer full, as far as that was made up for
 }
 
 // run subscribes before it reads, so that nothing is between the two.
@@ -165,13 +177,10 @@ func (o *observer) follow(ctx context.Context, live *bus.Live) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case msg := <-live.C:
-			m := bus.ParseLive(msg)
-			if m.Seq == 0 {
-				err = o.heardDelta(ctx, m.Data)
-				break
+			err = o.heard(ctx, bus.ParseLive(msg), look)
+			if err == nil && len(live.C) == 0 {
+				err = o.makeUp(ctx, live.Dropped())
 			}
-			err = o.heardCommit(ctx, m)
-			look.Reset(quietLook)
 		case <-live.Back:
 			err = o.catchUp(ctx)
 		case <-look.C:
@@ -182,6 +191,26 @@ func (o *observer) follow(ctx context.Context, live *bus.Live) error {
 			return err
 		}
 	}
+}
+
+func (o *observer) heard(ctx context.Context, m bus.LiveMessage, look *time.Timer) error {
+	if m.Seq == 0 {
+		return o.heardDelta(ctx, m.Data)
+	}
+	look.Reset(quietLook)
+	return o.heardCommit(ctx, m)
+}
+
+// makeUp reads what was dropped at the end, where no hole tells of it.
+func (o *observer) makeUp(ctx context.Context, dropped int) error {
+	if dropped == o.dropped {
+		return nil
+	}
+	o.dropped = dropped
+	if err := o.catchUp(ctx); err != nil {
+		return err
+	}
+	return o.late(ctx)
 }
 
 func (o *observer) heardCommit(ctx context.Context, m bus.LiveMessage) error {
@@ -261,114 +290,4 @@ func (o *observer) late(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// StartTurnStream submits a turn and gives its events from the first to done.
-// An id that is known is attached to: its events come from its beginning. The
-// loop may be left, or never begun: the turn goes on. Errors are those of
-// [Host.Submit]; those inside the stream, which are terminal, of
-// [Host.Observe], and [ErrDifferent] for an id that was used with other input.
-func (h *Host) StartTurnStream(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, iter.Seq2[SessionEvent, error], error) {
-	if req.ID == "" {
-		req.ID = events.TurnID(ulid.Make().String())
-	}
-	before, err := h.State(ctx, id)
-	if err != nil {
-		return "", nil, fmt.Errorf("start turn %s: %w", req.ID, err)
-	}
-	_, known, err := findTurn(before, req.ID)
-	if err != nil {
-		return "", nil, fmt.Errorf("start turn %s: %w", req.ID, err)
-	}
-	if known != "" {
-		before = projector.New(id) // where it began is not at hand
-	}
-	turn, input, err := h.submit(ctx, id, req)
-	if err != nil {
-		return "", nil, err
-	}
-	return turn, func(yield func(SessionEvent, error) bool) {
-		t := &turnStream{h: h, input: input, events: NewEventStream(turn, before.Clone())}
-		for seen, err := range h.Observe(ctx, id, before.Seq) {
-			list, err := t.next(ctx, seen, err)
-			for _, e := range list {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(SessionEvent{}, fmt.Errorf("stream turn %s: %w", turn, err))
-			}
-			if err != nil || t.events.Done() {
-				return
-			}
-		}
-	}, nil
-}
-
-// turnStream is one run of a turn's events.
-type turnStream struct {
-	h      *Host
-	input  string // digest of what was submitted
-	events *EventStream
-}
-
-func (t *turnStream) next(ctx context.Context, seen Observed, err error) ([]SessionEvent, error) {
-	if err != nil {
-		return nil, err
-	}
-	if seen.Commit != nil {
-		for i := range seen.Commit.Events {
-			if err := t.prepare(ctx, &seen.Commit.Events[i]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return t.events.Next(seen)
-}
-
-// prepare checks that the turn is the one submitted, and brings in what replies and results keep in blobs.
-func (t *turnStream) prepare(ctx context.Context, ev *events.Event) (err error) {
-	if ev.Turn != t.events.turn {
-		return nil
-	}
-	switch p := ev.Payload.(type) {
-	case *events.TurnRequested:
-		if projector.InputDigest(p.Input) != t.input {
-			return ErrDifferent
-		}
-	case *events.ModelReplied, *events.ToolReturned:
-		ev.Payload, err = fillPayload(ctx, t.h.b, p)
-	}
-	return err
-}
-
-// fillPayload is the inverse of [Spill] for what a reply says and calls, and what results tell the model.
-func fillPayload(ctx context.Context, blobs BlobReader, p events.Payload) (events.Payload, error) {
-	p = clonePayload(p)
-	var list []spillable
-	switch p := p.(type) {
-	case *events.ModelReplied:
-		list = partBodies(nil, p.Parts)
-	case *events.ToolReturned:
-		for i := range p.Results {
-			list = append(list, spillable{text: &p.Results[i].Text, ref: &p.Results[i].Blob})
-		}
-	}
-	for _, s := range list {
-		if s.ref.IsZero() {
-			continue
-		}
-		body, err := blobs.Blob(ctx, *s.ref)
-		if err != nil {
-			return nil, fmt.Errorf("fill %s: %w", p.Kind(), err)
-		}
-		*s.ref = events.BlobRef{}
-		if s.text != nil {
-			*s.text = string(body)
-		} else {
-			*s.data = body
-		}
-	}
-	return p, nil
 }

@@ -107,18 +107,28 @@ type OutcomeType string
 // The outcomes that exist so far.
 const (
 	OutcomeAssistantMessage OutcomeType = "assistant_message"
+	OutcomeToolValue        OutcomeType = "tool_value"
 	OutcomeStopped          OutcomeType = "stopped"
 )
 
 // TurnOutcome is how a turn ended.
 type TurnOutcome struct {
-	Type   OutcomeType    `json:"type"`
-	Text   string         `json:"text,omitempty"`   // of an assistant message, may be empty
-	Reason events.TurnEnd `json:"reason,omitempty"` // of a stop
+	Type     OutcomeType    `json:"type"`
+	Text     string         `json:"text,omitempty"`      // of an assistant message, may be empty
+	Reason   events.TurnEnd `json:"reason,omitempty"`    // of a stop
+	ToolName string         `json:"tool_name,omitempty"` // of a tool's value or error
+	Value    string         `json:"value,omitempty"`     // likewise: what the tool gave
 }
 
-func outcomeOf(end events.TurnEnd, text string) TurnOutcome {
-	if end.Stopped() {
+// outcomeOf is the outcome of a turn whose last reply has this text. value is
+// the result of the tool that ended it, if one did.
+func outcomeOf(end events.TurnEnd, tool, text, value string) TurnOutcome {
+	switch {
+	case end == events.EndToolValue:
+		return TurnOutcome{Type: OutcomeToolValue, ToolName: tool, Value: value}
+	case end == events.EndToolError:
+		return TurnOutcome{Type: OutcomeStopped, Reason: end, ToolName: tool, Value: value}
+	case end.Stopped():
 		return TurnOutcome{Type: OutcomeStopped, Reason: end}
 	}
 	return TurnOutcome{Type: OutcomeAssistantMessage, Text: text}

@@ -76,6 +76,10 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start embedded server: %w", err)
 	}
+	if err := repair(filepath.Clean(cfg.StoreDir)); err != nil {
+		_ = held.Close()
+		return nil, fmt.Errorf("start embedded server: repair store: %w", err)
+	}
 	ns, err := server.NewServer(opts)
 	if err != nil {
 		_ = held.Close()

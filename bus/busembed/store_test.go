@@ -65,22 +65,7 @@ func TestStopAndStart(t *testing.T) {
 		t.Run(string(profile), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			s, err := busembed.Start(busembed.Config{StoreDir: dir, Profile: profile})
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := open(t.Context(), s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i := range 20 {
-				if _, err := b.Log().Append(t.Context(), commit(i+1), events.At(events.Seq(i))); err != nil {
-					t.Fatal(err)
-				}
-			}
-			b.Close()
-			s.Stop()
-			s.Stop()
+			write(t, dir, profile, 0, 20)
 			if got := check(t, dir, 20); got != 20 {
 				t.Errorf("commits: got %d, want 20", got)
 			}
@@ -153,6 +138,58 @@ func killed(t *testing.T, dir string, n int) int {
 	return last
 }
 
+// TestHalfMadeStream is a server that was killed while it made a session's
+// stream, between two of its files: with the store as it was left then, and as
+// a later start had filled it.
+func TestHalfMadeStream(t *testing.T) {
+	t.Parallel()
+	for name, messages := range map[string]bool{"empty": false, "filled": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			write(t, dir, busembed.ProfileInterval, 0, 3)
+			stream := filepath.Join(dir, "jetstream", "$G", "streams", "lash-s-s")
+			gone := []string{"meta.sum"}
+			if !messages {
+				gone = append(gone, "msgs")
+			}
+			for _, file := range gone {
+				if err := os.RemoveAll(filepath.Join(stream, file)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(t, dir, busembed.ProfileInterval, 0, 3) // creates again; where the messages are there, the same appends find themselves
+			if got := check(t, dir, 3); got != 3 {
+				t.Errorf("commits: got %d, want 3", got)
+			}
+			write(t, dir, busembed.ProfileInterval, 3, 5)
+			if got := check(t, dir, 5); got != 5 {
+				t.Errorf("commits: got %d, want 5", got)
+			}
+		})
+	}
+}
+
+// write appends the commits after from up to n, on a server that it starts and stops.
+func write(t *testing.T, dir string, profile busembed.Profile, from, n int) {
+	t.Helper()
+	s, err := busembed.Start(busembed.Config{StoreDir: dir, Profile: profile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	b, err := open(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for i := from; i < n; i++ {
+		if _, err := b.Log().Append(t.Context(), commit(i+1), events.At(events.Seq(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestHeld: a store has one server, in this process or any other.
 func TestHeld(t *testing.T) {
 	t.Parallel()
@@ -179,6 +216,9 @@ func TestHeld(t *testing.T) {
 	if _, err := b.Log().Append(t.Context(), commit(1), events.At(0)); err != nil {
 		t.Errorf("append after the refusals: got %v", err)
 	}
+	b.Close()
+	s.Stop() // and once more when the test ends
+	check(t, dir, 1)
 }
 
 func TestStartRefuses(t *testing.T) {

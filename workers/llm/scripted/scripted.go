@@ -4,7 +4,6 @@ package scripted
 
 import (
 	"context"
-	"errors"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/llm"
@@ -53,8 +52,11 @@ func (p *Provider) Complete(ctx context.Context, req llm.Request, sink func(llm.
 			return answer.Response, nil
 		}
 	}
-	if err := errors.Join(ctx.Err(), answer.Err); err != nil {
+	if err := ctx.Err(); err != nil {
 		return llm.Response{}, err
+	}
+	if answer.Err != nil {
+		return llm.Response{}, answer.Err
 	}
 	return answer.Response, nil
 }

@@ -1,0 +1,180 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/session"
+)
+
+// The work that is killed.
+const (
+	killSessions = 20
+	killTurns    = 10
+)
+
+// Variables of the process that is killed.
+const (
+	killStore = "LASH_KILL_STORE"
+	killRound = "LASH_KILL_ROUND"
+)
+
+func journalOf(store string) string { return filepath.Join(store, "journal") }
+
+// TestKilledProcess is what TestKillDuringTurns runs in another process: a
+// server, a node and a client that asks for all the turns.
+func TestKilledProcess(t *testing.T) {
+	store := os.Getenv(killStore)
+	if store == "" {
+		t.Skip("runs in a process of its own")
+	}
+	journal, err := os.OpenFile(journalOf(store), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer journal.Close() //nolint:errcheck // it was only appended to
+	round, err := strconv.Atoi(os.Getenv(killRound))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := bustest.Server(t, busembed.Config{StoreDir: filepath.Join(store, "nats")})
+	w := &toil{round: round, journal: journal}
+	node, err := w.node(bustest.Open(t, server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer node.Stop(t.Context())
+	h, err := session.New(session.Config{Bus: bustest.Open(t, server)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := drive(t.Context(), h, killSessions, killTurns); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKillDuringTurns kills a node with its server again and again, at random
+// points, in the middle of 200 turns. What the history then says must agree
+// with what the outside world saw.
+func TestKillDuringTurns(t *testing.T) {
+	t.Parallel()
+	rounds := 12
+	if testing.Short() {
+		rounds = 4
+	}
+	const seed = 20261121
+	random := rand.New(rand.NewPCG(seed, 0))
+	store := t.TempDir()
+	killed := 0
+	for round := range rounds {
+		wait := time.Duration(50+random.IntN(550)) * time.Millisecond
+		if !killOne(t, store, round, wait) {
+			break
+		}
+		killed++
+	}
+	t.Logf("seed %d: killed %d times", seed, killed)
+	if out, err := killChild(t, t.Context(), store, rounds).CombinedOutput(); err != nil {
+		t.Fatalf("the last run: got %v\n%s", err, out)
+	}
+	journal, err := os.ReadFile(journalOf(store))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := bustest.Open(t, bustest.Server(t, busembed.Config{StoreDir: filepath.Join(store, "nats")}))
+	if sum := auditAll(t, b, killSessions, killTurns, string(journal)); sum.takeovers == 0 || sum.again == 0 {
+		t.Errorf("got %+v, want kills in the middle of turns and of effects", sum)
+	}
+}
+
+func killChild(t *testing.T, ctx context.Context, store string, round int) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestKilledProcess$")
+	cmd.Env = append(os.Environ(), killStore+"="+store, killRound+"="+strconv.Itoa(round))
+	return cmd
+}
+
+// killOne runs the process and kills it after wait. It reports whether the
+// process was still at work.
+func killOne(t *testing.T, store string, round int, wait time.Duration) (killed bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), wait)
+	defer cancel()
+	out, err := killChild(t, ctx, store, round).CombinedOutput() // the end of ctx is a kill -9
+	if err != nil && ctx.Err() == nil {
+		t.Fatalf("round %d: got %v\n%s", round, err, out)
+	}
+	t.Logf("round %d: %v, killed %v", round, wait, err != nil)
+	return err != nil
+}
+
+// TestTakeover stops nodes in the middle of turns, at once, while others run:
+// each goes on with what the one before left, in the same process.
+func TestTakeover(t *testing.T) {
+	t.Parallel()
+	const sessions, turns, nodes = 6, 4, 5
+	server := bustest.Server(t, busembed.Config{})
+	var journal bytes.Buffer
+	moved := make(chan int, 1<<16)
+	w := &toil{journal: &journal, heard: func(lines int) { moved <- lines }}
+	start := func(b *bus.Bus) (stop func()) {
+		t.Helper()
+		node, err := w.node(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := node.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var once sync.Once
+		stop = func() {
+			once.Do(func() {
+				now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
+				cancel()
+				node.Stop(now)
+			})
+		}
+		t.Cleanup(stop)
+		return stop
+	}
+	h, err := session.New(session.Config{Bus: bustest.Open(t, server)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := start(bustest.Open(t, server))
+	driven := make(chan error, 1)
+	var driver sync.WaitGroup
+	driver.Go(func() { driven <- drive(t.Context(), h, sessions, turns) })
+	defer driver.Wait()
+	for n := 1; n < nodes; n++ {
+		next := start(bustest.Open(t, server))
+		for lines := range moved {
+			if lines >= n*sessions*turns {
+				break
+			}
+		}
+		stop()
+		stop = next
+	}
+	if err := <-driven; err != nil {
+		t.Fatal(err)
+	}
+	stop() // nothing writes to the journal any more
+	if sum := auditAll(t, bustest.Open(t, server), sessions, turns, journal.String()); sum.takeovers == 0 {
+		t.Errorf("got %+v, want takeovers", sum)
+	}
+}

@@ -1,0 +1,123 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// StartTurnStream submits a turn and gives its events from the first to done.
+// An id that is known is attached to: its events come from its beginning, for
+// which the session is read from its start. The loop may be left, or never
+// begun: the turn goes on. Errors are those of [Host.Submit]; those inside the
+// stream, which are terminal, of [Host.Observe], and [ErrDifferent] for an id
+// that was used with other input.
+func (h *Host) StartTurnStream(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, iter.Seq2[SessionEvent, error], error) {
+	if req.ID == "" {
+		req.ID = events.TurnID(ulid.Make().String())
+	}
+	before, err := h.State(ctx, id)
+	if err != nil {
+		return "", nil, fmt.Errorf("start turn %s: %w", req.ID, err)
+	}
+	_, known, err := findTurn(before, req.ID)
+	if err != nil {
+		return "", nil, fmt.Errorf("start turn %s: %w", req.ID, err)
+	}
+	if known != "" {
+		before = projector.New(id) // where it began is not at hand
+	}
+	turn, input, err := h.submit(ctx, id, req)
+	if err != nil {
+		return "", nil, err
+	}
+	return turn, func(yield func(SessionEvent, error) bool) {
+		t := &turnStream{h: h, input: input, events: NewEventStream(turn, before.Clone())}
+		for seen, err := range h.Observe(ctx, id, before.Seq) {
+			list, err := t.next(ctx, seen, err)
+			for _, e := range list {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(SessionEvent{}, fmt.Errorf("stream turn %s: %w", turn, err))
+			}
+			if err != nil || t.events.Done() {
+				return
+			}
+		}
+	}, nil
+}
+
+// turnStream is one run of a turn's events.
+type turnStream struct {
+	h      *Host
+	input  string // digest of what was submitted
+	events *EventStream
+}
+
+func (t *turnStream) next(ctx context.Context, seen Observed, err error) ([]SessionEvent, error) {
+	if err != nil {
+		return nil, err
+	}
+	if seen.Commit != nil {
+		for i := range seen.Commit.Events {
+			if err := t.prepare(ctx, &seen.Commit.Events[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return t.events.Next(seen)
+}
+
+// prepare checks that the turn is the one submitted, and brings in what replies and results keep in blobs.
+func (t *turnStream) prepare(ctx context.Context, ev *events.Event) (err error) {
+	if ev.Turn != t.events.turn {
+		return nil
+	}
+	switch p := ev.Payload.(type) {
+	case *events.TurnRequested:
+		if projector.InputDigest(p.Input) != t.input {
+			return ErrDifferent
+		}
+	case *events.ModelReplied, *events.ToolReturned:
+		ev.Payload, err = fillPayload(ctx, t.h.b, p)
+	}
+	return err
+}
+
+// fillPayload is the inverse of [Spill] for what a reply says and calls, and what results tell the model.
+func fillPayload(ctx context.Context, blobs BlobReader, p events.Payload) (events.Payload, error) {
+	p = clonePayload(p)
+	var list []spillable
+	switch p := p.(type) {
+	case *events.ModelReplied:
+		list = partBodies(nil, p.Parts)
+	case *events.ToolReturned:
+		for i := range p.Results {
+			list = append(list, spillable{text: &p.Results[i].Text, ref: &p.Results[i].Blob})
+		}
+	}
+	for _, s := range list {
+		if s.ref.IsZero() {
+			continue
+		}
+		body, err := blobs.Blob(ctx, *s.ref)
+		if err != nil {
+			return nil, fmt.Errorf("fill %s: %w", p.Kind(), err)
+		}
+		*s.ref = events.BlobRef{}
+		if s.text != nil {
+			*s.text = string(body)
+		} else {
+			*s.data = body
+		}
+	}
+	return p, nil
+}
