@@ -37,7 +37,11 @@ type body struct {
 	turns    []TurnRecord   // finished since the last segment was sealed
 	settled  []SettledInput // likewise
 
-	index map[events.NodeID]*Node // built on first use, complete then
+	// The indexes are built together on first use, and complete then.
+	index   map[events.NodeID]*Node
+	keys    map[string][]events.NodeID // of appends with an idempotency key
+	records map[events.TurnID]*TurnRecord
+
 	memo  promptMemo
 	path  []*Node  // active path, memo; nil when it must be walked anew
 	links []string // of the first nodes of path, memo of chainDigest
@@ -55,7 +59,7 @@ func (b *body) clone() body {
 	c.settled = slices.Clip(b.settled)
 	c.path = slices.Clip(b.path)
 	c.links = slices.Clip(b.links)
-	c.index = nil
+	c.index, c.keys, c.records = nil, nil, nil
 	c.memo = promptMemo{}
 	return c
 }
@@ -90,7 +94,7 @@ func (s *State) appendNode(n *Node) {
 	}
 	s.body.tail = append(s.body.tail, n)
 	if s.body.index != nil {
-		s.body.index[n.ID] = n
+		s.body.indexNode(n)
 	}
 	if s.body.path != nil || s.Leaf == "" {
 		s.body.path = append(s.body.path, n)
@@ -159,11 +163,30 @@ func (s *State) buildIndex() error {
 	if err := s.complete(); err != nil {
 		return err
 	}
-	s.body.index = make(map[events.NodeID]*Node, s.Nodes)
+	b := &s.body
+	b.index = make(map[events.NodeID]*Node, s.Nodes)
+	b.keys, b.records = make(map[string][]events.NodeID), make(map[events.TurnID]*TurnRecord)
 	for n := range s.all {
-		s.body.index[n.ID] = n
+		b.indexNode(n)
 	}
+	for _, seg := range b.segments {
+		b.indexTurns(seg.turns)
+	}
+	b.indexTurns(b.turns)
 	return nil
+}
+
+func (b *body) indexNode(n *Node) {
+	b.index[n.ID] = n
+	if n.Key != "" {
+		b.keys[n.Key] = append(b.keys[n.Key], n.ID)
+	}
+}
+
+func (b *body) indexTurns(turns []TurnRecord) {
+	for i := range turns {
+		b.records[turns[i].ID] = &turns[i]
+	}
 }
 
 // Node finds a node by id, on any branch; nil when there is none.
@@ -256,16 +279,8 @@ func (s *State) Orphaned() (healed events.NodeID, orphaned bool, err error) {
 
 // Appended finds the nodes that an append with this idempotency key added.
 func (s *State) Appended(key string) ([]events.NodeID, error) {
-	if err := s.complete(); err != nil {
-		return nil, err
-	}
-	var ids []events.NodeID
-	for n := range s.all {
-		if n.Key == key {
-			ids = append(ids, n.ID)
-		}
-	}
-	return ids, nil
+	err := s.buildIndex()
+	return slices.Clone(s.body.keys[key]), err
 }
 
 // Record finds a finished turn, nil when there is none. A turn found in the head needs no segments.
@@ -275,17 +290,8 @@ func (s *State) Record(id events.TurnID) (*TurnRecord, error) {
 			return &s.body.turns[i], nil
 		}
 	}
-	if err := s.complete(); err != nil {
-		return nil, err
-	}
-	for _, seg := range s.body.segments {
-		for i := range seg.turns {
-			if seg.turns[i].ID == id {
-				return &seg.turns[i], nil
-			}
-		}
-	}
-	return nil, nil
+	err := s.buildIndex()
+	return s.body.records[id], err
 }
 
 // Records lists the finished turns in the order in which they ended.

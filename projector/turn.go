@@ -245,6 +245,9 @@ func (s *State) applyCompleted(id events.TurnID, p *events.TurnCompleted, at eve
 	}
 	record.Leaf = s.Leaf
 	s.body.turns = append(s.body.turns, record)
+	if s.body.index != nil {
+		s.body.records[id] = &record
+	}
 }
 
 // InputDigest identifies a turn's input, for idempotency.

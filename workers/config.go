@@ -55,6 +55,9 @@ func (c *Config) defaults() error {
 		none := plugin.NewTools()
 		c.Tools = func(events.SessionID) *plugin.Tools { return none }
 	}
+	if c.Concurrency < 0 {
+		errs = append(errs, fmt.Errorf("concurrency: %d, want at least 1", c.Concurrency))
+	}
 	c.Concurrency = orDefault(c.Concurrency, 256)
 	c.Sessions = orDefault(c.Sessions, 4096)
 	c.Linger = max(orDefault(c.Linger, 2*time.Millisecond), 0)

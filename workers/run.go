@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/lash-go/lash/bus"
@@ -14,14 +15,8 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-var (
-	// errRefused is a command that can never run; its reason is recorded or logged.
-	errRefused = errors.New("command refused")
-	// errHeld is a job that this worker's own run of the session holds.
-	errHeld = errors.New("held by this worker")
-	// errIdle is a session found idle where a run was expected.
-	errIdle = errors.New("session is idle")
-)
+// errRefused is a command that can never run; its reason is logged.
+var errRefused = errors.New("command refused")
 
 // run works on one session, from one job, in one goroutine.
 type run struct {
@@ -30,8 +25,9 @@ type run struct {
 	cmd   session.Command
 	state *projector.State
 	g     gathering
-	pokes chan struct{}
-	done  chan struct{} // closed when the run is over
+	mail  []*bus.Job  // of the same session, under the worker's lock
+	moved atomic.Bool // somebody said that the session moved
+	woken chan struct{}
 
 	arrivals chan arrival // what effects came to
 	flights  map[events.EffectID]*flight
@@ -40,8 +36,16 @@ type run struct {
 
 func newRun(w *Worker, j *bus.Job) *run {
 	return &run{
-		w: w, job: j, pokes: make(chan struct{}, 1), done: make(chan struct{}),
+		w: w, job: j, woken: make(chan struct{}, 1),
 		arrivals: make(chan arrival, 16), flights: make(map[events.EffectID]*flight),
+	}
+}
+
+// wake makes the run look at its mail, and at the log if it was told that it moved.
+func (r *run) wake() {
+	select {
+	case r.woken <- struct{}{}:
+	default: // a look is due already
 	}
 }
 
@@ -56,14 +60,75 @@ func (r *run) work(ctx context.Context) error {
 	}
 	for {
 		done, err := r.advance(ctx)
+		switch {
+		case err != nil:
+			return err
+		case done && r.goOn(ctx):
+			return nil
+		case done:
+			continue
+		}
+		if err := r.wait(ctx, progress.C); err != nil {
+			return err
+		}
+	}
+}
+
+// goOn takes up the next job of the same session, or ends the run.
+func (r *run) goOn(ctx context.Context) (over bool) {
+	for {
+		mail := r.w.takeMailOrEnd(r)
+		if len(mail) == 0 {
+			return true
+		}
+		cmd, err := session.DecodeCommand(mail[0].Body)
+		r.w.returnMail(r, mail[1:])
+		if err != nil {
+			r.w.settle(ctx, mail[0], fmt.Errorf("%w: %w", errRefused, err))
+			continue
+		}
+		r.w.settle(ctx, r.job, nil)
+		r.job, r.cmd, r.g.claimed = mail[0], cmd, false
+		return false
+	}
+}
+
+// readMail puts the turns of jobs that came meanwhile in the session's order.
+func (r *run) readMail(ctx context.Context) error {
+	for _, j := range r.w.takeMail(r) {
+		if err := r.queue(ctx, j); err != nil {
+			_ = j.GiveBack(0)
+			return err
+		}
+	}
+	return nil
+}
+
+// queue records a turn behind the running one and acks its job: the run's own
+// message covers it. A second delivery of that message is dropped, as the
+// first one's acks count for it.
+func (r *run) queue(ctx context.Context, j *bus.Job) error {
+	if j.ID == r.job.ID {
+		return nil
+	}
+	cmd, err := session.DecodeCommand(j.Body)
+	if err != nil {
+		r.w.settle(ctx, j, fmt.Errorf("%w: %w", errRefused, err))
+		return nil
+	}
+	for {
+		known, err := r.known(events.TurnID(j.ID))
 		if err != nil {
 			return err
 		}
-		if done {
-			r.w.cache.put(r.state)
+		if known {
+			r.w.settle(ctx, j, nil)
 			return nil
 		}
-		if err := r.wait(ctx, progress.C); err != nil {
+		if err := r.flush(ctx); err != nil {
+			return err
+		}
+		if err := r.record(ctx, nil, []events.Event{events.Of(events.TurnID(j.ID), &events.TurnRequested{Input: cmd.Input})}); err != nil {
 			return err
 		}
 	}
@@ -87,9 +152,8 @@ func (r *run) load(ctx context.Context) (err error) {
 // turnID is the turn that the job asks for.
 func (r *run) turnID() events.TurnID { return events.TurnID(r.job.ID) }
 
-// known reports whether the job's turn is in the state: running, queued or finished.
-func (r *run) known() (bool, error) {
-	id := r.turnID()
+// known reports whether a turn is in the state: running, queued or finished.
+func (r *run) known(id events.TurnID) (bool, error) {
 	if t := r.state.Turn(); t != nil && t.ID == id {
 		return true, nil
 	}
@@ -127,7 +191,7 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 
 // claimNext starts the next turn, the job's own or a queued one.
 func (r *run) claimNext(ctx context.Context) (done bool, err error) {
-	known, err := r.known()
+	known, err := r.known(r.turnID())
 	if err != nil {
 		return false, err
 	}
@@ -168,39 +232,17 @@ func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error
 	if err := r.enqueueBehind(ctx); err != nil {
 		return false, err
 	}
-	known, err := r.known()
+	known, err := r.known(r.turnID())
 	return known && r.state.Turn() != nil, err
 }
 
 // enqueueBehind records the request of the job's turn, unless it is known.
 func (r *run) enqueueBehind(ctx context.Context) error {
-	known, err := r.known()
+	known, err := r.known(r.turnID())
 	if err != nil || known {
 		return err
 	}
 	return r.record(ctx, nil, []events.Event{events.Of(r.turnID(), &events.TurnRequested{Input: r.cmd.Input})})
-}
-
-// enqueue is [Worker.behind]'s part of a run.
-func (r *run) enqueue(ctx context.Context) error {
-	if err := r.load(ctx); err != nil {
-		return err
-	}
-	for {
-		t := r.state.Turn()
-		switch {
-		case t == nil:
-			return errIdle
-		case t.Job == r.turnID():
-			return errHeld
-		}
-		if known, err := r.known(); known || err != nil {
-			return err
-		}
-		if err := r.enqueueBehind(ctx); err != nil {
-			return err
-		}
-	}
 }
 
 // wait blocks until something happens and acts on it.
@@ -212,7 +254,10 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 		return r.arrive(ctx, a)
 	case <-r.g.timer():
 		return r.flush(ctx)
-	case <-r.pokes:
+	case <-r.woken:
+		if err := r.readMail(ctx); err != nil || !r.moved.Swap(false) {
+			return err
+		}
 		return r.catchUp(ctx)
 	case <-progress:
 		_ = r.job.Progress()

@@ -152,32 +152,17 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// behindWait is how long a job waits for the run of the same session before
-// its turn is put in the session's order: most runs that a job meets are just ending.
-const behindWait = 20 * time.Millisecond
-
 // handle works on one job until the session owes nothing that the job covers.
+// A job of a session that this worker runs already goes to that run.
 func (w *Worker) handle(ctx context.Context, j *bus.Job) {
-	for {
-		r := newRun(w, j)
-		other := w.register(r)
-		if other == nil {
-			err := r.work(ctx)
-			w.unregister(r)
-			w.settle(ctx, j, err)
-			return
-		}
-		timer := time.NewTimer(behindWait)
-		select {
-		case <-other.done:
-			timer.Stop()
-			continue
-		case <-timer.C:
-		}
-		if w.behind(ctx, j) {
-			return
-		}
-		<-other.done // its turn ended meanwhile
+	r := w.register(j)
+	if r == nil {
+		return
+	}
+	err := r.work(ctx)
+	w.settle(ctx, r.job, err)
+	for _, mailed := range w.unregister(r) {
+		_ = mailed.GiveBack(0) // the run ended in an error: another may do better
 	}
 }
 
@@ -200,39 +185,63 @@ func (w *Worker) settle(ctx context.Context, j *bus.Job, err error) {
 	}
 }
 
-// behind handles a job of a session that this worker runs already: a turn
-// behind the running one is put in the session's order and acked, covered by
-// the runner's own message. A second delivery of the runner's message is
-// dropped: the first one's acks count for it. It is false when the session
-// turns out to be idle.
-func (w *Worker) behind(ctx context.Context, j *bus.Job) bool {
-	err := newRun(w, j).enqueue(ctx)
-	switch {
-	case errors.Is(err, errIdle):
-		return false
-	case errors.Is(err, errHeld):
-	default:
-		w.settle(ctx, j, err)
-	}
-	return true
-}
-
-// register makes r the session's run, or returns the one that is.
-func (w *Worker) register(r *run) (other *run) {
+// register starts the session's run with the job, or hands the job to the run
+// that there is, and then returns nil.
+func (w *Worker) register(j *bus.Job) *run {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if other := w.runs[r.job.Session]; other != nil {
-		return other
+	if r := w.runs[j.Session]; r != nil {
+		r.mail = append(r.mail, j)
+		r.wake()
+		return nil
 	}
-	w.runs[r.job.Session] = r
-	return nil
+	r := newRun(w, j)
+	w.runs[j.Session] = r
+	return r
 }
 
-func (w *Worker) unregister(r *run) {
+// unregister ends a run and returns the jobs that it did not get to.
+func (w *Worker) unregister(r *run) []*bus.Job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.runs, r.job.Session)
-	close(r.done)
+	if w.runs[r.job.Session] == r {
+		delete(w.runs, r.job.Session)
+	}
+	mail := r.mail
+	r.mail = nil
+	return mail
+}
+
+// takeMail empties a run's mail.
+func (w *Worker) takeMail(r *run) []*bus.Job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	mail := r.mail
+	r.mail = nil
+	return mail
+}
+
+// returnMail puts back what a run took and will come to later.
+func (w *Worker) returnMail(r *run, mail []*bus.Job) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r.mail = append(mail, r.mail...); len(r.mail) > 0 {
+		r.wake()
+	}
+}
+
+// takeMailOrEnd is takeMail for a run that has nothing else to do. Without mail
+// the run ends in the same step, so that no job is handed to a run that is gone.
+func (w *Worker) takeMailOrEnd(r *run) []*bus.Job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	mail := r.mail
+	r.mail = nil
+	if len(mail) == 0 {
+		w.cache.put(r.state)
+		delete(w.runs, r.job.Session)
+	}
+	return mail
 }
 
 // poked passes a hint on to the run of the session, if it is here.
@@ -241,9 +250,7 @@ func (w *Worker) poked(session events.SessionID) {
 	r := w.runs[session]
 	w.mu.Unlock()
 	if r != nil {
-		select {
-		case r.pokes <- struct{}{}:
-		default: // one is waiting already
-		}
+		r.moved.Store(true)
+		r.wake()
 	}
 }

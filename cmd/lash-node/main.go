@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, s *streams) (code int) {
 		kong.Name("lash-node"),
 		kong.Description("The runtime on which LLM-agent sessions live.\n\nTry: lash-node demo"),
 		kong.Writers(s.out, s.err), kong.Exit(func(code int) { exited = code }),
-		kong.UsageOnError(), kong.Configuration(kong.JSON),
+		kong.UsageOnError(), kong.Configuration(strictJSON),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
 	if err != nil {

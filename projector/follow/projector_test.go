@@ -114,6 +114,18 @@ func watch(t *testing.T, b *bus.Bus, bucket string, seqOf func([]byte) events.Se
 	return done.Wait
 }
 
+func seqOfRow(value []byte) events.Seq {
+	var d follow.Directory
+	_ = json.Unmarshal(value, &d)
+	return d.Seq
+}
+
+func generationOfRow(value []byte) events.Seq {
+	var c projector.Catalog
+	_ = events.DecodePayload(value, &c)
+	return events.Seq(c.Generation)
+}
+
 // TestManyProjectors lets several project one moving session at once: no row ever goes back.
 func TestManyProjectors(t *testing.T) {
 	t.Parallel()
@@ -121,11 +133,7 @@ func TestManyProjectors(t *testing.T) {
 	b := bustest.Open(t, server)
 	const n = 120
 	grow(t, b, "s", 0, 1, 1)
-	rowWatch := watch(t, b, "lash-sessions", func(value []byte) events.Seq {
-		var d follow.Directory
-		_ = json.Unmarshal(value, &d)
-		return d.Seq
-	}, n)
+	rowWatch := watch(t, b, "lash-sessions", seqOfRow, n)
 	moved := make(chan struct{})
 	var all sync.WaitGroup
 	for i := range 4 {
@@ -171,11 +179,8 @@ func TestRun(t *testing.T) {
 			}
 		})
 	}
-	arrived := watch(t, b, "lash-sessions", func(value []byte) events.Seq {
-		var d follow.Directory
-		_ = json.Unmarshal(value, &d)
-		return d.Seq
-	}, 40)
+	arrived := watch(t, b, "lash-sessions", seqOfRow, 40)
+	catalogued := watch(t, b, "lash-catalog", generationOfRow, 1)
 	for i := range 5 {
 		grow(t, b, events.SessionID(fmt.Sprintf("other%d", i)), 0, 1, 1)
 		if err := b.MarkDirty(events.SessionID(fmt.Sprintf("other%d", i))); err != nil {
@@ -190,6 +195,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	arrived()
+	catalogued()
 	cancel()
 	running.Wait()
 	rows(t, b, "s")
@@ -203,11 +209,8 @@ func TestSweep(t *testing.T) {
 	b := bustest.Open(t, server)
 	grow(t, b, "s", 0, 3, 2) // nobody marks it
 	ctx, cancel := context.WithCancel(t.Context())
-	arrived := watch(t, b, "lash-sessions", func(value []byte) events.Seq {
-		var d follow.Directory
-		_ = json.Unmarshal(value, &d)
-		return d.Seq
-	}, 3)
+	arrived := watch(t, b, "lash-sessions", seqOfRow, 3)
+	catalogued := watch(t, b, "lash-catalog", generationOfRow, 1)
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := follow.NewProjector(bustest.Open(t, server), nil).Run(ctx); err != nil {
@@ -215,6 +218,7 @@ func TestSweep(t *testing.T) {
 		}
 	})
 	arrived()
+	catalogued()
 	cancel()
 	running.Wait()
 	rows(t, b, "s")

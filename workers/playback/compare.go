@@ -170,9 +170,19 @@ func replyItems(conv *recording.Conversation, e *recording.Entry, partial events
 	list := messageItems(string(events.RoleAssistant), e.Reply.Parts, e.Line, partial)
 	results := resultsOf(conv, e.Index)
 	for i, call := range callParts(e.Reply.Parts) {
-		list = append(list, resultItems(call.Call, results[i], e.Line, partial)...)
+		list = append(list, resultItems(call.Call, results[i], lineOf(conv, e, results[i]), partial)...)
 	}
 	return list
+}
+
+// lineOf is where a result of a reply stands, and where there is none the reply.
+func lineOf(conv *recording.Conversation, reply *recording.Entry, r *recording.Result) int {
+	for i := reply.Index + 1; r != nil && i < len(conv.Entries); i++ {
+		if &conv.Entries[i].Result == r {
+			return conv.Entries[i].Line
+		}
+	}
+	return reply.Line
 }
 
 // messageItems are the message's text, and each of its other parts.

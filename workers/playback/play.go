@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -84,11 +85,15 @@ func (p *Player) answer(ctx context.Context, req llm.Request) (scripted.Answer, 
 		return scripted.Answer{}, &llm.Error{Kind: llm.KindRequest, Code: "unplanned", Message: fmt.Sprintf("%v: turn %s of session %s", errUnplanned, req.Turn, req.Session)}
 	}
 	turn := pl.plan.Turns[req.Turn]
-	if int(req.Iteration) >= len(turn.Replies) {
-		pl.hang(req.Turn)
-		return scripted.Answer{Hang: true}, nil
+	reply := &Reply{Hang: true} // where the recording ends
+	if int(req.Iteration) < len(turn.Replies) {
+		reply = turn.Replies[req.Iteration]
 	}
-	reply := turn.Replies[req.Iteration]
+	if reply.Hang || len(reply.Before) > 0 {
+		if err := p.settled(ctx, req); err != nil {
+			return scripted.Answer{}, err
+		}
+	}
 	for i := range reply.Before {
 		if err := p.act(ctx, req.Session, &reply.Before[i]); err != nil {
 			return scripted.Answer{}, fmt.Errorf("before reply %d of turn %s: %w", req.Iteration, req.Turn, err)
@@ -97,7 +102,32 @@ func (p *Player) answer(ctx context.Context, req llm.Request) (scripted.Answer, 
 	if reply.Hang {
 		pl.hang(req.Turn)
 	}
-	return scripted.Answer{Response: reply.Response, Hang: reply.Hang, Keep: reply.Hang}, nil
+	return scripted.Answer{Response: reply.Response, Hang: reply.Hang, Keep: reply.Hang && int(req.Iteration) < len(turn.Replies)}, nil
+}
+
+// settledEvery is how often [Player.settled] looks.
+const settledEvery = time.Millisecond
+
+// settled waits until the results before a model call, and the inputs that
+// joined them, are in the history. The model may be asked a moment earlier, and
+// what a client does then would come to stand before them.
+func (p *Player) settled(ctx context.Context, req llm.Request) error {
+	ticks := time.NewTicker(settledEvery)
+	defer ticks.Stop()
+	for {
+		s, err := p.host.State(ctx, req.Session)
+		if err != nil {
+			return err
+		}
+		if t := s.Turn(); t == nil || t.ID != req.Turn || t.Iteration >= req.Iteration {
+			return nil
+		}
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // call is every tool: the recorded result of the call, matched by its effect,

@@ -2,69 +2,220 @@ package playback_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"strings"
 	"testing"
-	"time"
 
-	"go.uber.org/zap/zaptest"
+	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
-	"github.com/lash-go/lash/workers"
-	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/playback"
 	"github.com/lash-go/lash/workers/recording"
 )
 
+// TestShared plays the shared recordings on one server with one worker and with eight.
 func TestShared(t *testing.T) {
-	for _, name := range []string{"airline-chats.jsonl", "coding-session.jsonl"} {
-		data, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "data", name))
-		if err != nil {
-			t.Skip("shared data is absent")
-		}
-		convs, err := recording.Read(name, bytes.NewReader(data))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := bustest.Start(t)
-		h, _ := session.New(session.Config{Bus: b})
-		p := playback.NewPlayer(h)
-		w, err := workers.New(workers.Config{Bus: b, Providers: map[string]llm.Provider{"scripted": p.Provider()}, Provider: "scripted", Tools: p.Tools, Logger: zaptest.NewLogger(t)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		defer w.Stop(t.Context())
-		for i := range convs {
-			plan := playback.NewPlan(events.SessionID(fmt.Sprintf("s%d", i)), &convs[i])
-			if err := p.Add(plan); err != nil {
-				t.Fatal(err)
-			}
-			last := time.Now()
-			if err := p.Play(t.Context(), plan, func(st *playback.Step) {
-				if d := time.Since(last); d > 100*time.Millisecond && st.Turn != nil {
-					t.Logf("%s %s %v %s replies=%d", plan.Session, st.Turn.ID, d, st.Turn.End, len(st.Turn.Replies))
+	t.Parallel()
+	for _, n := range []int{1, 8} {
+		t.Run(fmt.Sprintf("workers_%d", n), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			chats := b.plans("chat", shared(t, "airline-chats.jsonl"))
+			coding := b.plans("coding", shared(t, "coding-session.jsonl"))
+			b.work(n)
+			b.playAll(t, append(coding, chats...), n)
+		})
+	}
+}
+
+// untidy are the conversations of testdata, by name.
+func untidy(t *testing.T) map[string][]byte {
+	t.Helper()
+	archive, err := txtar.ParseFile("testdata/untidy.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := make(map[string][]byte)
+	for _, f := range archive.Files {
+		list[f.Name] = f.Data
+	}
+	return list
+}
+
+// large is a conversation with a user text of 2 MiB, a result of 300 KiB, and
+// calls and replies that are no smaller than that.
+func large(t *testing.T) []byte {
+	t.Helper()
+	long := func(n int) string { return strings.Repeat("0123456789abcdé ", n/17) }
+	call := func(id, args string) map[string]any {
+		return map[string]any{"id": id, "type": "function", "function": map[string]any{"name": "look", "arguments": args}}
+	}
+	data, err := json.Marshal(map[string]any{"id": "large", "messages": []map[string]any{
+		{"role": "user", "content": long(2 << 20)},
+		{"role": "assistant", "content": long(100 << 10), "tool_calls": []any{call("a", "{}"), call("b", `{"q":"`+long(300<<10)+`"}`)}},
+		{"role": "tool", "tool_call_id": "a", "content": long(300 << 10)},
+		{"role": "tool", "tool_call_id": "b", "content": long(60 << 10)},
+		{"role": "user", "content": long(400 << 10)},
+		{"role": "assistant", "content": long(1 << 20)},
+		{"role": "system", "content": long(300 << 10)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestUntidy plays conversations that break every habit.
+func TestUntidy(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	list := untidy(t)
+	list["large"] = large(t)
+	plans := make(map[string]*playback.Plan)
+	for name, data := range list {
+		plans[name] = b.plans(name, read(t, name+".jsonl", data))[0]
+	}
+	b.work(2)
+	for name, plan := range plans {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b.play(t, plan)
+		})
+	}
+}
+
+// TestResumed stops the client after every step; the next one goes on.
+func TestResumed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var plans []*playback.Plan
+	for name, data := range untidy(t) {
+		plans = append(plans, b.plans(name, read(t, name+".jsonl", data))[0])
+	}
+	b.work(2)
+	for _, plan := range plans {
+		t.Run(string(plan.Session), func(t *testing.T) {
+			t.Parallel()
+			stopped := errors.New("stopped")
+			for n := 1; n <= len(plan.Steps); n++ {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				steps := 0
+				err := b.player.Play(ctx, plan, func(*playback.Step) {
+					if steps++; steps == n {
+						cancel(stopped)
+					}
+				})
+				cancel(nil)
+				if err != nil && !errors.Is(err, stopped) && !errors.Is(err, context.Canceled) {
+					t.Fatalf("stopped after step %d: got %v", n, err)
 				}
-				last = time.Now()
-			}); err != nil {
-				t.Fatal(err)
 			}
-			s, err := h.State(t.Context(), plan.Session)
-			if err != nil {
-				t.Fatal(err)
+			b.play(t, plan)
+		})
+	}
+}
+
+// recorded is what mutations start from: the line of each entry is its index and one.
+const recorded = `{"type":"session","version":3,"id":"m","cwd":"/x"}
+{"type":"message","message":{"role":"user","content":[{"type":"text","text":"first question"}]}}
+{"type":"message","message":{"role":"assistant","content":[{"type":"thinking","thinking":"two at once"},{"type":"text","text":"I look."},{"type":"toolCall","id":"c1","name":"read","arguments":{"path":"x"}},{"type":"toolCall","id":"c2","name":"list","arguments":{"dir":"y"}}],"stopReason":"toolUse"}}
+{"type":"message","message":{"role":"toolResult","toolCallId":"c1","toolName":"read","content":[{"type":"text","text":"text of x"}],"isError":false}}
+{"type":"message","message":{"role":"toolResult","toolCallId":"c2","toolName":"list","content":[{"type":"text","text":"no such place"}],"isError":true}}
+{"type":"message","message":{"role":"assistant","content":[{"type":"text","text":"first answer"}],"stopReason":"stop"}}
+{"type":"label","label":"here"}
+{"type":"message","message":{"role":"user","content":[{"type":"text","text":"second question"},{"type":"image","data":"AAAA","mimeType":"image/png"}]}}
+{"type":"message","message":{"role":"assistant","content":[{"type":"text","text":"second answer"}],"stopReason":"stop"}}
+{"type":"compaction","summary":"two questions","firstKeptEntryIndex":7}
+{"type":"message","message":{"role":"user","content":[{"type":"text","text":"third question"}]}}
+{"type":"message","message":{"role":"assistant","content":[{"type":"text","text":"cut o"}],"stopReason":"length"}}
+`
+
+// TestCompareFinds changes one thing of a recording after it was played.
+func TestCompareFinds(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	played := b.plans("mutated", read(t, "m.jsonl", []byte(recorded)))[0]
+	b.work(1)
+	b.play(t, played)
+	for _, tc := range []struct {
+		name     string
+		line     int
+		old, new string // in that line
+	}{
+		{"user_text", 2, "first question", "first questiom"},
+		{"reasoning", 3, "two at once", "two at onse"},
+		{"reply_text", 3, "I look.", "I look!"},
+		{"argument", 3, `"path":"x"`, `"path":"z"`},
+		{"argument_spacing", 3, `{"dir":"y"}`, `{"dir":"Y"}`},
+		{"tool", 3, `"name":"read"`, `"name":"reed"`},
+		{"result", 4, "text of x", "text of y"},
+		{"outcome_failed", 4, `"isError":false`, `"isError":true`},
+		{"outcome_succeeded", 5, `"isError":true`, `"isError":false`},
+		{"last_of_text", 6, "first answer", "first answer."},
+		{"first_of_text", 9, "second answer", "econd answer"},
+		{"unknown_entry", 7, "here", "hero"},
+		{"attachment", 8, "AAAA", "AAAB"},
+		{"media_type", 8, "image/png", "image/gif"},
+		{"summary", 10, "two questions", "two Questions"},
+		{"end", 12, `"length"`, `"stop"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			lines := bytes.SplitAfter([]byte(recorded), []byte("\n"))
+			changed := bytes.Replace(lines[tc.line-1], []byte(tc.old), []byte(tc.new), 1)
+			if bytes.Equal(changed, lines[tc.line-1]) {
+				t.Fatalf("line %d does not hold %s", tc.line, tc.old)
 			}
-			d, err := playback.Compare(t.Context(), b, plan, s)
-			if err != nil {
-				t.Fatal(err)
+			lines[tc.line-1] = changed
+			b.differs(t, played, bytes.Join(lines, nil), tc.line)
+		})
+	}
+	for _, tc := range []struct {
+		name string
+		line int
+		edit func([]recording.Entry) []recording.Entry
+	}{
+		{"missing_end", 0, func(e []recording.Entry) []recording.Entry { return e[:10] }},
+		{"missing_user", 3, func(e []recording.Entry) []recording.Entry { return append(e[:1:1], e[2:]...) }},
+		{"order_of_entries", 6, func(e []recording.Entry) []recording.Entry {
+			e[5].Reply.Parts, e[8].Reply.Parts = e[8].Reply.Parts, e[5].Reply.Parts
+			return e
+		}},
+		{"order_of_calls", 3, func(e []recording.Entry) []recording.Entry {
+			p := e[2].Reply.Parts
+			p[2], p[3] = p[3], p[2]
+			return e
+		}},
+		{"role", 2, func(e []recording.Entry) []recording.Entry { e[1].Message.Role = events.RoleSystem; return e }},
+		{"call_id", 3, func(e []recording.Entry) []recording.Entry { e[2].Reply.Parts[2].Call = "c3"; return e }},
+		{"one_more", 12, func(e []recording.Entry) []recording.Entry {
+			extra := e[10]
+			extra.Line = 12
+			return append(e[:11:11], append([]recording.Entry{extra}, e[11:]...)...)
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			conv := read(t, "m.jsonl", []byte(recorded))[0]
+			conv.Entries = tc.edit(conv.Entries)
+			plan := *played
+			plan.Conv = &conv
+			if diff := b.compare(t, &plan); diff == nil || diff.Line != tc.line || diff.Session != plan.Session || diff.File != "m.jsonl" {
+				t.Errorf("got %v, want a difference at line %d", diff, tc.line)
 			}
-			if d != nil {
-				t.Error(d)
-			}
-		}
+		})
+	}
+}
+
+// differs compares what was played with another recording.
+func (b *bundle) differs(t *testing.T, played *playback.Plan, data []byte, line int) {
+	t.Helper()
+	conv := read(t, "m.jsonl", data)[0]
+	plan := playback.NewPlan(played.Session, &conv)
+	if diff := b.compare(t, plan); diff == nil || diff.Line != line || diff.File != "m.jsonl" {
+		t.Errorf("got %v, want a difference at line %d", diff, line)
 	}
 }

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// strictJSON is [kong.JSON] that takes flags by the names that --help gives
+// them, and refuses keys which name none: a misspelt one would silently do nothing.
+func strictJSON(r io.Reader) (kong.Resolver, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	written := make(map[string]json.RawMessage)
+	if err := json.Unmarshal(data, &written); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	values := make(map[string]json.RawMessage)
+	for key, value := range written {
+		values[strings.ReplaceAll(key, "-", "_")] = value
+	}
+	if data, err = json.Marshal(values); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	inner, err := kong.JSON(bytes.NewReader(data))
+	return strictResolver{inner, slices.Sorted(maps.Keys(values))}, err
+}
+
+type strictResolver struct {
+	kong.Resolver
+	keys []string
+}
+
+// Validate implements [kong.Resolver].
+func (s strictResolver) Validate(app *kong.Application) error {
+	known := make(map[string]bool)
+	for _, leaf := range app.Leaves(false) {
+		if !slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == "config" }) {
+			continue
+		}
+		for _, f := range leaf.Flags {
+			known[strings.ReplaceAll(f.Name, "-", "_")] = f.Name != "config"
+		}
+	}
+	var errs []error
+	for _, key := range s.keys {
+		if !known[key] {
+			errs = append(errs, fmt.Errorf("configuration: %q is no flag's name", key))
+		}
+	}
+	return errors.Join(errs...)
+}

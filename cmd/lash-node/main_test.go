@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+)
+
+// leakChecked fails a run that leaves goroutines behind.
+type leakChecked struct{ m *testing.M }
+
+func (l leakChecked) Run() int {
+	code := l.m.Run()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	return code
+}
+
+func TestMain(m *testing.M) {
+	testscript.Main(leakChecked{m}, map[string]func(){"lash-node": main, "exits": exits})
+}
+
+// exits CODE COMMAND...: runs the command and wants that exit code.
+func exits() {
+	cmd := exec.Command(os.Args[2], os.Args[3:]...) //nolint:gosec // the script names it
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+		fmt.Fprintln(os.Stderr, exit, err)
+		os.Exit(99)
+	}
+	if got := strconv.Itoa(cmd.ProcessState.ExitCode()); got != os.Args[1] {
+		fmt.Fprintf(os.Stderr, "exit code: got %s, want %s\n", got, os.Args[1])
+		os.Exit(99)
+	}
+}
+
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata", RequireUniqueNames: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command of a race build takes a second longer
+			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond == "long" {
+				return !testing.Short(), nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"keys": keys},
+	})
+}
+
+// keys FILE KEY...: the keys of the file's outermost JSON object, in this order and no others.
+func keys(ts *testscript.TestScript, _ bool, args []string) {
+	var got []string
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		if name, _, ok := strings.Cut(strings.TrimPrefix(line, `  "`), `"`); ok && strings.HasPrefix(line, `  "`) {
+			got = append(got, name)
+		}
+	}
+	if !slices.Equal(got, args[1:]) {
+		ts.Fatalf("keys: got %v, want %v", got, args[1:])
+	}
+}

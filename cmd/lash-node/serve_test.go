@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+)
+
+// serving is a node in a process of its own.
+type serving struct {
+	cmd *exec.Cmd
+	url string
+	err *bufio.Scanner
+}
+
+// serve starts a node and waits until it says that it serves.
+func serve(t *testing.T, args ...string) *serving {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Args = append([]string{"lash-node", "serve"}, args...) // the name makes the test binary the command
+	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := &serving{cmd: cmd, err: bufio.NewScanner(stderr)}
+	for s.err.Scan() {
+		line := s.err.Text()
+		if _, rest, ok := strings.Cut(line, "embedded server at "); ok {
+			s.url, _, _ = strings.Cut(rest, ",")
+		}
+		if strings.Contains(line, "serving, provider scripted") {
+			return s
+		}
+	}
+	t.Fatalf("it ended before it served: %v", cmd.Wait())
+	return nil
+}
+
+// stop asks the node to end and wants exit code 0.
+func (s *serving) stop(t *testing.T, signal os.Signal) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	var rest []string
+	for s.err.Scan() {
+		rest = append(rest, s.err.Text())
+	}
+	if err := s.cmd.Wait(); err != nil || !strings.Contains(strings.Join(rest, "\n"), "finishing running turns") {
+		t.Errorf("after %v: got %v and %q, want exit code 0", signal, err, rest)
+	}
+}
+
+// TestServe runs a turn on a node in another process, stops it, and finds the
+// history on the next one, which runs on a store given by a configuration.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(t.TempDir(), "st")
+	config := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(config, []byte(`{"store":"`+store+`","listen":"127.0.0.1:0","profile":"always","grace":"3s"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(s *serving, turn events.TurnID) {
+		t.Helper()
+		b, err := bus.Open(t.Context(), bus.Config{URL: s.url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		h, err := session.New(session.Config{Bus: b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.Create(t.Context(), session.CreateRequest{ID: "s"}); err != nil && !errors.Is(err, session.ErrExists) {
+			t.Fatal(err)
+		}
+		r, err := h.Run(t.Context(), "s", session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "hi"}}}})
+		if err != nil || r.End != events.EndFinished || !strings.Contains(r.Text, "This node has no model") {
+			t.Errorf("turn %s: got %+v, %v, want the advice of a node without a model", turn, r, err)
+		}
+		if want := int64(len(turn)); r.Index != want {
+			t.Errorf("turn %s: got index %d, want %d", turn, r.Index, want)
+		}
+	}
+	one := serve(t, "--store", store, "--listen", "127.0.0.1:0")
+	ask(one, "t")
+	second := exec.CommandContext(t.Context(), os.Args[0])
+	second.Args = []string{"lash-node", "serve", "--store", store, "--listen", "127.0.0.1:0"}
+	if out, err := second.CombinedOutput(); err == nil || !strings.Contains(string(out), "store is in use by a running process") {
+		t.Errorf("a second node on the store: got %v, %s, want a refusal", err, out)
+	}
+	one.stop(t, syscall.SIGTERM)
+	two := serve(t, "--config", config)
+	ask(two, "tt")
+	two.stop(t, os.Interrupt)
+}
+
+func TestPlansOf(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]string{
+		"a": "a", "a b/c.d": "a-b-c-d", "": "conversation", strings.Repeat("x", 80): strings.Repeat("x", 64), "é": "-",
+	} {
+		if got := tokenOf(id); got != want {
+			t.Errorf("token of %q: got %q, want %q", id, got, want)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	s := &streams{out: io.Discard, err: io.Discard, env: func(string) string { return "" }}
+	for _, tc := range []struct {
+		args []string
+		want int
+	}{{[]string{"--help"}, exitOK}, {[]string{"fly"}, exitFailed}, {nil, exitFailed}} {
+		if got := run(t.Context(), tc.args, s); got != tc.want {
+			t.Errorf("%q: got exit code %d, want %d", tc.args, got, tc.want)
+		}
+	}
+}
