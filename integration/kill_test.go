@@ -88,7 +88,7 @@ func TestKillDuringTurns(t *testing.T) {
 		killed++
 	}
 	t.Logf("seed %d: killed %d times", seed, killed)
-	if out, err := killChild(t, t.Context(), store, rounds).CombinedOutput(); !passed(out) {
+	if out, err := killChild(t.Context(), store, rounds).CombinedOutput(); !passed(out) {
 		t.Fatalf("the last run: got %v\n%s", err, out)
 	}
 	journal, err := os.ReadFile(journalOf(store))
@@ -101,8 +101,7 @@ func TestKillDuringTurns(t *testing.T) {
 	}
 }
 
-func killChild(t *testing.T, ctx context.Context, store string, round int) *exec.Cmd {
-	t.Helper()
+func killChild(ctx context.Context, store string, round int) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestKilledProcess$")
 	cmd.Env = append(os.Environ(), killStore+"="+store, killRound+"="+strconv.Itoa(round))
 	return cmd
@@ -114,7 +113,7 @@ func killOne(t *testing.T, store string, round int, wait time.Duration) (killed 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
 	defer cancel()
-	out, err := killChild(t, ctx, store, round).CombinedOutput() // the end of ctx is a kill -9
+	out, err := killChild(ctx, store, round).CombinedOutput() // the end of ctx is a kill -9
 	if !passed(out) && ctx.Err() == nil {
 		t.Fatalf("round %d: got %v\n%s", round, err, out)
 	}
