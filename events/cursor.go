@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"unsafe"
 )
 
 // shareBytes is up to which size a commit's strings share the memory of one
@@ -21,8 +22,9 @@ type cursor struct {
 	err   error
 }
 
+// newCursor reads data in place: what is decoded may share its memory, which saves a copy of every commit.
 func newCursor(data []byte) cursor {
-	return cursor{data: string(data), share: len(data) <= shareBytes}
+	return cursor{data: unsafe.String(unsafe.SliceData(data), len(data)), share: len(data) <= shareBytes}
 }
 
 func (c *cursor) left() int { return len(c.data) - c.at }

@@ -5,7 +5,7 @@ import (
 	"reflect"
 )
 
-// Decode reads a commit. Unknown kinds are kept as they are; unknown fields
+// Decode reads a commit. The commit may share memory with data, which must not change any more. Unknown kinds are kept as they are; unknown fields
 // are ignored. Errors wrap [ErrMalformed], [ErrTooLarge], [ErrFutureVersion],
 // [ErrInvalid] or [ErrInvalidID]. It never panics, and what it allocates is in
 // proportion to what it is given, whatever lengths that claims.

@@ -47,6 +47,10 @@ const (
 	rowEvery = time.Second
 	// snapshotEvery is how many commits may lie behind a snapshot of a moving session.
 	snapshotEvery = 256
+	// snapshotTail is how many commits may lie behind a snapshot of an idle session.
+	snapshotTail = 32
+	// idleAfter is how long a session must not have moved to count as idle.
+	idleAfter = 3 * time.Second
 	// fetchWait bounds how long a fetch of marks stays open.
 	fetchWait = 5 * time.Second
 	// sweepEvery is how often every session is looked at for a missed mark.
@@ -70,7 +74,12 @@ type projected struct {
 	rows  time.Time  // when rows were written last
 	saved events.Seq // sequence of the newest snapshot known
 	cat   int64      // generation of the newest catalogue written
+	seen  events.Seq // newest sequence seen, and when it was first
+	moved time.Time
 }
+
+// unsaved reports whether the session is idle with a tail that is worth a snapshot.
+func (h *projected) unsaved() bool { return h.state.Idle() && h.state.Seq > h.saved+snapshotTail }
 
 // NewProjector makes a projector. A nil logger is silent.
 func NewProjector(b *bus.Bus, log *zap.Logger) *Projector {
@@ -132,6 +141,8 @@ func (p *Projector) handle(ctx context.Context, j *bus.Job) {
 	}
 	err := p.project(ctx, j.Session, held)
 	switch {
+	case err == nil && held.unsaved():
+		_ = j.GiveBack(idleAfter) // unless it moves again, which is another mark
 	case err == nil:
 		_ = j.Ack()
 	case errors.Is(err, events.ErrNoSession):
@@ -159,9 +170,14 @@ func (p *Projector) hold(session events.SessionID) *projected {
 	return held
 }
 
-// Project brings one session's rows up to its end, at once.
+// Project brings one session's rows and, where it is worth one, its snapshot up to its end, at once.
 func (p *Projector) Project(ctx context.Context, session events.SessionID) error {
-	return p.project(ctx, session, &projected{})
+	held := &projected{}
+	if err := p.project(ctx, session, held); err != nil || !held.unsaved() {
+		return err
+	}
+	_, err := Save(ctx, p.b, held.state)
+	return err
 }
 
 func (p *Projector) project(ctx context.Context, session events.SessionID, held *projected) error {
@@ -179,7 +195,10 @@ func (p *Projector) project(ctx context.Context, session events.SessionID, held 
 	if err := Sync(ctx, p.b.Log(), s); err != nil {
 		return err
 	}
-	if s.Idle() && s.Seq > held.saved+snapshotEvery/8 || s.Seq >= held.saved+snapshotEvery {
+	if s.Seq != held.seen {
+		held.seen, held.moved = s.Seq, time.Now()
+	}
+	if s.Seq >= held.saved+snapshotEvery || held.unsaved() && time.Since(held.moved) >= idleAfter {
 		if _, err := Save(ctx, p.b, s); err != nil {
 			return err
 		}
