@@ -46,7 +46,7 @@ const (
 	// rowEvery is how often a session's rows are written while it moves.
 	rowEvery = time.Second
 	// snapshotEvery is how many commits may lie behind a snapshot of a moving session.
-	snapshotEvery = 256
+	snapshotEvery = 512
 	// snapshotTail is how many commits may lie behind a snapshot of an idle session.
 	snapshotTail = 32
 	// idleAfter is how long a session must not have moved to count as idle.
