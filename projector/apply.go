@@ -22,7 +22,22 @@ func (s *State) Apply(e events.Entry) error {
 		s.applyEvent(&e.Commit.Events[i], e.Commit.At)
 	}
 	s.countOpening()
+	s.assert()
 	return nil
+}
+
+// assert panics on a broken invariant, in builds with the tag of that name. A
+// leaf that names no node is a history's fault, not the fold's, and can be healed.
+func (s *State) assert() {
+	if !invariants || len(s.Missing()) > 0 {
+		return
+	}
+	if _, orphaned, err := s.Orphaned(); err != nil || orphaned {
+		return
+	}
+	if err := s.Check(); err != nil {
+		panic(fmt.Sprintf("projector: session %s at %d: %v", s.Session, s.Seq, err))
+	}
 }
 
 // countOpening counts the commits of a creation that has more than one.
