@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -57,7 +58,7 @@ func (r *runner) appends(ctx context.Context) error {
 		}
 	}
 	r.report.AppendRatio = r.report.Lash["append_interval_p50_ms"] / r.report.Raw["append_interval_p50_ms"]
-	servers, err := busembed.StartCluster(r.Dir + "/cluster")
+	servers, err := busembed.StartCluster(filepath.Join(r.dir, "cluster"))
 	if err != nil {
 		return err
 	}

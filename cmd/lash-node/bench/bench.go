@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -68,7 +70,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			continue
 		}
 		o.Progress("%s", part.name)
-		if err := part.run(ctx); err != nil {
+		if err := r.apart(ctx, part.run); err != nil {
 			return nil, fmt.Errorf("measure %s: %w", part.name, err)
 		}
 	}
@@ -78,7 +80,25 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 type runner struct {
 	Options
 	report *Report
+	dir    string // of the running part
 	stores int
+}
+
+// apart runs a part in a directory of its own and clears up behind it: what
+// one part left in memory, or for the disk to write, must not slow the next.
+func (r *runner) apart(ctx context.Context, part func(context.Context) error) error {
+	dir, err := os.MkdirTemp(r.Dir, "part")
+	if err != nil {
+		return err
+	}
+	r.dir = dir
+	err = part(ctx)
+	if rmErr := os.RemoveAll(dir); err == nil {
+		err = rmErr
+	}
+	runtime.GC()
+	debug.FreeOSMemory()
+	return err
 }
 
 // scaled is how often to do something that is done n times in a full run.
@@ -87,7 +107,7 @@ func (r *runner) scaled(n int) int { return max(n/max(r.Scale, 1), 4) }
 // server starts a server on TCP with a store of its own.
 func (r *runner) server(profile busembed.Profile) (*busembed.Server, error) {
 	r.stores++
-	dir, err := os.MkdirTemp(r.Dir, "store")
+	dir, err := os.MkdirTemp(r.dir, "store")
 	if err != nil {
 		return nil, err
 	}
