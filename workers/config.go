@@ -29,7 +29,7 @@ type Config struct {
 	Concurrency int           // sessions at once. Defaults to 256
 	Linger      time.Duration // see package turn. Defaults to 2 ms; negative is 0
 	ModelRetry  ModelRetry
-	Sessions    int         // states kept between turns. Defaults to 4096
+	Sessions    int         // states kept between turns. Defaults to 1024
 	Logger      *zap.Logger // nil is silent
 	// ID of this run of the worker. Defaults to a new one.
 	ID events.WorkerID
@@ -59,7 +59,7 @@ func (c *Config) defaults() error {
 		errs = append(errs, fmt.Errorf("concurrency: %d, want at least 1", c.Concurrency))
 	}
 	c.Concurrency = orDefault(c.Concurrency, 256)
-	c.Sessions = orDefault(c.Sessions, 4096)
+	c.Sessions = orDefault(c.Sessions, 1024)
 	c.Linger = max(orDefault(c.Linger, 2*time.Millisecond), 0)
 	c.ModelRetry.Attempts = orDefault(c.ModelRetry.Attempts, 4)
 	c.ModelRetry.Base = orDefault(c.ModelRetry.Base, 2*time.Second)

@@ -55,13 +55,13 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		name string
 		run  func(context.Context) error
 	}{
+		{"whole turns, fsync every 100 ms", func(ctx context.Context) error { return r.turns(ctx, busembed.ProfileInterval) }},
+		{"whole turns, fsync on every write", func(ctx context.Context) error { return r.turns(ctx, busembed.ProfileAlways) }},
 		{"append in each durability profile", r.appends},
 		{"durable tool step", r.toolStep},
 		{"64 sessions at once", r.sessions64},
 		{"replay", r.replay},
 		{"fold from memory", r.fold},
-		{"whole turns, fsync every 100 ms", func(ctx context.Context) error { return r.turns(ctx, busembed.ProfileInterval) }},
-		{"whole turns, fsync on every write", func(ctx context.Context) error { return r.turns(ctx, busembed.ProfileAlways) }},
 		{"growth", r.growth},
 		{"opening from a snapshot", r.open},
 		{"memory of hot sessions", r.hot},
