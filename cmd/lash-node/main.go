@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -37,15 +36,7 @@ type streams struct {
 // errDifferent makes the exit code 1.
 var errDifferent = errors.New("histories differ from their recordings")
 
-// gcPercent lets the heap grow to two and a half times what is alive before
-// it is collected. At Go's default of 100 a node at full load did a third less
-// work; higher values cost memory a session. GOGC in the environment wins.
-const gcPercent = 150
-
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], &streams{out: os.Stdout, err: os.Stderr, env: os.Getenv})
 	stop()
