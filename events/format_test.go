@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -55,7 +56,7 @@ func TestKindsAreComplete(t *testing.T) {
 		types := structsOf(goldenPayloads[kind][0])
 		wantRows(t, title, body, types[0])
 		for _, s := range types[1:] {
-			wantRows(t, s.Name(), format[s.Name()], s)
+			wantRows(t, titleOf(s), format[titleOf(s)], s)
 		}
 	}
 }
@@ -96,6 +97,17 @@ func wantRows(t *testing.T, title, body string, s reflect.Type) {
 	}
 }
 
+// titleOf is the section of a struct: its name, and of a payload its kind and version.
+func titleOf(t reflect.Type) string {
+	if p, ok := reflect.New(t).Interface().(events.Payload); ok {
+		return fmt.Sprintf("%s v%d", p.Kind(), events.Version(p.Kind()))
+	}
+	return t.Name()
+}
+
+// anchor makes a title the address of its section.
+var anchor = strings.NewReplacer(".", "", " ", "-")
+
 // wireType is how FORMAT.md writes a type.
 func wireType(t reflect.Type) string {
 	name := ""
@@ -110,7 +122,8 @@ func wireType(t reflect.Type) string {
 	case reflect.Uint64:
 		return "uint" + name
 	case reflect.Struct:
-		return "[" + t.Name() + "](#" + strings.ToLower(t.Name()) + ")"
+		title := titleOf(t)
+		return "[" + title + "](#" + anchor.Replace(strings.ToLower(title)) + ")"
 	case reflect.Map:
 		return "map of " + wireType(t.Key()) + " to " + wireType(t.Elem())
 	case reflect.Slice:

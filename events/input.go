@@ -19,6 +19,7 @@ const (
 	AtStart            CheckpointKind = "start"
 	AtAfterWork        CheckpointKind = "after_work"
 	AtBeforeCompletion CheckpointKind = "before_completion"
+	AtEnd              CheckpointKind = "end" // all but the after_turn hooks is done; no inputs enter here
 )
 
 // InputInjected queues a message for the next checkpoint or turn.

@@ -19,48 +19,78 @@ func row[T any, P interface {
 //
 //nolint:gochecknoglobals // read-only table
 var kinds = map[Kind]kindInfo{
-	KindSessionOpened:       row[SessionOpened](1),
-	KindSessionConfigured:   row[SessionConfigured](1),
-	KindSessionClosed:       row[SessionClosed](1),
-	KindGraphAppended:       row[GraphAppended](1),
-	KindGraphBranched:       row[GraphBranched](1),
-	KindFrameOpened:         row[FrameOpened](1),
-	KindTurnRequested:       row[TurnRequested](1),
-	KindTurnStarted:         row[TurnStarted](1),
-	KindTurnCancelRequested: row[TurnCancelRequested](1),
-	KindTurnCompleted:       row[TurnCompleted](1),
-	KindModelReplied:        row[ModelReplied](1),
-	KindModelFailed:         row[ModelFailed](1),
-	KindToolStateApplied:    row[ToolStateApplied](1),
-	KindToolCalled:          row[ToolCalled](1),
-	KindToolReturned:        row[ToolReturned](1),
-	KindToolLost:            row[ToolLost](1),
-	KindInputInjected:       row[InputInjected](1),
-	KindInputAccepted:       row[InputAccepted](1),
-	KindInputCancelled:      row[InputCancelled](1),
+	KindSessionOpened:          row[SessionOpened](1),
+	KindSessionConfigured:      row[SessionConfigured](1),
+	KindSessionClosed:          row[SessionClosed](1),
+	KindGraphAppended:          row[GraphAppended](1),
+	KindGraphBranched:          row[GraphBranched](1),
+	KindFrameOpened:            row[FrameOpened](1),
+	KindTurnRequested:          row[TurnRequested](1),
+	KindTurnStarted:            row[TurnStarted](1),
+	KindTurnCancelRequested:    row[TurnCancelRequested](1),
+	KindTurnCompleted:          row[TurnCompleted](1),
+	KindModelReplied:           row[ModelReplied](1),
+	KindModelFailed:            row[ModelFailed](1),
+	KindToolStateApplied:       row[ToolStateApplied](1),
+	KindToolCalled:             row[ToolCalled](1),
+	KindToolReturned:           row[ToolReturned](1),
+	KindToolLost:               row[ToolLost](1),
+	KindInputInjected:          row[InputInjected](1),
+	KindInputAccepted:          row[InputAccepted](1),
+	KindInputCancelled:         row[InputCancelled](1),
+	KindSessionFirstInputTaken: row[SessionFirstInputTaken](1),
+	KindFrameConfigured:        row[FrameConfigured](1),
+	KindFrameStateSaved:        row[FrameStateSaved](1),
+	KindTurnPrepared:           row[TurnPrepared](1),
+	KindTurnCheckpointed:       row[TurnCheckpointed](1),
+	KindModelCompleted:         row[ModelCompleted](1),
+	KindHookRan:                row[HookRan](1),
+	KindPluginStateSaved:       row[PluginStateSaved](1),
+	KindToolApprovalAsked:      row[ToolApprovalAsked](1),
+	KindToolApprovalGiven:      row[ToolApprovalGiven](1),
+	KindToolPended:             row[ToolPended](1),
+	KindToolResolved:           row[ToolResolved](1),
+	KindToolNestedCalled:       row[ToolNestedCalled](1),
+	KindToolNestedReturned:     row[ToolNestedReturned](1),
+	KindUsageCharged:           row[UsageCharged](1),
 }
 
 // The kinds.
 const (
-	KindSessionOpened       Kind = "session.opened"
-	KindSessionConfigured   Kind = "session.configured"
-	KindSessionClosed       Kind = "session.closed"
-	KindGraphAppended       Kind = "graph.appended"
-	KindGraphBranched       Kind = "graph.branched"
-	KindFrameOpened         Kind = "frame.opened"
-	KindTurnRequested       Kind = "turn.requested"
-	KindTurnStarted         Kind = "turn.started"
-	KindTurnCancelRequested Kind = "turn.cancel_requested"
-	KindTurnCompleted       Kind = "turn.completed"
-	KindModelReplied        Kind = "model.replied"
-	KindModelFailed         Kind = "model.failed"
-	KindToolStateApplied    Kind = "tool.state_applied"
-	KindToolCalled          Kind = "tool.called"
-	KindToolReturned        Kind = "tool.returned"
-	KindToolLost            Kind = "tool.lost"
-	KindInputInjected       Kind = "input.injected"
-	KindInputAccepted       Kind = "input.accepted"
-	KindInputCancelled      Kind = "input.cancelled"
+	KindSessionOpened          Kind = "session.opened"
+	KindSessionConfigured      Kind = "session.configured"
+	KindSessionClosed          Kind = "session.closed"
+	KindGraphAppended          Kind = "graph.appended"
+	KindGraphBranched          Kind = "graph.branched"
+	KindFrameOpened            Kind = "frame.opened"
+	KindTurnRequested          Kind = "turn.requested"
+	KindTurnStarted            Kind = "turn.started"
+	KindTurnCancelRequested    Kind = "turn.cancel_requested"
+	KindTurnCompleted          Kind = "turn.completed"
+	KindModelReplied           Kind = "model.replied"
+	KindModelFailed            Kind = "model.failed"
+	KindToolStateApplied       Kind = "tool.state_applied"
+	KindToolCalled             Kind = "tool.called"
+	KindToolReturned           Kind = "tool.returned"
+	KindToolLost               Kind = "tool.lost"
+	KindInputInjected          Kind = "input.injected"
+	KindInputAccepted          Kind = "input.accepted"
+	KindInputCancelled         Kind = "input.cancelled"
+	KindSessionFirstInputTaken Kind = "session.first_input_taken"
+	KindFrameConfigured        Kind = "frame.configured"
+	KindFrameStateSaved        Kind = "frame.state_saved"
+	KindTurnPrepared           Kind = "turn.prepared"
+	KindTurnCheckpointed       Kind = "turn.checkpointed"
+	KindModelCompleted         Kind = "model.completed"
+	KindHookRan                Kind = "hook.ran"
+	KindPluginStateSaved       Kind = "plugin.state_saved"
+	KindToolApprovalAsked      Kind = "tool.approval_asked"
+	KindToolApprovalGiven      Kind = "tool.approval_given"
+	KindToolPended             Kind = "tool.pended"
+	KindToolResolved           Kind = "tool.resolved"
+	KindToolNestedCalled       Kind = "tool.nested_called"
+	KindToolNestedReturned     Kind = "tool.nested_returned"
+	KindUsageCharged           Kind = "usage.charged"
 )
 
 // Kinds lists every known kind, sorted.

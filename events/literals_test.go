@@ -8,6 +8,7 @@ var (
 	goldenBlob   = events.BlobRef{Digest: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", Size: 70000}
 	goldenConfig = events.Config{
 		Provider: "anthropic", Model: "claude", Effort: "high", MaxOutputTokens: 4096, ContextWindow: 200000, MaxIterations: 50,
+		Protocol: "code",
 	}
 	goldenParts = []events.Part{
 		{Kind: events.PartText, Text: "héllo"},
@@ -24,6 +25,18 @@ var (
 		{ID: "n2", Kind: events.NodePlugin, Type: "memory.note", Body: []byte(`{"a":1}`), Blob: goldenBlob},
 	}
 	goldenPrompt = events.PromptRef{Digest: goldenBlob.Digest, Leaf: "n1", Frame: "f1", Catalog: 2, Config: 3}
+	goldenSwitch = events.FrameSwitch{Frame: "f3", Task: "go on", Nodes: goldenNodes}
+	goldenUsage  = events.Usage{Input: 1000, Output: 200, CacheRead: 70000, CacheWrite: 5, Reasoning: 50}
+	goldenResult = events.ToolResult{
+		Call: 1, Outcome: events.OutcomeFailure, Text: "no such file", Blob: goldenBlob, Class: "tool", Code: "enoent",
+		Attempts: 2, Millis: 30, Attachments: goldenParts, Full: "no such file: /a", FullBlob: goldenBlob,
+	}
+	goldenSwitching = events.ToolResult{Call: 3, Control: events.ControlSwitch, Switch: goldenSwitch}
+	goldenEnding    = events.TurnCompleted{
+		End: events.EndProviderError, Issue: events.Issue{Kind: "provider", Code: "overloaded", Message: "later"},
+		Notice: "m3", Tool: "deploy", Call: 2,
+	}
+	goldenSwitched = events.TurnCompleted{End: events.EndSwitched, Switch: goldenSwitch}
 )
 
 // goldenPayloads are the events of each kind's golden commit. Where fields
@@ -32,6 +45,9 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindSessionOpened: {&events.SessionOpened{
 		Config: goldenConfig, Parent: "p1", Forked: events.ForkedFrom{Session: "s0", Leaf: "n9", Seq: 12},
 		Labels: map[string]string{"b": "2", "a": "1"}, Commits: 2,
+		Relation: events.RelationChild, Options: map[string]string{"memory": `{"size":3}`}, First: goldenMessage,
+		Access:   events.ToolAccess{Tools: []string{"read", "search"}, Hidden: []string{"search"}},
+		Subagent: events.Subagent{Capability: "research", Depth: 1, MaxDepth: 3}, Usage: "research",
 	}},
 	events.KindSessionConfigured: {&events.SessionConfigured{Config: goldenConfig, Key: "k2"}},
 	events.KindSessionClosed:     {&events.SessionClosed{Reason: "done"}},
@@ -41,15 +57,20 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindTurnRequested: {
 		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts}},
 		&events.TurnRequested{Input: events.TurnInput{Continue: true}},
+		&events.TurnRequested{Root: "t0", Switches: 2, Input: events.TurnInput{
+			Parts: goldenParts, Options: []byte(`{"steps":9}`),
+			Extension: events.Extension{Type: "code.globals", Body: []byte(`{"x":1}`)},
+			Plugins:   map[string]string{"memory": `{"off":true}`, "budget": `{}`},
+		}},
 	},
-	events.KindTurnStarted:         {&events.TurnStarted{Attempt: 2, Worker: "w1", Message: "m2", Job: "j1"}},
-	events.KindTurnCancelRequested: {&events.TurnCancelRequested{Request: "r1", Origin: "host", Reason: "user"}},
-	events.KindTurnCompleted: {&events.TurnCompleted{
-		End: events.EndProviderError, Issue: events.Issue{Kind: "provider", Code: "overloaded", Message: "later"}, Notice: "m3", Tool: "deploy", Call: 2,
+	events.KindTurnStarted: {&events.TurnStarted{
+		Attempt: 2, Worker: "w1", Message: "m2", Job: "j1", Points: []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint},
 	}},
+	events.KindTurnCancelRequested: {&events.TurnCancelRequested{Request: "r1", Origin: "host", Reason: "user"}},
+	events.KindTurnCompleted:       {&goldenEnding, &goldenSwitched},
 	events.KindModelReplied: {&events.ModelReplied{
 		Iteration: 1, Prompt: goldenPrompt, Parts: goldenParts, Stop: events.StopToolUse,
-		Usage:    events.Usage{Input: 1000, Output: 200, CacheRead: 70000, CacheWrite: 5, Reasoning: 50},
+		Usage:    goldenUsage,
 		Provider: "anthropic", Model: "claude", Attempts: 2, Millis: 1234, Message: "m4",
 		Detail: "the provider says so",
 	}},
@@ -59,23 +80,79 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindToolStateApplied: {&events.ToolStateApplied{Generation: 3, Tools: []events.ToolEntry{
 		{
 			Name: "read", Description: "reads", Schema: []byte(`{"type":"object"}`), Effects: events.EffectsNone,
-			Source: "files", Availability: events.AvailSearchable,
+			Source: "files", Availability: events.AvailSearchable, Override: events.Overridden(events.AvailShowcased),
+			Orphan: true, Serial: true,
 		},
 		{Name: "write"},
 	}}},
 	events.KindToolCalled: {&events.ToolCalled{Iteration: 1, Calls: []int64{0, 2}}},
 	events.KindToolReturned: {&events.ToolReturned{Iteration: 1, Message: "m5", Results: []events.ToolResult{
-		{
-			Call: 1, Outcome: events.OutcomeFailure, Text: "no such file", Blob: goldenBlob, Class: "tool", Code: "enoent",
-			Attempts: 2, Millis: 30, Attachments: goldenParts,
-		},
+		goldenResult,
 		{Call: 2, Control: events.ControlFinish},
+		goldenSwitching,
 	}}},
 	events.KindToolLost:      {&events.ToolLost{Iteration: 1, Calls: []int64{0}, Message: "m6"}},
 	events.KindInputInjected: {&events.InputInjected{Input: "i1", Role: events.RoleUser, Parts: goldenParts, Boundary: events.BoundaryBeforeCompletion}},
 	events.KindInputAccepted: {&events.InputAccepted{Inputs: []events.InputID{"i1", "i2"}, At: events.AtAfterWork}},
 	events.KindInputCancelled: {&events.InputCancelled{
 		Inputs: []events.InputID{"i3"},
+	}},
+	events.KindSessionFirstInputTaken: {&events.SessionFirstInputTaken{By: "worker"}},
+	events.KindFrameConfigured:        {&events.FrameConfigured{Options: []byte(`{"steps":9}`), All: true}},
+	events.KindFrameStateSaved:        {&events.FrameStateSaved{State: []byte(`{"x":1}`), Blob: goldenBlob}},
+	events.KindTurnPrepared: {
+		&events.TurnPrepared{
+			Viewed: true, Upto: "n1", View: []events.ViewItem{{From: "m1", To: "m2"}, {Message: goldenMessage}},
+			Contributions: []events.Contribution{{
+				Slot: events.SlotGuidance, Title: "Search", Priority: -10, Tools: []string{"search", "grep"},
+				Minimum: events.Overridden(events.AvailCallable), Content: "Search before you write.",
+			}},
+		},
+		&events.TurnPrepared{Kept: true},
+	},
+	events.KindTurnCheckpointed: {
+		&events.TurnCheckpointed{At: events.AtEnd, Ending: goldenEnding},
+		&events.TurnCheckpointed{At: events.AtEnd, Ending: goldenSwitched},
+		&events.TurnCheckpointed{At: events.AtAfterWork},
+	},
+	events.KindModelCompleted: {&events.ModelCompleted{
+		Key: "title", Request: goldenBlob.Digest, Source: "memory", Parts: goldenParts, Stop: events.StopEnd, Usage: goldenUsage,
+		Provider: "anthropic", Model: "claude", Millis: 1234,
+	}},
+	events.KindHookRan: {&events.HookRan{
+		Point: events.PointCheckpoint, At: events.AtAfterWork, Iteration: 1, Failed: "budget",
+		Issue: events.Issue{Kind: "runtime", Code: "plugin_failed", Message: "later"},
+		Decisions: []events.Decision{
+			{
+				Plugin: "budget", Kind: events.DirectiveAbort, Code: "spent", Message: "nothing left", Session: "s2", Name: "spent",
+				Body: []byte(`{"left":0}`), Count: 1, Call: 2, Messages: []events.Message{goldenMessage},
+			},
+			{Plugin: "memory", Kind: events.DirectiveEnqueue, Count: 1},
+		},
+	}},
+	events.KindPluginStateSaved: {&events.PluginStateSaved{
+		Plugin: "memory", Version: "1.2.0", Base: 3, Revision: 4, State: []byte(`{"notes":2}`), Blob: goldenBlob,
+		Artifacts: []events.Artifact{{Name: "index", Data: []byte{0, 1, 2}, Blob: goldenBlob}, {Name: "empty"}},
+	}},
+	events.KindToolApprovalAsked: {&events.ToolApprovalAsked{
+		Effect: "t1/1/2", Tool: "deploy", Args: []byte(`{"to":"prod"}`), Blob: goldenBlob, Plugin: "guard", Question: "Deploy?",
+	}},
+	events.KindToolApprovalGiven: {&events.ToolApprovalGiven{Effect: "t1/1/2", Granted: true, By: "ann", Reason: "tested"}},
+	events.KindToolPended:        {&events.ToolPended{Iteration: 1, Calls: []int64{0, 2}}},
+	events.KindToolResolved: {
+		&events.ToolResolved{Effect: "t1/1/1", Result: goldenResult, By: "ci"},
+		&events.ToolResolved{Effect: "t1/1/3", Result: goldenSwitching},
+	},
+	events.KindToolNestedCalled: {&events.ToolNestedCalled{Effect: "t1/1/2/0", Tool: "deploy", Digest: goldenBlob.Digest}},
+	events.KindToolNestedReturned: {
+		&events.ToolNestedReturned{
+			Effect: "t1/1/2/0", Tool: "deploy", Args: []byte(`{"to":"prod"}`), Blob: goldenBlob, Digest: goldenBlob.Digest,
+			Result: goldenResult,
+		},
+		&events.ToolNestedReturned{Effect: "t1/1/2/1", Tool: "go_on", Digest: goldenBlob.Digest, Result: goldenSwitching},
+	},
+	events.KindUsageCharged: {&events.UsageCharged{
+		Child: "s2", Source: "child", At: 12, Entries: []events.UsageEntry{{Usage: goldenUsage}, {Model: "claude", Usage: goldenUsage}},
 	}},
 }
 

@@ -113,3 +113,12 @@ func (u Usage) Add(v Usage) Usage {
 		Reasoning: u.Reasoning + v.Reasoning,
 	}
 }
+
+// Sub returns u without v.
+func (u Usage) Sub(v Usage) Usage {
+	return Usage{
+		Input: u.Input - v.Input, Output: u.Output - v.Output,
+		CacheRead: u.CacheRead - v.CacheRead, CacheWrite: u.CacheWrite - v.CacheWrite,
+		Reasoning: u.Reasoning - v.Reasoning,
+	}
+}

@@ -10,6 +10,7 @@ type Config struct {
 	MaxOutputTokens int64  `msgpack:"o,omitempty"` // a reply; 0 leaves it to the provider
 	ContextWindow   int64  `msgpack:"w,omitempty"` // tokens; 0 means unknown
 	MaxIterations   int64  `msgpack:"n,omitempty"` // model calls a turn; 0 means no limit
+	Protocol        string `msgpack:"r,omitempty"` // what a model's reply means; empty is "standard", tool calling
 }
 
 // ForkedFrom says which history a session began as a copy of.
@@ -29,7 +30,43 @@ type SessionOpened struct {
 	Forked  ForkedFrom        `msgpack:"f,omitempty"`
 	Labels  map[string]string `msgpack:"l,omitempty"`
 	Commits int64             `msgpack:"n,omitempty"` // how many more commits of initial nodes follow; until then no turn starts
+
+	Relation Relation          `msgpack:"r,omitempty"`
+	Options  map[string]string `msgpack:"o,omitempty"` // JSON for plugins, by plugin id
+	First    Message           `msgpack:"t,omitempty"` // input of the first turn, for whoever takes it
+	Access   ToolAccess        `msgpack:"a,omitempty"`
+	Subagent Subagent          `msgpack:"g,omitempty"`
+	Usage    string            `msgpack:"u,omitempty"` // the ledger's source in the parent. Empty is "child"
 }
+
+// Relation is what a session is to its parent.
+type Relation string
+
+// The relations. The zero value is a session without a parent.
+const (
+	RelationRoot    Relation = ""
+	RelationChild   Relation = "child"
+	RelationHandoff Relation = "handoff"
+)
+
+// ToolAccess restricts the tools of a session (host specification 6.8).
+type ToolAccess struct {
+	Tools  []string `msgpack:"t,omitempty"` // where not empty, the only ones
+	Hidden []string `msgpack:"h,omitempty"` // beats everything
+}
+
+// IsZero reports whether nothing is restricted.
+func (a ToolAccess) IsZero() bool { return len(a.Tools) == 0 && len(a.Hidden) == 0 }
+
+// Subagent says as what a child session was made (host specification 2.7).
+type Subagent struct {
+	Capability string `msgpack:"c"`
+	Depth      int64  `msgpack:"d"` // a root's child has 1
+	MaxDepth   int64  `msgpack:"m"`
+}
+
+// IsZero reports whether the session is no subagent.
+func (a Subagent) IsZero() bool { return a == Subagent{} }
 
 // Kind implements [Payload].
 func (*SessionOpened) Kind() Kind { return KindSessionOpened }
@@ -44,6 +81,19 @@ func (p *SessionOpened) Validate() error {
 	if p.Commits < 0 {
 		return invalid("commits", "is negative")
 	}
+	switch p.Relation {
+	case RelationRoot, RelationChild, RelationHandoff:
+	default:
+		return invalid("relation", fmt.Sprintf("unknown %q", p.Relation))
+	}
+	if p.Relation != RelationRoot && p.Parent == "" {
+		return invalid("parent", "is empty, but the relation needs one")
+	}
+	if !p.First.IsZero() {
+		if err := p.First.Validate(); err != nil {
+			return fmt.Errorf("first: %w", err)
+		}
+	}
 	return p.Config.validate()
 }
 
@@ -51,11 +101,22 @@ func (c Config) validate() error {
 	if c.MaxOutputTokens < 0 || c.ContextWindow < 0 || c.MaxIterations < 0 {
 		return invalid("config", "max_output_tokens, context_window and max_iterations must not be negative")
 	}
-	if len(c.Provider) > MaxIDBytes || len(c.Model) > MaxIDBytes || len(c.Effort) > MaxIDBytes {
-		return invalid("config", fmt.Sprintf("provider, model and effort have at most %d bytes", MaxIDBytes))
+	if len(c.Protocol) > MaxIDBytes || len(c.Provider) > MaxIDBytes || len(c.Model) > MaxIDBytes || len(c.Effort) > MaxIDBytes {
+		return invalid("config", fmt.Sprintf("protocol, provider, model and effort have at most %d bytes", MaxIDBytes))
 	}
 	return nil
 }
+
+// SessionFirstInputTaken gives the first turn's input to whoever took it: one taker, once.
+type SessionFirstInputTaken struct {
+	By string `msgpack:"b,omitempty"`
+}
+
+// Kind implements [Payload].
+func (*SessionFirstInputTaken) Kind() Kind { return KindSessionFirstInputTaken }
+
+// Validate implements [Payload].
+func (p *SessionFirstInputTaken) Validate() error { return checkID("by", p.By, false) }
 
 // SessionConfigured replaces the configuration.
 type SessionConfigured struct {

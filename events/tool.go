@@ -33,13 +33,69 @@ type ToolEntry struct {
 	Schema       []byte       `msgpack:"s,omitempty"` // JSON schema of the arguments
 	Effects      Effects      `msgpack:"e,omitempty"`
 	Source       string       `msgpack:"o,omitempty"` // who provides it
-	Availability Availability `msgpack:"a,omitempty"`
+	Availability Availability `msgpack:"a,omitempty"` // as its provider declares it
+	Override     Override     `msgpack:"v,omitempty"` // as a host set it
+	Orphan       bool         `msgpack:"x,omitempty"` // no source offers it now; the override waits for its return
+	Serial       bool         `msgpack:"l,omitempty"` // runs alone, after the others of its reply
+}
+
+// Override is a host's own choice of availability: empty for none, else one of the levels, "showcased" spelled out.
+type Override string
+
+// Overridden is the override that sets a level.
+func Overridden(a Availability) Override {
+	if a == AvailShowcased {
+		return "showcased"
+	}
+	return Override(a)
+}
+
+// Level is the level that an override sets; off where it is empty.
+func (o Override) Level() Availability {
+	switch o {
+	case "":
+		return AvailOff
+	case "showcased":
+		return AvailShowcased
+	}
+	return Availability(o)
+}
+
+func (o Override) validate(field string) error {
+	switch o {
+	case "", Override(AvailOff), Override(AvailSearchable), Override(AvailCallable), "showcased":
+		return nil
+	}
+	return invalid(field, fmt.Sprintf("unknown %q", o))
+}
+
+// Effective is the level that counts.
+func (t *ToolEntry) Effective() Availability {
+	switch {
+	case t.Orphan:
+		return AvailOff
+	case t.Override == "":
+		return t.Availability
+	}
+	return t.Override.Level()
+}
+
+// Rank orders levels: 0 for off to 3 for showcased.
+func (a Availability) Rank() int {
+	switch a {
+	case AvailOff:
+		return 0
+	case AvailSearchable:
+		return 1
+	case AvailCallable:
+		return 2
+	case AvailShowcased:
+	}
+	return 3
 }
 
 // Callable reports whether the model may call the tool.
-func (t *ToolEntry) Callable() bool {
-	return t.Availability == AvailCallable || t.Availability == AvailShowcased
-}
+func (t *ToolEntry) Callable() bool { return t.Effective().Rank() >= AvailCallable.Rank() }
 
 // ToolStateApplied replaces the tool catalogue.
 type ToolStateApplied struct {
@@ -72,6 +128,9 @@ func (t *ToolEntry) validate() error {
 	case AvailOff, AvailSearchable, AvailCallable, AvailShowcased:
 	default:
 		return invalid("tools.availability", fmt.Sprintf("unknown %q", t.Availability))
+	}
+	if err := t.Override.validate("tools.override"); err != nil {
+		return err
 	}
 	return validateEffects(t.Effects)
 }
@@ -116,20 +175,25 @@ const (
 	ControlNone   Control = ""
 	ControlFinish Control = "finish" // the turn ends with the result's text as its value
 	ControlFail   Control = "fail"   // the turn stops with the result's text as its error
+	ControlSubmit Control = "submit" // as finish, by the code of a protocol: its value is the turn's own
+	ControlSwitch Control = "switch" // the turn ends and a follow-on turn begins in a new frame, see [FrameSwitch]
 )
 
 // ToolResult is what one call came to.
 type ToolResult struct {
-	Call        int64   `msgpack:"c"` // position among the reply's tool calls
-	Outcome     Outcome `msgpack:"o,omitempty"`
-	Text        string  `msgpack:"x,omitempty"` // what the model reads
-	Blob        BlobRef `msgpack:"b,omitempty"` // instead of Text when above the inline cap
-	Class       string  `msgpack:"l,omitempty"` // of failures (host specification 6.6)
-	Code        string  `msgpack:"d,omitempty"` // of failures
-	Attempts    int64   `msgpack:"a,omitempty"` // tries it took; 0 means one
-	Millis      int64   `msgpack:"t,omitempty"` // duration
-	Attachments []Part  `msgpack:"p,omitempty"`
-	Control     Control `msgpack:"f,omitempty"` // of successful results
+	Call        int64       `msgpack:"c"` // position among the reply's tool calls
+	Outcome     Outcome     `msgpack:"o,omitempty"`
+	Text        string      `msgpack:"x,omitempty"` // what the model reads
+	Blob        BlobRef     `msgpack:"b,omitempty"` // instead of Text when above the inline cap
+	Class       string      `msgpack:"l,omitempty"` // of failures (host specification 6.6)
+	Code        string      `msgpack:"d,omitempty"` // of failures
+	Attempts    int64       `msgpack:"a,omitempty"` // tries it took; 0 means one
+	Millis      int64       `msgpack:"t,omitempty"` // duration
+	Attachments []Part      `msgpack:"p,omitempty"`
+	Control     Control     `msgpack:"f,omitempty"` // of successful results
+	Switch      FrameSwitch `msgpack:"w,omitempty"` // of ControlSwitch
+	Full        string      `msgpack:"u,omitempty"` // the whole output, where a projector lets the model read another text
+	FullBlob    BlobRef     `msgpack:"v,omitempty"` // instead of Full when above the inline cap
 }
 
 // ToolReturned records the results that finished together, in call order.
@@ -147,15 +211,7 @@ func (p *ToolReturned) Validate() error {
 	calls := make([]int64, len(p.Results))
 	for i := range p.Results {
 		calls[i] = p.Results[i].Call
-		if err := validateOutcome(p.Results[i].Outcome); err != nil {
-			return err
-		}
-		switch p.Results[i].Control {
-		case ControlNone, ControlFinish, ControlFail:
-		default:
-			return invalid("control", fmt.Sprintf("unknown %q", p.Results[i].Control))
-		}
-		if err := validateParts(p.Results[i].Attachments); err != nil {
+		if err := p.Results[i].validate(); err != nil {
 			return err
 		}
 	}

@@ -4,13 +4,27 @@ import "fmt"
 
 // TurnInput is what a turn begins with.
 type TurnInput struct {
-	Parts    []Part `msgpack:"p,omitempty"`
-	Continue bool   `msgpack:"c,omitempty"` // no user message: the model goes on from the leaf
+	Parts     []Part            `msgpack:"p,omitempty"`
+	Continue  bool              `msgpack:"c,omitempty"` // no user message: the model goes on from the leaf
+	Options   []byte            `msgpack:"o,omitempty"` // JSON: the protocol's turn options, for this turn only
+	Extension Extension         `msgpack:"e,omitempty"` // for the protocol
+	Plugins   map[string]string `msgpack:"g,omitempty"` // JSON for plugins, by plugin id
 }
+
+// Extension is a protocol's own addition to a turn or a session.
+type Extension struct {
+	Type string `msgpack:"t"`
+	Body []byte `msgpack:"b,omitempty"` // JSON
+}
+
+// IsZero reports whether there is none.
+func (e Extension) IsZero() bool { return e.Type == "" && len(e.Body) == 0 }
 
 // TurnRequested puts a turn in the session's order.
 type TurnRequested struct {
-	Input TurnInput `msgpack:"i"`
+	Input    TurnInput `msgpack:"i"`
+	Root     TurnID    `msgpack:"r,omitempty"` // of a follow-on after a frame switch: the turn that a host asked for
+	Switches int64     `msgpack:"s,omitempty"` // likewise: how many switches led here; such a turn goes before all that wait
 }
 
 // Kind implements [Payload].
@@ -26,10 +40,11 @@ func (p *TurnRequested) Validate() error {
 
 // TurnStarted is a worker's claim of the turn. There is no other lease.
 type TurnStarted struct {
-	Attempt int64     `msgpack:"a"` // from 1, one more at each takeover
-	Worker  WorkerID  `msgpack:"w"`
-	Job     TurnID    `msgpack:"j,omitempty"` // the command whose queue message the worker holds, where it is another turn's
-	Message MessageID `msgpack:"m,omitempty"` // id of the user message, where the default is taken
+	Attempt int64       `msgpack:"a"` // from 1, one more at each takeover
+	Worker  WorkerID    `msgpack:"w"`
+	Job     TurnID      `msgpack:"j,omitempty"` // the command whose queue message the worker holds, where it is another turn's
+	Message MessageID   `msgpack:"m,omitempty"` // id of the user message, where the default is taken
+	Points  []HookPoint `msgpack:"p,omitempty"` // where the session's plugins want to be asked, as the worker knows them
 }
 
 // Kind implements [Payload].
@@ -39,6 +54,11 @@ func (*TurnStarted) Kind() Kind { return KindTurnStarted }
 func (p *TurnStarted) Validate() error {
 	if p.Attempt < 1 {
 		return invalid("attempt", "must be at least 1")
+	}
+	for _, point := range p.Points {
+		if err := point.validate("points"); err != nil {
+			return err
+		}
 	}
 	if p.Job != "" {
 		if err := CheckToken("job", p.Job); err != nil {
@@ -66,8 +86,10 @@ type TurnEnd string
 
 // The ends (host specification 3.7). Finished ones first, then the stopped ones.
 const (
-	EndFinished      TurnEnd = "finished"   // by the model's answer
-	EndToolValue     TurnEnd = "tool_value" // by a tool's value, see [ControlFinish]
+	EndFinished      TurnEnd = "finished"        // by the model's answer
+	EndToolValue     TurnEnd = "tool_value"      // by a tool's value, see [ControlFinish]
+	EndSubmitted     TurnEnd = "submitted_value" // by the value that a protocol's code submitted, see [ControlSubmit]
+	EndSwitched      TurnEnd = "frame_switch"    // a follow-on turn goes on in a new frame
 	EndCancelled     TurnEnd = "cancelled"
 	EndIncomplete    TurnEnd = "incomplete"
 	EndInvalidInput  TurnEnd = "invalid_input"
@@ -75,10 +97,31 @@ const (
 	EndProviderError TurnEnd = "provider_error"
 	EndRuntimeError  TurnEnd = "runtime_error"
 	EndToolError     TurnEnd = "tool_error" // by a tool, see [ControlFail]
+	EndPluginAbort   TurnEnd = "plugin_abort"
+	EndFailed        TurnEnd = "failed" // the pipeline around the turn failed: nothing that the turn came to counts
 )
 
 // Stopped reports whether the turn ended otherwise than by an answer.
-func (e TurnEnd) Stopped() bool { return e != EndFinished && e != EndToolValue }
+func (e TurnEnd) Stopped() bool {
+	switch e {
+	case EndFinished, EndToolValue, EndSubmitted, EndSwitched:
+		return false
+	}
+	return true
+}
+
+// MaxSwitches is how often one turn may go on in another frame (host specification 1.7).
+const MaxSwitches = 16
+
+// FrameSwitch ends a turn and begins a follow-on in a new frame.
+type FrameSwitch struct {
+	Frame FrameID   `msgpack:"f"`
+	Task  string    `msgpack:"t"`           // the follow-on's input
+	Nodes []NewNode `msgpack:"n,omitempty"` // the frame's first nodes
+}
+
+// IsZero reports whether there is none.
+func (s FrameSwitch) IsZero() bool { return s.Frame == "" && s.Task == "" && len(s.Nodes) == 0 }
 
 // Issue is an error as a turn records it.
 type Issue struct {
@@ -92,12 +135,16 @@ func (i Issue) IsZero() bool { return i == Issue{} }
 
 // TurnCompleted ends a turn. It lands in one commit with what made it end.
 type TurnCompleted struct {
-	End    TurnEnd   `msgpack:"e"`
-	Issue  Issue     `msgpack:"i,omitempty"`
-	Tool   string    `msgpack:"t,omitempty"` // of tool_value and tool_error: whose result it was
-	Call   int64     `msgpack:"c,omitempty"` // likewise, its position among the reply's tool calls
-	Notice MessageID `msgpack:"n,omitempty"` // system message that tells of the turn limit, where one was added
+	End    TurnEnd     `msgpack:"e"`
+	Issue  Issue       `msgpack:"i,omitempty"`
+	Tool   string      `msgpack:"t,omitempty"` // of tool_value and tool_error: whose result it was
+	Call   int64       `msgpack:"c,omitempty"` // likewise, its position among the reply's tool calls
+	Notice MessageID   `msgpack:"n,omitempty"` // system message that tells of the turn limit, where one was added
+	Switch FrameSwitch `msgpack:"w,omitempty"` // of frame_switch
 }
+
+// IsZero reports whether it says nothing.
+func (p TurnCompleted) IsZero() bool { return p.End == "" }
 
 // Kind implements [Payload].
 func (*TurnCompleted) Kind() Kind { return KindTurnCompleted }
@@ -107,8 +154,11 @@ func (p *TurnCompleted) Validate() error {
 	if p.Call < 0 {
 		return invalid("call", "is negative")
 	}
+	if err := validateNodes(p.Switch.Nodes); err != nil {
+		return err
+	}
 	switch p.End {
-	case EndFinished, EndToolValue, EndToolError, EndCancelled, EndIncomplete, EndInvalidInput, EndMaxTurns, EndProviderError, EndRuntimeError:
+	case EndFinished, EndToolValue, EndSubmitted, EndSwitched, EndPluginAbort, EndFailed, EndToolError, EndCancelled, EndIncomplete, EndInvalidInput, EndMaxTurns, EndProviderError, EndRuntimeError:
 		return nil
 	}
 	return invalid("end", fmt.Sprintf("unknown %q", p.End))

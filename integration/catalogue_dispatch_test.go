@@ -175,7 +175,7 @@ func TestDispatchUnavailable(t *testing.T) {
 	id := b.open(session.CreateRequest{})
 	b.run(id, "t1", text("hello"))
 	tools := find[*events.ToolStateApplied](b, id)[0].Tools
-	tools[0].Availability = events.AvailSearchable
+	tools[0].Override = events.Overridden(events.AvailSearchable)
 	b.commitWith(id, &events.ToolStateApplied{Generation: 2, Tools: tools})
 	b.run(id, "t2", text("again"))
 	equal(t, "tools offered", len(b.model.asked()[1].Tools), 0)

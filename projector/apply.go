@@ -112,6 +112,36 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 		s.applyAccepted(ev.Turn, p, at)
 	case *events.InputCancelled:
 		s.applyInputCancelled(p)
+	case *events.SessionFirstInputTaken:
+		s.First = events.Message{}
+	case *events.FrameConfigured:
+		s.applyFrameConfigured(p)
+	case *events.FrameStateSaved:
+		s.onFrame(func(f *Frame) { f.State, f.Blob = p.State, p.Blob })
+	case *events.TurnPrepared:
+		s.applyPrepared(ev.Turn, p)
+	case *events.TurnCheckpointed:
+		s.applyCheckpointed(ev.Turn, p)
+	case *events.HookRan:
+		s.applyHookRan(ev.Turn, p)
+	case *events.PluginStateSaved:
+		s.applyPluginState(p)
+	case *events.ModelCompleted:
+		s.applyDirect(ev.Turn, p)
+	case *events.UsageCharged:
+		s.applyCharged(p)
+	case *events.ToolApprovalAsked:
+		s.applyAsked(ev.Turn, p)
+	case *events.ToolApprovalGiven:
+		s.applyAnswered(ev.Turn, p)
+	case *events.ToolPended:
+		s.applyPended(ev.Turn, p)
+	case *events.ToolResolved:
+		s.applyResolved(ev.Turn, p)
+	case *events.ToolNestedCalled:
+		s.applyNested(ev.Turn, NestedCall{Effect: p.Effect, Tool: p.Tool, Digest: p.Digest})
+	case *events.ToolNestedReturned:
+		s.applyNested(ev.Turn, NestedCall{Effect: p.Effect, Tool: p.Tool, Digest: p.Digest, Done: true, Result: p.Result})
 	}
 	s.seal()
 }
@@ -119,7 +149,8 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 func (s *State) applyOpened(p *events.SessionOpened, at events.Millis) {
 	s.Status, s.Opening = StatusOpening, p.Commits
 	s.Config, s.ConfigSeq = p.Config, s.Seq
-	s.Parent, s.Forked, s.Labels = p.Parent, p.Forked, p.Labels
+	s.Parent, s.Forked, s.Labels, s.Relation = p.Parent, p.Forked, p.Labels, p.Relation
+	s.Options, s.First, s.Access, s.Subagent, s.Source = p.Options, p.First, p.Access, p.Subagent, p.Usage
 	s.CreatedAt = at
 	s.Frames = []Frame{{ID: InitialFrame(s.Session), Reason: "initial", Opened: at}}
 }
@@ -128,7 +159,9 @@ func (s *State) applyFrame(p *events.FrameOpened, turn events.TurnID, at events.
 	if p.Frame == s.Frame().ID {
 		return
 	}
-	s.Frames = append(s.Frames, Frame{ID: p.Frame, Reason: p.Reason, Keep: p.Keep, Seeds: int64(len(p.Nodes)), Opened: at})
+	s.Frames = append(s.Frames, Frame{
+		ID: p.Frame, Reason: p.Reason, Keep: p.Keep, Seeds: int64(len(p.Nodes)), Opened: at, Options: s.Frame().Options,
+	})
 	s.appendNodes(p.Nodes, "", turn, at)
 }
 

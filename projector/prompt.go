@@ -14,6 +14,7 @@ type Prompt struct {
 	Ref      events.PromptRef
 	Config   events.Config
 	Messages []events.Message   // visible in the frame; every call directly followed by its result
+	System   string             // what plugins contributed; stands before the messages
 	Tools    []events.ToolEntry // callable ones, by name
 	Spilled  bool               // some part's body is in a blob
 }
@@ -26,12 +27,28 @@ func (s *State) Prompt() (Prompt, error) {
 	}
 	frame := s.Frame()
 	p := Prompt{Config: s.Config, Tools: s.Catalog.callable()}
-	p.Messages, p.Spilled = s.body.prompt(frame.ID, s.visible(path, frame))
+	nodes := s.visible(path, frame)
+	t := s.Turn()
+	if t != nil && t.Viewed {
+		p.Messages = closeCalls(messages(viewed(nodes, t)))
+		p.Spilled = spilled(p.Messages)
+	} else {
+		p.Messages, p.Spilled = s.body.prompt(frame.ID, nodes)
+	}
+	chain := s.body.chainDigest(path)
+	if t != nil && t.Viewed {
+		chain = hexSum(appendField(appendField(nil, chain), digestOf(events.TurnPrepared{Upto: t.Upto, View: t.View})))
+	}
+	if t != nil && t.Owes(events.PointBeforeTurn) {
+		if p.System = s.System(); p.System != "" {
+			chain = hexSum(appendField(appendField(nil, chain), p.System))
+		}
+	}
 	p.Ref = events.PromptRef{Leaf: s.Leaf, Catalog: s.Catalog.Generation, Config: s.ConfigSeq}
 	if len(s.Frames) > 1 {
 		p.Ref.Frame = frame.ID
 	}
-	p.Ref.Digest = promptDigest(s.Config, s.Catalog.Digest, frame, s.body.chainDigest(path))
+	p.Ref.Digest = promptDigest(s.Config, s.Catalog.Digest, frame, chain)
 	return p, nil
 }
 
@@ -39,6 +56,9 @@ func (s *State) Prompt() (Prompt, error) {
 // configuration, the catalogue, the frame and every message of the path.
 func promptDigest(config events.Config, catalog string, frame Frame, chain string) string {
 	b := make([]byte, 0, 512)
+	if config.Protocol != "" {
+		chain = hexSum(appendField(appendField(nil, chain), config.Protocol))
+	}
 	for _, s := range []string{config.Provider, config.Model, config.Effort, catalog, string(frame.ID), string(frame.Keep), chain} {
 		b = appendField(b, s)
 	}

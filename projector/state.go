@@ -40,6 +40,12 @@ type Head struct {
 	Parent    events.SessionID  `msgpack:"p,omitempty"`
 	Forked    events.ForkedFrom `msgpack:"f,omitempty"`
 	Labels    map[string]string `msgpack:"l,omitempty"`
+	Relation  events.Relation   `msgpack:"rl,omitempty"`
+	Options   map[string]string `msgpack:"o,omitempty"`  // JSON for plugins, by plugin id
+	First     events.Message    `msgpack:"ft,omitempty"` // first turn's input, until somebody takes it
+	Access    events.ToolAccess `msgpack:"ta,omitempty"`
+	Subagent  events.Subagent   `msgpack:"sa,omitempty"`
+	Source    string            `msgpack:"us,omitempty"` // of this session's usage in its parent's ledger
 	CreatedAt events.Millis     `msgpack:"ca,omitempty"`
 	UpdatedAt events.Millis     `msgpack:"ua,omitempty"`
 
@@ -49,21 +55,28 @@ type Head struct {
 
 	Catalog Catalog `msgpack:"t,omitempty"`
 
-	Turns  int64         `msgpack:"tn,omitempty"` // ever started
-	Run    []Turn        `msgpack:"r,omitempty"`  // the running turn, or none
-	Queue  []QueuedTurn  `msgpack:"tq,omitempty"` // requested, in order
-	Inputs []Input       `msgpack:"in,omitempty"` // pending, in order
-	Ledger []LedgerEntry `msgpack:"lg,omitempty"` // sorted by source, model
-	Events int64         `msgpack:"e,omitempty"`  // ever folded
+	Turns         int64                 `msgpack:"tn,omitempty"` // ever started
+	Run           []Turn                `msgpack:"r,omitempty"`  // the running turn, or none
+	Queue         []QueuedTurn          `msgpack:"tq,omitempty"` // requested, in order
+	Inputs        []Input               `msgpack:"in,omitempty"` // pending, in order
+	Ledger        []LedgerEntry         `msgpack:"lg,omitempty"` // of this session's own calls, sorted by source, model
+	Prompted      int64                 `msgpack:"pm,omitempty"` // tokens of the last prompt
+	Children      []ChildUsage          `msgpack:"ch,omitempty"` // sorted by session
+	Plugins       []PluginState         `msgpack:"pl,omitempty"` // saved states, sorted by plugin
+	Contributions []events.Contribution `msgpack:"cb,omitempty"` // to the prompts of turns whose plugins are asked
+	Events        int64                 `msgpack:"e,omitempty"`  // ever folded
 }
 
 // Frame is a context segment of the session: what the model sees begins with it.
 type Frame struct {
-	ID     events.FrameID `msgpack:"i"`
-	Reason string         `msgpack:"r"`
-	Keep   events.NodeID  `msgpack:"k,omitempty"`
-	Seeds  int64          `msgpack:"n,omitempty"` // how many nodes it was opened with
-	Opened events.Millis  `msgpack:"o"`
+	ID      events.FrameID `msgpack:"i"`
+	Reason  string         `msgpack:"r"`
+	Keep    events.NodeID  `msgpack:"k,omitempty"`
+	Seeds   int64          `msgpack:"n,omitempty"` // how many nodes it was opened with
+	Opened  events.Millis  `msgpack:"o"`
+	Options []byte         `msgpack:"p,omitempty"` // JSON: the protocol's durable turn options
+	State   []byte         `msgpack:"s,omitempty"` // of the protocol's code executor
+	Blob    events.BlobRef `msgpack:"b,omitempty"` // instead of State when above the inline cap
 }
 
 // Catalog is the session's tool catalogue.
@@ -92,6 +105,8 @@ type QueuedTurn struct {
 	Input       events.TurnInput `msgpack:"n"`
 	Cancelled   bool             `msgpack:"c,omitempty"` // a cancel came before it started
 	RequestedAt events.Millis    `msgpack:"a"`
+	Root        events.TurnID    `msgpack:"r,omitempty"` // of a follow-on: the turn that a host asked for
+	Switches    int64            `msgpack:"s,omitempty"` // frame switches that led here
 }
 
 // Turn is the running turn.
@@ -112,6 +127,72 @@ type Turn struct {
 	Usage       events.Usage               `msgpack:"u,omitempty"`
 	ToolCalls   int64                      `msgpack:"tc,omitempty"`
 	AnyResult   bool                       `msgpack:"ar,omitempty"` // the newest message of the turn holds tool results
+
+	Root     events.TurnID      `msgpack:"rt,omitempty"` // of a follow-on: the turn that a host asked for
+	Switches int64              `msgpack:"sw,omitempty"` // frame switches that led here
+	Base     events.NodeID      `msgpack:"b,omitempty"`  // the leaf before the turn
+	Points   []events.HookPoint `msgpack:"p,omitempty"`  // where hooks are owed
+	Prepared bool               `msgpack:"pr,omitempty"` // the hooks before the turn have run
+	Viewed   bool               `msgpack:"vw,omitempty"` // View stands for the messages up to Upto
+	Upto     events.NodeID      `msgpack:"up,omitempty"`
+	View     []events.ViewItem  `msgpack:"v,omitempty"`
+	Gated    bool               `msgpack:"g,omitempty"`  // the hooks before the calls have run
+	Asks     []Approval         `msgpack:"q,omitempty"`  // of the calls
+	Resolved []Resolution       `msgpack:"z,omitempty"`  // of pending calls, until they return
+	Nested   []NestedCall       `msgpack:"ne,omitempty"` // that the calls made
+	Queued   []events.Message   `msgpack:"qm,omitempty"` // by hooks, for the next checkpoint
+
+	Checkpoint events.CheckpointKind `msgpack:"cp,omitempty"` // whose hooks are owed
+	Ending     events.TurnCompleted  `msgpack:"e,omitempty"`  // how the turn ends once the last hooks have run
+	Direct     []DirectReply         `msgpack:"d,omitempty"`  // direct completions, by key
+}
+
+// Owes reports whether the turn's plugins are to be asked at a point.
+func (t *Turn) Owes(p events.HookPoint) bool { return slices.Contains(t.Points, p) }
+
+// Approval is a question about a call, and its answer.
+type Approval struct {
+	events.ToolApprovalAsked
+	Answered bool                     `msgpack:"w,omitempty"`
+	Answer   events.ToolApprovalGiven `msgpack:"s,omitempty"`
+}
+
+// Resolution is what a pending call came to.
+type Resolution struct {
+	Effect events.EffectID   `msgpack:"e"`
+	Result events.ToolResult `msgpack:"r"`
+}
+
+// NestedCall is a call that another call made.
+type NestedCall struct {
+	Effect events.EffectID   `msgpack:"e"`
+	Tool   string            `msgpack:"n"`
+	Digest string            `msgpack:"d"` // of the arguments
+	Done   bool              `msgpack:"o,omitempty"`
+	Result events.ToolResult `msgpack:"r,omitempty"`
+}
+
+// DirectReply is a direct completion of the running turn.
+type DirectReply struct {
+	events.ModelCompleted
+}
+
+// PluginState is a plugin's state as it was saved last.
+type PluginState struct {
+	Plugin    string            `msgpack:"p"`
+	Version   string            `msgpack:"v"`
+	Revision  uint64            `msgpack:"r"`
+	State     []byte            `msgpack:"s,omitempty"`
+	Blob      events.BlobRef    `msgpack:"b,omitempty"`
+	Artifacts []events.Artifact `msgpack:"x,omitempty"`
+}
+
+// ChildUsage is what a child session has used in all, as it said last.
+type ChildUsage struct {
+	Session events.SessionID    `msgpack:"s"`
+	Source  string              `msgpack:"o"`
+	At      events.Seq          `msgpack:"q"`
+	Entries []events.UsageEntry `msgpack:"e"`
 }
 
 // Call is one tool call of the running iteration.
@@ -121,6 +202,7 @@ type Call struct {
 	Args   []byte            `msgpack:"a,omitempty"`
 	Blob   events.BlobRef    `msgpack:"b,omitempty"` // of the arguments, where they are above the inline cap
 	Begun  bool              `msgpack:"g,omitempty"` // recorded in tool.called
+	Pended bool              `msgpack:"p,omitempty"` // waits for somebody outside
 	Done   bool              `msgpack:"d,omitempty"`
 	Result events.ToolResult `msgpack:"r,omitempty"`
 }
@@ -162,7 +244,7 @@ type SettledInput struct {
 
 // LedgerEntry sums usage by who caused it.
 type LedgerEntry struct {
-	Source string       `msgpack:"s"` // "turn"
+	Source string       `msgpack:"s"` // "turn", that of a direct completion, or a child's
 	Model  string       `msgpack:"m"`
 	Usage  events.Usage `msgpack:"u"`
 }
@@ -187,8 +269,11 @@ func (s *State) Clone() *State {
 	c.Frames = slices.Clone(s.Frames)
 	c.Run = slices.Clone(s.Run)
 	if len(c.Run) > 0 {
-		c.Run[0].Calls = slices.Clone(c.Run[0].Calls)
+		t := &c.Run[0]
+		t.Calls, t.Asks, t.Nested = slices.Clone(t.Calls), slices.Clone(t.Asks), slices.Clone(t.Nested)
+		t.Resolved, t.Queued, t.Direct = slices.Clone(t.Resolved), slices.Clip(t.Queued), slices.Clip(t.Direct)
 	}
+	c.Children, c.Plugins = slices.Clone(s.Children), slices.Clone(s.Plugins)
 	c.Queue = slices.Clip(s.Queue)
 	c.Inputs = slices.Clone(s.Inputs)
 	c.Ledger = slices.Clone(s.Ledger)

@@ -32,12 +32,17 @@ func NoticeMessage(turn events.TurnID) events.MessageID {
 }
 
 func (s *State) applyRequested(id events.TurnID, p *events.TurnRequested, at events.Millis) {
-	s.Queue = append(s.Queue, QueuedTurn{ID: id, Input: p.Input, RequestedAt: at})
+	q := QueuedTurn{ID: id, Input: p.Input, RequestedAt: at, Root: p.Root, Switches: p.Switches}
+	if p.Switches > 0 {
+		s.Queue = slices.Concat([]QueuedTurn{q}, s.Queue)
+		return
+	}
+	s.Queue = append(s.Queue, q)
 }
 
 func (s *State) applyStarted(id events.TurnID, p *events.TurnStarted, at events.Millis) {
 	if t := s.Turn(); t != nil && t.ID == id {
-		t.Attempt, t.Worker, t.Job = p.Attempt, p.Worker, jobOf(id, p)
+		t.Attempt, t.Worker, t.Job, t.Points = p.Attempt, p.Worker, jobOf(id, p), p.Points
 		return
 	}
 	i := slices.IndexFunc(s.Queue, func(q QueuedTurn) bool { return q.ID == id })
@@ -49,7 +54,7 @@ func (s *State) applyStarted(id events.TurnID, p *events.TurnStarted, at events.
 	s.Turns++
 	s.Run = []Turn{{
 		ID: id, Index: s.Turns, Input: q.Input, Attempt: p.Attempt, Worker: p.Worker, Job: jobOf(id, p),
-		RequestedAt: q.RequestedAt, StartedAt: at,
+		RequestedAt: q.RequestedAt, StartedAt: at, Root: q.Root, Switches: q.Switches, Base: s.Leaf, Points: p.Points,
 	}}
 	if !q.Input.Continue {
 		s.appendMessage(events.Message{
@@ -117,7 +122,9 @@ func (s *State) applyReplied(id events.TurnID, p *events.ModelReplied, at events
 	}
 	s.charge(TurnSource, p.Model, p.Usage)
 	t.Usage = t.Usage.Add(p.Usage)
+	s.Prompted = p.Usage.Input + p.Usage.CacheRead + p.Usage.CacheWrite
 	t.Replied, t.Calls, t.AnyResult = true, nil, false
+	t.Gated, t.Asks, t.Nested, t.Resolved = false, nil, nil, nil
 	for i := range p.Parts {
 		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
 			t.Calls = append(t.Calls, Call{ID: c.Call, Tool: c.Tool, Args: c.Args, Blob: c.Blob})

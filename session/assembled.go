@@ -2,55 +2,11 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 )
-
-// AssembledTurn is a finished turn as a whole (host specification 3.6).
-type AssembledTurn struct {
-	Turn           events.TurnID    `json:"turn"`
-	Seq            events.Seq       `json:"seq"` // of the commit that ended it: [Host.StateAt] gives the state there
-	Outcome        TurnOutcome      `json:"outcome"`
-	Output         AssistantOutput  `json:"assistant_output"`
-	HadToolCalls   bool             `json:"had_tool_calls"`
-	StartedAt      events.Millis    `json:"started_at_ms,omitempty"` // 0 when it never started
-	DurationMillis int64            `json:"duration_ms"`             // from start to end
-	Usage          TokenUsage       `json:"token_usage"`
-	ToolCalls      []ToolCallRecord `json:"tool_calls"` // in the order of the replies
-	Errors         []ErrorEnvelope  `json:"errors"`
-}
-
-// OutputState says what an assistant's output is good for.
-type OutputState string
-
-// The states that exist so far; those of the specification that are missing belong to code-executing protocols.
-const (
-	OutputUsable OutputState = "usable"
-	OutputEmpty  OutputState = "empty_output"
-)
-
-// AssistantOutput is the last text that the assistant wrote in the turn.
-type AssistantOutput struct {
-	SafeText string      `json:"safe_text"` // to be shown; the raw text where that is usable
-	RawText  string      `json:"raw_text"`
-	State    OutputState `json:"state"`
-}
-
-// ToolCallRecord is one call with what came of it.
-type ToolCallRecord struct {
-	CallID         events.CallID   `json:"call_id,omitempty"` // as the model gave it; may repeat
-	Tool           string          `json:"tool"`
-	Args           json.RawMessage `json:"args"` // a JSON string where the model's JSON is broken
-	Output         string          `json:"output"`
-	Outcome        events.Outcome  `json:"outcome,omitempty"` // empty is success
-	DurationMillis int64           `json:"duration_ms"`       // 0 where nobody measured
-
-	iteration, index int64
-	done             bool
-}
 
 // AssembledTurn puts a finished turn together. How it ended, its usage and its
 // times come from the fold; its replies, calls and durations, which the fold
@@ -62,7 +18,7 @@ func (h *Host) AssembledTurn(ctx context.Context, id events.SessionID, turn even
 	if err != nil {
 		return AssembledTurn{}, fmt.Errorf("assemble turn %s: %w", turn, err)
 	}
-	a := &assembly{turn: turn, calls: []ToolCallRecord{}}
+	a := &assembly{turn: turn}
 	record, from, err := finished(s, turn)
 	if err != nil {
 		return AssembledTurn{}, fmt.Errorf("assemble turn %s of session %s: %w", turn, id, err)
@@ -106,10 +62,17 @@ func finished(s *projector.State, turn events.TurnID) (record projector.TurnReco
 // assembly gathers what one turn's commits say.
 type assembly struct {
 	turn  events.TurnID
-	calls []ToolCallRecord
+	calls []assembledCall
 	last  string // text of the last reply
 	prose string // of the last reply that has any
 	cause turnError
+}
+
+// assembledCall is a call with its place in the turn.
+type assembledCall struct {
+	ToolCallRecord
+	iteration, index int64
+	done             bool
 }
 
 func (a *assembly) commit(ctx context.Context, blobs BlobReader, c *events.Commit) error {
@@ -155,7 +118,8 @@ func (a *assembly) replied(p *events.ModelReplied) {
 	index := int64(0)
 	for i := range p.Parts {
 		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
-			a.calls = append(a.calls, ToolCallRecord{CallID: c.Call, Tool: c.Tool, Args: argsOf(c.Args), iteration: p.Iteration, index: index})
+			record := ToolCallRecord{CallID: c.Call, Tool: c.Tool, Args: argsOf(c.Args)}
+			a.calls = append(a.calls, assembledCall{ToolCallRecord: record, iteration: p.Iteration, index: index})
 			index++
 		}
 	}
@@ -184,9 +148,12 @@ func (a *assembly) given(call int64) string {
 func (a *assembly) assemble(r projector.TurnRecord) AssembledTurn {
 	t := AssembledTurn{
 		Turn: r.ID, Seq: r.Seq, Outcome: outcomeOf(r.End, r.Tool, a.last, a.given(r.Call)), HadToolCalls: r.ToolCalls > 0,
-		StartedAt: r.StartedAt, Usage: usageOf(r.Usage), ToolCalls: a.calls,
+		StartedAt: r.StartedAt, Usage: usageOf(r.Usage), ToolCalls: []ToolCallRecord{},
 		Output: AssistantOutput{SafeText: a.prose, RawText: a.prose, State: OutputUsable},
 		Errors: []ErrorEnvelope{},
+	}
+	for i := range a.calls {
+		t.ToolCalls = append(t.ToolCalls, a.calls[i].ToolCallRecord)
 	}
 	if a.prose == "" {
 		t.Output.State = OutputEmpty

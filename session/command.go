@@ -9,12 +9,18 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Command is the durable request for a turn, as it travels in the queue. The
-// turn's id is the queue's key, so that the same command waits there once.
+// Command is a durable request, as it travels in the queue: for a turn, or
+// for one that waits to go on. Its id, of a request for a turn the turn's, is
+// the queue's key, so that the same command waits there once.
 type Command struct {
-	Input events.TurnInput `msgpack:"i"`
-	Actor string           `msgpack:"a,omitempty"`
+	Input   events.TurnInput         `msgpack:"i"`
+	Actor   string                   `msgpack:"a,omitempty"`
+	Answer  events.ToolApprovalGiven `msgpack:"w,omitempty"` // to a question about a call
+	Resolve events.ToolResolved      `msgpack:"r,omitempty"` // of a pending call
 }
+
+// AsksForTurn reports whether the command is a request for a turn of its own.
+func (c *Command) AsksForTurn() bool { return c.Answer.Effect == "" && c.Resolve.Effect == "" }
 
 func enqueue(ctx context.Context, b *bus.Bus, id events.SessionID, turn events.TurnID, cmd Command) error {
 	if err := (&events.TurnRequested{Input: cmd.Input}).Validate(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/oklog/ulid/v2"
 
@@ -11,31 +12,169 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// CreateRequest opens a session.
-type CreateRequest struct {
-	ID     events.SessionID // Defaults to a new one
-	Config events.Config
-	Parent events.SessionID
-	Labels map[string]string
-	Nodes  []AppendNode // initial nodes
-}
-
 // Create opens a session and returns its id. Of many creators of one id
 // exactly one succeeds; the others get [ErrExists].
 func (h *Host) Create(ctx context.Context, req CreateRequest) (events.SessionID, error) {
+	handle, err := h.CreateFrom(ctx, "", req)
+	return handle.Session, err
+}
+
+// CreateFrom opens a session on behalf of another one, its creator, which may
+// be empty (host specification 2.2). What starts from a state takes over the
+// nodes of its active path, with their ids; counters and ledger begin anew.
+func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req CreateRequest) (Handle, error) {
 	id := req.ID
 	if id == "" {
 		id = events.SessionID(ulid.Make().String())
 	}
 	if err := events.CheckToken("session", id); err != nil {
-		return "", fmt.Errorf("create session: %w", err)
+		return Handle{}, fmt.Errorf("create session: %w", err)
 	}
-	opened := &events.SessionOpened{Config: req.Config, Parent: req.Parent, Labels: req.Labels}
-	nodes, err := newNodes(projector.New(id), req.Nodes)
+	if id == creator {
+		return Handle{}, fmt.Errorf("create session %s: %w", id, ErrExists)
+	}
+	o := &opening{h: h, id: id, req: req}
+	if err := o.load(ctx, creator); err != nil {
+		return Handle{}, fmt.Errorf("create session %s: %w", id, err)
+	}
+	opened := o.opened()
+	nodes, err := o.nodes()
 	if err != nil {
-		return "", fmt.Errorf("create session %s: %w", id, err)
+		return Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
-	return id, h.create(ctx, id, opened, nodes)
+	handle := Handle{Session: id, Parent: opened.Parent, Config: opened.Config}
+	return handle, h.create(ctx, id, opened, o.inherited(), nodes)
+}
+
+// opening is a session that is about to be.
+type opening struct {
+	h       *Host
+	id      events.SessionID
+	req     CreateRequest
+	creator *projector.State // nil: none
+	base    *projector.State // nil: empty
+}
+
+func (o *opening) load(ctx context.Context, creator events.SessionID) (err error) {
+	if creator == "" {
+		creator = o.req.Parent
+	} else if o.req.Relation != events.RelationRoot && o.req.Parent == "" {
+		o.req.Parent = creator
+	}
+	if creator != "" {
+		if o.creator, err = o.h.State(ctx, creator); errors.Is(err, events.ErrNoSession) && o.req.Start != StartCurrent && o.req.Plugins == "" {
+			o.creator, err = nil, nil // a parent elsewhere
+		}
+		if err != nil {
+			return err
+		}
+	}
+	switch o.req.Start {
+	case StartEmpty:
+	case StartCurrent:
+		o.base = o.creator
+	case StartExisting:
+		o.base, err = o.h.State(ctx, o.req.From)
+	case StartSnapshot:
+		o.base = o.req.Snapshot
+	default:
+		return &events.FieldError{Field: "start", Reason: fmt.Sprintf("unknown %q", o.req.Start), Err: events.ErrInvalid}
+	}
+	if err == nil && o.req.Start != StartEmpty && o.base == nil {
+		err = &events.FieldError{Field: "start", Reason: fmt.Sprintf("%q without a state to start from", o.req.Start), Err: events.ErrInvalid}
+	}
+	if err == nil && o.req.Plugins == PluginsFork && o.creator == nil {
+		err = &events.FieldError{Field: "plugins", Reason: "fork without a creator", Err: events.ErrInvalid}
+	}
+	return err
+}
+
+func (o *opening) opened() *events.SessionOpened {
+	p := &events.SessionOpened{
+		Config: o.req.Config, Parent: o.req.Parent, Labels: o.req.Labels, Relation: o.req.Relation, Options: o.req.Options,
+		Access: o.req.Access, Subagent: o.req.Subagent, Usage: o.req.Usage,
+	}
+	if p.Parent != "" && p.Relation == events.RelationRoot {
+		p.Relation = events.RelationChild
+	}
+	if o.req.First != nil {
+		p.First = *o.req.First
+	}
+	if p.Config == (events.Config{}) {
+		switch {
+		case o.base != nil:
+			p.Config = o.base.Config
+		case o.creator != nil:
+			p.Config = o.creator.Config
+		}
+	}
+	if o.creator != nil && p.Parent == o.creator.Session {
+		for _, name := range o.creator.Access.Hidden { // what a parent may not use, no child may
+			if !slices.Contains(p.Access.Hidden, name) {
+				p.Access.Hidden = append(slices.Clip(p.Access.Hidden), name)
+			}
+		}
+	}
+	if o.base != nil {
+		p.Forked = events.ForkedFrom{Session: o.base.Session, Leaf: o.base.Leaf, Seq: o.base.Seq}
+	}
+	return p
+}
+
+func (o *opening) nodes() ([]events.NewNode, error) {
+	var nodes []events.NewNode
+	if o.base != nil {
+		path, err := o.base.Path()
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range path {
+			nodes = append(nodes, events.NewNode{ID: n.ID, Kind: n.Kind, Message: n.Message, Type: n.Type, Body: n.Body, Blob: n.Blob})
+		}
+	}
+	taken := make(map[events.NodeID]bool, len(nodes))
+	for i := range nodes {
+		taken[nodes[i].ID] = true
+	}
+	fresh, err := newNodesBeside(projector.New(o.id), o.req.Nodes, taken)
+	return append(nodes, fresh...), err
+}
+
+// inherited are the creator's plugin states and tool state, of a fork.
+func (o *opening) inherited() []events.Event {
+	if o.req.Plugins != PluginsFork {
+		return nil
+	}
+	var list []events.Event
+	for _, s := range o.creator.Plugins {
+		list = append(list, events.Of("", &events.PluginStateSaved{
+			Plugin: s.Plugin, Version: s.Version, Revision: s.Revision, State: s.State, Blob: s.Blob, Artifacts: s.Artifacts,
+		}))
+	}
+	if c := o.creator.Catalog; len(c.Tools) > 0 {
+		list = append(list, events.Of("", &events.ToolStateApplied{Generation: max(1, c.Generation), Tools: c.Tools}))
+	}
+	return list
+}
+
+// TakeFirstTurnInput gives the first turn's input once; nil after that, and for unknown sessions.
+func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (first *events.Message, err error) {
+	err = h.decide(ctx, id, "take first turn input", func(s *projector.State) ([]events.Event, error) {
+		first = nil
+		if s.First.IsZero() || s.Status == projector.StatusClosed {
+			return nil, nil
+		}
+		m := s.First
+		first = &m
+		return []events.Event{events.Of("", &events.SessionFirstInputTaken{By: h.actor.ID})}, nil
+	})
+	switch {
+	case errors.Is(err, events.ErrNoSession):
+		return nil, nil //nolint:nilnil // host specification 2.3
+	case err != nil:
+		return nil, err
+	}
+	return first, nil
 }
 
 // nodesPerCommit bounds the nodes that one commit of a creation carries.
@@ -43,12 +182,12 @@ const nodesPerCommit = 128
 
 // create appends the opening commit, and what does not fit in it in further
 // ones. Until the last of them the session is opening and starts no turn.
-func (h *Host) create(ctx context.Context, id events.SessionID, opened *events.SessionOpened, nodes []events.NewNode) error {
+func (h *Host) create(ctx context.Context, id events.SessionID, opened *events.SessionOpened, beside []events.Event, nodes []events.NewNode) error {
 	chunks, err := h.chunks(ctx, nodes)
 	if err != nil {
 		return fmt.Errorf("create session %s: %w", id, err)
 	}
-	list := []events.Event{events.Of("", opened)}
+	list := append([]events.Event{events.Of("", opened)}, beside...)
 	if len(chunks) > 0 {
 		list = append(list, events.Of("", chunks[0]))
 		chunks = chunks[1:]
@@ -96,50 +235,8 @@ func (h *Host) chunks(ctx context.Context, nodes []events.NewNode) ([]*events.Gr
 // Fork opens a new session with the nodes of the active path of another, the
 // same ids and the same leaf. It starts with an empty ledger.
 func (h *Host) Fork(ctx context.Context, from events.SessionID, req CreateRequest) (events.SessionID, error) {
-	s, err := h.State(ctx, from)
-	if err != nil {
-		return "", fmt.Errorf("fork: %w", err)
-	}
-	path, err := s.Path()
-	if err != nil {
-		return "", fmt.Errorf("fork %s: %w", from, err)
-	}
-	nodes := make([]events.NewNode, len(path))
-	for i, n := range path {
-		nodes[i] = events.NewNode{ID: n.ID, Kind: n.Kind, Message: n.Message, Type: n.Type, Body: n.Body, Blob: n.Blob}
-	}
-	id := req.ID
-	if id == "" {
-		id = events.SessionID(ulid.Make().String())
-	}
-	opened := &events.SessionOpened{
-		Config: s.Config, Parent: req.Parent, Labels: req.Labels,
-		Forked: events.ForkedFrom{Session: from, Leaf: s.Leaf, Seq: s.Seq},
-	}
-	if req.Config != (events.Config{}) {
-		opened.Config = req.Config
-	}
-	return id, h.create(ctx, id, opened, nodes)
-}
-
-// ConfigureRequest changes the configuration.
-type ConfigureRequest struct {
-	Change         func(events.Config) events.Config // gets the current one
-	IdempotencyKey string                            // a retry of the newest change does nothing
-}
-
-// Configure replaces the configuration. Where that changes nothing, nothing is appended.
-func (h *Host) Configure(ctx context.Context, id events.SessionID, req ConfigureRequest) error {
-	return h.decide(ctx, id, "configure", func(s *projector.State) ([]events.Event, error) {
-		if err := open(s); err != nil {
-			return nil, err
-		}
-		next := req.Change(s.Config)
-		if next == s.Config || (req.IdempotencyKey != "" && req.IdempotencyKey == s.ConfigKey) {
-			return nil, nil
-		}
-		return []events.Event{events.Of("", &events.SessionConfigured{Config: next, Key: req.IdempotencyKey})}, nil
-	})
+	req.Start, req.From = StartExisting, from
+	return h.Create(ctx, req)
 }
 
 // CloseSession ends a session. A second close does nothing; a running turn refuses it with [ErrTurnRunning].
@@ -153,14 +250,6 @@ func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason str
 		}
 		return []events.Event{events.Of("", &events.SessionClosed{Reason: reason})}, open(s)
 	})
-}
-
-// FrameRequest opens a frame.
-type FrameRequest struct {
-	Frame  events.FrameID
-	Reason string
-	Keep   events.NodeID // nodes of the active path from here on stay visible
-	Nodes  []AppendNode
 }
 
 // OpenFrame starts a fresh prompt over the same graph. It is false, and does

@@ -10,29 +10,6 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// AppendNode is one thing to append: a message, or a plugin's or protocol's node.
-type AppendNode struct {
-	Message   *events.Message // its id becomes the node's where that is free
-	Transient bool            // of messages: never kept, neither in the graph nor in views
-	Kind      events.NodeKind // of other nodes
-	ID        events.NodeID   // of other nodes; a new one when empty
-	Type      string
-	Body      []byte // JSON
-}
-
-// AppendNodesRequest appends under the current leaf (host specification 1.4).
-type AppendNodesRequest struct {
-	Nodes            []AppendNode
-	RequiresAncestor events.NodeID // must be on the active path; empty asks nothing
-	IdempotencyKey   string        // the same key appends once
-}
-
-// AppendedNodes are the ids in request order and the new leaf.
-type AppendedNodes struct {
-	IDs  []events.NodeID
-	Leaf events.NodeID
-}
-
 // AppendNodes appends nodes, all or none. A required ancestor that left the
 // active path gives [*StaleBranchError]: a guard against branch change, not
 // against company, as others may append meanwhile.
@@ -49,7 +26,7 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendN
 				return nil, err
 			}
 		}
-		return h.appendNodes(s, req, &result)
+		return h.appendNodes(ctx, s, req, &result)
 	})
 	if err != nil {
 		return AppendedNodes{}, err
@@ -57,7 +34,7 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendN
 	return result, nil
 }
 
-func (h *Host) appendNodes(s *projector.State, req AppendNodesRequest, result *AppendedNodes) ([]events.Event, error) {
+func (h *Host) appendNodes(ctx context.Context, s *projector.State, req AppendNodesRequest, result *AppendedNodes) ([]events.Event, error) {
 	heal, leaf, err := healed(s)
 	if err != nil {
 		return nil, err
@@ -70,6 +47,9 @@ func (h *Host) appendNodes(s *projector.State, req AppendNodesRequest, result *A
 		if !on {
 			return nil, &StaleBranchError{Required: req.RequiresAncestor, Leaf: s.Leaf}
 		}
+	}
+	if err := h.protocolAppend(ctx, s, req.Nodes); err != nil {
+		return nil, err
 	}
 	nodes, err := newNodes(s, req.Nodes)
 	if err != nil {
@@ -97,11 +77,15 @@ func healed(s *projector.State) ([]events.Event, events.NodeID, error) {
 
 // newNodes gives every node its id (host specification 1.2). Transient messages are left out.
 func newNodes(s *projector.State, list []AppendNode) ([]events.NewNode, error) {
-	nodes := make([]events.NewNode, 0, len(list))
 	taken := make(map[events.NodeID]bool)
 	for i := range s.Inputs { // their nodes are still to come
 		taken[projector.InputNode(s.Inputs[i].ID)] = true
 	}
+	return newNodesBeside(s, list, taken)
+}
+
+func newNodesBeside(s *projector.State, list []AppendNode, taken map[events.NodeID]bool) ([]events.NewNode, error) {
+	nodes := make([]events.NewNode, 0, len(list))
 	for i := range list {
 		if list[i].Transient {
 			continue
@@ -168,12 +152,6 @@ func branchable(s *projector.State) error {
 		return fmt.Errorf("branch session %s: %w", s.Session, ErrTurnRunning)
 	}
 	return nil
-}
-
-// RewriteMessage is a message of a rewritten history.
-type RewriteMessage struct {
-	events.Message
-	Transient bool
 }
 
 // Rewrite makes the active path's messages equal to target, without changing

@@ -14,12 +14,19 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/plugin"
 )
 
 // Config of a host.
 type Config struct {
-	Bus    *bus.Bus
-	Actor  string      // who acts, as histories name it. Defaults to "host"
+	Bus   *bus.Bus
+	Actor string // who acts, as histories name it. Defaults to "host"
+	// Plugins of the sessions. Without them, what needs a plugin is [plugin.ErrUnavailable] here.
+	Plugins *plugin.Host
+	// Complete asks a model directly. Without it, direct completions are [plugin.ErrUnavailable] here.
+	Complete CompleteFunc
+	// Trace takes what plugins and sessions trace. Without it, traces go nowhere.
+	Trace  TraceFunc
 	Logger *zap.Logger // nil is silent
 }
 
@@ -34,6 +41,11 @@ type Host struct {
 	sessions  map[events.SessionID]*held
 	listeners map[events.SessionID]*listener
 	dropped   time.Time // when idle listeners were looked for last
+
+	plugins  *plugin.Host
+	complete CompleteFunc
+	trace    TraceFunc
+	stacks   stacks
 }
 
 // held is a session's state as this host saw it last.
@@ -60,6 +72,8 @@ func New(cfg Config) (*Host, error) {
 		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
 		actor:    events.Actor{Kind: events.ActorClient, ID: cfg.Actor},
 		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
+		plugins: cfg.Plugins, complete: cfg.Complete, trace: cfg.Trace,
+		stacks: stacks{live: make(map[events.SessionID]*stack)},
 	}, nil
 }
 

@@ -98,16 +98,38 @@ func bodies(p events.Payload) []spillable {
 		list = partBodies(list, p.Parts)
 	case *events.ToolReturned:
 		for i := range p.Results {
-			r := &p.Results[i]
-			list = append(list, spillable{text: &r.Text, ref: &r.Blob})
-			list = partBodies(list, r.Attachments)
+			list = resultBodies(list, &p.Results[i])
 		}
+	case *events.ToolResolved:
+		list = resultBodies(list, &p.Result)
+	case *events.ToolNestedReturned:
+		list = resultBodies(append(list, spillable{data: &p.Args, ref: &p.Blob}), &p.Result)
+	case *events.ToolApprovalAsked:
+		list = append(list, spillable{data: &p.Args, ref: &p.Blob})
+	case *events.ModelCompleted:
+		list = partBodies(list, p.Parts)
+	case *events.TurnPrepared:
+		for i := range p.View {
+			list = partBodies(list, p.View[i].Message.Parts)
+		}
+	case *events.PluginStateSaved:
+		list = append(list, spillable{data: &p.State, ref: &p.Blob})
+		for i := range p.Artifacts {
+			list = append(list, spillable{data: &p.Artifacts[i].Data, ref: &p.Artifacts[i].Blob})
+		}
+	case *events.FrameStateSaved:
+		list = append(list, spillable{data: &p.State, ref: &p.Blob})
 	case *events.GraphAppended:
 		list = nodeBodies(list, p.Nodes)
 	case *events.FrameOpened:
 		list = nodeBodies(list, p.Nodes)
 	}
 	return list
+}
+
+func resultBodies(list []spillable, r *events.ToolResult) []spillable {
+	list = append(list, spillable{text: &r.Text, ref: &r.Blob}, spillable{text: &r.Full, ref: &r.FullBlob})
+	return partBodies(list, r.Attachments)
 }
 
 func nodeBodies(list []spillable, nodes []events.NewNode) []spillable {
@@ -149,6 +171,35 @@ func clonePayload(p events.Payload) events.Payload {
 		c.Results = append([]events.ToolResult(nil), p.Results...)
 		for i := range c.Results {
 			c.Results[i].Attachments = append([]events.Part(nil), c.Results[i].Attachments...)
+		}
+		return &c
+	case *events.ToolResolved:
+		c := *p
+		c.Result.Attachments = append([]events.Part(nil), p.Result.Attachments...)
+		return &c
+	case *events.ToolNestedReturned:
+		c := *p
+		c.Result.Attachments = append([]events.Part(nil), p.Result.Attachments...)
+		return &c
+	case *events.ToolApprovalAsked:
+		c := *p
+		return &c
+	case *events.FrameStateSaved:
+		c := *p
+		return &c
+	case *events.PluginStateSaved:
+		c := *p
+		c.Artifacts = append([]events.Artifact(nil), p.Artifacts...)
+		return &c
+	case *events.ModelCompleted:
+		c := *p
+		c.Parts = append([]events.Part(nil), p.Parts...)
+		return &c
+	case *events.TurnPrepared:
+		c := *p
+		c.View = append([]events.ViewItem(nil), p.View...)
+		for i := range c.View {
+			c.View[i].Message.Parts = append([]events.Part(nil), c.View[i].Message.Parts...)
 		}
 		return &c
 	case *events.GraphAppended:

@@ -9,13 +9,8 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 )
-
-// TurnRequest asks for a turn.
-type TurnRequest struct {
-	ID    events.TurnID // Defaults to a new one. The same id with the same input is the same turn
-	Input events.TurnInput
-}
 
 // Submit asks for a turn and returns its id. When it returns nil the command
 // is durable: it ends in the history. It does not wait for anything else. An
@@ -61,7 +56,18 @@ func (h *Host) admissible(ctx context.Context, id events.SessionID, turn events.
 	if err == nil && digest != "" && digest != projector.InputDigest(input) {
 		return ErrDifferent
 	}
-	return err
+	if err != nil || digest != "" || h.plugins == nil {
+		return err
+	}
+	p, _, release, err := h.Stack(ctx, s.state)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := p.Protocol().ValidateTurn(ctx, input); err != nil {
+		return fmt.Errorf("%w: %w", api.ErrProtocol, err)
+	}
+	return nil
 }
 
 // findTurn looks a turn up wherever it is: record is nil while it is not
@@ -82,12 +88,6 @@ func findTurn(s *projector.State, id events.TurnID) (record *projector.TurnRecor
 	return record, digest, err
 }
 
-// TurnResult is how a turn ended.
-type TurnResult struct {
-	projector.TurnRecord
-	Text string // of the last assistant message, or of the tool result that ended the turn; empty when there is none
-}
-
 // Run submits a turn and waits for its end. An id that was used with other input is [ErrDifferent].
 func (h *Host) Run(ctx context.Context, id events.SessionID, req TurnRequest) (TurnResult, error) {
 	ear, err := h.listen(id)
@@ -105,7 +105,7 @@ func (h *Host) Run(ctx context.Context, id events.SessionID, req TurnRequest) (T
 		}
 	}
 	r, err := h.result(ctx, id, turn)
-	if err == nil && r.Input != input {
+	if (err == nil || errors.Is(err, api.ErrTurnFailed)) && r.Input != input {
 		return TurnResult{}, fmt.Errorf("run turn %s: %w", turn, ErrDifferent)
 	}
 	return r, err
@@ -166,6 +166,9 @@ func (h *Host) result(ctx context.Context, id events.SessionID, turn events.Turn
 		}
 		if record != nil {
 			text, err := answerText(s.state, record)
+			if err == nil && record.End == events.EndFailed {
+				err = &api.TurnFailedError{Turn: turn, Issue: record.Issue}
+			}
 			return TurnResult{TurnRecord: *record, Text: text}, err
 		}
 	}
@@ -200,23 +203,6 @@ func resultParts(m events.Message) []events.Part {
 		}
 	}
 	return list
-}
-
-// CancelReceipt says what a cancel met.
-type CancelReceipt string
-
-// The receipts (host specification 3.9).
-const (
-	CancelRequested        CancelReceipt = "requested"
-	CancelAlreadyRequested CancelReceipt = "already_requested"
-	CancelCompletionWon    CancelReceipt = "completion_won_race"
-)
-
-// CancelRequest is the evidence that a cancel leaves.
-type CancelRequest struct {
-	ID     string // Defaults to a new one
-	Origin string
-	Reason string
 }
 
 // Cancel asks a turn to stop and returns at once. The first request wins: the
@@ -258,14 +244,6 @@ func (h *Host) Cancel(ctx context.Context, id events.SessionID, turn events.Turn
 
 func cancelEvent(turn events.TurnID, req CancelRequest) []events.Event {
 	return []events.Event{events.Of(turn, &events.TurnCancelRequested{Request: req.ID, Origin: req.Origin, Reason: req.Reason})}
-}
-
-// InjectRequest puts a message into a running turn, or before the next one.
-type InjectRequest struct {
-	ID       events.InputID // Defaults to a new one. The same id with the same content is the same input
-	Role     events.Role    // Defaults to user
-	Parts    []events.Part
-	Boundary events.Boundary // the earliest checkpoint that may take it
 }
 
 // Inject queues an input. It never waits for the running turn: the next

@@ -47,11 +47,8 @@ const flushBytes = 512 << 10
 
 // step decides and gathers; what must not wait is appended before it returns.
 func (r *run) step(ctx context.Context, in turn.Input) error {
-	out, err := turn.Step(r.state, in)
+	out, err := r.decide(ctx, in)
 	if err != nil {
-		return err
-	}
-	if err := r.gather(ctx, in, out.Events); err != nil {
 		return err
 	}
 	if out.Linger && r.w.cfg.Linger > 0 && r.g.bytes < flushBytes {
@@ -61,6 +58,20 @@ func (r *run) step(ctx context.Context, in turn.Input) error {
 		return nil
 	}
 	return r.flush(ctx)
+}
+
+// take decides and gathers; a flush follows.
+func (r *run) take(ctx context.Context, in turn.Input) error {
+	_, err := r.decide(ctx, in)
+	return err
+}
+
+func (r *run) decide(ctx context.Context, in turn.Input) (turn.Output, error) {
+	out, err := turn.Step(r.state, in)
+	if err != nil {
+		return out, err
+	}
+	return out, r.gather(ctx, in, out.Events)
 }
 
 // record appends events that follow from no input of the machine.
@@ -138,6 +149,7 @@ func (r *run) landed(c *events.Commit) {
 	for i := range c.Events {
 		if c.Events[i].Kind == events.KindTurnCompleted {
 			_ = r.w.cfg.Bus.MarkDirty(r.job.Session)
+			r.tellPersisted(c.Events[i].Turn)
 			return
 		}
 	}
@@ -151,12 +163,17 @@ func (r *run) redo(ctx context.Context, inputs []turn.Input, ahead bool) error {
 	if err := follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state); err != nil {
 		return err
 	}
+	if err := r.followStack(ctx); err != nil {
+		return err
+	}
 	for _, in := range inputs {
-		if _, isClaim := in.(turn.Claim); isClaim {
+		if claim, ok := in.(turn.Claim); ok {
 			r.g.claimed = false // advance decides anew whether to claim
+			r.stack.beside = append(claim.Beside, r.stack.beside...)
 			return nil
 		}
 		if t := r.state.Turn(); t == nil || t.Worker != r.w.cfg.ID {
+			r.resetStack(ctx)
 			return fmt.Errorf("session %s: %w", r.job.Session, ErrSuperseded)
 		}
 		if digest := promptOf(in); ahead && digest != "" && !r.prompts(digest) {
@@ -164,6 +181,7 @@ func (r *run) redo(ctx context.Context, inputs []turn.Input, ahead bool) error {
 		}
 		out, err := turn.Step(r.state, in)
 		if errors.Is(err, turn.ErrStale) {
+			r.resetStack(ctx)
 			continue
 		}
 		if err != nil {

@@ -10,7 +10,9 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/builtin/standard"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -23,8 +25,12 @@ type Config struct {
 	Providers map[string]llm.Provider // by id
 	Provider  string                  // of sessions that name none; must be one of Providers
 	Model     string                  // of sessions that name none
-	// Tools offered to a session. Defaults to none.
+	// Plugins of the sessions. Defaults to the standard protocol and Tools.
+	Plugins *plugin.Host
+	// Tools offered to a session, where no Plugins are given. Defaults to none.
 	Tools func(events.SessionID) *plugin.Tools
+	// Trace takes what plugins trace. Defaults to nobody.
+	Trace session.TraceFunc
 
 	Concurrency int           // sessions at once. Defaults to 256
 	Linger      time.Duration // see package turn. Defaults to 2 ms; negative is 0
@@ -51,9 +57,14 @@ func (c *Config) defaults() error {
 	if _, ok := c.Providers[c.Provider]; !ok {
 		errs = append(errs, fmt.Errorf("provider %q is not among the providers", c.Provider))
 	}
-	if c.Tools == nil {
-		none := plugin.NewTools()
-		c.Tools = func(events.SessionID) *plugin.Tools { return none }
+	if c.Plugins == nil {
+		stack := plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}}
+		if c.Tools != nil {
+			stack.Factories = append(stack.Factories, plugin.OfTools("tools", c.Tools))
+		}
+		var err error
+		c.Plugins, err = plugin.NewHost(stack)
+		errs = append(errs, err)
 	}
 	if c.Concurrency < 0 {
 		errs = append(errs, fmt.Errorf("concurrency: %d, want at least 1", c.Concurrency))

@@ -15,37 +15,121 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// dispatch runs one tool call: catalogue, arguments, attempts, panics.
+// dispatch runs one tool call: approval, catalogue, arguments, attempts,
+// panics, and the hooks after it (host specification 6.6). The hooks before it
+// have run: what they decided is part of the state.
 type dispatch struct {
 	w        *Worker
 	session  events.SessionID
 	turn     events.TurnID
 	call     turn.Call
-	tools    *plugin.Tools
+	seen     *seen
+	stack    *plugin.Session
+	tools    *plugin.CatalogEntry
 	callable bool // as the session's catalogue says
+	facts    func(context.Context, ...events.Payload) error
+	beside   []events.Payload // lands with the result
 }
 
-// run answers the result, or nil when it was cancelled before there was one.
-func (d *dispatch) run(ctx context.Context) *events.ToolResult {
+// input is what the call came to, for the machine; nil when it was cancelled before there was anything.
+func (d *dispatch) input(ctx context.Context, iteration int64) turn.Input {
+	result, pending := d.run(ctx)
+	switch {
+	case pending:
+		return turn.Results{Iteration: iteration, Pending: []int64{d.call.Index}, Beside: d.beside}
+	case result == nil:
+		return nil
+	}
+	return turn.Results{Iteration: iteration, Results: []events.ToolResult{*result}, Beside: d.beside}
+}
+
+// run answers the result, or nil when it was cancelled before there was one, or pends.
+func (d *dispatch) run(ctx context.Context) (result *events.ToolResult, pending bool) {
 	began := time.Now()
-	result, attempts, err := d.execute(ctx)
+	r, args, attempts, err := d.outcome(ctx)
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			return nil // whoever cancelled records it
+			return nil, false // whoever cancelled records it
 		}
 		failure := asFailure(err)
-		result = plugin.Result{Outcome: events.OutcomeFailure, Text: "[failed] " + failure.Message}
-		return d.result(result, failure, attempts, began)
+		r = plugin.Result{Outcome: events.OutcomeFailure, Text: "[failed] " + failure.Message, Class: failure.Class, Code: failure.Code}
 	}
-	return d.result(result, &plugin.Failure{}, attempts, began)
+	if r.Pending {
+		return nil, true
+	}
+	out := resultOf(d.call.Index, r)
+	out.Attempts, out.Millis = manyOnly(max(attempts, 1)), time.Since(began).Milliseconds()
+	if d.hooked(err) {
+		out = d.after(ctx, args, r, out)
+		if ctx.Err() != nil {
+			return nil, false
+		}
+	}
+	return &out, false
 }
 
-func (d *dispatch) result(r plugin.Result, f *plugin.Failure, attempts int, began time.Time) *events.ToolResult {
-	return &events.ToolResult{
-		Call: d.call.Index, Outcome: r.Outcome, Text: strings.ToValidUTF8(r.Text, "\uFFFD"), Attachments: r.Attachments, Control: r.Control,
-		Class: f.Class, Code: f.Code, Attempts: manyOnly(max(attempts, 1)), Millis: time.Since(began).Milliseconds(),
+// hooked reports whether the hooks after a call see it: not one that was refused.
+func (d *dispatch) hooked(err error) bool {
+	failure, failed := errors.AsType[*plugin.Failure](err)
+	return !failed || failure.Code != plugin.CodeDenied
+}
+
+// outcome is what the tool itself came to, or whoever resolved the call in its place.
+func (d *dispatch) outcome(ctx context.Context) (plugin.Result, []byte, int, error) {
+	args := d.call.Args
+	if !d.call.Blob.IsZero() {
+		var err error
+		if args, err = d.w.blobs.Blob(ctx, d.call.Blob); err != nil {
+			return plugin.Result{}, nil, 0, err
+		}
+	}
+	switch r := d.call.Resolved; {
+	case d.call.Answer != nil && !d.call.Answer.Granted:
+		return plugin.Result{}, args, 0, &plugin.Failure{
+			Class: plugin.ClassPermissionDenied, Code: plugin.CodeDenied, Message: deniedText(d.call.Answer),
+		}
+	case r != nil:
+		text, err := d.w.body(ctx, r.Text, r.Blob)
+		return plugin.Result{
+			Text: text, Attachments: r.Attachments, Outcome: r.Outcome, Control: r.Control, Switch: r.Switch, Class: r.Class, Code: r.Code,
+		}, args, 1, err
+	case d.call.Tool == plugin.ToolCode:
+		r, err := d.execute(ctx, args)
+		return r, args, 1, err
+	}
+	return d.attempt(ctx, args)
+}
+
+func deniedText(a *events.ToolApprovalGiven) string {
+	if a.Reason == "" {
+		return "the call was not approved"
+	}
+	return "the call was not approved: " + a.Reason
+}
+
+// body is a text that may be kept outside the log.
+func (w *Worker) body(ctx context.Context, text string, ref events.BlobRef) (string, error) {
+	if ref.IsZero() {
+		return text, nil
+	}
+	data, err := w.blobs.Blob(ctx, ref)
+	return string(data), err
+}
+
+// resultOf records what a tool gave.
+func resultOf(index int64, r plugin.Result) events.ToolResult {
+	return events.ToolResult{
+		Call: index, Outcome: r.Outcome, Text: strings.ToValidUTF8(r.Text, "\uFFFD"), Attachments: r.Attachments,
+		Control: r.Control, Switch: r.Switch, Class: r.Class, Code: r.Code,
 	}
 }
+
+// failed is a call that came to nothing.
+func failed(index int64, class, code string, err error) *events.ToolResult {
+	return &events.ToolResult{Call: index, Outcome: events.OutcomeFailure, Class: class, Code: code, Text: "[failed] " + clip(err.Error())}
+}
+
+var errPendingShort = errors.New("a hook answered the call with a pending result")
 
 // asFailure gives an error that says nothing of itself the usual class.
 func asFailure(err error) *plugin.Failure {
@@ -59,34 +143,33 @@ func asFailure(err error) *plugin.Failure {
 	return &plugin.Failure{Class: plugin.ClassExecution, Message: err.Error()}
 }
 
-func (d *dispatch) execute(ctx context.Context) (plugin.Result, int, error) {
+func (d *dispatch) attempt(ctx context.Context, args []byte) (plugin.Result, []byte, int, error) {
 	tool, ok := d.tools.Find(d.call.Tool)
 	if !ok || !d.callable {
-		return plugin.Result{}, 0, &plugin.Failure{
+		return plugin.Result{}, args, 0, &plugin.Failure{
 			Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable,
 			Message: fmt.Sprintf("tool %q is not available in this session", d.call.Tool),
 		}
 	}
-	args := d.call.Args
-	if !d.call.Blob.IsZero() {
-		var err error
-		if args, err = d.w.blobs.Blob(ctx, d.call.Blob); err != nil {
-			return plugin.Result{}, 0, err
-		}
-	}
 	checked, err := tool.Check(args)
 	if err != nil {
-		return plugin.Result{}, 0, err
+		return plugin.Result{}, args, 0, err
 	}
-	return d.attempts(ctx, tool, checked)
+	r, n, err := d.attempts(ctx, tool, checked)
+	return r, checked, n, err
 }
 
-func (d *dispatch) attempts(ctx context.Context, tool *plugin.Registered, args []byte) (plugin.Result, int, error) {
-	call := plugin.Call{
-		Session: d.session, Turn: d.turn, Effect: d.call.Effect, ID: d.call.ID,
+// plain is the call as its tool and its hooks see it.
+func (d *dispatch) plain() plugin.Call {
+	return plugin.Call{
+		Session: d.session, Turn: d.turn, Effect: d.call.Effect, ID: d.call.ID, Host: d.seen.host(d.call.Effect),
 		// The effect stands where the design's sources have the call's id: models reuse those.
 		Key: fmt.Sprintf("lash-tool:%s:%s:%s", d.session, d.call.Effect, d.call.Tool),
 	}
+}
+
+func (d *dispatch) attempts(ctx context.Context, tool *plugin.Registered, args []byte) (plugin.Result, int, error) {
+	call := d.plain()
 	for n := 1; ; n++ {
 		call.Attempt = n
 		result, err := d.once(ctx, tool, call, args)
@@ -125,5 +208,67 @@ func (d *dispatch) once(ctx context.Context, tool *plugin.Registered, call plugi
 			err = &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed, Message: fmt.Sprintf("tool panicked: %v", p)}
 		}
 	}()
-	return tool.Handler(ctx, call, args)
+	promised := false
+	result, err = tool.Handler(ctx, call.Track(&promised), args)
+	if err == nil && result.Pending && !promised {
+		err = &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodePendingKey, Message: "the tool returned a pending result and asked for no completion key"}
+	}
+	return result, err
+}
+
+// after lets the hooks after a call and the result projector see what it came to.
+func (d *dispatch) after(ctx context.Context, args []byte, r plugin.Result, out events.ToolResult) events.ToolResult {
+	in := plugin.ToolResultContext{Call: d.plain(), Tool: d.call.Tool, Args: args, Result: r, Millis: out.Millis, Host: d.seen.host(d.call.Effect)}
+	if in.Args == nil {
+		in.Args = []byte("{}")
+	}
+	out = d.askAfter(ctx, in, out)
+	in.Result.Text, in.Result.Outcome = out.Text, out.Outcome
+	if text, attachments, projected := d.stack.ProjectToolResult(ctx, in); projected && text != out.Text {
+		out.Full, out.Text = out.Text, strings.ToValidUTF8(text, "\uFFFD")
+		out.Attachments = append(out.Attachments, attachments...)
+	}
+	return out
+}
+
+func (d *dispatch) askAfter(ctx context.Context, in plugin.ToolResultContext, out events.ToolResult) events.ToolResult {
+	replaced := func(r *events.ToolResult) events.ToolResult {
+		r.Call, r.Attempts, r.Millis = out.Call, out.Attempts, out.Millis
+		return *r
+	}
+	list, err := d.stack.AfterToolCall(ctx, in)
+	if err != nil {
+		return replaced(failed(0, plugin.ClassExecution, plugin.CodeAfter, err))
+	}
+	c, err := d.seen.carryOut(ctx, d.call.Effect, list)
+	if err != nil {
+		return replaced(failed(0, plugin.ClassExecution, plugin.CodeCreate, err))
+	}
+	switch {
+	case c.abort != nil:
+		out = replaced(&events.ToolResult{Outcome: events.OutcomeFailure, Class: plugin.ClassExecution, Code: c.abort.Code, Text: "[failed] " + c.abort.Message})
+	case c.answer != nil && c.answer.Pending:
+		out = replaced(failed(0, plugin.ClassInternal, plugin.CodePendingShort, errPendingShort))
+	case c.answer != nil:
+		r := resultOf(0, *c.answer)
+		out = replaced(&r)
+	}
+	if len(c.decisions) == 0 {
+		return out
+	}
+	ran := &events.HookRan{Point: events.PointAfterTool, Decisions: c.decisions}
+	for i := range ran.Decisions {
+		ran.Decisions[i].Call = d.call.Index
+	}
+	for i := range ran.Decisions {
+		if ran.Decisions[i].Kind == events.DirectiveEnqueue {
+			ran.Decisions[i].Messages = c.messages // all of them, with the first
+			break
+		}
+	}
+	if err := tooLarge(ran); err != nil {
+		return replaced(failed(0, plugin.ClassResourceLimit, plugin.CodeAfter, err))
+	}
+	d.beside = append(d.beside, ran)
+	return out
 }

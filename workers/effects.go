@@ -9,21 +9,24 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/turn"
-	"github.com/lash-go/lash/workers/llm"
 )
 
 // start begins every effect that the state owes and that does not fly yet. It
 // runs only when the events that owe them are durable, or linger.
 func (r *run) start(ctx context.Context) error {
 	owes := turn.Owed(r.state)
-	if owes.Model {
+	switch {
+	case owes.Turn == "":
+		return nil
+	case r.stack.Session == nil:
+		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: r.stack.issue})
+	case owes.Hooks != "":
+		return r.startHooks(ctx, owes)
+	case owes.Model:
 		return r.startModel(ctx, owes)
 	}
-	r.startTools(ctx, owes)
-	return nil
+	return r.startTools(ctx, owes)
 }
 
 // flight is an effect in progress.
@@ -76,6 +79,10 @@ func (r *run) stop(ctx context.Context) error {
 			if err := r.arrive(ctx, a); err != nil {
 				return err
 			}
+		case f := <-r.asked:
+			if err := r.recordFact(ctx, f); err != nil {
+				return err
+			}
 		case <-deadline.C:
 			clear(r.flights) // what ignores its context is left behind
 		case <-ctx.Done():
@@ -93,31 +100,43 @@ func (r *run) startModel(ctx context.Context, owes turn.Owes) error {
 	if _, flies := r.flights[effect]; flies {
 		return nil
 	}
+	if err := r.surface(ctx); err != nil {
+		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("plugin", "tool_catalog", err)})
+	}
 	prompt, err := r.state.Prompt()
 	if err != nil {
 		return err
 	}
-	call := &modelCall{w: r.w, session: r.job.Session, owes: owes, effect: effect, prompt: prompt}
+	preamble, err := r.preamble()
+	if err != nil {
+		return err
+	}
+	call := &modelCall{w: r.w, session: r.job.Session, owes: owes, effect: effect, prompt: prompt, seen: r.seen(), stack: r.stack.Session, preamble: preamble}
 	r.fly(ctx, owes.Turn, effect, prompt.Ref.Digest, call.run)
 	return nil
 }
 
-func (r *run) startTools(ctx context.Context, owes turn.Owes) {
-	tools := r.w.cfg.Tools(r.job.Session)
-	for _, c := range owes.Calls {
-		entry, ok := r.state.Catalog.Tool(c.Tool)
-		d := dispatch{
-			w: r.w, session: r.job.Session, turn: owes.Turn, call: c,
-			tools: tools, callable: ok && entry.Callable(),
-		}
-		r.fly(ctx, owes.Turn, c.Effect, "", func(ctx context.Context) turn.Input {
-			result := d.run(ctx)
-			if result == nil {
-				return nil
-			}
-			return turn.Results{Iteration: owes.Iteration, Results: []events.ToolResult{*result}}
-		})
+func (r *run) startTools(ctx context.Context, owes turn.Owes) error {
+	entry, err := r.stack.Catalog(&r.state.Catalog)
+	if err != nil {
+		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("plugin", "tool_catalog", err)})
 	}
+	var now *seen
+	for _, c := range owes.Calls {
+		if _, flies := r.flights[c.Effect]; flies {
+			continue
+		}
+		if now == nil {
+			now = r.seen()
+		}
+		tool, ok := r.state.Catalog.Tool(c.Tool)
+		d := &dispatch{
+			w: r.w, session: r.job.Session, turn: owes.Turn, call: c, seen: now, stack: r.stack.Session,
+			tools: entry, callable: ok && tool.Callable(), facts: r.facts,
+		}
+		r.fly(ctx, owes.Turn, c.Effect, "", func(ctx context.Context) turn.Input { return d.input(ctx, owes.Iteration) })
+	}
+	return nil
 }
 
 func sorted(in turn.Results) turn.Results {
@@ -143,118 +162,4 @@ func (r *run) checkInput(ctx context.Context, in events.TurnInput) (events.Issue
 		}
 	}
 	return events.Issue{}, nil
-}
-
-// modelCall is one model call with its attempts.
-type modelCall struct {
-	w       *Worker
-	session events.SessionID
-	owes    turn.Owes
-	effect  events.EffectID
-	prompt  projector.Prompt
-}
-
-// run answers a [turn.Reply], a [turn.Failure], or nil when it was cancelled without a reply.
-func (m *modelCall) run(ctx context.Context) turn.Input {
-	began := time.Now()
-	resp, attempts, err := m.complete(ctx)
-	if err != nil {
-		return m.failed(ctx, err, attempts)
-	}
-	return turn.Reply{ModelReplied: events.ModelReplied{
-		Iteration: m.owes.Iteration, Prompt: m.prompt.Ref, Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage,
-		Provider: m.providerID(), Model: orDefault(resp.Model, orDefault(m.prompt.Config.Model, m.w.cfg.Model)), Detail: clip(resp.Detail),
-		Attempts: manyOnly(attempts), Millis: time.Since(began).Milliseconds(),
-	}}
-}
-
-// manyOnly leaves out the usual case, one attempt.
-func manyOnly(attempts int) int64 {
-	if attempts == 1 {
-		return 0
-	}
-	return int64(attempts)
-}
-
-func (m *modelCall) providerID() string { return orDefault(m.prompt.Config.Provider, m.w.cfg.Provider) }
-
-func (m *modelCall) complete(ctx context.Context) (llm.Response, int, error) {
-	provider, ok := m.w.cfg.Providers[m.providerID()]
-	if !ok {
-		return llm.Response{}, 0, &llm.Error{Kind: llm.KindRequest, Code: "provider_unavailable", Message: "provider " + m.providerID() + " is not configured on this node"}
-	}
-	messages := m.prompt.Messages
-	if m.prompt.Spilled {
-		var err error
-		if messages, err = session.Fill(ctx, m.w.blobs, messages); err != nil {
-			return llm.Response{}, 0, err
-		}
-	}
-	req := llm.Request{
-		Session: m.session, Turn: m.owes.Turn, Iteration: m.owes.Iteration, Effect: m.effect,
-		Model: orDefault(m.prompt.Config.Model, m.w.cfg.Model), MaxOutputTokens: m.prompt.Config.MaxOutputTokens, Effort: m.prompt.Config.Effort,
-		Messages: messages, Tools: toolSpecs(m.prompt.Tools),
-	}
-	deltas := newDeltas(m.w.cfg.Bus, m.session, m.owes.Turn, m.owes.Iteration)
-	defer deltas.stop()
-	return m.attempt(ctx, provider, req, deltas)
-}
-
-func (m *modelCall) attempt(ctx context.Context, provider llm.Provider, req llm.Request, deltas *deltas) (llm.Response, int, error) {
-	policy := m.w.cfg.ModelRetry
-	for n := 1; ; n++ {
-		resp, err := complete(ctx, provider, req, deltas.add)
-		var failure *llm.Error
-		if err == nil || ctx.Err() != nil || !errors.As(err, &failure) || !failure.Retryable() || n >= policy.Attempts {
-			return resp, n, err
-		}
-		wait := min(policy.Base<<(n-1), policy.Max)
-		if failure.RetryAfter > 0 {
-			wait = min(failure.RetryAfter, policy.MaxAfter)
-		}
-		deltas.retry(n, policy.Attempts, wait, failure)
-		if !sleep(ctx, wait) {
-			return resp, n, context.Cause(ctx)
-		}
-	}
-}
-
-// complete contains a provider's panic.
-func complete(ctx context.Context, provider llm.Provider, req llm.Request, sink func(llm.Delta)) (resp llm.Response, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &llm.Error{Kind: llm.KindRequest, Code: "provider_panic", Message: fmt.Sprint(p)}
-		}
-	}()
-	return provider.Complete(ctx, req, sink)
-}
-
-func (m *modelCall) failed(ctx context.Context, err error, attempts int) turn.Input {
-	if ctx.Err() != nil {
-		return nil // cancelled: whoever cancelled records it
-	}
-	f := events.ModelFailed{Iteration: m.owes.Iteration, Prompt: m.prompt.Ref, Error: "runtime", Message: clip(err.Error()), Attempts: manyOnly(attempts)}
-	var failure *llm.Error
-	if errors.As(err, &failure) {
-		f.Error, f.Code, f.Status, f.Message = string(failure.Kind), failure.Code, int64(failure.Status), clip(failure.Message)
-	}
-	return turn.Failure{ModelFailed: f}
-}
-
-// maxDetail bounds recorded error texts, in bytes (host specification 3.5).
-const maxDetail = 4000
-
-func clip(s string) string {
-	if len(s) <= maxDetail {
-		return s
-	}
-	return s[:maxDetail] + fmt.Sprintf(" [%d more bytes]", len(s)-maxDetail)
-}
-
-func toolSpecs(entries []events.ToolEntry) []llm.Tool {
-	list := make([]llm.Tool, len(entries))
-	for i := range entries {
-		list[i] = llm.Tool{Name: entries[i].Name, Description: entries[i].Description, InputSchema: entries[i].Schema}
-	}
-	return list
 }

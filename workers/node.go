@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session"
 )
 
 // Node is what one process runs on a bus: a worker and a projector.
@@ -26,6 +27,9 @@ func NewNode(cfg Config) (*Node, error) {
 	}
 	return &Node{worker: w, project: follow.NewProjector(cfg.Bus, cfg.Logger), log: w.log}, nil
 }
+
+// Host is the node's own host: it has the plugins.
+func (n *Node) Host() *session.Host { return n.worker.Host() }
 
 // Start joins the queues.
 func (n *Node) Start(ctx context.Context) error {

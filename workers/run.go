@@ -32,12 +32,15 @@ type run struct {
 	arrivals chan arrival // what effects came to
 	flights  map[events.EffectID]*flight
 	ticks    int
+	stack    stacked
+	asked    chan fact // what effects want recorded on their way
 }
 
 func newRun(w *Worker, j *bus.Job) *run {
 	return &run{
 		w: w, job: j, woken: make(chan struct{}, 1),
 		arrivals: make(chan arrival, 16), flights: make(map[events.EffectID]*flight),
+		asked: make(chan fact),
 	}
 }
 
@@ -58,18 +61,26 @@ func (r *run) work(ctx context.Context) error {
 	if err := r.load(ctx); err != nil {
 		return err
 	}
+	if err := r.openStack(ctx); err != nil {
+		return err
+	}
+	defer r.closeStack()
 	for {
 		done, err := r.advance(ctx)
 		switch {
 		case err != nil:
 			return err
-		case done && r.goOn(ctx):
-			return nil
 		case done:
-			continue
-		}
-		if err := r.wait(ctx, progress.C); err != nil {
-			return err
+			if err := r.w.host.ChargeChild(ctx, r.state); err != nil {
+				return err
+			}
+			if r.goOn(ctx) {
+				return nil
+			}
+		default:
+			if err := r.wait(ctx, progress.C); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -115,6 +126,14 @@ func (r *run) queue(ctx context.Context, j *bus.Job) error {
 	if err != nil {
 		r.w.settle(ctx, j, fmt.Errorf("%w: %w", errRefused, err))
 		return nil
+	}
+	if !cmd.AsksForTurn() {
+		err := r.step(ctx, answerOf(&cmd))
+		if err == nil || errors.Is(err, turn.ErrStale) {
+			r.w.settle(ctx, j, nil)
+			return nil
+		}
+		return err
 	}
 	for {
 		known, err := r.known(events.TurnID(j.ID))
@@ -170,7 +189,12 @@ func (r *run) known(id events.TurnID) (bool, error) {
 func (r *run) advance(ctx context.Context) (done bool, err error) {
 	for {
 		t := r.state.Turn()
+		owes := turn.Owed(r.state)
 		switch {
+		case !r.cmd.AsksForTurn() && !r.g.claimed && t != nil && t.Job != r.turnID():
+			if done, err = r.answer(ctx, owes); done || err != nil {
+				return done, err
+			}
 		case t == nil:
 			if done, err = r.claimNext(ctx); done || err != nil {
 				return done, err
@@ -179,8 +203,15 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 			if done, err = r.meet(ctx, t); done || err != nil {
 				return done, err
 			}
-		case t.Cancelled:
+		case owes.Stop:
 			if err := r.stop(ctx); err != nil {
+				return false, err
+			}
+		case owes.Parked() && len(r.flights) == 0:
+			if len(r.g.events) == 0 {
+				return true, nil // whoever answers wakes it
+			}
+			if err := r.flush(ctx); err != nil {
 				return false, err
 			}
 		default:
@@ -198,23 +229,65 @@ func (r *run) claimNext(ctx context.Context) (done bool, err error) {
 	if r.state.Status == projector.StatusClosed || (known && len(r.state.Queue) == 0) {
 		return true, r.flush(ctx)
 	}
-	claim := turn.Claim{Worker: r.w.cfg.ID, Job: r.turnID(), Tools: r.w.cfg.Tools(r.job.Session).Entries()}
-	input := r.cmd.Input
-	if !known {
-		claim.Turn, claim.Input = r.turnID(), r.cmd.Input
+	if !r.cmd.AsksForTurn() && len(r.state.Queue) == 0 {
+		return true, r.flush(ctx) // what it answers has ended
 	}
+	input := r.cmd.Input
 	if len(r.state.Queue) > 0 {
 		input = r.state.Queue[0].Input
+	}
+	if err := r.followStack(ctx); err != nil {
+		return false, err
+	}
+	claim := r.claim(ctx, input)
+	if !known && r.cmd.AsksForTurn() {
+		claim.Turn, claim.Input = r.turnID(), r.cmd.Input
 	}
 	if claim.Problem, err = r.checkInput(ctx, input); err != nil {
 		return false, err
 	}
-	if !known && len(r.state.Queue) > 0 {
+	if claim.Turn != "" && len(r.state.Queue) > 0 {
 		// Turns wait before the job's own: it joins them in the order of the log.
 		return false, r.record(ctx, nil, []events.Event{events.Of(r.turnID(), &events.TurnRequested{Input: r.cmd.Input})})
 	}
 	r.g.claimed = true
+	claim.Beside = r.unsaved()
 	return false, r.step(ctx, claim)
+}
+
+// answer performs a command that is about a running turn. A parked turn is
+// taken over with it, in one commit; one that is not has a worker, which is told.
+func (r *run) answer(ctx context.Context, owes turn.Owes) (done bool, err error) {
+	t := r.state.Turn()
+	parked, worker := owes.Parked(), t.Worker
+	if parked {
+		claim := r.claim(ctx, t.Input)
+		claim.Beside = r.unsaved()
+		if err := r.take(ctx, claim); err != nil {
+			return false, err
+		}
+	}
+	err = r.take(ctx, answerOf(&r.cmd))
+	if errors.Is(err, turn.ErrStale) {
+		r.rollBack() // somebody answered before
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	r.g.claimed = parked
+	if err := r.flush(ctx); err != nil || parked {
+		return false, err
+	}
+	_ = r.w.cfg.Bus.Poke(worker, r.job.Session)
+	return true, nil
+}
+
+func answerOf(cmd *session.Command) turn.Input {
+	if cmd.Answer.Effect != "" {
+		return turn.Answer{ToolApprovalGiven: cmd.Answer}
+	}
+	return turn.Resolved{ToolResolved: cmd.Resolve}
 }
 
 // meet is what a worker does about a turn that it does not hold: take it over
@@ -226,8 +299,13 @@ func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error
 	case t.Job == r.turnID():
 		// Its message is ours now, so nobody else holds it. Delivery counts do
 		// not tell: a server that was killed may have forgotten them.
+		if err := r.followStack(ctx); err != nil {
+			return false, err
+		}
+		claim := r.claim(ctx, t.Input)
+		claim.Beside = r.unsaved()
 		r.g.claimed = true
-		return false, r.step(ctx, turn.Claim{Worker: r.w.cfg.ID, Job: r.turnID()})
+		return false, r.step(ctx, claim)
 	}
 	if err := r.enqueueBehind(ctx); err != nil {
 		return false, err
@@ -252,6 +330,8 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 		return context.Cause(ctx)
 	case a := <-r.arrivals:
 		return r.arrive(ctx, a)
+	case f := <-r.asked:
+		return r.recordFact(ctx, f)
 	case <-r.g.timer():
 		return r.flush(ctx)
 	case <-r.woken:
@@ -282,6 +362,8 @@ func (r *run) arrive(ctx context.Context, a arrival) error {
 			in := r.land(next)
 			if more, ok := in.(turn.Results); ok && more.Iteration == results.Iteration {
 				results.Results = append(results.Results, more.Results...)
+				results.Pending = append(results.Pending, more.Pending...)
+				results.Beside = append(results.Beside, more.Beside...)
 				continue
 			}
 			if err := r.stepArrival(ctx, sorted(results)); err != nil {
@@ -314,11 +396,28 @@ func (r *run) stepArrival(ctx context.Context, in turn.Input) error {
 	if in == nil {
 		return nil
 	}
-	err := r.step(ctx, in)
+	err := r.step(ctx, r.withUnsaved(in))
 	if errors.Is(err, turn.ErrStale) {
+		r.resetStack(ctx)
 		return nil
 	}
 	return err
+}
+
+// withUnsaved lets what plugins changed land with what made them change it.
+func (r *run) withUnsaved(in turn.Input) turn.Input {
+	switch in := in.(type) {
+	case turn.Reply:
+		in.Beside = append(in.Beside, r.unsaved()...)
+		return in
+	case turn.Results:
+		in.Beside = append(in.Beside, r.unsaved()...)
+		return in
+	case turn.Hooks:
+		in.Beside = append(in.Beside, r.unsaved()...)
+		return in
+	}
+	return in
 }
 
 // catchUp folds what others appended.
@@ -326,5 +425,10 @@ func (r *run) catchUp(ctx context.Context) error {
 	if len(r.g.events) > 0 {
 		return r.flush(ctx) // finds out by itself
 	}
-	return follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state)
+	before := r.state.Seq
+	err := follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state)
+	if err != nil || r.state.Seq == before {
+		return err
+	}
+	return r.followStack(ctx)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
 )
 
 // Worker takes turns from the queue and runs them. It is started and stopped once.
@@ -19,6 +20,7 @@ type Worker struct {
 	log   *zap.Logger
 	cache *stateCache
 	blobs *blobCache
+	host  *session.Host
 	slots chan struct{}
 
 	fetch    context.CancelFunc // ends fetching: the soft stop
@@ -39,14 +41,26 @@ func New(cfg Config) (*Worker, error) {
 	if err := cfg.defaults(); err != nil {
 		return nil, fmt.Errorf("new worker: %w", err)
 	}
-	return &Worker{
+	w := &Worker{
 		cfg:   cfg,
 		log:   cfg.Logger.Named("worker").With(zap.String("worker", string(cfg.ID))),
 		cache: newStateCache(cfg.Sessions),
 		blobs: newBlobCache(cfg.Bus),
 		slots: make(chan struct{}, cfg.Concurrency),
 		runs:  make(map[events.SessionID]*run),
-	}, nil
+	}
+	var err error
+	w.host, err = session.New(session.Config{
+		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: cfg.Plugins, Complete: w.complete, Trace: cfg.Trace, Logger: cfg.Logger,
+	})
+	return w, err
+}
+
+// Host is the node's own host: it has the plugins.
+func (w *Worker) Host() *session.Host { return w.host }
+
+func (w *Worker) warn(id events.SessionID, err error) {
+	w.log.Warn("plugin", zap.String("session", string(id)), zap.Error(err))
 }
 
 // ID names this run of the worker in histories.

@@ -11,11 +11,16 @@ import (
 // draws makes a payload of each kind, valid and as varied as its rules allow.
 var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	events.KindSessionOpened: func(t *rapid.T) events.Payload {
-		return &events.SessionOpened{
+		p := &events.SessionOpened{
 			Config: config(t), Parent: maybe(t, token[events.SessionID]), Forked: maybe(t, forked),
 			Labels:  labels(t),
 			Commits: count(t),
+			Options: labels(t), First: maybe(t, message), Access: access(t), Subagent: maybe(t, subagent), Usage: maybe(t, id[string]),
 		}
+		if p.Parent != "" {
+			p.Relation = one(t, events.RelationRoot, events.RelationChild, events.RelationHandoff)
+		}
+		return p
 	},
 	events.KindSessionConfigured: func(t *rapid.T) events.Payload {
 		return &events.SessionConfigured{Config: config(t), Key: maybe(t, id[string])}
@@ -33,28 +38,28 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		}
 	},
 	events.KindTurnRequested: func(t *rapid.T) events.Payload {
+		p := &events.TurnRequested{Root: maybe(t, token[events.TurnID]), Switches: count(t)}
+		p.Input = events.TurnInput{Options: bytes(t), Extension: maybe(t, extension), Plugins: labels(t)}
 		if rapid.Bool().Draw(t, "continue") {
-			return &events.TurnRequested{Input: events.TurnInput{Continue: true}}
+			p.Input.Continue = true
+			return p
 		}
-		return &events.TurnRequested{Input: events.TurnInput{Parts: list(t, 0, part)}}
+		p.Input.Parts = list(t, 0, part)
+		return p
 	},
 	events.KindTurnStarted: func(t *rapid.T) events.Payload {
 		return &events.TurnStarted{
 			Attempt: count(t) + 1, Worker: token[events.WorkerID](t), Message: maybe(t, id[events.MessageID]),
-			Job: maybe(t, token[events.TurnID]),
+			Job:    maybe(t, token[events.TurnID]),
+			Points: list(t, 0, point),
 		}
 	},
 	events.KindTurnCancelRequested: func(t *rapid.T) events.Payload {
 		return &events.TurnCancelRequested{Request: id[string](t), Origin: text(t), Reason: text(t)}
 	},
 	events.KindTurnCompleted: func(t *rapid.T) events.Payload {
-		return &events.TurnCompleted{
-			End: one(t, events.EndFinished, events.EndCancelled, events.EndIncomplete, events.EndInvalidInput,
-				events.EndMaxTurns, events.EndProviderError, events.EndRuntimeError, events.EndToolValue, events.EndToolError),
-			Issue:  maybe(t, issue),
-			Notice: maybe(t, id[events.MessageID]),
-			Tool:   text(t), Call: count(t),
-		}
+		p := completed(t)
+		return &p
 	},
 	events.KindModelReplied: func(t *rapid.T) events.Payload {
 		return &events.ModelReplied{
@@ -95,6 +100,65 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	},
 	events.KindInputCancelled: func(t *rapid.T) events.Payload {
 		return &events.InputCancelled{Inputs: list(t, 1, token[events.InputID])}
+	},
+	events.KindSessionFirstInputTaken: func(t *rapid.T) events.Payload {
+		return &events.SessionFirstInputTaken{By: maybe(t, id[string])}
+	},
+	events.KindFrameConfigured: func(t *rapid.T) events.Payload {
+		return &events.FrameConfigured{Options: bytes(t), All: flag(t)}
+	},
+	events.KindFrameStateSaved: func(t *rapid.T) events.Payload {
+		return &events.FrameStateSaved{State: bytes(t), Blob: maybe(t, blob)}
+	},
+	events.KindTurnPrepared:     func(t *rapid.T) events.Payload { return prepared(t) },
+	events.KindTurnCheckpointed: func(t *rapid.T) events.Payload { return checkpointed(t) },
+	events.KindModelCompleted: func(t *rapid.T) events.Payload {
+		return &events.ModelCompleted{
+			Key: id[string](t), Request: text(t), Source: id[string](t), Parts: list(t, 0, part), Stop: stop(t),
+			Usage: maybe(t, usage), Provider: text(t), Model: text(t), Millis: count(t),
+		}
+	},
+	events.KindHookRan: func(t *rapid.T) events.Payload {
+		return &events.HookRan{
+			Point: point(t), At: maybe(t, checkpoint), Iteration: count(t), Decisions: list(t, 0, decision),
+			Failed: maybe(t, id[string]), Issue: maybe(t, issue),
+		}
+	},
+	events.KindPluginStateSaved: func(t *rapid.T) events.Payload {
+		return &events.PluginStateSaved{
+			Plugin: id[string](t), Version: text(t), Base: revision(t), Revision: revision(t), State: bytes(t),
+			Blob: maybe(t, blob), Artifacts: artifacts(t),
+		}
+	},
+	events.KindToolApprovalAsked: func(t *rapid.T) events.Payload {
+		return &events.ToolApprovalAsked{
+			Effect: id[events.EffectID](t), Tool: id[string](t), Args: bytes(t), Blob: maybe(t, blob),
+			Plugin: id[string](t), Question: text(t),
+		}
+	},
+	events.KindToolApprovalGiven: func(t *rapid.T) events.Payload {
+		return &events.ToolApprovalGiven{
+			Effect: id[events.EffectID](t), Granted: flag(t), By: maybe(t, id[string]), Reason: text(t),
+		}
+	},
+	events.KindToolPended: func(t *rapid.T) events.Payload {
+		return &events.ToolPended{Iteration: count(t), Calls: positions(t)}
+	},
+	events.KindToolResolved: func(t *rapid.T) events.Payload {
+		return &events.ToolResolved{Effect: id[events.EffectID](t), Result: result(t), By: maybe(t, id[string])}
+	},
+	events.KindToolNestedCalled: func(t *rapid.T) events.Payload {
+		return &events.ToolNestedCalled{Effect: id[events.EffectID](t), Tool: id[string](t), Digest: text(t)}
+	},
+	events.KindToolNestedReturned: func(t *rapid.T) events.Payload {
+		return &events.ToolNestedReturned{
+			Effect: id[events.EffectID](t), Tool: id[string](t), Args: bytes(t), Blob: maybe(t, blob), Digest: text(t), Result: result(t),
+		}
+	},
+	events.KindUsageCharged: func(t *rapid.T) events.Payload {
+		return &events.UsageCharged{
+			Child: token[events.SessionID](t), Source: id[string](t), At: seq(t), Entries: entries(t),
+		}
 	},
 }
 

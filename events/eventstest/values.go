@@ -66,6 +66,7 @@ func config(t *rapid.T) events.Config {
 	return events.Config{
 		Provider: maybe(t, id[string]), Model: maybe(t, id[string]), Effort: maybe(t, id[string]),
 		MaxOutputTokens: count(t), ContextWindow: count(t), MaxIterations: count(t),
+		Protocol: maybe(t, id[string]),
 	}
 }
 
@@ -134,6 +135,7 @@ func tool(t *rapid.T) events.ToolEntry {
 		Name: id[string](t), Description: text(t), Schema: bytes(t),
 		Effects: one(t, events.EffectsNonIdempotent, events.EffectsIdempotent, events.EffectsNone), Source: text(t),
 		Availability: one(t, events.AvailOff, events.AvailSearchable, events.AvailCallable, events.AvailShowcased),
+		Override:     override(t), Orphan: flag(t), Serial: flag(t),
 	}
 }
 
@@ -144,13 +146,128 @@ func tools(t *rapid.T) []events.ToolEntry {
 func positions(t *rapid.T) []int64 { return distinct(t, 1, count, func(n int64) int64 { return n }) }
 
 func result(t *rapid.T) events.ToolResult {
-	return events.ToolResult{
+	r := events.ToolResult{
 		Call: count(t), Outcome: outcome(t), Text: text(t), Blob: maybe(t, blob), Class: text(t), Code: text(t),
 		Attempts: count(t), Millis: count(t), Attachments: list(t, 0, part),
-		Control: one(t, events.ControlNone, events.ControlFinish, events.ControlFail),
+		Control: one(t, events.ControlNone, events.ControlFinish, events.ControlFail, events.ControlSubmit, events.ControlSwitch),
+		Full:    text(t), FullBlob: maybe(t, blob),
 	}
+	if r.Control == events.ControlSwitch {
+		r.Switch = frameSwitch(t)
+	}
+	return r
 }
 
 func results(t *rapid.T) []events.ToolResult {
 	return distinct(t, 1, result, func(r events.ToolResult) int64 { return r.Call })
+}
+
+func flag(t *rapid.T) bool       { return rapid.Bool().Draw(t, "flag") }
+func revision(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "revision") }
+
+func access(t *rapid.T) events.ToolAccess {
+	return events.ToolAccess{Tools: list(t, 0, id[string]), Hidden: list(t, 0, id[string])}
+}
+
+func subagent(t *rapid.T) events.Subagent {
+	return events.Subagent{Capability: id[string](t), Depth: count(t), MaxDepth: count(t)}
+}
+
+func extension(t *rapid.T) events.Extension {
+	return events.Extension{Type: id[string](t), Body: bytes(t)}
+}
+
+func frameSwitch(t *rapid.T) events.FrameSwitch {
+	return events.FrameSwitch{Frame: id[events.FrameID](t), Task: text(t), Nodes: nodes(t, 0)}
+}
+
+// completed ends by a frame switch every other time, as no other end has as much to vary.
+func completed(t *rapid.T) events.TurnCompleted {
+	p := events.TurnCompleted{
+		End: one(t, events.EndFinished, events.EndCancelled, events.EndIncomplete, events.EndInvalidInput,
+			events.EndMaxTurns, events.EndProviderError, events.EndRuntimeError, events.EndToolValue, events.EndToolError,
+			events.EndSubmitted, events.EndPluginAbort, events.EndFailed),
+		Issue:  maybe(t, issue),
+		Notice: maybe(t, id[events.MessageID]),
+		Tool:   text(t), Call: count(t),
+	}
+	if flag(t) {
+		p.End, p.Switch = events.EndSwitched, frameSwitch(t)
+	}
+	return p
+}
+
+func override(t *rapid.T) events.Override {
+	return one(t, "", events.Overridden(events.AvailOff), events.Overridden(events.AvailSearchable),
+		events.Overridden(events.AvailCallable), events.Overridden(events.AvailShowcased))
+}
+
+func point(t *rapid.T) events.HookPoint {
+	return one(t, events.PointBeforeTurn, events.PointBeforeTool, events.PointAfterTool, events.PointCheckpoint, events.PointAfterTurn)
+}
+
+func checkpoint(t *rapid.T) events.CheckpointKind {
+	return one(t, events.AtAfterWork, events.AtBeforeCompletion, events.AtEnd)
+}
+
+func checkpointed(t *rapid.T) *events.TurnCheckpointed {
+	p := &events.TurnCheckpointed{At: checkpoint(t)}
+	if p.At == events.AtEnd {
+		p.Ending = completed(t)
+	}
+	return p
+}
+
+func decision(t *rapid.T) events.Decision {
+	return events.Decision{
+		Plugin: id[string](t),
+		Kind: one(t, events.DirectiveAbort, events.DirectiveEnqueue, events.DirectiveCreate, events.DirectiveReplaceArgs,
+			events.DirectiveShortCircuit, events.DirectiveEmitEvents, events.DirectiveEmitTrace, events.DirectiveAskApproval),
+		Code: text(t), Message: text(t), Session: maybe(t, token[events.SessionID]), Name: text(t), Body: bytes(t),
+		Count: count(t), Call: count(t), Messages: list(t, 0, message),
+	}
+}
+
+func viewItem(t *rapid.T) events.ViewItem {
+	if flag(t) {
+		return events.ViewItem{Message: message(t)}
+	}
+	return events.ViewItem{From: id[events.MessageID](t), To: id[events.MessageID](t)}
+}
+
+func contribution(t *rapid.T) events.Contribution {
+	return events.Contribution{
+		Slot: one(t, events.SlotIntro, events.SlotExecution, events.SlotGuidance, events.SlotProjectInstructions,
+			events.SlotRuntimeContext, events.SlotEnvironment),
+		Title: text(t), Priority: rapid.Int64().Draw(t, "priority"), Tools: list(t, 0, id[string]), Minimum: override(t),
+		Content: text(t),
+	}
+}
+
+func prepared(t *rapid.T) *events.TurnPrepared {
+	p := &events.TurnPrepared{Kept: flag(t)}
+	if flag(t) {
+		p.Viewed, p.Upto, p.View = true, maybe(t, id[events.NodeID]), list(t, 0, viewItem)
+	}
+	if !p.Kept {
+		p.Contributions = list(t, 0, contribution)
+		slices.SortStableFunc(p.Contributions, func(a, b events.Contribution) int {
+			return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.Priority, b.Priority))
+		})
+	}
+	return p
+}
+
+func artifact(t *rapid.T) events.Artifact {
+	return events.Artifact{Name: id[string](t), Data: bytes(t), Blob: maybe(t, blob)}
+}
+
+func artifacts(t *rapid.T) []events.Artifact {
+	return distinct(t, 0, artifact, func(a events.Artifact) string { return a.Name })
+}
+
+func entries(t *rapid.T) []events.UsageEntry {
+	return distinct(t, 0, func(t *rapid.T) events.UsageEntry {
+		return events.UsageEntry{Model: text(t), Usage: usage(t)}
+	}, func(e events.UsageEntry) string { return e.Model })
 }

@@ -19,8 +19,10 @@ type Tool struct {
 	Description string
 	Effects     events.Effects // zero is non-idempotent: runs at most once
 	Retry       Retry
-	Timeout     time.Duration // of one attempt; 0 means none
-	Source      string        // who provides it
+	Timeout     time.Duration       // of one attempt; 0 means none
+	Serial      bool                // runs alone, after the other calls of its reply
+	Level       events.Availability // how far it is offered. Defaults to showcased
+	Source      string              // who provides it
 	// Schema is the JSON schema of the arguments. Defaults to what the type of the arguments says.
 	Schema *jsonschema.Schema
 }
@@ -41,14 +43,36 @@ type Call struct {
 	ID      events.CallID   // as the model gave it
 	Key     string          // idempotency key: the same in every attempt, on every worker
 	Attempt int             // from 1
+	Host    ToolHost        // what the call may ask of its host; nil in tools that run outside of sessions
+
+	pending *bool // set when the key was asked for
+}
+
+// CompletionKey promises a result from outside: whoever has the key resolves
+// the call, also days later and on another node. The tool then returns a
+// [Result] with Pending set.
+func (c Call) CompletionKey() events.EffectID {
+	if c.pending != nil {
+		*c.pending = true
+	}
+	return c.Effect
+}
+
+// Track lets the caller find out whether the completion key was asked for.
+func (c Call) Track(asked *bool) Call {
+	c.pending = asked
+	return c
 }
 
 // Result is what a tool gives back.
 type Result struct {
 	Text        string // what the model reads
 	Attachments []events.Part
-	Outcome     events.Outcome // zero is success
-	Control     events.Control // of successes: whether the turn ends with this result
+	Outcome     events.Outcome     // zero is success
+	Control     events.Control     // of successes: whether the turn ends with this result
+	Switch      events.FrameSwitch // of [events.ControlSwitch]
+	Pending     bool               // the result comes later, see [Call.CompletionKey]
+	Class, Code string             // of failures
 }
 
 // Handler runs a tool. args is valid JSON that the schema accepts. An error
@@ -89,6 +113,12 @@ type Registered struct {
 	Tool
 	Handler Handler
 	schema  *jsonschema.Resolved
+	entry   events.ToolEntry
+}
+
+// Registry takes tools: a set, or a plugin's registrar.
+type Registry interface {
+	add(tool Tool, run Handler) error
 }
 
 // NewTools is an empty set.
@@ -97,7 +127,7 @@ func NewTools() *Tools { return &Tools{byName: make(map[string]*Registered)} }
 // AddTool registers a typed tool. The schema of its arguments comes from In,
 // a struct; what it returns becomes text: a string as it is, anything else as
 // JSON. It panics on a declaration that can never work, as registration is static.
-func AddTool[In, Out any](tools *Tools, tool Tool, run func(context.Context, Call, In) (Out, error)) {
+func AddTool[In, Out any](tools Registry, tool Tool, run func(context.Context, Call, In) (Out, error)) {
 	if tool.Schema == nil {
 		schema, err := jsonschema.For[In](nil)
 		if err != nil {
@@ -105,7 +135,7 @@ func AddTool[In, Out any](tools *Tools, tool Tool, run func(context.Context, Cal
 		}
 		tool.Schema = schema
 	}
-	err := tools.Add(tool, func(ctx context.Context, call Call, args json.RawMessage) (Result, error) {
+	err := tools.add(tool, func(ctx context.Context, call Call, args json.RawMessage) (Result, error) {
 		var in In
 		if err := json.Unmarshal(args, &in); err != nil {
 			return Result{}, &Failure{Class: ClassInvalidRequest, Code: CodeInvalidArgs, Message: err.Error()}
@@ -113,6 +143,9 @@ func AddTool[In, Out any](tools *Tools, tool Tool, run func(context.Context, Cal
 		out, err := run(ctx, call, in)
 		if err != nil {
 			return Result{}, err
+		}
+		if result, ok := any(out).(Result); ok {
+			return result, nil
 		}
 		text, err := textOf(out)
 		return Result{Text: text}, err
@@ -131,36 +164,58 @@ func textOf(out any) (string, error) {
 }
 
 // Add registers a tool whose arguments stay raw. A nil schema accepts any object.
-func (t *Tools) Add(tool Tool, run Handler) error {
+func (t *Tools) Add(tool Tool, run Handler) error { return t.add(tool, run) }
+
+func (t *Tools) add(tool Tool, run Handler) error {
 	if err := events.CheckToken("tool.name", tool.Name); err != nil {
 		return err
 	}
-	return t.add(tool, run)
+	return t.AddNamed(tool, run)
 }
 
 // AddNamed is Add for names that came with recorded conversations, which no rule of ours binds.
-func (t *Tools) AddNamed(tool Tool, run Handler) error { return t.add(tool, run) }
-
-func (t *Tools) add(tool Tool, run Handler) error {
-	if _, exists := t.byName[tool.Name]; exists {
-		return fmt.Errorf("tool %s is registered twice", tool.Name)
+func (t *Tools) AddNamed(tool Tool, run Handler) error {
+	registered, err := register(tool, run)
+	if err != nil {
+		return err
 	}
+	return t.put(registered)
+}
+
+func register(tool Tool, run Handler) (*Registered, error) {
 	if tool.Schema == nil {
 		tool.Schema = &jsonschema.Schema{Type: "object"}
 	}
 	resolved, err := tool.Schema.Resolve(nil)
 	if err != nil {
-		return fmt.Errorf("tool %s: schema: %w", tool.Name, err)
+		return nil, fmt.Errorf("tool %s: schema: %w", tool.Name, err)
 	}
 	text, err := json.Marshal(tool.Schema)
 	if err != nil {
-		return fmt.Errorf("tool %s: schema: %w", tool.Name, err)
+		return nil, fmt.Errorf("tool %s: schema: %w", tool.Name, err)
 	}
-	t.byName[tool.Name] = &Registered{Tool: tool, Handler: run, schema: resolved}
-	entry := events.ToolEntry{Name: tool.Name, Description: tool.Description, Schema: text, Effects: tool.Effects, Source: tool.Source}
+	return &Registered{Tool: tool, Handler: run, schema: resolved, entry: events.ToolEntry{
+		Name: tool.Name, Description: tool.Description, Schema: text, Effects: tool.Effects, Source: tool.Source,
+		Availability: tool.Level, Serial: tool.Serial,
+	}}, nil
+}
+
+func (t *Tools) put(tool *Registered) error {
+	if _, exists := t.byName[tool.Name]; exists {
+		return fmt.Errorf("tool %s is registered twice", tool.Name)
+	}
+	t.byName[tool.Name] = tool
 	i, _ := slices.BinarySearchFunc(t.entries, tool.Name, func(e events.ToolEntry, name string) int { return strings.Compare(e.Name, name) })
-	t.entries = slices.Insert(t.entries, i, entry)
+	t.entries = slices.Insert(t.entries, i, tool.entry)
 	return nil
+}
+
+func (t *Tools) names() []string {
+	list := make([]string, len(t.entries))
+	for i := range t.entries {
+		list[i] = t.entries[i].Name
+	}
+	return list
 }
 
 // Entries is the catalogue as it is recorded, sorted by name. The caller must not change it.
@@ -174,9 +229,15 @@ func (t *Tools) Find(name string) (*Registered, bool) {
 
 // Codes of failures that the dispatch itself reports.
 const (
-	CodeInvalidArgs = "invalid_tool_args"
-	CodeUnavailable = "tool_unavailable"
-	CodeTaskFailed  = "tool_task_failed"
+	CodeInvalidArgs  = "invalid_tool_args"
+	CodeUnavailable  = "tool_unavailable"
+	CodeTaskFailed   = "tool_task_failed"
+	CodeBefore       = "before_tool_call_failed"
+	CodeAfter        = "after_tool_call_failed"
+	CodeCreate       = "plugin_session_create_failed"
+	CodeDenied       = "approval_denied"
+	CodePendingKey   = "pending_tool_missing_completion_key"
+	CodePendingShort = "pending_tool_short_circuit"
 )
 
 // Check validates arguments. What is no JSON counts as {} (host specification

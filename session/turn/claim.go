@@ -3,6 +3,7 @@ package turn
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -21,14 +22,21 @@ func (m *machine) claim(c Claim) (Output, error) {
 		m.emit(&events.TurnCompleted{End: events.EndCancelled})
 		return m.done()
 	}
+	if !c.Refused.IsZero() {
+		m.emit(&events.TurnCompleted{End: events.EndFailed, Issue: c.Refused})
+		return m.done()
+	}
 	m.heal()
-	m.offer(c.Tools)
+	if fact := Offer(&m.s.Catalog, c.Tools); fact != nil {
+		m.emit(fact)
+	}
 	m.accept(events.AtStart)
 	start := m.started(c, 1)
 	if !input.Continue {
 		start.Message = m.free(projector.UserMessage(m.id))
 	}
 	m.emit(start)
+	m.beside(c.Beside)
 	if !c.Problem.IsZero() {
 		m.emit(&events.TurnCompleted{End: events.EndInvalidInput, Issue: c.Problem})
 	}
@@ -36,7 +44,7 @@ func (m *machine) claim(c Claim) (Output, error) {
 }
 
 func (m *machine) started(c Claim, attempt int64) *events.TurnStarted {
-	start := &events.TurnStarted{Attempt: attempt, Worker: c.Worker}
+	start := &events.TurnStarted{Attempt: attempt, Worker: c.Worker, Points: c.Points}
 	if c.Job != m.id {
 		start.Job = c.Job
 	}
@@ -63,9 +71,10 @@ func (m *machine) next(c Claim) (events.TurnInput, error) {
 // takeOver goes on where a worker that went quiet left off.
 func (m *machine) takeOver(c Claim) (Output, error) {
 	m.emit(m.started(c, m.t.Attempt+1))
+	m.beside(c.Beside)
 	var lost []int64
 	for i := range m.t.Calls {
-		if m.t.Calls[i].Begun && !m.t.Calls[i].Done {
+		if call := &m.t.Calls[i]; call.Begun && !call.Done && !call.Pended {
 			lost = append(lost, int64(i))
 		}
 	}
@@ -75,8 +84,19 @@ func (m *machine) takeOver(c Claim) (Output, error) {
 			m.afterWork()
 		}
 	}
-	m.begin(m.t.Iteration, m.t.Calls)
+	if m.t.Gated || !slices.Contains(c.Points, events.PointBeforeTool) {
+		m.begin(m.t.Iteration, m.t.Calls, m.asking())
+	}
 	return m.done()
+}
+
+// asking are the calls that wait for an approval.
+func (m *machine) asking() map[int64]bool {
+	list := make(map[int64]bool)
+	for i := range m.t.Calls {
+		list[int64(i)] = m.t.Asking(ToolEffect(m.id, m.t.Iteration, int64(i)))
+	}
+	return list
 }
 
 // heal moves a leaf that names no node to the newest message (host specification 1.3).
@@ -88,34 +108,38 @@ func (m *machine) heal() {
 	}
 }
 
-// offer records the worker's tools where they differ from the catalogue. Availability set by hosts stays.
-func (m *machine) offer(tools []events.ToolEntry) {
-	have := &m.s.Catalog
-	if sameTools(have.Tools, tools) {
-		return
-	}
-	entries := make([]events.ToolEntry, len(tools))
-	for i, t := range tools {
-		if old, ok := have.Tool(t.Name); ok {
-			t.Availability = old.Availability
+// Offer is the catalogue of a worker's tools where it differs from the one at
+// hand; nil where it does not. Overrides set by hosts stay, also those of tools
+// that nobody offers now.
+func Offer(have *projector.Catalog, tools []events.ToolEntry) *events.ToolStateApplied {
+	entries := make([]events.ToolEntry, 0, len(tools))
+	old := have.Tools
+	for i := 0; i < len(tools) || len(old) > 0; {
+		switch {
+		case i == len(tools) || len(old) > 0 && old[0].Name < tools[i].Name:
+			if gone := old[0]; gone.Override != "" {
+				gone.Orphan = true
+				entries = append(entries, gone)
+			}
+			old = old[1:]
+		default:
+			t := tools[i]
+			if len(old) > 0 && old[0].Name == t.Name {
+				t.Override, old = old[0].Override, old[1:]
+			}
+			entries = append(entries, t)
+			i++
 		}
-		entries[i] = t
 	}
-	m.emit(&events.ToolStateApplied{Generation: have.Generation + 1, Tools: entries})
+	if slices.EqualFunc(have.Tools, entries, sameTool) {
+		return nil
+	}
+	return &events.ToolStateApplied{Generation: have.Generation + 1, Tools: entries}
 }
 
-func sameTools(a, b []events.ToolEntry) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		x, y := &a[i], &b[i]
-		if x.Name != y.Name || x.Description != y.Description || string(x.Schema) != string(y.Schema) ||
-			x.Effects != y.Effects || x.Source != y.Source {
-			return false
-		}
-	}
-	return true
+func sameTool(x, y events.ToolEntry) bool {
+	return x.Name == y.Name && x.Description == y.Description && string(x.Schema) == string(y.Schema) &&
+		x.Effects == y.Effects && x.Source == y.Source && x.Availability == y.Availability && x.Orphan == y.Orphan && x.Serial == y.Serial
 }
 
 // accept admits pending inputs at a checkpoint and reports how many.

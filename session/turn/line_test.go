@@ -136,7 +136,7 @@ func render(e *events.Event) string {
 	case *events.ToolStateApplied:
 		add("generation", p.Generation)
 		for _, tool := range p.Tools {
-			line += " " + strings.TrimRight(fmt.Sprintf("%s:%s:%s", tool.Name, tool.Effects, tool.Availability), ":")
+			line += " " + strings.TrimRight(fmt.Sprintf("%s:%s:%s", tool.Name, tool.Effects, tool.Effective()), ":")
 		}
 	case *events.ToolCalled:
 		add("iteration", p.Iteration)

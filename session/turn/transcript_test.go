@@ -133,7 +133,7 @@ func (p *player) available(name string, level events.Availability) {
 	tools := append([]events.ToolEntry(nil), p.s.Catalog.Tools...)
 	for i := range tools {
 		if tools[i].Name == name {
-			tools[i].Availability = level
+			tools[i].Override = events.Overridden(level)
 		}
 	}
 	p.fold("", &events.ToolStateApplied{Generation: p.s.Catalog.Generation + 1, Tools: tools})

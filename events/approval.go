@@ -1,0 +1,119 @@
+package events
+
+import "fmt"
+
+// ToolApprovalAsked parks a call until somebody answers.
+type ToolApprovalAsked struct {
+	Effect   EffectID `msgpack:"e"` // the call, unique in the session
+	Tool     string   `msgpack:"n"`
+	Args     []byte   `msgpack:"a,omitempty"` // that it would run with, JSON
+	Blob     BlobRef  `msgpack:"b,omitempty"` // instead of Args when above the inline cap
+	Plugin   string   `msgpack:"p"`           // who asks
+	Question string   `msgpack:"q"`
+}
+
+// Kind implements [Payload].
+func (*ToolApprovalAsked) Kind() Kind { return KindToolApprovalAsked }
+
+// Validate implements [Payload].
+func (p *ToolApprovalAsked) Validate() error { return checkID("effect", string(p.Effect), true) }
+
+// ToolApprovalGiven answers. The first answer counts.
+type ToolApprovalGiven struct {
+	Effect  EffectID `msgpack:"e"`
+	Granted bool     `msgpack:"g,omitempty"` // false: the call must not run
+	By      string   `msgpack:"b,omitempty"`
+	Reason  string   `msgpack:"r,omitempty"`
+}
+
+// IsZero reports whether it answers nothing.
+func (p ToolApprovalGiven) IsZero() bool { return p.Effect == "" }
+
+// Kind implements [Payload].
+func (*ToolApprovalGiven) Kind() Kind { return KindToolApprovalGiven }
+
+// Validate implements [Payload].
+func (p *ToolApprovalGiven) Validate() error { return checkID("effect", string(p.Effect), true) }
+
+// ToolPended says that calls wait for somebody outside, who has their keys.
+type ToolPended struct {
+	Iteration int64   `msgpack:"n"`
+	Calls     []int64 `msgpack:"c"` // positions among the reply's tool calls, ascending
+}
+
+// Kind implements [Payload].
+func (*ToolPended) Kind() Kind { return KindToolPended }
+
+// Validate implements [Payload].
+func (p *ToolPended) Validate() error { return validateCalls(p.Calls) }
+
+// ToolResolved is what a pending call came to. The first of a call counts, also when it comes before the call is pending.
+type ToolResolved struct {
+	Effect EffectID   `msgpack:"e"`
+	Result ToolResult `msgpack:"r"`
+	By     string     `msgpack:"b,omitempty"`
+}
+
+// IsZero reports whether it resolves nothing.
+func (p ToolResolved) IsZero() bool { return p.Effect == "" }
+
+// Kind implements [Payload].
+func (*ToolResolved) Kind() Kind { return KindToolResolved }
+
+// Validate implements [Payload].
+func (p *ToolResolved) Validate() error {
+	if err := checkID("effect", string(p.Effect), true); err != nil {
+		return err
+	}
+	return p.Result.validate()
+}
+
+// ToolNestedCalled is recorded before a call starts that must not run twice
+// and that another call makes, as a protocol's code does.
+type ToolNestedCalled struct {
+	Effect EffectID `msgpack:"e"` // the outer call's, a slash and its number among the calls that it makes
+	Tool   string   `msgpack:"n"`
+	Digest string   `msgpack:"d"` // hex sha256 of the arguments
+}
+
+// Kind implements [Payload].
+func (*ToolNestedCalled) Kind() Kind { return KindToolNestedCalled }
+
+// Validate implements [Payload].
+func (p *ToolNestedCalled) Validate() error { return checkID("effect", string(p.Effect), true) }
+
+// ToolNestedReturned is what such a call came to. Made again, it gets this answer.
+type ToolNestedReturned struct {
+	Effect EffectID   `msgpack:"e"`
+	Tool   string     `msgpack:"n"`
+	Args   []byte     `msgpack:"a,omitempty"` // JSON
+	Blob   BlobRef    `msgpack:"b,omitempty"` // instead of Args when above the inline cap
+	Digest string     `msgpack:"d"`
+	Result ToolResult `msgpack:"r"`
+}
+
+// Kind implements [Payload].
+func (*ToolNestedReturned) Kind() Kind { return KindToolNestedReturned }
+
+// Validate implements [Payload].
+func (p *ToolNestedReturned) Validate() error {
+	if err := checkID("effect", string(p.Effect), true); err != nil {
+		return err
+	}
+	return p.Result.validate()
+}
+
+func (r *ToolResult) validate() error {
+	if err := validateOutcome(r.Outcome); err != nil {
+		return err
+	}
+	switch r.Control {
+	case ControlNone, ControlFinish, ControlFail, ControlSubmit, ControlSwitch:
+	default:
+		return invalid("control", fmt.Sprintf("unknown %q", r.Control))
+	}
+	if r.Control == ControlSwitch && r.Switch.Frame == "" {
+		return invalid("switch.frame", "is empty")
+	}
+	return validateParts(r.Attachments)
+}

@@ -1,0 +1,92 @@
+package events_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Rules of single kinds. What breaks one is refused when it is written, and named.
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", events.MaxIDBytes+1)
+	badRole := events.Message{Role: "ghost"}
+	badParts := []events.Part{{Kind: "ghost"}}
+	twice := []events.NewNode{{ID: "n", Kind: events.NodePlugin, Type: "t"}, {ID: "n", Kind: events.NodePlugin, Type: "t"}}
+	tools := func(e events.ToolEntry) events.Payload { return &events.ToolStateApplied{Tools: []events.ToolEntry{e}} }
+	returned := func(r events.ToolResult) events.Payload { return &events.ToolReturned{Results: []events.ToolResult{r}} }
+	ran := func(d events.Decision) events.Payload {
+		return &events.HookRan{Point: events.PointCheckpoint, Decisions: []events.Decision{d}}
+	}
+	contributes := func(c events.Contribution) events.Payload {
+		return &events.TurnPrepared{Contributions: []events.Contribution{c}}
+	}
+	for _, tc := range []struct {
+		name    string
+		payload events.Payload
+		want    error
+		field   string
+		reason  string
+	}{
+		{"opened_relation", &events.SessionOpened{Relation: "ghost", Parent: "p"}, events.ErrInvalid, "relation", "ghost"},
+		{"opened_child_of_none", &events.SessionOpened{Relation: events.RelationChild}, events.ErrInvalid, "parent", "empty"},
+		{"opened_handoff_of_none", &events.SessionOpened{Relation: events.RelationHandoff}, events.ErrInvalid, "parent", "empty"},
+		{"opened_first", &events.SessionOpened{First: badRole}, events.ErrInvalid, "message.role", "ghost"},
+		{"opened_protocol", &events.SessionOpened{Config: events.Config{Protocol: long}}, events.ErrInvalid, "config", "at most 256"},
+		{"configured_protocol", &events.SessionConfigured{Config: events.Config{Protocol: long}}, events.ErrInvalid, "config", "at most 256"},
+		{"first_taken_by", &events.SessionFirstInputTaken{By: long}, events.ErrInvalid, "by", "limit is 256"},
+		{"started_points", &events.TurnStarted{Attempt: 1, Worker: "w", Points: []events.HookPoint{"ghost"}}, events.ErrInvalid, "points", "ghost"},
+		{"completed_end", &events.TurnCompleted{End: "ghost"}, events.ErrInvalid, "end", "ghost"},
+		{"completed_nodes", &events.TurnCompleted{End: events.EndSwitched, Switch: events.FrameSwitch{Frame: "f", Nodes: twice}}, events.ErrInvalid, "nodes[1].id", "twice"},
+		{"accepted_at_end", &events.InputAccepted{Inputs: []events.InputID{"i"}, At: events.AtEnd}, events.ErrInvalid, "at", "end"},
+		{"tool_override", tools(events.ToolEntry{Name: "a", Override: "ghost"}), events.ErrInvalid, "tools.override", "ghost"},
+		{"tool_availability", tools(events.ToolEntry{Name: "a", Availability: "showcased"}), events.ErrInvalid, "tools.availability", "showcased"},
+		{"result_control", returned(events.ToolResult{Control: "ghost"}), events.ErrInvalid, "control", "ghost"},
+		{"result_switch", returned(events.ToolResult{Control: events.ControlSwitch}), events.ErrInvalid, "switch.frame", "empty"},
+		{"result_attachments", returned(events.ToolResult{Attachments: badParts}), events.ErrInvalid, "parts[0].kind", "ghost"},
+		{"prepared_upto", &events.TurnPrepared{Upto: events.NodeID(long)}, events.ErrInvalid, "upto", "limit is 256"},
+		{"prepared_view_nothing", &events.TurnPrepared{Viewed: true, View: []events.ViewItem{{}}}, events.ErrInvalid, "view[0]", "neither"},
+		{"prepared_view_no_end", &events.TurnPrepared{Viewed: true, View: []events.ViewItem{{From: "a"}}}, events.ErrInvalid, "view[0]", "neither"},
+		{"prepared_view_message", &events.TurnPrepared{Viewed: true, View: []events.ViewItem{{Message: badRole}}}, events.ErrInvalid, "message.role", "ghost"},
+		{"prepared_slot", contributes(events.Contribution{Slot: "ghost"}), events.ErrInvalid, "contributions[0].slot", "ghost"},
+		{"prepared_minimum", contributes(events.Contribution{Slot: events.SlotIntro, Minimum: "ghost"}), events.ErrInvalid, "contributions[0].minimum", "ghost"},
+		{"prepared_kept", &events.TurnPrepared{Kept: true, Contributions: []events.Contribution{{Slot: events.SlotIntro}}}, events.ErrInvalid, "contributions", "kept"},
+		{"checkpointed_start", &events.TurnCheckpointed{At: events.AtStart}, events.ErrInvalid, "at", "start"},
+		{"checkpointed_nowhere", &events.TurnCheckpointed{}, events.ErrInvalid, "at", "no checkpoint"},
+		{"checkpointed_end", &events.TurnCheckpointed{At: events.AtEnd}, events.ErrInvalid, "end", "unknown"},
+		{"completion_no_key", &events.ModelCompleted{Source: "s", Stop: events.StopEnd}, events.ErrInvalid, "key", "empty"},
+		{"completion_no_source", &events.ModelCompleted{Key: "k", Stop: events.StopEnd}, events.ErrInvalid, "source", "empty"},
+		{"completion_parts", &events.ModelCompleted{Key: "k", Source: "s", Stop: events.StopEnd, Parts: badParts}, events.ErrInvalid, "parts[0].kind", "ghost"},
+		{"hook_point", &events.HookRan{Point: "ghost"}, events.ErrInvalid, "point", "ghost"},
+		{"hook_iteration", &events.HookRan{Point: events.PointCheckpoint, Iteration: -1}, events.ErrInvalid, "iteration", "negative"},
+		{"decision_kind", ran(events.Decision{Kind: "ghost"}), events.ErrInvalid, "decisions[0].kind", "ghost"},
+		{"decision_call", ran(events.Decision{Plugin: "p", Kind: events.DirectiveAbort, Call: -1}), events.ErrInvalid, "decisions[0]", "negative"},
+		{"decision_count", ran(events.Decision{Plugin: "p", Kind: events.DirectiveEnqueue, Count: -1}), events.ErrInvalid, "decisions[0]", "negative"},
+		{"state_no_plugin", &events.PluginStateSaved{}, events.ErrInvalid, "plugin", "empty"},
+		{"artifact_no_name", &events.PluginStateSaved{Plugin: "p", Artifacts: []events.Artifact{{}}}, events.ErrInvalid, "artifacts[0].name", "empty"},
+		{"artifact_twice", &events.PluginStateSaved{Plugin: "p", Artifacts: []events.Artifact{{Name: "a"}, {Name: "a"}}}, events.ErrInvalid, "artifacts[1].name", "twice"},
+		{"asked_no_effect", &events.ToolApprovalAsked{Plugin: "p"}, events.ErrInvalid, "effect", "empty"},
+		{"given_no_effect", &events.ToolApprovalGiven{}, events.ErrInvalid, "effect", "empty"},
+		{"pended_none", &events.ToolPended{}, events.ErrInvalid, "calls", "empty"},
+		{"pended_descending", &events.ToolPended{Calls: []int64{1, 0}}, events.ErrInvalid, "calls", "ascending"},
+		{"resolved_no_effect", &events.ToolResolved{}, events.ErrInvalid, "effect", "empty"},
+		{"resolved_outcome", &events.ToolResolved{Effect: "e", Result: events.ToolResult{Outcome: "ghost"}}, events.ErrInvalid, "outcome", "ghost"},
+		{"nested_called_no_effect", &events.ToolNestedCalled{}, events.ErrInvalid, "effect", "empty"},
+		{"nested_returned_no_effect", &events.ToolNestedReturned{}, events.ErrInvalid, "effect", "empty"},
+		{"nested_returned_control", &events.ToolNestedReturned{Effect: "e", Result: events.ToolResult{Control: "ghost"}}, events.ErrInvalid, "control", "ghost"},
+		{"charged_no_child", &events.UsageCharged{Source: "s"}, events.ErrInvalidID, "child", "1 to 64"},
+		{"charged_no_source", &events.UsageCharged{Child: "c"}, events.ErrInvalid, "source", "empty"},
+		{"charged_twice", &events.UsageCharged{Child: "c", Source: "s", Entries: []events.UsageEntry{{Model: "m"}, {Model: "m"}}}, events.ErrInvalid, "entries", "twice"},
+		{"charged_order", &events.UsageCharged{Child: "c", Source: "s", Entries: []events.UsageEntry{{Model: "n"}, {Model: "m"}}}, events.ErrInvalid, "entries", "out of order"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			wantField(t, tc.payload.Validate(), tc.want, tc.field, tc.reason)
+			if _, err := events.Encode(commitOf("c1", events.Of("", tc.payload))); !errors.Is(err, tc.want) {
+				t.Errorf("encode: got %v, want %v", err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,176 @@
+package projector
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+)
+
+func (s *State) applyFrameConfigured(p *events.FrameConfigured) {
+	if !p.All {
+		s.onFrame(func(f *Frame) { f.Options = p.Options })
+		return
+	}
+	s.Frames = slices.Clone(s.Frames)
+	for i := range s.Frames {
+		s.Frames[i].Options = p.Options
+	}
+}
+
+// onFrame changes the current frame.
+func (s *State) onFrame(change func(*Frame)) {
+	if n := len(s.Frames); n > 0 {
+		s.Frames = slices.Clone(s.Frames)
+		change(&s.Frames[n-1])
+	}
+}
+
+func (s *State) applyPrepared(id events.TurnID, p *events.TurnPrepared) {
+	if !p.Kept {
+		s.Contributions = p.Contributions
+	}
+	if t := s.running(id); t != nil {
+		t.Viewed, t.Upto, t.View = p.Viewed, p.Upto, p.View
+	}
+}
+
+func (s *State) applyCheckpointed(id events.TurnID, p *events.TurnCheckpointed) {
+	if t := s.running(id); t != nil {
+		t.Checkpoint, t.Ending = p.At, p.Ending
+	}
+}
+
+func (s *State) applyHookRan(id events.TurnID, p *events.HookRan) {
+	t := s.running(id)
+	if t == nil {
+		return
+	}
+	switch p.Point {
+	case events.PointBeforeTurn:
+		t.Prepared = true
+	case events.PointBeforeTool:
+		t.Gated = true
+		for i := range p.Decisions {
+			if d := &p.Decisions[i]; d.Kind == events.DirectiveReplaceArgs && d.Call < int64(len(t.Calls)) {
+				t.Calls[d.Call].Args, t.Calls[d.Call].Blob = d.Body, events.BlobRef{}
+			}
+		}
+	case events.PointAfterTool:
+		for i := range p.Decisions {
+			t.Queued = append(t.Queued, p.Decisions[i].Messages...)
+		}
+	case events.PointCheckpoint:
+		t.Checkpoint, t.Queued = "", nil
+	case events.PointAfterTurn:
+		t.Checkpoint = ""
+	}
+}
+
+func (s *State) applyPluginState(p *events.PluginStateSaved) {
+	i, found := slices.BinarySearchFunc(s.Plugins, p.Plugin, func(a PluginState, id string) int { return strings.Compare(a.Plugin, id) })
+	switch {
+	case found && s.Plugins[i].Revision != p.Base:
+		return // made from a state that is no longer the session's
+	case !found:
+		s.Plugins = slices.Insert(slices.Clone(s.Plugins), i, PluginState{Plugin: p.Plugin})
+	}
+	s.Plugins[i] = PluginState{
+		Plugin: p.Plugin, Version: p.Version, Revision: p.Revision, State: p.State, Blob: p.Blob, Artifacts: p.Artifacts,
+	}
+}
+
+// Plugin finds a plugin's saved state; nil when there is none.
+func (s *State) Plugin(id string) *PluginState {
+	for i := range s.Plugins {
+		if s.Plugins[i].Plugin == id {
+			return &s.Plugins[i]
+		}
+	}
+	return nil
+}
+
+func (s *State) applyAsked(id events.TurnID, p *events.ToolApprovalAsked) {
+	if t := s.running(id); t != nil && t.Approval(p.Effect) == nil {
+		t.Asks = append(t.Asks, Approval{ToolApprovalAsked: *p})
+	}
+}
+
+func (s *State) applyAnswered(id events.TurnID, p *events.ToolApprovalGiven) {
+	if t := s.running(id); t != nil {
+		if a := t.Approval(p.Effect); a != nil && !a.Answered {
+			a.Answered, a.Answer = true, *p
+		}
+	}
+}
+
+// Approval is the question about a call; nil where nobody asked.
+func (t *Turn) Approval(effect events.EffectID) *Approval {
+	for i := range t.Asks {
+		if t.Asks[i].Effect == effect {
+			return &t.Asks[i]
+		}
+	}
+	return nil
+}
+
+// Asking reports whether a call, or one that it makes, waits for an approval.
+func (t *Turn) Asking(effect events.EffectID) bool {
+	for i := range t.Asks {
+		if a := &t.Asks[i]; !a.Answered && (a.Effect == effect || strings.HasPrefix(string(a.Effect), string(effect)+"/")) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *State) applyPended(id events.TurnID, p *events.ToolPended) {
+	t := s.running(id)
+	if t == nil || !t.Replied || p.Iteration != t.Iteration {
+		return
+	}
+	for _, c := range p.Calls {
+		if c < int64(len(t.Calls)) {
+			t.Calls[c].Pended = true
+		}
+	}
+}
+
+func (s *State) applyResolved(id events.TurnID, p *events.ToolResolved) {
+	if t := s.running(id); t != nil && t.Resolution(p.Effect) == nil {
+		t.Resolved = append(t.Resolved, Resolution{Effect: p.Effect, Result: p.Result})
+	}
+}
+
+// Resolution is what a pending call came to; nil while nobody said.
+func (t *Turn) Resolution(effect events.EffectID) *Resolution {
+	for i := range t.Resolved {
+		if t.Resolved[i].Effect == effect {
+			return &t.Resolved[i]
+		}
+	}
+	return nil
+}
+
+func (s *State) applyNested(id events.TurnID, n NestedCall) {
+	t := s.running(id)
+	if t == nil {
+		return
+	}
+	switch old := t.NestedCall(n.Effect); {
+	case old == nil:
+		t.Nested = append(t.Nested, n)
+	case !old.Done:
+		*old = n
+	}
+}
+
+// NestedCall is a call that another call made; nil where it was not begun.
+func (t *Turn) NestedCall(effect events.EffectID) *NestedCall {
+	for i := range t.Nested {
+		if t.Nested[i].Effect == effect {
+			return &t.Nested[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Errors of the host; those of histories are in package events.
+var (
+	// ErrExists is a session id that is taken.
+	ErrExists = errors.New("session already exists")
+	// ErrClosed is a session that takes no more.
+	ErrClosed = errors.New("session is closed")
+	// ErrOpening is a session whose creator is still appending its first nodes, or died over it.
+	ErrOpening = errors.New("session is still opening")
+	// ErrTurnRunning is an operation that waits for the running turn to end.
+	ErrTurnRunning = errors.New("a turn is running")
+	// ErrUnknownTurn is a turn that the session never heard of.
+	ErrUnknownTurn = errors.New("no such turn")
+	// ErrUnknownNode is a node id that the session's graph does not have.
+	ErrUnknownNode = errors.New("no such node")
+	// ErrDifferent is an id used a second time with other content.
+	ErrDifferent = errors.New("id was used with other content")
+)
+
+// StaleBranchError is an append whose required ancestor is not on the active path. Nothing was written.
+type StaleBranchError struct {
+	Required events.NodeID
+	Leaf     events.NodeID // the current one; empty for an empty graph
+}
+
+func (e *StaleBranchError) Error() string {
+	return fmt.Sprintf("stale branch: %s is not on the active path, the leaf is %q", e.Required, e.Leaf)
+}
+
+// More errors of sessions (host specification 11.3).
+var (
+	// ErrProtocol is something that the session's protocol refuses.
+	ErrProtocol = errors.New("protocol error")
+	// ErrCodeUnavailable is a session in which nothing runs code.
+	ErrCodeUnavailable = errors.New("code execution is not available in this session")
+	// ErrRuntimeStopped is a code executor that is gone.
+	ErrRuntimeStopped = errors.New("code execution runtime exited unexpectedly")
+	// ErrUnknownTool is a tool that the session does not have.
+	ErrUnknownTool = errors.New("no such tool")
+	// ErrUnknownSource is a tool state that names a source nobody registered.
+	ErrUnknownSource = errors.New("no such tool source")
+	// ErrNotAsked is an answer to a question that nobody asked, or whose turn has ended.
+	ErrNotAsked = errors.New("nobody asked for this approval")
+	// ErrResolved is a pending call that was resolved before.
+	ErrResolved = errors.New("call was resolved before")
+	// ErrCurrent is a session that its own plugin wants to close.
+	ErrCurrent = errors.New("the current session cannot be closed from within")
+	// ErrTurnFailed is a turn whose pipeline failed; see [TurnFailedError].
+	ErrTurnFailed = errors.New("turn failed")
+)
+
+// GenerationError is a tool state made from another generation than the session's. Nothing changed.
+type GenerationError struct{ Expected, Actual int64 }
+
+func (e *GenerationError) Error() string {
+	return fmt.Sprintf("tool state has generation %d, the session has %d", e.Expected, e.Actual)
+}
+
+// TurnFailedError says why a turn's pipeline failed.
+type TurnFailedError struct {
+	Turn  events.TurnID
+	Issue events.Issue
+}
+
+func (e *TurnFailedError) Error() string {
+	return fmt.Sprintf("turn %s failed: %s: %s", e.Turn, e.Issue.Code, e.Issue.Message)
+}
+
+// Is makes it an [ErrTurnFailed].
+func (e *TurnFailedError) Is(target error) bool { return target == ErrTurnFailed }
+
+// ProviderError is a session whose provider cannot be had.
+type ProviderError struct {
+	Session  events.SessionID
+	Provider string // recorded; empty: the session is unconfigured
+	Actual   string // what the configured one calls itself, where that is another
+}
+
+func (e *ProviderError) Error() string {
+	switch {
+	case e.Provider == "":
+		return fmt.Sprintf("provider is not configured for session %s", e.Session)
+	case e.Actual != "":
+		return fmt.Sprintf("provider mismatch for session %s: recorded %q does not match live %q", e.Session, e.Provider, e.Actual)
+	}
+	return fmt.Sprintf("provider %q is not registered for session %s", e.Provider, e.Session)
+}

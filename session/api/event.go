@@ -1,0 +1,126 @@
+package api
+
+import (
+	"encoding/json"
+
+	"github.com/lash-go/lash/events"
+)
+
+// EventType tags a session event (host specification 3.5).
+type EventType string
+
+// The tags. Those of the second group have no source yet. The last is ours:
+// it takes back what the attempt in flight has shown.
+const (
+	EventTextDelta       EventType = "text_delta"
+	EventReasoningDelta  EventType = "reasoning_delta"
+	EventToolCallStart   EventType = "tool_call_start"
+	EventToolCall        EventType = "tool_call"
+	EventLLMRequest      EventType = "llm_request"
+	EventLLMResponse     EventType = "llm_response"
+	EventTokenUsage      EventType = "token_usage"
+	EventRetryStatus     EventType = "retry_status"
+	EventInputAccepted   EventType = "injected_turn_input_accepted"
+	EventTurnOutcome     EventType = "turn_outcome"
+	EventDone            EventType = "done"
+	EventError           EventType = "error"
+	EventMessage         EventType = "message"
+	EventChildTokenUsage EventType = "child_token_usage"
+	EventMessagesAdded   EventType = "injected_messages_committed"
+	EventPlugin          EventType = "plugin_event"
+	EventAttemptReset    EventType = "model_attempt_reset"
+)
+
+// SessionEvent is one event of a turn as hosts show it. It can be sent as it
+// is: its JSON has the names of host specification 3.5. Which fields are set
+// depends on Type; those without a comment are common to all.
+type SessionEvent struct {
+	Type      EventType     `json:"type"`
+	Turn      events.TurnID `json:"turn"`
+	Seq       events.Seq    `json:"seq"`       // of the last commit seen: the event's own, or the one before a delta
+	Iteration int64         `json:"iteration"` // the model call that it belongs to, from 0
+
+	Content string `json:"content,omitempty"` // text_delta, reasoning_delta, llm_response
+
+	CallID         events.CallID   `json:"call_id,omitempty"`      // tool_call_start, tool_call; models repeat them
+	Name           string          `json:"name,omitempty"`         // tool_call_start, tool_call
+	Args           json.RawMessage `json:"args,omitempty"`         // tool_call_start, tool_call; a JSON string where the model's JSON is broken
+	Output         string          `json:"output,omitempty"`       // tool_call: what the model reads
+	Outcome        events.Outcome  `json:"tool_outcome,omitempty"` // tool_call; empty is success
+	DurationMillis int64           `json:"duration_ms,omitempty"`  // tool_call, llm_response; 0 where nobody measured
+
+	MessageCount int      `json:"message_count,omitempty"` // llm_request
+	ToolList     []string `json:"tool_list,omitempty"`     // llm_request: by name
+
+	Usage      *TokenUsage `json:"usage,omitempty"`      // token_usage
+	Cumulative *TokenUsage `json:"cumulative,omitempty"` // token_usage: of the turn so far
+
+	WaitSeconds float64 `json:"wait_seconds,omitempty"` // retry_status
+	Attempt     int64   `json:"attempt,omitempty"`      // retry_status: the one that failed, from 1
+	MaxAttempts int64   `json:"max_attempts,omitempty"` // retry_status: in all
+	Reason      string  `json:"reason,omitempty"`       // retry_status
+
+	Inputs     []AcceptedInput       `json:"inputs,omitempty"`     // injected_turn_input_accepted
+	Checkpoint events.CheckpointKind `json:"checkpoint,omitempty"` // injected_turn_input_accepted
+
+	TurnOutcome *TurnOutcome   `json:"outcome,omitempty"`  // turn_outcome
+	Message     string         `json:"message,omitempty"`  // error
+	Envelope    *ErrorEnvelope `json:"envelope,omitempty"` // error
+}
+
+// TokenUsage counts tokens. Reasoning is part of output.
+type TokenUsage struct {
+	Input      int64 `json:"input_tokens"`
+	Output     int64 `json:"output_tokens"`
+	CacheRead  int64 `json:"cache_read_tokens,omitempty"`
+	CacheWrite int64 `json:"cache_write_tokens,omitempty"`
+	Reasoning  int64 `json:"reasoning_tokens,omitempty"`
+}
+
+// AcceptedInput is an injected input that a turn took in.
+type AcceptedInput struct {
+	ID      events.InputID `json:"id"`
+	Message InputMessage   `json:"message"`
+}
+
+// InputMessage is what was injected.
+type InputMessage struct {
+	Role  events.Role `json:"role"`
+	Parts []InputPart `json:"parts"`
+}
+
+// InputPart is a piece of it. A body kept outside the log is given by its digest.
+type InputPart struct {
+	Type      events.PartKind `json:"type"`
+	Text      string          `json:"text,omitempty"`
+	MediaType string          `json:"media_type,omitempty"`
+	Blob      string          `json:"blob,omitempty"` // hex sha256
+}
+
+// OutcomeType says how a turn ended (host specification 3.7).
+type OutcomeType string
+
+// The outcomes that exist so far.
+const (
+	OutcomeAssistantMessage OutcomeType = "assistant_message"
+	OutcomeToolValue        OutcomeType = "tool_value"
+	OutcomeStopped          OutcomeType = "stopped"
+)
+
+// TurnOutcome is how a turn ended.
+type TurnOutcome struct {
+	Type     OutcomeType    `json:"type"`
+	Text     string         `json:"text,omitempty"`      // of an assistant message, may be empty
+	Reason   events.TurnEnd `json:"reason,omitempty"`    // of a stop
+	ToolName string         `json:"tool_name,omitempty"` // of a tool's value or error
+	Value    string         `json:"value,omitempty"`     // likewise: what the tool gave
+}
+
+// ErrorEnvelope is an error as machines read it.
+type ErrorEnvelope struct {
+	Kind                string            `json:"kind"`
+	Code                string            `json:"code,omitempty"`
+	TerminalReason      events.StopReason `json:"terminal_reason,omitempty"` // of the reply that ended the turn, where it did not end by itself
+	UserMessage         string            `json:"user_message"`
+	ProviderFailureKind string            `json:"provider_failure_kind,omitempty"` // as package llm names it
+}

@@ -1,0 +1,25 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lash-go/lash/events"
+)
+
+// ToolState is which tools a session has and how far each is offered.
+type ToolState struct {
+	Generation int64
+	Tools      []events.ToolEntry // sorted by name
+}
+
+// SetAvailability overrides a tool's level; "" lifts the override. An unknown name is [ErrUnknownTool].
+func (s *ToolState) SetAvailability(name string, level events.Override) error {
+	i := slices.IndexFunc(s.Tools, func(t events.ToolEntry) bool { return t.Name == name })
+	if i < 0 {
+		return fmt.Errorf("%w: %q", ErrUnknownTool, name)
+	}
+	s.Tools = slices.Clone(s.Tools)
+	s.Tools[i].Override = level
+	return nil
+}

@@ -1,0 +1,85 @@
+package api
+
+import (
+	"encoding/json"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// TurnRequest asks for a turn.
+type TurnRequest struct {
+	ID    events.TurnID // Defaults to a new one. The same id with the same input is the same turn
+	Input events.TurnInput
+}
+
+// TurnResult is how a turn ended.
+type TurnResult struct {
+	projector.TurnRecord
+	Text string // of the last assistant message, or of the tool result that ended the turn; empty when there is none
+}
+
+// CancelReceipt says what a cancel met.
+type CancelReceipt string
+
+// The receipts (host specification 3.9).
+const (
+	CancelRequested        CancelReceipt = "requested"
+	CancelAlreadyRequested CancelReceipt = "already_requested"
+	CancelCompletionWon    CancelReceipt = "completion_won_race"
+)
+
+// CancelRequest is the evidence that a cancel leaves.
+type CancelRequest struct {
+	ID     string // Defaults to a new one
+	Origin string
+	Reason string
+}
+
+// InjectRequest puts a message into a running turn, or before the next one.
+type InjectRequest struct {
+	ID       events.InputID // Defaults to a new one. The same id with the same content is the same input
+	Role     events.Role    // Defaults to user
+	Parts    []events.Part
+	Boundary events.Boundary // the earliest checkpoint that may take it
+}
+
+// AssembledTurn is a finished turn as a whole (host specification 3.6).
+type AssembledTurn struct {
+	Turn           events.TurnID    `json:"turn"`
+	Seq            events.Seq       `json:"seq"` // of the commit that ended it: the state as of then has all the state there
+	Outcome        TurnOutcome      `json:"outcome"`
+	Output         AssistantOutput  `json:"assistant_output"`
+	HadToolCalls   bool             `json:"had_tool_calls"`
+	StartedAt      events.Millis    `json:"started_at_ms,omitempty"` // 0 when it never started
+	DurationMillis int64            `json:"duration_ms"`             // from start to end
+	Usage          TokenUsage       `json:"token_usage"`
+	ToolCalls      []ToolCallRecord `json:"tool_calls"` // in the order of the replies
+	Errors         []ErrorEnvelope  `json:"errors"`
+}
+
+// OutputState says what an assistant's output is good for.
+type OutputState string
+
+// The states that exist so far; those of the specification that are missing belong to code-executing protocols.
+const (
+	OutputUsable OutputState = "usable"
+	OutputEmpty  OutputState = "empty_output"
+)
+
+// AssistantOutput is the last text that the assistant wrote in the turn.
+type AssistantOutput struct {
+	SafeText string      `json:"safe_text"` // to be shown; the raw text where that is usable
+	RawText  string      `json:"raw_text"`
+	State    OutputState `json:"state"`
+}
+
+// ToolCallRecord is one call with what came of it.
+type ToolCallRecord struct {
+	CallID         events.CallID   `json:"call_id,omitempty"` // as the model gave it; may repeat
+	Tool           string          `json:"tool"`
+	Args           json.RawMessage `json:"args"` // a JSON string where the model's JSON is broken
+	Output         string          `json:"output"`
+	Outcome        events.Outcome  `json:"outcome,omitempty"` // empty is success
+	DurationMillis int64           `json:"duration_ms"`       // 0 where nobody measured
+}

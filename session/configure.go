@@ -1,0 +1,211 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// Configure replaces the configuration, as the plugins' mutators leave it, and
+// tells the plugins. Where it changes nothing, nothing is appended and nobody told.
+func (h *Host) Configure(ctx context.Context, id events.SessionID, req ConfigureRequest) error {
+	var change plugin.ConfigChange
+	err := h.decide(ctx, id, "configure", func(s *projector.State) ([]events.Event, error) {
+		change = plugin.ConfigChange{Session: id, Previous: s.Config}
+		if err := open(s); err != nil {
+			return nil, err
+		}
+		next := req.Change(s.Config)
+		if next == s.Config || (req.IdempotencyKey != "" && req.IdempotencyKey == s.ConfigKey) {
+			return nil, nil
+		}
+		change.Current = next
+		next, err := h.mutated(ctx, s, change)
+		if err != nil || next == s.Config {
+			change.Current = s.Config
+			return nil, err
+		}
+		change.Current = next
+		return []events.Event{events.Of("", &events.SessionConfigured{Config: next, Key: req.IdempotencyKey})}, nil
+	})
+	if err != nil || h.plugins == nil || change.Current == change.Previous || change.Current == (events.Config{}) {
+		return err
+	}
+	return h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
+		p.Tell(ctx, plugin.Lifecycle{Kind: plugin.SessionConfigChanged, Session: id, State: s, Change: change, Host: h.Services(id, nil, "")})
+		return nil
+	})
+}
+
+func (h *Host) mutated(ctx context.Context, s *projector.State, change plugin.ConfigChange) (events.Config, error) {
+	if h.plugins == nil {
+		return change.Current, nil
+	}
+	p, _, release, err := h.Stack(ctx, s)
+	if err != nil {
+		return events.Config{}, err
+	}
+	defer release()
+	return p.MutateConfig(ctx, change), nil
+}
+
+// withStack works with a session's plugins as of now.
+func (h *Host) withStack(ctx context.Context, id events.SessionID, work func(*plugin.Session, *projector.State) error) error {
+	s, err := h.State(ctx, id)
+	if err != nil {
+		return err
+	}
+	p, beside, release, err := h.Stack(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := h.record(ctx, id, "materialise", beside); err != nil {
+		return err
+	}
+	return work(p, s)
+}
+
+// record appends facts that need no decision.
+func (h *Host) record(ctx context.Context, id events.SessionID, cause string, list []events.Payload) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return h.decide(ctx, id, cause, func(*projector.State) ([]events.Event, error) {
+		out := make([]events.Event, len(list))
+		for i, p := range list {
+			out[i] = events.Of("", p)
+		}
+		return out, nil
+	})
+}
+
+// protocolAppend lets the protocol see nodes before they are appended.
+func (h *Host) protocolAppend(ctx context.Context, s *projector.State, nodes []AppendNode) error {
+	if h.plugins == nil {
+		return nil
+	}
+	p, _, release, err := h.Stack(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return p.Protocol().AppendNodes(ctx, plugin.ProtocolSession{Session: s.Session}, nodes)
+}
+
+// ApplyExtension hands the protocol an object of its own.
+func (h *Host) ApplyExtension(ctx context.Context, id events.SessionID, e events.Extension) error {
+	return h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {
+		if err := p.Protocol().ApplyExtension(ctx, e); err != nil {
+			return err
+		}
+		return h.saveStates(ctx, id, p)
+	})
+}
+
+// Actions lists what the session's plugins offer.
+func (h *Host) Actions(ctx context.Context, id events.SessionID) (list []plugin.ActionDef, err error) {
+	err = h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {
+		list = p.Actions()
+		return nil
+	})
+	return list, err
+}
+
+// InvokeAction runs a plugin's action on a session and records what it changed
+// of plugins' states. Where another node changed the same state meanwhile it
+// is [plugin.ErrStateMoved].
+func (h *Host) InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (result plugin.Result, err error) {
+	err = h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {
+		if result, err = p.InvokeAction(ctx, name, args, "", true, h.Services(id, nil, "")); err != nil {
+			return errors.Join(err, h.saveStates(ctx, id, p))
+		}
+		return h.saveStates(ctx, id, p)
+	})
+	return result, err
+}
+
+// saveStates records the plugin states that changed outside of a turn.
+func (h *Host) saveStates(ctx context.Context, id events.SessionID, p *plugin.Session) error {
+	list, err := p.Unsaved()
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	moved := false
+	err = h.decide(ctx, id, "plugin states", func(s *projector.State) ([]events.Event, error) {
+		var out []events.Event
+		moved = false
+		for _, fact := range list {
+			saved := fact.(*events.PluginStateSaved)
+			now := uint64(0)
+			if old := s.Plugin(saved.Plugin); old != nil {
+				now = old.Revision
+			}
+			moved = moved || now != saved.Base
+			out = append(out, events.Of("", saved))
+		}
+		if moved {
+			return nil, nil
+		}
+		return out, nil
+	})
+	if err == nil && !moved {
+		return nil
+	}
+	s, loadErr := h.State(ctx, id)
+	if loadErr == nil {
+		var saved []projector.PluginState
+		if saved, loadErr = h.filled(ctx, s.Plugins); loadErr == nil {
+			loadErr = p.Restore(saved)
+		}
+	}
+	if moved {
+		err = fmt.Errorf("session %s: %w", id, plugin.ErrStateMoved)
+	}
+	return errors.Join(err, loadErr)
+}
+
+// Compact asks the session's compactors for a summary and opens a frame with
+// it. It is false where none gave one.
+func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, err error) {
+	err = h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
+		got, err := p.Compact(ctx, plugin.TransformContext{
+			Session: id, State: s, LastPrompt: s.Prompted, Host: h.Services(id, nil, ""),
+		})
+		if err != nil || len(got.Value) == 0 {
+			return err
+		}
+		for i := range got.Value {
+			if m := got.Value[i].Message; m != nil && m.Origin == "" {
+				m.Origin = got.Plugin
+			}
+		}
+		opened, err = h.OpenFrame(ctx, id, api.FrameRequest{
+			Frame:  events.FrameID(string(id) + ":frame:compaction:" + ulid.Make().String()),
+			Reason: api.CompactionFrame, Nodes: got.Value,
+		})
+		return err
+	})
+	return opened, err
+}
+
+// SetProtocolOptions sets the protocol's durable turn options, of the current frame or of all.
+func (h *Host) SetProtocolOptions(ctx context.Context, id events.SessionID, options json.RawMessage, allFrames bool) error {
+	if !json.Valid(options) {
+		return &events.FieldError{Field: "options", Reason: "is no JSON", Err: events.ErrInvalid}
+	}
+	return h.decide(ctx, id, "protocol options", func(s *projector.State) ([]events.Event, error) {
+		if err := open(s); err != nil {
+			return nil, err
+		}
+		return []events.Event{events.Of("", &events.FrameConfigured{Options: options, All: allFrames})}, nil
+	})
+}

@@ -1,0 +1,150 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/lash-go/lash/events"
+)
+
+// SessionParam says whether an action works on a session.
+type SessionParam string
+
+// The rules.
+const (
+	SessionRequired  SessionParam = "required"
+	SessionOptional  SessionParam = "optional"
+	SessionForbidden SessionParam = "forbidden"
+)
+
+// ActionDef declares a plugin action: what a host can ask of a plugin.
+type ActionDef struct {
+	Name        string
+	Description string
+	Kind        string // "query", "command" or another word for readers
+	Session     SessionParam
+	Input       json.RawMessage // JSON schema
+	Output      json.RawMessage // JSON schema
+}
+
+// ActionContext is what actions see.
+type ActionContext struct {
+	Session events.SessionID // empty where none was given
+	Host    ActionHost
+}
+
+// ActionFunc runs an action.
+type ActionFunc func(ctx context.Context, in ActionContext, args json.RawMessage) (Result, error)
+
+type action struct {
+	def ActionDef
+	run ActionFunc
+}
+
+// Action registers an action whose arguments stay raw.
+func (r *Registrar) Action(def ActionDef, run ActionFunc) {
+	if old, taken := r.c.actions[def.Name]; taken {
+		r.fail("action %s is registered by %s and by %s", def.Name, old.Plugin, r.plugin)
+		return
+	}
+	if def.Name == "" {
+		r.fail("action of %s has no name", r.plugin)
+		return
+	}
+	if def.Session == "" {
+		def.Session = SessionRequired
+	}
+	r.c.actions[def.Name] = owned(r, action{def, run})
+}
+
+// AddAction registers a typed action. The schemas come from the types.
+func AddAction[In, Out any](r *Registrar, def ActionDef, run func(context.Context, ActionContext, In) (Out, error)) {
+	in, err := schemaOf[In]()
+	if err != nil {
+		r.fail("action %s: %w", def.Name, err)
+		return
+	}
+	out, err := schemaOf[Out]()
+	if err != nil {
+		r.fail("action %s: %w", def.Name, err)
+		return
+	}
+	def.Input, def.Output = in, out
+	r.Action(def, func(ctx context.Context, in ActionContext, args json.RawMessage) (Result, error) {
+		var v In
+		if err := json.Unmarshal(args, &v); err != nil {
+			return Result{}, fmt.Errorf("%w: invalid %s args: %w", ErrInvoke, def.Name, err)
+		}
+		out, err := run(ctx, in, v)
+		if err != nil {
+			return Result{}, err
+		}
+		data, err := json.Marshal(out)
+		return Result{Text: string(data)}, err
+	})
+}
+
+func schemaOf[T any]() (json.RawMessage, error) {
+	schema, err := jsonschema.For[T](nil)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(schema)
+}
+
+// Actions lists what the plugins offer, by name.
+func (s *Session) Actions() []ActionDef {
+	list := make([]ActionDef, 0, len(s.c.actions))
+	for _, a := range s.c.actions {
+		list = append(list, a.Value.def)
+	}
+	slices.SortFunc(list, func(a, b ActionDef) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// InvokeAction runs an action. Where none is given, the session is this one if
+// defaultToCurrent is set. Errors: [ErrUnknownAction], [ErrMissingSession], [ErrUnexpectedSession], the action's own.
+func (s *Session) InvokeAction(ctx context.Context, name string, args json.RawMessage, session events.SessionID, defaultToCurrent bool, host ActionHost) (Result, error) {
+	a, ok := s.c.actions[name]
+	if !ok {
+		return Result{}, fmt.Errorf("%w: %q", ErrUnknownAction, name)
+	}
+	if session == "" && defaultToCurrent {
+		session = s.id
+	}
+	switch {
+	case a.Value.def.Session == SessionRequired && session == "":
+		return Result{}, fmt.Errorf("%w: %q", ErrMissingSession, name)
+	case a.Value.def.Session == SessionForbidden && session != "":
+		return Result{}, fmt.Errorf("%w: %q", ErrUnexpectedSession, name)
+	}
+	return contain(ctx, s.timeout, a.Plugin, "action "+name, func(ctx context.Context) (Result, error) {
+		return a.Value.run(ctx, ActionContext{Session: session, Host: host}, args)
+	})
+}
+
+// CallAction runs a typed action. Everything but a success is an [ErrInvoke].
+func CallAction[Out, In any](ctx context.Context, s *Session, name string, args In, session events.SessionID, defaultToCurrent bool, host ActionHost) (out Out, err error) {
+	data, err := json.Marshal(args)
+	if err != nil {
+		return out, fmt.Errorf("%w: invalid %s args: %w", ErrInvoke, name, err)
+	}
+	r, err := s.InvokeAction(ctx, name, data, session, defaultToCurrent, host)
+	switch {
+	case err != nil:
+		return out, fmt.Errorf("%w: %w", ErrInvoke, err)
+	case r.Pending:
+		return out, fmt.Errorf("%w: %s returned a pending result where completed output is required", ErrInvoke, name)
+	case r.Outcome != events.OutcomeSuccess:
+		return out, fmt.Errorf("%w: %s failed: %s", ErrInvoke, name, r.Text)
+	}
+	if err := json.Unmarshal([]byte(r.Text), &out); err != nil {
+		return out, fmt.Errorf("%w: invalid %s output: %w", ErrInvoke, name, err)
+	}
+	return out, nil
+}

@@ -1,0 +1,151 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+)
+
+// SnapshotHost gives states. They are values: changing one changes nothing.
+type SnapshotHost interface {
+	// SnapshotCurrent is the state that the caller sees now; in a turn, the turn's working state.
+	SnapshotCurrent(ctx context.Context) (*projector.State, error)
+	// SnapshotSession is a session's last published state. It waits for nothing.
+	SnapshotSession(ctx context.Context, id events.SessionID) (*projector.State, error)
+}
+
+// CatalogHost gives tool catalogues.
+type CatalogHost interface {
+	// ToolCatalog lists a session's tools from searchable on, one JSON object each.
+	ToolCatalog(ctx context.Context, id events.SessionID) ([]json.RawMessage, error)
+}
+
+// ToolStateHost reads and changes which tools are available.
+type ToolStateHost interface {
+	ToolState(ctx context.Context, id events.SessionID) (api.ToolState, error)
+	// ApplyToolState replaces the tool state, if its generation is the session's. It gives the new generation.
+	ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (int64, error)
+	// SetToolsAvailability overrides the level of several tools in one step, all or none; "" lifts the override.
+	SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (int64, error)
+	SetToolAvailability(ctx context.Context, id events.SessionID, name string, level events.Override) (int64, error)
+}
+
+// LifecycleHost creates and closes sessions.
+type LifecycleHost interface {
+	CreateSession(ctx context.Context, req api.CreateRequest) (api.Handle, error)
+	// TakeFirstTurnInput gives the first turn's input once; nil after that, and for unknown sessions.
+	TakeFirstTurnInput(ctx context.Context, id events.SessionID) (*events.Message, error)
+	CloseSession(ctx context.Context, id events.SessionID) error
+}
+
+// TurnHost runs turns.
+type TurnHost interface {
+	StartTurnStream(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, iter.Seq2[api.SessionEvent, error], error)
+	AwaitTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error)
+	CancelTurn(ctx context.Context, id events.SessionID, turn events.TurnID) error
+	// StartTurn runs a turn to its end.
+	StartTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.AssembledTurn, error)
+}
+
+// GraphHost appends to the session graph.
+type GraphHost interface {
+	// AppendNodes appends below the leaf. A required ancestor that left the path is a [*api.StaleBranchError].
+	AppendNodes(ctx context.Context, id events.SessionID, req api.AppendNodesRequest) (api.AppendedNodes, error)
+}
+
+// CompletionHost asks the session's model directly: no turn, no tools, no hooks, no node.
+type CompletionHost interface {
+	// Complete gives the text. Usage is charged once to the ledger under source.
+	Complete(ctx context.Context, req CompletionRequest, source string) (Completion, error)
+}
+
+// CompletionRequest is a model call outside the conversation.
+type CompletionRequest struct {
+	Key       string // names the call: asked again in the same turn it is answered from the history. Defaults to the request's digest
+	Model     string // Defaults to the session's
+	Effort    string
+	Messages  []events.Message
+	Tools     []events.ToolEntry // that the reply may name; nothing runs them
+	MaxTokens int64              // of output; 0 leaves it to the provider
+}
+
+// Completion is the reply to it.
+type Completion struct {
+	Text  string
+	Parts []events.Part
+	Stop  events.StopReason
+	Model string
+	Usage events.Usage
+}
+
+// TraceHost writes to the trace.
+type TraceHost interface {
+	// EmitTrace never fails a turn. Without a sink it does nothing.
+	EmitTrace(ctx context.Context, name string, payload json.RawMessage) error
+}
+
+// The sets: what each kind of hook may ask of its host (host specification 4.7).
+type (
+	// PromptHost serves prompt contributors.
+	PromptHost interface {
+		SnapshotHost
+		CatalogHost
+		TaskHost
+		CompletionHost
+	}
+	// TurnHookHost serves the hooks before a turn.
+	TurnHookHost interface {
+		SnapshotHost
+		ToolStateHost
+		LifecycleHost
+		TraceHost
+	}
+	// ToolHost serves tools and the hooks around them.
+	ToolHost interface{ ActionHost }
+	// TurnResultHost serves the hooks after a turn.
+	TurnResultHost interface {
+		LifecycleHost
+		TraceHost
+	}
+	// CheckpointHost serves checkpoint hooks.
+	CheckpointHost interface {
+		LifecycleHost
+		TraceHost
+	}
+	// HistoryHost serves context transforms and compactors.
+	HistoryHost interface {
+		SnapshotHost
+		LifecycleHost
+		TurnHost
+		TaskHost
+		GraphHost
+		CompletionHost
+	}
+	// ActionHost serves plugin actions.
+	ActionHost interface {
+		SnapshotHost
+		CatalogHost
+		ToolStateHost
+		LifecycleHost
+		TurnHost
+		TaskHost
+		MonitorHost
+		GraphHost
+		CompletionHost
+		TraceHost
+	}
+	// RuntimeHost serves all of them.
+	RuntimeHost interface {
+		ActionHost
+		ToolHost
+		HistoryHost
+		TurnHookHost
+		PromptHost
+		TurnResultHost
+		CheckpointHost
+	}
+)

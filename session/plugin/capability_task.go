@@ -1,0 +1,7 @@
+package plugin
+
+type (
+	TaskHost    interface{}
+	MonitorHost interface{}
+)
+type monitorSpec struct{ ID string }

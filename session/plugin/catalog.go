@@ -1,0 +1,287 @@
+package plugin
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+)
+
+// Compaction is what a new frame begins with.
+type Compaction = []api.AppendNode
+
+// CatalogFunc changes which tools a session offers. It must not block.
+type CatalogFunc func(in CatalogContext) (CatalogContribution, error)
+
+// CatalogContext is what catalogue contributors see.
+type CatalogContext struct {
+	Session    events.SessionID
+	Tools      []events.ToolEntry
+	Access     events.ToolAccess
+	Subagent   events.Subagent
+	Extensions Extensions
+}
+
+// CatalogContribution is what one wants changed. Unknown tools are ignored.
+type CatalogContribution struct {
+	Remove []string
+	Levels map[string]events.Availability // later contributors win
+}
+
+// Overlay lays tools and contributions over a session's own.
+type Overlay struct {
+	Tools         []*Tools // of one name the first wins, before the session's own
+	Contributions []events.Contribution
+	WithoutBase   bool // only these tools
+}
+
+type overlay struct {
+	tools         []*Tools
+	contributions []events.Contribution
+	includeBase   bool
+	revision      uint64
+}
+
+// CatalogKey is everything that a catalogue depends on.
+type CatalogKey struct {
+	IncludeBase bool
+	Overlay     uint64 // its revision
+	Generation  int64  // of the session's tool state
+	Plugins     uint64 // their fingerprint
+}
+
+// CatalogEntry is a catalogue with what was made of it.
+type CatalogEntry struct {
+	Tools    []events.ToolEntry // that the stack offers, sorted by name
+	Preamble Preamble
+	offered  map[string]*Registered
+	list     func() []json.RawMessage
+}
+
+// List is the catalogue as JSON objects, made once. The caller must not change it.
+func (c *CatalogEntry) List() []json.RawMessage { return c.list() }
+
+// Find looks up an offered tool.
+func (c *CatalogEntry) Find(name string) (*Registered, bool) {
+	r, ok := c.offered[name]
+	return r, ok
+}
+
+// SetOverlay lays tools and contributions over the session's own. The same
+// again changes nothing and keeps the cache; so does one that cannot be composed.
+func (s *Session) SetOverlay(o Overlay) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.overlay.includeBase == !o.WithoutBase && slices.Equal(s.overlay.tools, o.Tools) &&
+		slices.EqualFunc(s.overlay.contributions, o.Contributions, SameContribution) {
+		return nil
+	}
+	for i, set := range o.Tools {
+		if set == nil {
+			return fmt.Errorf("%w: overlay: tools[%d] is nil", ErrRegistration, i)
+		}
+	}
+	s.overlay = overlay{
+		tools: slices.Clone(o.Tools), contributions: slices.Clone(o.Contributions),
+		includeBase: !o.WithoutBase, revision: s.overlay.revision + 1,
+	}
+	clear(s.cache)
+	return nil
+}
+
+// SameContribution reports whether two contributions say the same.
+func SameContribution(a, b events.Contribution) bool {
+	return a.Slot == b.Slot && a.Title == b.Title && a.Priority == b.Priority && a.Minimum == b.Minimum &&
+		a.Content == b.Content && slices.Equal(a.Tools, b.Tools)
+}
+
+// OverlayContributions are the overlay's contributions.
+func (s *Session) OverlayContributions() []events.Contribution {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.overlay.contributions)
+}
+
+// CatalogKey is what the catalogue at a generation depends on.
+func (s *Session) CatalogKey(generation int64) CatalogKey {
+	fingerprint := s.Fingerprint()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return CatalogKey{IncludeBase: s.overlay.includeBase, Overlay: s.overlay.revision, Generation: generation, Plugins: fingerprint}
+}
+
+// Catalog is what the stack offers, given the session's tool state. It is
+// built once for each [CatalogKey]; an error is not kept.
+func (s *Session) Catalog(state *projector.Catalog) (*CatalogEntry, error) {
+	key := s.CatalogKey(state.Generation)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if entry := s.cache[key]; entry != nil {
+		return entry, nil
+	}
+	entry, err := s.buildCatalogLocked(state)
+	if err != nil {
+		return nil, err
+	}
+	s.cache[key] = entry
+	return entry, nil
+}
+
+// RefreshCatalog builds catalogues anew with the current overlay.
+func (s *Session) RefreshCatalog() { s.InvalidateCaches() }
+
+// InvalidateCaches forgets every catalogue.
+func (s *Session) InvalidateCaches() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.cache)
+}
+
+func (s *Session) buildCatalogLocked(state *projector.Catalog) (*CatalogEntry, error) {
+	entry := &CatalogEntry{offered: make(map[string]*Registered)}
+	if s.overlay.includeBase {
+		only := s.build.Access.Tools
+		for name, tool := range s.c.tools.byName {
+			if len(only) == 0 || slices.Contains(only, name) {
+				entry.offered[name] = tool
+			}
+		}
+	}
+	levels, err := s.contributeLocked(entry.offered)
+	if err != nil {
+		return nil, err
+	}
+	for i := len(s.overlay.tools) - 1; i >= 0; i-- {
+		maps.Copy(entry.offered, s.overlay.tools[i].byName)
+	}
+	for _, name := range s.build.Access.Hidden {
+		delete(entry.offered, name)
+	}
+	entry.Tools = entriesOf(entry.offered, levels)
+	entry.Preamble = s.c.driver.Value.Preamble(PreambleInput{
+		Tools: withOverrides(entry.Tools, state), Extensions: s.build.Extensions, Triggers: sortedTriggers(s.c.triggers),
+	})
+	tools := withOverrides(entry.Tools, state)
+	entry.list = sync.OnceValue(func() []json.RawMessage { return ListTools(tools) })
+	return entry, nil
+}
+
+// contributeLocked asks the catalogue contributors in order.
+func (s *Session) contributeLocked(offered map[string]*Registered) (map[string]events.Availability, error) {
+	levels := make(map[string]events.Availability)
+	for _, h := range s.c.catalog {
+		in := CatalogContext{
+			Session: s.id, Tools: entriesOf(offered, levels), Access: s.build.Access, Subagent: s.build.Subagent, Extensions: s.build.Extensions,
+		}
+		c, err := contribute(h, in)
+		if err != nil {
+			return nil, hookError(h.Plugin, "catalog", err)
+		}
+		for _, name := range c.Remove {
+			delete(offered, name)
+		}
+		for name, level := range c.Levels {
+			if _, known := offered[name]; known {
+				levels[name] = level
+			}
+		}
+	}
+	return levels, nil
+}
+
+// contribute asks one contributor, in the caller's goroutine: it must not block.
+func contribute(h Owned[CatalogFunc], in CatalogContext) (c CatalogContribution, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &HookError{Plugin: h.Plugin, Point: "catalog", Panic: true, Err: fmt.Errorf("%v", p)}
+		}
+	}()
+	return h.Value(in)
+}
+
+func entriesOf(offered map[string]*Registered, levels map[string]events.Availability) []events.ToolEntry {
+	list := make([]events.ToolEntry, 0, len(offered))
+	for _, name := range slices.Sorted(maps.Keys(offered)) {
+		entry := offered[name].entry
+		if level, ok := levels[name]; ok {
+			entry.Availability = level
+		}
+		list = append(list, entry)
+	}
+	return list
+}
+
+// withOverrides gives the tools the levels that hosts set.
+func withOverrides(tools []events.ToolEntry, state *projector.Catalog) []events.ToolEntry {
+	list := slices.Clone(tools)
+	for i := range list {
+		if old, ok := state.Tool(list[i].Name); ok {
+			list[i].Override = old.Override
+		}
+	}
+	return list
+}
+
+func sortedTriggers(byName map[string]Trigger) []Trigger {
+	return slices.SortedFunc(maps.Values(byName), func(a, b Trigger) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// CatalogItem is a tool as catalogues list it.
+type CatalogItem struct {
+	Name         string          `json:"name"`
+	Description  string          `json:"description"`
+	Source       string          `json:"source,omitempty"`
+	Availability string          `json:"availability"`
+	Callable     bool            `json:"callable"`
+	Showcased    bool            `json:"showcased"`
+	Searchable   bool            `json:"searchable"`
+	Contract     json.RawMessage `json:"contract,omitempty"`
+}
+
+// ListTools lists tools from searchable on, one JSON object each.
+func ListTools(tools []events.ToolEntry) []json.RawMessage {
+	list := make([]json.RawMessage, 0, len(tools))
+	for i := range tools {
+		t, level := &tools[i], tools[i].Effective()
+		if level.Rank() < events.AvailSearchable.Rank() {
+			continue
+		}
+		data, err := json.Marshal(CatalogItem{
+			Name: t.Name, Description: t.Description, Source: t.Source, Availability: string(events.Overridden(level)),
+			Callable: t.Callable(), Showcased: level == events.AvailShowcased, Searchable: true, Contract: t.Schema,
+		})
+		if err == nil { // a schema that is no JSON was refused when the tool was added
+			list = append(list, data)
+		}
+	}
+	return list
+}
+
+// SetMessageSender sets where side messages of running code go.
+func (s *Session) SetMessageSender(send func(text, kind string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sender = send
+}
+
+// ClearMessageSender ends it: later messages are dropped.
+func (s *Session) ClearMessageSender() { s.SetMessageSender(nil) }
+
+// codeMessage is the kind of side messages that repeat the code itself; nobody is shown it.
+const codeMessage = "lashlang_code"
+
+// Message sends a side message; without a sender it is dropped.
+func (s *Session) Message(text, kind string) {
+	s.mu.Lock()
+	send := s.sender
+	s.mu.Unlock()
+	if send != nil && kind != codeMessage {
+		send(text, kind)
+	}
+}

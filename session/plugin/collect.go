@@ -1,0 +1,296 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lash-go/lash/events"
+)
+
+// contain runs a plugin's function so that its panic, and its silence past the
+// time, are errors. One that ignores its context is left behind.
+func contain[T any](ctx context.Context, timeout time.Duration, owner, point string, fn func(context.Context) (T, error)) (T, error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	done := make(chan outcome, 1)
+	go func() { // ends with the hook; nobody waits for one that was left behind
+		var o outcome
+		defer func() {
+			if p := recover(); p != nil {
+				o.err = &HookError{Plugin: owner, Point: point, Panic: true, Err: fmt.Errorf("%v", p)}
+			}
+			done <- o
+		}()
+		o.value, o.err = fn(ctx)
+	}()
+	select {
+	case o := <-done:
+		return o.value, o.err
+	case <-ctx.Done():
+		select {
+		case o := <-done:
+			return o.value, o.err
+		default:
+		}
+		var none T
+		return none, &HookError{Plugin: owner, Point: point, Hung: true, Err: context.Cause(ctx)}
+	}
+}
+
+// hookError names the hook in an error that does not.
+func hookError(owner, point string, err error) error {
+	if _, ok := err.(*HookError); ok { //nolint:errorlint // only the outermost counts
+		return err
+	}
+	return &HookError{Plugin: owner, Point: point, Err: err}
+}
+
+// collect asks hooks in order. The first error stops the rest and drops what
+// came before it; so does a list that the point does not allow.
+func collect[C any](ctx context.Context, s *Session, point events.HookPoint, hooks []Owned[HookFunc[C]], in C) ([]Owned[Directive], error) {
+	var all []Owned[Directive]
+	for _, h := range hooks {
+		list, err := contain(ctx, s.timeout, h.Plugin, string(point), func(ctx context.Context) ([]Directive, error) { return h.Value(ctx, in) })
+		if err != nil {
+			return nil, hookError(h.Plugin, string(point), err)
+		}
+		for _, d := range list {
+			all = append(all, Owned[Directive]{h.Plugin, d})
+		}
+	}
+	return all, CheckDirectives(point, all)
+}
+
+// BeforeTurn asks the hooks before a turn.
+func (s *Session) BeforeTurn(ctx context.Context, in TurnContext) ([]Owned[Directive], error) {
+	return collect(ctx, s, events.PointBeforeTurn, s.c.beforeTurn, in)
+}
+
+// AtCheckpoint asks the checkpoint hooks.
+func (s *Session) AtCheckpoint(ctx context.Context, in CheckpointContext) ([]Owned[Directive], error) {
+	return collect(ctx, s, events.PointCheckpoint, s.c.checkpoint, in)
+}
+
+// AfterTurn asks the hooks after a turn.
+func (s *Session) AfterTurn(ctx context.Context, in TurnResultContext) ([]Owned[Directive], error) {
+	return collect(ctx, s, events.PointAfterTurn, s.c.afterTurn, in)
+}
+
+// BeforeToolCall asks the hooks before a call.
+func (s *Session) BeforeToolCall(ctx context.Context, in ToolContext) ([]Owned[Directive], error) {
+	return collect(ctx, s, events.PointBeforeTool, s.c.beforeTool, in)
+}
+
+// AfterToolCall asks the hooks after a call.
+func (s *Session) AfterToolCall(ctx context.Context, in ToolResultContext) ([]Owned[Directive], error) {
+	return collect(ctx, s, events.PointAfterTool, s.c.afterTool, in)
+}
+
+// Points are the points of a turn at which this stack wants to be asked.
+func (s *Session) Points() []events.HookPoint {
+	var list []events.HookPoint
+	add := func(p events.HookPoint, wanted bool) {
+		if wanted {
+			list = append(list, p)
+		}
+	}
+	add(events.PointBeforeTurn, len(s.c.beforeTurn)+len(s.c.transforms)+len(s.c.prompt) > 0 || s.contributes())
+	add(events.PointBeforeTool, len(s.c.beforeTool) > 0)
+	add(events.PointAfterTool, len(s.c.afterTool) > 0)
+	add(events.PointCheckpoint, len(s.c.checkpoint)+len(s.c.afterTool) > 0)
+	add(events.PointAfterTurn, len(s.c.afterTurn) > 0 || s.HasLifecycle())
+	return list
+}
+
+// contributes reports whether the protocol or an overlay adds to prompts.
+func (s *Session) contributes() bool {
+	s.mu.Lock()
+	overlaid := len(s.overlay.contributions) > 0
+	s.mu.Unlock()
+	return overlaid || len(s.Driver().Preamble(PreambleInput{Tools: s.c.tools.entries, Extensions: s.build.Extensions}).Contributions) > 0
+}
+
+// PrepareContext runs the context transforms, each on what the one before gave.
+func (s *Session) PrepareContext(ctx context.Context, in TransformContext, now Prepared) (Prepared, error) {
+	for _, h := range s.c.transforms {
+		next, err := contain(ctx, s.timeout, h.Plugin, "context_transform", func(ctx context.Context) (Prepared, error) {
+			return h.Value.fn(ctx, in, now)
+		})
+		if err != nil {
+			return Prepared{}, hookError(h.Plugin, "context_transform", err)
+		}
+		now = next
+	}
+	return now, nil
+}
+
+// HasTransforms reports whether some plugin shapes what turns show.
+func (s *Session) HasTransforms() bool { return len(s.c.transforms) > 0 }
+
+// Compact asks the compactors in order; the first that gives nodes wins.
+func (s *Session) Compact(ctx context.Context, in TransformContext) (Owned[Compaction], error) {
+	for _, h := range s.c.compactors {
+		nodes, err := contain(ctx, s.timeout, h.Plugin, "compact", func(ctx context.Context) (Compaction, error) {
+			return h.Value.fn(ctx, in)
+		})
+		if err != nil {
+			return Owned[Compaction]{}, hookError(h.Plugin, "compact", err)
+		}
+		if len(nodes) > 0 {
+			return Owned[Compaction]{h.Plugin, nodes}, nil
+		}
+	}
+	return Owned[Compaction]{}, nil
+}
+
+// Contributions gathers what plugins add to the prompt: duplicates dropped,
+// sorted by the slot's name and then by priority (host specification 4.4).
+func (s *Session) Contributions(ctx context.Context, in PromptContext) ([]events.Contribution, error) {
+	var all []events.Contribution
+	for _, h := range s.c.prompt {
+		list, err := contain(ctx, s.timeout, h.Plugin, "prompt", func(ctx context.Context) ([]events.Contribution, error) {
+			return h.Value(ctx, in)
+		})
+		if err != nil {
+			return nil, hookError(h.Plugin, "prompt", err)
+		}
+		all = append(all, list...)
+	}
+	s.mu.Lock()
+	all = append(all, s.overlay.contributions...)
+	s.mu.Unlock()
+	return SortContributions(all), nil
+}
+
+// SortContributions drops duplicates, of which the first counts whatever its
+// title, and sorts by the slot's name and then by priority, lower ones first.
+func SortContributions(list []events.Contribution) []events.Contribution {
+	type identity struct {
+		slot     events.Slot
+		priority int64
+		content  string
+	}
+	seen := make(map[identity]bool, len(list))
+	var kept []events.Contribution
+	for _, c := range list {
+		id := identity{c.Slot, c.Priority, strings.TrimSpace(c.Content)}
+		if !seen[id] {
+			seen[id] = true
+			kept = append(kept, c)
+		}
+	}
+	slices.SortStableFunc(kept, func(a, b events.Contribution) int {
+		if c := strings.Compare(string(a.Slot), string(b.Slot)); c != 0 {
+			return c
+		}
+		return int(a.Priority - b.Priority)
+	})
+	return kept
+}
+
+// TransformStream runs a piece of text through the stream hooks, each on what
+// the one before gave. Events and reasoning of all are kept; one abort is enough.
+func (s *Session) TransformStream(ctx context.Context, chunk string) (StreamTransform, error) {
+	now := StreamTransform{Chunk: chunk}
+	for _, h := range s.c.streams {
+		t, err := contain(ctx, s.timeout, h.Plugin, "assistant_stream", func(ctx context.Context) (StreamTransform, error) {
+			return h.Value(ctx, s.id, now.Chunk)
+		})
+		if err != nil {
+			return StreamTransform{}, hookError(h.Plugin, "assistant_stream", err)
+		}
+		now.Chunk, now.Abort = t.Chunk, now.Abort || t.Abort
+		now.Reasoning, now.Events = append(now.Reasoning, t.Reasoning...), append(now.Events, t.Events...)
+	}
+	return now, nil
+}
+
+// EndStream tells how a stream ended.
+func (s *Session) EndStream(ctx context.Context, reason StreamEnd) {
+	for _, h := range s.c.streamEnds {
+		_, err := contain(ctx, s.timeout, h.Plugin, "stream_end", func(ctx context.Context) (struct{}, error) {
+			h.Value(ctx, s.id, reason)
+			return struct{}{}, nil
+		})
+		if err != nil {
+			s.host.warn(h.Plugin, "stream_end", err)
+		}
+	}
+}
+
+// TransformResponse runs a whole reply through the response hooks.
+func (s *Session) TransformResponse(ctx context.Context, r Response) (Response, []Owned[[]byte], error) {
+	var shown []Owned[[]byte]
+	for _, h := range s.c.responses {
+		next, err := contain(ctx, s.timeout, h.Plugin, "assistant_response", func(ctx context.Context) (Response, error) {
+			next, list, err := h.Value(ctx, s.id, r)
+			for _, e := range list {
+				shown = append(shown, Owned[[]byte]{h.Plugin, e})
+			}
+			return next, err
+		})
+		if err != nil {
+			return Response{}, nil, hookError(h.Plugin, "assistant_response", err)
+		}
+		r = next
+	}
+	return r, shown, nil
+}
+
+// ProjectToolResult gives what the model reads of a result. Where the
+// projector fails, the model reads the error.
+func (s *Session) ProjectToolResult(ctx context.Context, in ToolResultContext) (text string, attachments []events.Part, projected bool) {
+	if s.c.projector == nil {
+		return "", nil, false
+	}
+	p := s.c.projector
+	shown, err := contain(ctx, s.timeout, p.Plugin, "tool_result", func(ctx context.Context) (shown Result, err error) {
+		shown.Text, shown.Attachments, err = p.Value(ctx, in)
+		return shown, err
+	})
+	if err != nil {
+		return hookError(p.Plugin, "tool_result", err).Error(), nil, true
+	}
+	return shown.Text, shown.Attachments, true
+}
+
+// Tell tells every plugin of an event of the session's life, all at once, and
+// waits. Errors are warned of and change nothing.
+func (s *Session) Tell(ctx context.Context, e Lifecycle) {
+	var wait sync.WaitGroup
+	for _, h := range s.c.lifecycle {
+		wait.Go(func() {
+			_, err := contain(ctx, s.timeout, h.Plugin, string(e.Kind), func(ctx context.Context) (struct{}, error) {
+				return struct{}{}, h.Value(ctx, e)
+			})
+			if err != nil {
+				s.host.warn(h.Plugin, string(e.Kind), err)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// MutateConfig lets the plugins change a configuration that a host sets. One that fails is skipped.
+func (s *Session) MutateConfig(ctx context.Context, change ConfigChange) events.Config {
+	now := change.Current
+	for _, h := range s.c.mutators {
+		next, err := contain(ctx, s.timeout, h.Plugin, "config", func(ctx context.Context) (events.Config, error) {
+			return h.Value(ctx, change, now)
+		})
+		if err != nil {
+			s.host.warn(h.Plugin, "config", err)
+			continue
+		}
+		now = next
+	}
+	return now
+}

@@ -1,0 +1,280 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// HostConfig of a [Host].
+type HostConfig struct {
+	Builtins  []Factory     // those whose id a factory below has are left out
+	Factories []Factory     // the host's own, in their order, after the built-in ones
+	Timeout   time.Duration // of one hook. Defaults to 30 s
+	// Warn is told what is logged and otherwise ignored. Defaults to silence.
+	Warn func(plugin, point string, err error)
+}
+
+// Host builds the stacks of plugins of sessions. It is safe for concurrent use.
+type Host struct {
+	factories []Factory
+	timeout   time.Duration
+	warn      func(plugin, point string, err error)
+
+	mu   sync.Mutex
+	live map[events.SessionID]bool
+}
+
+// NewHost puts factories in order (host specification 4.1). Of two with one id the error names it.
+func NewHost(cfg HostConfig) (*Host, error) {
+	h := &Host{timeout: cfg.Timeout, warn: cfg.Warn, live: make(map[events.SessionID]bool)}
+	if h.timeout == 0 {
+		h.timeout = 30 * time.Second
+	}
+	if h.warn == nil {
+		h.warn = func(string, string, error) {}
+	}
+	own := make(map[string]bool, len(cfg.Factories))
+	var errs []error
+	for _, f := range cfg.Factories {
+		if own[f.ID()] || f.ID() == "" {
+			errs = append(errs, fmt.Errorf("%w: factory %q stands twice or has no id", ErrRegistration, f.ID()))
+		}
+		own[f.ID()] = true
+	}
+	for _, f := range cfg.Builtins {
+		if !own[f.ID()] {
+			h.factories = append(h.factories, f)
+		}
+	}
+	h.factories = append(h.factories, cfg.Factories...)
+	return h, errors.Join(errs...)
+}
+
+// Session is a session's stack of plugins. Its methods may be called from many goroutines.
+type Session struct {
+	host    *Host
+	id      events.SessionID
+	build   BuildContext
+	timeout time.Duration
+	plugins []member
+	c       contributions
+
+	mu      sync.Mutex
+	overlay overlay
+	cache   map[CatalogKey]*CatalogEntry
+	sender  func(text, kind string)
+}
+
+// member is one plugin of a stack.
+type member struct {
+	id     string
+	plugin Plugin
+	saved  uint64 // revision that the history has
+	handed uint64 // revision that was given out to be recorded
+}
+
+func (m *member) version() string {
+	if v, ok := m.plugin.(Versioned); ok {
+		return v.Version()
+	}
+	return "1"
+}
+
+func (m *member) revision() uint64 {
+	if p, ok := m.plugin.(Stateful); ok {
+		return p.Revision()
+	}
+	return 0
+}
+
+// BuildSession builds a session's stack: every factory that wants the session,
+// in order; a nil snapshot restores nothing. The session is live until
+// [Session.Close]; of two live ones with one id the second is refused.
+func (h *Host) BuildSession(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Session, error) {
+	h.mu.Lock()
+	taken := h.live[in.Session]
+	h.live[in.Session] = true
+	h.mu.Unlock()
+	if taken {
+		return nil, fmt.Errorf("%w: session %s is live already", ErrRegistration, in.Session)
+	}
+	s, err := h.buildSession(ctx, in, snapshot)
+	if err != nil {
+		h.release(in.Session)
+		return nil, fmt.Errorf("build plugins of session %s: %w", in.Session, err)
+	}
+	return s, nil
+}
+
+func (h *Host) release(id events.SessionID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.live, id)
+}
+
+func (h *Host) buildSession(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Session, error) {
+	s := &Session{host: h, id: in.Session, timeout: h.timeout, cache: make(map[CatalogKey]*CatalogEntry)}
+	s.overlay.includeBase = true
+	s.c = contributions{
+		tools: NewTools(), owners: make(map[string]string),
+		actions: make(map[string]Owned[action]), triggers: make(map[string]Trigger),
+	}
+	in.Extensions = h.extensions()
+	s.build = in
+	for _, f := range h.factories {
+		if w, ok := f.(Selective); ok && !w.Wants(in) {
+			continue
+		}
+		if err := s.register(f, in); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.complete(); err != nil {
+		return nil, err
+	}
+	for i := range s.plugins {
+		if p, ok := s.plugins[i].plugin.(Readier); ok {
+			if err := p.SessionReady(ctx, s); err != nil {
+				return nil, fmt.Errorf("plugin %s: %w", s.plugins[i].id, err)
+			}
+		}
+	}
+	if snapshot == nil {
+		return s, nil
+	}
+	return s, s.Restore(snapshot)
+}
+
+func (h *Host) extensions() Extensions {
+	all := make(Extensions)
+	for _, f := range h.factories {
+		if e, ok := f.(Extending); ok {
+			for id, payload := range e.Extensions() {
+				all[id] = append(all[id], payload)
+			}
+		}
+	}
+	return all
+}
+
+func (s *Session) register(f Factory, in BuildContext) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &HookError{Plugin: f.ID(), Point: "register", Panic: true, Err: fmt.Errorf("%v", p)}
+		}
+	}()
+	p, err := f.Build(in)
+	if err != nil {
+		return fmt.Errorf("%w: build %s: %w", ErrRegistration, f.ID(), err)
+	}
+	r := &Registrar{plugin: f.ID(), c: &s.c}
+	if err := errors.Join(append([]error{p.Register(r)}, r.errs...)...); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrRegistration, f.ID(), err)
+	}
+	s.plugins = append(s.plugins, member{id: f.ID(), plugin: p})
+	return nil
+}
+
+// complete checks the slots that must be filled.
+func (s *Session) complete() error {
+	s.c.sorted()
+	var errs []error
+	if s.c.protocol == nil {
+		errs = append(errs, fmt.Errorf("%w: no plugin is the protocol session", ErrRegistration))
+	}
+	if s.c.driver == nil {
+		errs = append(errs, fmt.Errorf("%w: no plugin is the protocol driver", ErrRegistration))
+	}
+	return errors.Join(errs...)
+}
+
+// Close ends the session's life in this process.
+func (s *Session) Close() { s.host.release(s.id) }
+
+// ID is the session's id.
+func (s *Session) ID() events.SessionID { return s.id }
+
+// Host is what built the stack.
+func (s *Session) Host() *Host { return s.host }
+
+// Access is what the session may use.
+func (s *Session) Access() events.ToolAccess { return s.build.Access }
+
+// Subagent says as what the session was made.
+func (s *Session) Subagent() events.Subagent { return s.build.Subagent }
+
+// Extensions are those of every factory.
+func (s *Session) Extensions() Extensions { return s.build.Extensions }
+
+// Triggers are the declared event types, by name.
+func (s *Session) Triggers() []Trigger { return sortedTriggers(s.c.triggers) }
+
+// Protocol is the session's protocol.
+func (s *Session) Protocol() Protocol { return s.c.protocol.Value }
+
+// Driver is the protocol's driver.
+func (s *Session) Driver() Driver { return s.c.driver.Value }
+
+// CodeExecutor runs the protocol's code; nil where nothing does.
+func (s *Session) CodeExecutor() CodeExecutor {
+	if s.c.executor == nil {
+		return nil
+	}
+	return s.c.executor.Value
+}
+
+// ProjectProse gives what users see of the model's prose.
+func (s *Session) ProjectProse(text string) string {
+	if s.c.proseProject == nil {
+		return text
+	}
+	return s.c.proseProject.Value(text)
+}
+
+// HasStream reports whether some plugin transforms streams.
+func (s *Session) HasStream() bool { return len(s.c.streams) > 0 }
+
+// HasLifecycle reports whether some plugin is told of the session's life.
+func (s *Session) HasLifecycle() bool { return len(s.c.lifecycle) > 0 }
+
+// Fork builds a stack for another session with this one's state. The context
+// says whose child it is and what it may use; overlay may be nil.
+func (s *Session) Fork(ctx context.Context, in BuildContext) (*Session, error) {
+	snapshot, err := s.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	fork, err := s.host.BuildSession(ctx, in, snapshot)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fork.overlay = s.overlay
+	return fork, nil
+}
+
+// ForkWithCatalog is [Session.Fork] with another overlay of the tool catalogue.
+func (s *Session) ForkWithCatalog(ctx context.Context, in BuildContext, o Overlay) (*Session, error) {
+	fork, err := s.Fork(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return fork, fork.SetOverlay(o)
+}
+
+// Monitors are the monitors that plugins declare, with their ids made unique.
+func (s *Session) Monitors() []monitorSpec {
+	list := make([]monitorSpec, len(s.c.monitors))
+	for i, m := range s.c.monitors {
+		list[i] = m.Value
+		list[i].ID = (m.Plugin + "-" + string(m.Value.ID))
+	}
+	return list
+}

@@ -1,0 +1,237 @@
+package session
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// CompleteFunc asks a model once, with the session's configuration and retry policy.
+type CompleteFunc func(ctx context.Context, config events.Config, id events.SessionID, req plugin.CompletionRequest) (plugin.Completion, error)
+
+// TraceFunc takes one trace event. It must not block.
+type TraceFunc func(ctx context.Context, id events.SessionID, name string, payload json.RawMessage)
+
+// services are the capabilities of one session, as plugins see them. Every one
+// works from any node: it is a decision on the session's history.
+type services struct {
+	h       *Host
+	id      events.SessionID
+	current func() *projector.State // the caller's working state; nil asks the history
+	effect  events.EffectID         // of the caller, where it is one: names what must not be done twice
+}
+
+// Services gives a session's capabilities to its plugins. current, which may be
+// nil, is the state that the caller works on; effect names the caller, so that
+// what it creates or asks again is the same.
+func (h *Host) Services(id events.SessionID, current func() *projector.State, effect events.EffectID) plugin.RuntimeHost {
+	return &services{h: h, id: id, current: current, effect: effect}
+}
+
+var _ plugin.RuntimeHost = (*services)(nil)
+
+func (s *services) SnapshotCurrent(ctx context.Context) (*projector.State, error) {
+	if s.current != nil {
+		return s.current().Clone(), nil
+	}
+	return s.h.State(ctx, s.id)
+}
+
+func (s *services) SnapshotSession(ctx context.Context, id events.SessionID) (*projector.State, error) {
+	if id == s.id {
+		return s.SnapshotCurrent(ctx)
+	}
+	return s.h.State(ctx, id)
+}
+
+func (s *services) ToolCatalog(ctx context.Context, id events.SessionID) ([]json.RawMessage, error) {
+	return s.h.ToolCatalog(ctx, id)
+}
+
+func (s *services) ToolState(ctx context.Context, id events.SessionID) (api.ToolState, error) {
+	return s.h.ToolState(ctx, id)
+}
+
+func (s *services) ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (int64, error) {
+	return s.h.ApplyToolState(ctx, id, state)
+}
+
+func (s *services) SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (int64, error) {
+	return s.h.SetToolsAvailability(ctx, id, names, level)
+}
+
+func (s *services) SetToolAvailability(ctx context.Context, id events.SessionID, name string, level events.Override) (int64, error) {
+	return s.h.SetToolsAvailability(ctx, id, []string{name}, level)
+}
+
+func (s *services) CreateSession(ctx context.Context, req api.CreateRequest) (api.Handle, error) {
+	return s.h.CreateFrom(ctx, s.id, req)
+}
+
+func (s *services) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (*events.Message, error) {
+	return s.h.TakeFirstTurnInput(ctx, id)
+}
+
+func (s *services) CloseSession(ctx context.Context, id events.SessionID) error {
+	if id == s.id {
+		return fmt.Errorf("close session %s: %w", id, api.ErrCurrent)
+	}
+	return s.h.CloseSession(ctx, id, "closed by a plugin")
+}
+
+func (s *services) StartTurnStream(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, iter.Seq2[api.SessionEvent, error], error) {
+	return s.h.StartTurnStream(ctx, id, req)
+}
+
+func (s *services) AwaitTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
+	if _, err := s.h.Await(ctx, id, turn); err != nil {
+		return api.AssembledTurn{}, err
+	}
+	return s.h.AssembledTurn(ctx, id, turn)
+}
+
+func (s *services) CancelTurn(ctx context.Context, id events.SessionID, turn events.TurnID) error {
+	_, _, err := s.h.Cancel(ctx, id, turn, api.CancelRequest{Origin: "plugin"})
+	return err
+}
+
+func (s *services) StartTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.AssembledTurn, error) {
+	r, err := s.h.Run(ctx, id, req)
+	if err != nil {
+		return api.AssembledTurn{}, err
+	}
+	return s.h.AssembledTurn(ctx, id, r.ID)
+}
+
+func (s *services) AppendNodes(ctx context.Context, id events.SessionID, req api.AppendNodesRequest) (api.AppendedNodes, error) {
+	return s.h.AppendNodes(ctx, id, req)
+}
+
+func (s *services) EmitTrace(ctx context.Context, name string, payload json.RawMessage) error {
+	if s.h.trace != nil {
+		s.h.trace(ctx, s.id, name, payload)
+	}
+	return nil
+}
+
+// Complete asks the session's model. In a turn the reply is recorded under its
+// key before it is used: asked for again, it comes from the history.
+func (s *services) Complete(ctx context.Context, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
+	if s.h.complete == nil {
+		return plugin.Completion{}, fmt.Errorf("direct completions: %w", plugin.ErrUnavailable)
+	}
+	state, err := s.SnapshotCurrent(ctx)
+	if err != nil {
+		return plugin.Completion{}, err
+	}
+	digest, err := requestDigest(req)
+	if err != nil {
+		return plugin.Completion{}, fmt.Errorf("direct completion: %w", err)
+	}
+	key := req.Key
+	if key == "" {
+		key = digest
+	}
+	if s.effect != "" {
+		key = string(s.effect) + "/" + key
+	}
+	var turn events.TurnID
+	if t := state.Turn(); t != nil && s.effect != "" {
+		turn = t.ID
+		if old := t.DirectReply(key); old != nil && old.Request == digest {
+			return s.recorded(ctx, old.ModelCompleted)
+		}
+	}
+	got, err := s.h.complete(ctx, state.Config, s.id, req)
+	if err != nil {
+		return plugin.Completion{}, fmt.Errorf("direct completion: %w", err)
+	}
+	fact := &events.ModelCompleted{
+		Key: key, Request: digest, Source: source, Parts: got.Parts, Stop: got.Stop, Usage: got.Usage, Model: got.Model,
+	}
+	if turn == "" && got.Usage.IsZero() {
+		return got, nil // nothing to charge, nothing to find again
+	}
+	return got, s.h.charge(ctx, s.id, turn, fact)
+}
+
+func (s *services) recorded(ctx context.Context, p events.ModelCompleted) (plugin.Completion, error) {
+	filled, err := Fill(ctx, s.h.b, []events.Message{{Parts: p.Parts}})
+	if err != nil {
+		return plugin.Completion{}, err
+	}
+	return plugin.Completion{
+		Text: filled[0].Text(), Parts: filled[0].Parts, Stop: p.Stop, Model: p.Model, Usage: p.Usage,
+	}, nil
+}
+
+// charge records a direct completion, once.
+func (h *Host) charge(ctx context.Context, id events.SessionID, turn events.TurnID, fact *events.ModelCompleted) error {
+	return h.decide(ctx, id, "direct completion", func(s *projector.State) ([]events.Event, error) {
+		in := events.TurnID("")
+		if t := s.Turn(); t != nil && t.ID == turn {
+			if in = turn; t.DirectReply(fact.Key) != nil {
+				return nil, nil
+			}
+		}
+		return []events.Event{events.Of(in, fact)}, nil
+	})
+}
+
+// requestDigest identifies a request, for the history.
+func requestDigest(req plugin.CompletionRequest) (string, error) {
+	data, err := json.Marshal(req)
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:]), err
+}
+
+// ChargeChild tells a parent what its child has used in all.
+func (h *Host) ChargeChild(ctx context.Context, child *projector.State) error {
+	if child.Parent == "" || child.Relation != events.RelationChild {
+		return nil
+	}
+	charge := &events.UsageCharged{Child: child.Session, Source: child.Source, At: child.Seq, Entries: []events.UsageEntry{}}
+	if charge.Source == "" {
+		charge.Source = "child"
+	}
+	report := child.Usage()
+	for model, u := range report.ByModel {
+		charge.Entries = append(charge.Entries, events.UsageEntry{Model: model, Usage: u})
+	}
+	if len(charge.Entries) == 0 {
+		return nil
+	}
+	slices.SortFunc(charge.Entries, func(a, b events.UsageEntry) int { return compare(a.Model, b.Model) })
+	err := h.decide(ctx, child.Parent, "child usage", func(s *projector.State) ([]events.Event, error) {
+		for _, c := range s.Children {
+			if c.Session == child.Session && (c.At >= charge.At || slices.Equal(c.Entries, charge.Entries)) {
+				return nil, nil
+			}
+		}
+		return []events.Event{events.Of("", charge)}, nil
+	})
+	if errors.Is(err, events.ErrNoSession) {
+		return nil // the parent is gone, and its ledger with it
+	}
+	return err
+}
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,180 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// stacks are the plugins of the sessions that this process works on.
+type stacks struct {
+	mu   sync.Mutex
+	live map[events.SessionID]*stack
+}
+
+// stack is one session's plugins, with what they were built for.
+type stack struct {
+	mu       sync.Mutex // held while it is built
+	plugins  *plugin.Session
+	protocol string
+	change   *events.FrameConfigured // what its materialisation wants recorded
+	users    int                     // under the stacks' lock
+	gone     bool                    // likewise: no longer in the map
+}
+
+// maxStacks bounds the stacks that a process keeps.
+const maxStacks = 1024
+
+// take finds or makes the stack of a session, for a user who gives it back.
+func (s *stacks) take(id events.SessionID) *stack {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.live[id]
+	if st == nil {
+		for old, other := range s.live { // any idle one will do
+			if len(s.live) < maxStacks {
+				break
+			}
+			if other.users == 0 {
+				s.dropLocked(old, other)
+			}
+		}
+		st = &stack{}
+		s.live[id] = st
+	}
+	st.users++
+	return st
+}
+
+func (s *stacks) dropLocked(id events.SessionID, st *stack) {
+	delete(s.live, id)
+	st.gone = true
+	if st.plugins != nil && st.users == 0 {
+		st.plugins.Close()
+	}
+}
+
+func (s *stacks) giveBack(st *stack) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if st.users--; st.users == 0 && st.gone && st.plugins != nil {
+		st.plugins.Close()
+	}
+}
+
+// Stack gives a session's plugins, at the states that the session saved, until
+// release is called. They are built once in a process: the protocol is
+// initialised, restored and configured, and the lifecycle told. beside is what
+// that wants recorded. Errors: [plugin.ErrUnavailable] where the host has no plugins.
+func (h *Host) Stack(ctx context.Context, state *projector.State) (p *plugin.Session, beside []events.Payload, release func(), err error) {
+	if h.plugins == nil {
+		return nil, nil, nil, fmt.Errorf("plugins: %w", plugin.ErrUnavailable)
+	}
+	st := h.stacks.take(state.Session)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	release = func() { h.stacks.giveBack(st) }
+	if st.plugins != nil && st.protocol != state.Config.Protocol {
+		st.plugins.Close() // another protocol: another stack
+		st.plugins = nil
+	}
+	saved, err := h.filled(ctx, state.Plugins)
+	if err == nil && st.plugins == nil {
+		err = h.buildStack(ctx, st, state, saved)
+	} else if err == nil {
+		err = st.plugins.Follow(saved)
+	}
+	if err != nil {
+		release()
+		return nil, nil, nil, err
+	}
+	if st.change != nil {
+		beside, st.change = append(beside, st.change), nil
+	}
+	return st.plugins, beside, release, nil
+}
+
+// RestoreStack drops what plugins changed and nobody recorded.
+func (h *Host) RestoreStack(ctx context.Context, state *projector.State, p *plugin.Session) error {
+	saved, err := h.filled(ctx, state.Plugins)
+	if err != nil {
+		return err
+	}
+	return p.Restore(saved)
+}
+
+func (h *Host) buildStack(ctx context.Context, st *stack, state *projector.State, saved []projector.PluginState) error {
+	built, err := h.plugins.BuildSession(ctx, buildContext(state), nil)
+	if err != nil {
+		return err
+	}
+	if err := h.materialise(ctx, st, built, state, saved); err != nil {
+		built.Close()
+		return fmt.Errorf("open session %s: %w", state.Session, err)
+	}
+	st.plugins, st.protocol = built, state.Config.Protocol
+	built.Tell(ctx, plugin.Lifecycle{
+		Kind: plugin.SessionRestored, Session: state.Session, State: state.Clone(), Host: h.Services(state.Session, nil, ""),
+	})
+	return nil
+}
+
+func buildContext(s *projector.State) plugin.BuildContext {
+	return plugin.BuildContext{
+		Session: s.Session, Parent: s.Parent, Config: s.Config, Options: s.Options, Access: s.Access, Subagent: s.Subagent,
+	}
+}
+
+// materialise brings a new stack to life (host specification 2.2, 5.1).
+func (h *Host) materialise(ctx context.Context, st *stack, p *plugin.Session, state *projector.State, saved []projector.PluginState) error {
+	ps := plugin.ProtocolSession{Session: state.Session}
+	if err := p.Protocol().Initialize(ctx, ps); err != nil {
+		return err
+	}
+	if len(saved) > 0 {
+		if err := p.Restore(saved); err != nil {
+			return err
+		}
+	}
+	if err := p.Protocol().Restore(ctx, ps, state.Clone()); err != nil {
+		return err
+	}
+	rt := plugin.NewProtocolRuntime(state.Frame().Options)
+	if err := p.Protocol().Configure(ctx, rt, plugin.Materialization{Options: state.Options, IsRoot: state.Parent == ""}); err != nil {
+		return err
+	}
+	st.change = rt.Change()
+	return nil
+}
+
+// filled gives saved plugin states their bodies.
+func (h *Host) filled(ctx context.Context, list []projector.PluginState) ([]projector.PluginState, error) {
+	out := make([]projector.PluginState, len(list))
+	for i, s := range list {
+		var err error
+		if s.State, err = body(ctx, h.b, s.State, s.Blob); err != nil {
+			return nil, fmt.Errorf("state of plugin %s: %w", s.Plugin, err)
+		}
+		s.Artifacts = append([]events.Artifact(nil), s.Artifacts...)
+		for j := range s.Artifacts {
+			a := &s.Artifacts[j]
+			if a.Data, err = body(ctx, h.b, a.Data, a.Blob); err != nil {
+				return nil, fmt.Errorf("artifact %s of plugin %s: %w", a.Name, s.Plugin, err)
+			}
+		}
+		out[i] = s
+	}
+	return out, nil
+}
+
+// body is data, or what the reference points at.
+func body(ctx context.Context, blobs BlobReader, data []byte, ref events.BlobRef) ([]byte, error) {
+	if ref.IsZero() {
+		return data, nil
+	}
+	return blobs.Blob(ctx, ref)
+}

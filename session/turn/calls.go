@@ -1,0 +1,185 @@
+package turn
+
+import (
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// begin records, before they start, the calls that must not run twice;
+// skip are those that do not start now.
+func (m *machine) begin(iteration int64, calls []projector.Call, skip map[int64]bool) {
+	var begun []int64
+	for i := range calls {
+		if calls[i].Done || calls[i].Begun || calls[i].Pended || skip[int64(i)] {
+			continue
+		}
+		if tool, ok := m.tool(calls[i].Tool); ok && !tool.Effects.Repeatable() {
+			begun = append(begun, int64(i))
+		}
+	}
+	if len(begun) > 0 {
+		m.firm = true
+		m.emit(&events.ToolCalled{Iteration: iteration, Calls: begun})
+	}
+}
+
+// tool finds a callable tool of the catalogue.
+func (m *machine) tool(name string) (*events.ToolEntry, bool) {
+	tool, ok := m.s.Catalog.Tool(name)
+	return tool, ok && tool.Callable()
+}
+
+// CancelledText is what the model reads in place of the result of a cancelled call.
+const CancelledText = "[cancelled] The call was cancelled."
+
+// CancelledBegunText is the same for a call that may not run twice and was begun: its fate is unknown.
+const CancelledBegunText = "[cancelled] The call was cancelled after it had begun. It may or may not have taken effect."
+
+// closeCalls gives every call without a result a cancelled one.
+func (m *machine) closeCalls(iteration int64, calls []projector.Call) {
+	results := make([]events.ToolResult, 0, len(calls))
+	for i := range calls {
+		if calls[i].Done {
+			continue
+		}
+		text := CancelledText
+		if calls[i].Begun {
+			text = CancelledBegunText
+		}
+		results = append(results, events.ToolResult{Call: int64(i), Outcome: events.OutcomeCancelled, Text: text})
+	}
+	if len(results) > 0 {
+		m.emit(&events.ToolReturned{Iteration: iteration, Results: results, Message: m.freeResults()})
+	}
+}
+
+func (m *machine) freeResults() events.MessageID {
+	return m.free(projector.ResultMessage(m.id, m.t.Iteration))
+}
+
+func (m *machine) results(in Results) (Output, error) {
+	if !m.t.Replied || in.Iteration != m.t.Iteration {
+		return Output{}, fmt.Errorf("%w: results of iteration %d", ErrStale, in.Iteration)
+	}
+	m.out.Linger = true
+	fresh := m.fresh(in.Results)
+	if len(fresh) == 0 && len(in.Pending) == 0 {
+		return Output{}, fmt.Errorf("%w: no result is owed", ErrStale)
+	}
+	if len(in.Pending) > 0 {
+		m.firm = true
+		m.emit(&events.ToolPended{Iteration: in.Iteration, Calls: in.Pending})
+	}
+	m.beside(in.Beside)
+	m.returned(fresh)
+	return m.done()
+}
+
+// fresh are the results of calls that have none.
+func (m *machine) fresh(list []events.ToolResult) []events.ToolResult {
+	fresh := list[:0:0]
+	for _, r := range list {
+		if r.Call >= int64(len(m.t.Calls)) || m.t.Calls[r.Call].Done {
+			continue
+		}
+		fresh = append(fresh, r)
+		m.firm = m.firm || m.t.Calls[r.Call].Begun
+	}
+	return fresh
+}
+
+// returned records results; with the last of them the turn goes on, or ends.
+func (m *machine) returned(fresh []events.ToolResult) {
+	if len(fresh) == 0 {
+		return
+	}
+	m.emit(&events.ToolReturned{Iteration: m.t.Iteration, Results: fresh, Message: m.freeResults()})
+	if pending(m.t) == len(fresh) && !m.controlled(fresh) {
+		m.afterWork()
+	}
+}
+
+func pending(t *projector.Turn) int {
+	n := 0
+	for i := range t.Calls {
+		if !t.Calls[i].Done {
+			n++
+		}
+	}
+	return n
+}
+
+// controlled ends the turn if a successful result asks for it: of all the
+// reply's results, now complete, the first that does (host specification 3.4).
+func (m *machine) controlled(fresh []events.ToolResult) bool {
+	if m.t.Cancelled {
+		return false // the cancel came first in the log
+	}
+	results := make([]events.ToolResult, len(m.t.Calls))
+	for i := range m.t.Calls {
+		results[i] = m.t.Calls[i].Result
+	}
+	for _, r := range fresh {
+		results[r.Call] = r
+	}
+	for i, r := range results {
+		if r.Outcome != events.OutcomeSuccess || r.Control == events.ControlNone {
+			continue
+		}
+		m.end(events.TurnCompleted{End: endOf(r.Control), Tool: m.t.Calls[i].Tool, Call: int64(i), Switch: r.Switch})
+		return true
+	}
+	return false
+}
+
+func endOf(c events.Control) events.TurnEnd {
+	switch c {
+	case events.ControlFail:
+		return events.EndToolError
+	case events.ControlSubmit:
+		return events.EndSubmitted
+	case events.ControlSwitch:
+		return events.EndSwitched
+	case events.ControlNone, events.ControlFinish:
+	}
+	return events.EndToolValue
+}
+
+// afterWork is the checkpoint between the results and the next model call.
+func (m *machine) afterWork() {
+	switch {
+	case m.t.Cancelled: // a stop follows
+	case m.limitReached(m.t.Iteration + 1):
+		m.maxTurns()
+	case m.t.Owes(events.PointCheckpoint):
+		m.emit(&events.TurnCheckpointed{At: events.AtAfterWork})
+	default:
+		m.accept(events.AtAfterWork)
+	}
+}
+
+// answer lets a call go on that waited for an approval. One that was refused
+// goes on too: to a result that says so.
+func (m *machine) answer(in Answer) (Output, error) {
+	a := m.t.Approval(in.Effect)
+	if a == nil || a.Answered {
+		return Output{}, fmt.Errorf("%w: nobody asked for %s", ErrStale, in.Effect)
+	}
+	m.emit(&in.ToolApprovalGiven)
+	skip := make(map[int64]bool)
+	for i := range m.t.Calls {
+		skip[int64(i)] = !in.Granted || ToolEffect(m.id, m.t.Iteration, int64(i)) != in.Effect
+	}
+	m.begin(m.t.Iteration, m.t.Calls, skip)
+	return m.done()
+}
+
+func (m *machine) resolved(in Resolved) (Output, error) {
+	if m.t.Resolution(in.Effect) != nil {
+		return Output{}, fmt.Errorf("%w: %s was resolved before", ErrStale, in.Effect)
+	}
+	m.emit(&in.ToolResolved)
+	return m.done()
+}

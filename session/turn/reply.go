@@ -1,0 +1,132 @@
+package turn
+
+import (
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+func (m *machine) reply(in Reply) (Output, error) {
+	r := &in.ModelReplied
+	if m.t.Replied || r.Iteration != m.t.Iteration {
+		return Output{}, fmt.Errorf("%w: reply of iteration %d", ErrStale, r.Iteration)
+	}
+	if len(r.Parts) > 0 {
+		r.Message = m.free(projector.ReplyMessage(m.id, r.Iteration))
+	}
+	m.emit(r)
+	m.beside(in.Beside)
+	calls := callsOf(r.Parts)
+	end, issue := m.classify(r, calls)
+	switch {
+	case m.t.Cancelled: // the cancel came first in the log
+		m.closeCalls(r.Iteration, calls)
+		m.end(events.TurnCompleted{End: events.EndCancelled})
+	case end != "" && end != events.EndFinished:
+		m.closeCalls(r.Iteration, calls)
+		m.end(events.TurnCompleted{End: end, Issue: issue})
+	case len(calls) > 0 && m.t.Owes(events.PointBeforeTool):
+		m.out.Linger = true // the decisions may join
+	case len(calls) > 0:
+		m.begin(r.Iteration, calls, nil)
+	case in.Correct != "":
+		m.correct(in.Correct, r.Iteration)
+	default:
+		m.beforeCompletion(r.Iteration + 1)
+	}
+	return m.done()
+}
+
+// correct lets the model try again, told what its reply lacked.
+func (m *machine) correct(text string, iteration int64) {
+	if m.limitReached(iteration + 1) {
+		m.maxTurns()
+		return
+	}
+	id := m.unique(events.NodeID(fmt.Sprintf("c-%s-%d", m.id, iteration)))
+	m.emit(&events.GraphAppended{Nodes: []events.NewNode{{ID: id, Kind: events.NodeMessage, Message: events.Message{
+		ID: events.MessageID(id), Role: events.RoleUser, Origin: "protocol",
+		Parts: []events.Part{{Kind: events.PartText, Text: text}},
+	}}}})
+}
+
+// beforeCompletion is the checkpoint between the model's answer and the end of the turn.
+func (m *machine) beforeCompletion(next int64) {
+	switch {
+	case m.t.Owes(events.PointCheckpoint):
+		m.out.Linger = true
+		m.emit(&events.TurnCheckpointed{At: events.AtBeforeCompletion})
+	case m.limitReached(next) || m.accept(events.AtBeforeCompletion) == 0:
+		m.end(events.TurnCompleted{End: events.EndFinished})
+	}
+}
+
+func callsOf(parts []events.Part) []projector.Call {
+	var calls []projector.Call
+	for i := range parts {
+		if parts[i].Kind == events.PartToolCall {
+			calls = append(calls, projector.Call{ID: parts[i].Call, Tool: parts[i].Tool})
+		}
+	}
+	return calls
+}
+
+// classify tells how a reply ends the turn: empty when it does not by itself (host specification 3.4).
+func (m *machine) classify(r *events.ModelReplied, calls []projector.Call) (events.TurnEnd, events.Issue) {
+	provider := func(code string) (events.TurnEnd, events.Issue) {
+		return events.EndProviderError, events.Issue{Kind: "provider", Code: code, Message: r.Detail}
+	}
+	switch r.Stop {
+	case events.StopOutputLimit:
+		window := m.s.Config.ContextWindow
+		if prompt := r.Usage.Input + r.Usage.CacheRead + r.Usage.CacheWrite; r.Usage.Output == 0 && window > 0 && prompt*100 >= window*95 {
+			return provider(string(events.StopContextOverflow))
+		}
+		return events.EndIncomplete, events.Issue{Kind: "provider", Code: string(r.Stop)}
+	case events.StopContextOverflow, events.StopContentFilter, events.StopProviderError:
+		return provider(string(r.Stop))
+	case events.StopCancelled:
+		return events.EndCancelled, events.Issue{}
+	case events.StopEnd, events.StopToolUse, events.StopUnknown:
+	}
+	if len(calls) > 0 {
+		return "", events.Issue{}
+	}
+	if !hasText(r.Parts) && !m.t.AnyResult {
+		return provider("empty_response")
+	}
+	return events.EndFinished, events.Issue{}
+}
+
+func hasText(parts []events.Part) bool {
+	for i := range parts {
+		if parts[i].Kind == events.PartText && (parts[i].Text != "" || !parts[i].Blob.IsZero()) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *machine) failure(f *events.ModelFailed) (Output, error) {
+	if m.t.Replied || f.Iteration != m.t.Iteration {
+		return Output{}, fmt.Errorf("%w: failure of iteration %d", ErrStale, f.Iteration)
+	}
+	m.emit(f)
+	if m.t.Cancelled { // the cancel came first in the log
+		m.end(events.TurnCompleted{End: events.EndCancelled})
+		return m.done()
+	}
+	m.end(events.TurnCompleted{
+		End:   events.EndProviderError,
+		Issue: events.Issue{Kind: "provider", Code: either(f.Code, f.Error), Message: f.Message},
+	})
+	return m.done()
+}
+
+func either(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}

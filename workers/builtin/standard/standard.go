@@ -1,0 +1,35 @@
+// Package standard is the protocol of tool calling: the model is shown its
+// tools, calls them, and answers in prose. It is what sessions speak that name
+// no other. It imports session/plugin only.
+package standard
+
+import "github.com/lash-go/lash/session/plugin"
+
+// ID names the protocol in configurations and histories.
+const ID = "standard"
+
+// Factory builds it for every session that names it, or none.
+func Factory() plugin.Factory { return factory{} }
+
+type factory struct{}
+
+func (factory) ID() string { return ID }
+
+// Wants implements [plugin.Selective].
+func (factory) Wants(in plugin.BuildContext) bool {
+	return in.Config.Protocol == "" || in.Config.Protocol == ID
+}
+
+func (factory) Build(plugin.BuildContext) (plugin.Plugin, error) { return protocol{}, nil }
+
+type protocol struct{ plugin.BaseProtocol }
+
+// Register implements [plugin.Plugin].
+func (p protocol) Register(r *plugin.Registrar) error {
+	r.Protocol(p)
+	r.Driver(p)
+	return nil
+}
+
+// Preamble implements [plugin.Driver]: a reply means what it says.
+func (protocol) Preamble(plugin.PreambleInput) plugin.Preamble { return plugin.Preamble{} }

@@ -1,0 +1,101 @@
+package workers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// carried is what came of a list of directives.
+type carried struct {
+	decisions []events.Decision
+	messages  []events.Message // enqueued, the plugin as their origin
+	abort     *events.Issue    // the last one counts
+	args      json.RawMessage  // replaced; the last one counts
+	answer    *plugin.Result   // in the call's place; the last one counts
+	ask       string
+	asker     string
+}
+
+// carryOut does what directives ask for, in order. They were checked as a
+// whole before. What it creates has names that follow from the effect, so that
+// an effect which runs again creates nothing twice. An error is a session that
+// could not be created; nothing after it is done.
+func (s *seen) carryOut(ctx context.Context, effect events.EffectID, list []plugin.Owned[plugin.Directive]) (carried, error) {
+	var c carried
+	host := s.host(effect)
+	for n, owned := range list {
+		d := events.Decision{Plugin: owned.Plugin, Kind: owned.Value.Kind}
+		switch v := owned.Value; v.Kind {
+		case events.DirectiveAbort:
+			d.Code, d.Message = v.Code, clip(v.Message)
+			c.abort = &events.Issue{Kind: "plugin", Code: v.Code, Message: clip(v.Message)}
+		case events.DirectiveEnqueue:
+			for _, m := range v.Messages {
+				if m.Role != events.RoleAssistant {
+					m.Origin = owned.Plugin
+					c.messages = append(c.messages, m)
+					d.Count++
+				}
+			}
+		case events.DirectiveCreate:
+			id, err := s.create(ctx, host, effect, n, *v.Create)
+			if err != nil {
+				return c, &plugin.HookError{Plugin: owned.Plugin, Point: string(v.Kind), Err: err}
+			}
+			d.Session = id
+		case events.DirectiveReplaceArgs:
+			c.args, d.Body = v.Args, v.Args
+		case events.DirectiveShortCircuit:
+			c.answer = v.Result
+		case events.DirectiveEmitEvents:
+			d.Body, _ = json.Marshal(v.Events) // checked to be JSON
+		case events.DirectiveEmitTrace:
+			d.Name, d.Body = "plugin."+owned.Plugin+"."+v.Name, v.Payload
+			_ = host.EmitTrace(ctx, d.Name, v.Payload)
+		case events.DirectiveAskApproval:
+			d.Message, c.ask, c.asker = clip(v.Message), v.Message, owned.Plugin
+		}
+		c.decisions = append(c.decisions, d)
+	}
+	return c, nil
+}
+
+// create creates a session that an earlier run of the effect may have created.
+func (s *seen) create(ctx context.Context, host plugin.RuntimeHost, effect events.EffectID, n int, req api.CreateRequest) (events.SessionID, error) {
+	derived := req.ID == ""
+	if derived {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d", s.session, effect, n))
+		req.ID = events.SessionID("p-" + hex.EncodeToString(sum[:16]))
+	}
+	_, err := host.CreateSession(ctx, req)
+	if derived && errors.Is(err, api.ErrExists) {
+		err = nil
+	}
+	return req.ID, err
+}
+
+// maxHookBytes bounds what the hooks of one point may record.
+const maxHookBytes = 128 << 10
+
+// tooLarge reports a payload that no event could carry.
+func tooLarge(p events.Payload) error {
+	data, err := events.EncodePayload(p)
+	if err == nil && len(data) > maxHookBytes {
+		err = fmt.Errorf("plugins recorded %d bytes at one point, limit is %d", len(data), maxHookBytes)
+	}
+	return err
+}
+
+// byCall sorts results by the position of their calls.
+func byCall(a, b events.ToolResult) int { return int(a.Call - b.Call) }
+
+func sortResults(list []events.ToolResult) { slices.SortFunc(list, byCall) }

@@ -1,0 +1,69 @@
+package workers
+
+import (
+	"context"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// seen is the state that effects which start together see. Nothing changes it.
+type seen struct {
+	state   *projector.State
+	view    projector.ReadView
+	options []byte // the protocol's turn options that count
+	session events.SessionID
+	turn    events.TurnID
+	input   events.TurnInput
+	w       *Worker
+}
+
+// seen takes a copy of the working state.
+func (r *run) seen() *seen {
+	s := &seen{state: r.state.Clone(), options: r.options(), session: r.job.Session, w: r.w}
+	s.view, _ = s.state.View() // a run's state is whole
+	if t := s.state.Turn(); t != nil {
+		s.turn, s.input = t.ID, t.Input
+	}
+	return s
+}
+
+// host serves the plugins of an effect.
+func (s *seen) host(effect events.EffectID) plugin.RuntimeHost {
+	return s.w.host.Services(s.session, func() *projector.State { return s.state }, effect)
+}
+
+// facts lets an effect record what must be durable before it goes on. It
+// returns when that has landed.
+func (r *run) facts(ctx context.Context, list ...events.Payload) error {
+	landed := make(chan error, 1)
+	select {
+	case r.asked <- fact{list, landed}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-landed:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// fact is what an effect wants recorded.
+type fact struct {
+	list   []events.Payload
+	landed chan<- error // one answer; it never blocks
+}
+
+// recordFact records what an effect asked for.
+func (r *run) recordFact(ctx context.Context, f fact) error {
+	err := r.take(ctx, turn.Facts{Beside: f.list})
+	if err == nil {
+		err = r.flush(ctx)
+	}
+	f.landed <- err
+	return err
+}

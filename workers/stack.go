@@ -1,0 +1,166 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// stacked are the plugins of a run's session.
+type stacked struct {
+	*plugin.Session
+	release func()
+	beside  []events.Payload     // facts to be recorded with the next commit
+	issue   events.Issue         // why there are none
+	offered *plugin.CatalogEntry // the catalogue that the state was compared with last
+}
+
+// openStack builds the session's plugins, or brings them to the state at hand.
+// Plugins that cannot be built end turns, not the run.
+func (r *run) openStack(ctx context.Context) error {
+	old := r.stack.release
+	defer func() {
+		if old != nil {
+			old()
+		}
+	}()
+	p, beside, release, err := r.w.host.Stack(ctx, r.state)
+	switch {
+	case err == nil:
+		r.stack = stacked{Session: p, release: release, beside: beside}
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	default:
+		r.stack = stacked{issue: issueOf("plugin", "plugin_build", err)}
+	}
+	return nil
+}
+
+func (r *run) closeStack() {
+	if r.stack.release != nil {
+		r.stack.release()
+	}
+	r.stack = stacked{}
+}
+
+// issueOf makes an issue of an error.
+func issueOf(kind, code string, err error) events.Issue {
+	return events.Issue{Kind: kind, Code: code, Message: clip(err.Error())}
+}
+
+// claim is what the worker offers the next turn, or one that it takes over.
+func (r *run) claim(ctx context.Context, in events.TurnInput) turn.Claim {
+	c := turn.Claim{Worker: r.w.cfg.ID, Job: r.turnID(), Refused: r.stack.issue}
+	if !c.Refused.IsZero() {
+		return c
+	}
+	entry, err := r.stack.Catalog(&r.state.Catalog)
+	if err != nil {
+		c.Refused = issueOf("plugin", "tool_catalog", err)
+		return c
+	}
+	c.Tools, c.Points = entry.Tools, r.stack.Points()
+	if err := r.stack.Protocol().ValidateTurn(ctx, in); err != nil {
+		c.Refused = issueOf("protocol", "protocol_turn_extension", err)
+	}
+	if c.Refused.IsZero() {
+		c.Refused = r.w.providerIssue(r.state)
+	}
+	return c
+}
+
+// providerIssue is why the session's provider cannot be had (host specification 11.3).
+func (w *Worker) providerIssue(s *projector.State) events.Issue {
+	id := orDefault(s.Config.Provider, w.cfg.Provider)
+	provider, ok := w.cfg.Providers[id]
+	err := &api.ProviderError{Session: s.Session, Provider: id}
+	switch {
+	case id == "":
+		return issueOf("provider", "provider_unconfigured", err)
+	case !ok:
+		return issueOf("provider", "provider_unavailable", err)
+	case s.Config.Provider != "" && provider.ID() != id:
+		err.Actual = provider.ID()
+		return issueOf("provider", "provider_mismatch", err)
+	}
+	return events.Issue{}
+}
+
+// unsaved are the facts that the next commit takes along: what the stack's
+// building wanted recorded, and the plugin states that changed.
+func (r *run) unsaved() []events.Payload {
+	list := r.stack.beside
+	r.stack.beside = nil
+	if r.stack.Session == nil {
+		return list
+	}
+	states, err := r.stack.Unsaved()
+	if err != nil {
+		r.w.warn(r.job.Session, err)
+	}
+	return append(list, states...)
+}
+
+// follow brings the plugins to what others recorded.
+func (r *run) followStack(ctx context.Context) error {
+	if r.stack.Session == nil {
+		return r.openStack(ctx)
+	}
+	beside := r.stack.beside
+	err := r.openStack(ctx)
+	r.stack.beside = append(beside, r.stack.beside...)
+	return err
+}
+
+// resetStack drops what plugins changed and nobody recorded.
+func (r *run) resetStack(ctx context.Context) {
+	if r.stack.Session == nil {
+		return
+	}
+	if err := r.w.host.RestoreStack(ctx, r.state, r.stack.Session); err != nil {
+		r.w.warn(r.job.Session, err)
+	}
+}
+
+// surface records the tools as the plugins offer them now, where that differs.
+func (r *run) surface(ctx context.Context) error {
+	if r.stack.Session == nil {
+		return nil
+	}
+	entry, err := r.stack.Catalog(&r.state.Catalog)
+	if err != nil || entry == r.stack.offered {
+		return err
+	}
+	if fact := turn.Offer(&r.state.Catalog, entry.Tools); fact != nil {
+		if err := r.gather(ctx, nil, []events.Event{events.Of(r.state.Turn().ID, fact)}); err != nil {
+			return err
+		}
+		entry, err = r.stack.Catalog(&r.state.Catalog)
+	}
+	r.stack.offered = entry
+	return err
+}
+
+// preamble is the protocol's part in prompts and replies.
+func (r *run) preamble() (plugin.Preamble, error) {
+	if r.stack.Session == nil {
+		return plugin.Preamble{}, errors.New(r.stack.issue.Message)
+	}
+	return r.stack.Driver().Preamble(plugin.PreambleInput{
+		Tools: slices.Clone(r.state.Catalog.Tools), Extensions: r.stack.Extensions(), Triggers: r.stack.Triggers(), Options: r.options(),
+	}), nil
+}
+
+// options are the protocol's turn options that count: the turn's own, else the frame's.
+func (r *run) options() []byte {
+	if t := r.state.Turn(); t != nil && len(t.Input.Options) > 0 {
+		return t.Input.Options
+	}
+	return r.state.Frame().Options
+}

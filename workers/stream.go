@@ -1,0 +1,129 @@
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/workers/llm"
+)
+
+// stream is the text of one attempt on its way to those who watch. Plugins
+// transform it, and they or the protocol may end it. It is used from one goroutine.
+type stream struct {
+	ctx      context.Context //nolint:containedctx // of the one attempt that it lives for
+	cut      context.CancelFunc
+	stack    *plugin.Session
+	preamble plugin.Preamble
+	deltas   *deltas
+	text     strings.Builder // as it was let through
+	streamed bool
+	aborted  bool
+	err      error
+	shownBy  []events.Decision
+}
+
+func (s *stream) add(d llm.Delta) {
+	switch {
+	case s.aborted || s.err != nil:
+	case d.Kind != events.PartText:
+		s.deltas.add(d)
+	default:
+		s.streamed = true
+		s.pass(d.Text)
+	}
+}
+
+// pass lets a piece of text through the plugins.
+func (s *stream) pass(chunk string) {
+	t := plugin.StreamTransform{Chunk: chunk}
+	if s.stack.HasStream() {
+		if t, s.err = s.stack.TransformStream(s.ctx, chunk); s.err != nil {
+			s.cut()
+			return
+		}
+	}
+	for _, r := range t.Reasoning {
+		s.deltas.add(llm.Delta{Kind: events.PartReasoning, Text: r})
+	}
+	if len(t.Events) > 0 {
+		body, _ := json.Marshal(t.Events) // checked to be JSON where they are shown
+		s.shownBy = append(s.shownBy, events.Decision{Kind: events.DirectiveEmitEvents, Body: body})
+	}
+	s.text.WriteString(t.Chunk)
+	if t.Chunk != "" {
+		s.deltas.add(llm.Delta{Kind: events.PartText, Text: t.Chunk})
+	}
+	if t.Abort || s.preamble.Cut != nil && s.preamble.Cut(s.text.String()) {
+		s.aborted = true
+		s.cut()
+	}
+}
+
+// close is the attempt's reply: the provider's own, with the text as it was
+// let through; or where the stream was ended, what came until then.
+func (s *stream) close(resp llm.Response, err error) (llm.Response, error) {
+	if err == nil && !s.streamed && s.stack.HasStream() {
+		s.pass(textOf(resp.Parts))
+	}
+	switch {
+	case s.err != nil:
+		return resp, &llm.Error{Kind: llm.KindRequest, Code: "plugin_assistant_stream", Message: clip(s.err.Error())}
+	case s.aborted && err != nil:
+		resp = llm.Response{Usage: resp.Usage, Model: resp.Model}
+		fallthrough
+	case s.aborted:
+		resp.Stop, resp.Parts = events.StopEnd, []events.Part{{Kind: events.PartText, Text: s.text.String()}}
+		return resp, nil
+	case err == nil && s.stack.HasStream():
+		resp.Parts = withText(resp.Parts, s.text.String())
+	}
+	return resp, err
+}
+
+func textOf(parts []events.Part) string {
+	return events.Message{Parts: parts}.Text()
+}
+
+// withText puts one text in the place of the first of the parts' texts.
+func withText(parts []events.Part, text string) []events.Part {
+	var list []events.Part
+	for _, p := range parts {
+		if p.Kind != events.PartText {
+			list = append(list, p)
+			continue
+		}
+		if text != "" {
+			list, text = append(list, events.Part{Kind: events.PartText, Text: text}), ""
+		}
+	}
+	if text != "" {
+		list = slices.Insert(list, 0, events.Part{Kind: events.PartText, Text: text})
+	}
+	return list
+}
+
+// show adds what response hooks want shown.
+func (s *stream) show(list []plugin.Owned[[]byte]) {
+	if s == nil {
+		return
+	}
+	for _, e := range list {
+		body, err := json.Marshal([]json.RawMessage{e.Value})
+		if err == nil {
+			s.shownBy = append(s.shownBy, events.Decision{Plugin: e.Plugin, Kind: events.DirectiveEmitEvents, Body: body})
+		}
+	}
+}
+
+// fact records what plugins showed while the reply came; nil when nothing.
+func (s *stream) fact(owes turn.Owes) events.Payload {
+	if s == nil || len(s.shownBy) == 0 {
+		return nil
+	}
+	return &events.HookRan{Point: events.PointReply, Iteration: owes.Iteration, Decisions: s.shownBy}
+}
