@@ -68,7 +68,7 @@
 // cover the parser (some hundred bytes per byte of code) or what a Caller
 // returns before it is decoded. Keys chosen to collide make tables slow, and one
 // bulk operation on such keys is not interrupted. A Caller that ignores its
-// context holds the run up. Between wait and the clock the program is not
-// isolated from the process: this is protection from mistakes and greed of a
-// model, in the language's own terms, not from a bug of the Go runtime.
+// context holds the run up. Nothing here isolates the process: this guards
+// against a model's mistakes and greed in the language's own terms, not against
+// a bug of the interpreter that panics cannot report.
 package sandbox

@@ -124,13 +124,7 @@ func Run(ctx context.Context, limits Limits, req Request, caller Caller) (resp R
 	env[guardRestore] = starlark.NewBuiltin(guardRestore, r.restore)
 	env[guardVar] = starlark.NewBuiltin(guardVar, r.variable)
 
-	file, err := r.program.assemble(code, r.state)
-	if err == nil {
-		r.program.compiled, err = starlark.FileProgram(file, func(name string) bool {
-			// A saved function may use what is there no more; it fails when it does.
-			return env.Has(name) || r.program.used[name] && !starlark.Universe.Has(name)
-		})
-	}
+	err = r.compile(code, env)
 	if err != nil {
 		if broken, ok := errors.AsType[*stateError](err); ok {
 			return Response{}, broken
@@ -153,6 +147,29 @@ func Run(ctx context.Context, limits Limits, req Request, caller Caller) (resp R
 	}
 	state := r.save(globals, req.State)
 	return r.respond(state, !bytes.Equal(state, req.State), message), nil
+}
+
+// compile compiles the code and what was saved. A name that is not there is an
+// error at once in the code, but in a saved function only when it is used.
+func (r *run) compile(code string, env starlark.StringDict) error {
+	file, err := r.program.assemble(code, r.state)
+	if err != nil {
+		return err
+	}
+	r.program.compiled, err = starlark.FileProgram(file, env.Has)
+	list, ok := errors.AsType[resolve.ErrorList](err)
+	if !ok {
+		return err
+	}
+	list = slices.DeleteFunc(list, func(e resolve.Error) bool { return e.Pos.Filename() != codeFile })
+	if len(list) > 0 {
+		return list
+	}
+	if file, err = r.program.assemble(code, r.state); err != nil { // compiling has changed the tree
+		return err
+	}
+	r.program.compiled, err = starlark.FileProgram(file, func(name string) bool { return env.Has(name) || r.program.used[name] })
+	return err
 }
 
 func (r *run) execute(ctx context.Context, env starlark.StringDict) (starlark.StringDict, error) {

@@ -283,6 +283,10 @@ func TestVariablesOutliveTools(t *testing.T) {
 	if want := "line 2 of the saved function f: return add(a=1, b=2)"; !strings.Contains(second.Error, want) {
 		t.Errorf("got %q, want %q", second.Error, want)
 	}
+	strict := runCode(t, d, Limits{}, Request{Code: "print(1)\nadd()", State: first.State, Tools: []ToolInfo{{Name: "echo"}}})
+	if strict.Output != "" || !strings.HasPrefix(strict.Error, "line 2: undefined: add") {
+		t.Errorf("got %q %q, want it to be undefined before anything runs", strict.Output, strict.Error)
+	}
 	third := runCode(t, d, Limits{}, Request{Code: "print(f(), x)", State: second.State})
 	if third.Output != "3 1\n" {
 		t.Errorf("got %q %q, want 3 1", third.Output, third.Error)
