@@ -14,10 +14,8 @@ type library struct{}
 
 func (library) Call(_ context.Context, c sandbox.Call) (json.RawMessage, error) {
 	var args struct{ Word string }
-	if err := json.Unmarshal(c.Args, &args); err != nil {
-		return nil, err
-	}
-	return json.Marshal(map[string]any{"word": args.Word, "pages": len(args.Word)})
+	err := json.Unmarshal(c.Args, &args)
+	return fmt.Appendf(nil, `{"word":%q,"pages":%d}`, args.Word, len(args.Word)), err
 }
 
 func (library) Start(context.Context, sandbox.Call) (string, error) { return "task", nil }
