@@ -14,6 +14,7 @@ require (
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/synadia-io/orbit.go/jetstreamext v0.3.1
 	github.com/vmihailenco/msgpack/v5 v5.4.1
+	go.starlark.net v0.0.0-20260908191801-89a6a09411d5
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.28.0
 	pgregory.net/rapid v1.3.0

@@ -1,0 +1,519 @@
+package sandbox
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	starlarkjson "go.starlark.net/lib/json"
+	starlarkmath "go.starlark.net/lib/math"
+	"go.starlark.net/starlark"
+	"go.starlark.net/starlarkstruct"
+)
+
+// check guards one call of a function of the interpreter's library: it charges
+// what the call will cost, and refuses what could not be interrupted.
+type check func(m *meter, receiver starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error
+
+// library is the interpreter's own functions, guarded, and its json and math.
+func (m *meter) library() starlark.StringDict {
+	env := make(starlark.StringDict)
+	for name, v := range starlark.Universe {
+		if b, ok := v.(*starlark.Builtin); ok {
+			env[name] = m.guarded(b, functionCheck(name))
+			continue
+		}
+		env[name] = v
+	}
+	env["getattr"] = starlark.NewBuiltin("getattr", m.getattr)
+	env["math"] = starlarkmath.Module
+	members := make(starlark.StringDict)
+	for name, v := range starlarkjson.Module.Members {
+		members[name] = m.guarded(v.(*starlark.Builtin), jsonCheck(name))
+	}
+	env["json"] = &starlarkstruct.Module{Name: "json", Members: members}
+	return env
+}
+
+func (m *meter) guarded(b *starlark.Builtin, guard check) *starlark.Builtin {
+	if guard == nil {
+		return b
+	}
+	wrapped := starlark.NewBuiltin(b.Name(), func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+		if err := guard(m, b.Receiver(), args, kwargs); err != nil {
+			return nil, err
+		}
+		return b.CallInternal(thread, args, m.guardedKeys(kwargs))
+	})
+	if b.Receiver() != nil {
+		return wrapped.BindReceiver(b.Receiver())
+	}
+	return wrapped
+}
+
+// guardedKeys bounds the comparisons of what a key function gives: max, min and
+// sorted compare it without asking anyone.
+func (m *meter) guardedKeys(kwargs []starlark.Tuple) []starlark.Tuple {
+	i := slices.IndexFunc(kwargs, func(kw starlark.Tuple) bool { return kw[0] == starlark.String("key") })
+	if i < 0 {
+		return kwargs
+	}
+	key, ok := kwargs[i][1].(starlark.Callable)
+	if !ok {
+		return kwargs
+	}
+	kwargs = slices.Clone(kwargs)
+	kwargs[i] = starlark.Tuple{kwargs[i][0], starlark.NewBuiltin(key.Name(), func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
+		v, err := starlark.Call(thread, key, args, nil)
+		if err == nil && !scalar(v) {
+			var w weight
+			if w, err = m.weigh(v); err == nil {
+				err = m.spend(times(w.nodes, 16))
+			}
+		}
+		return v, err
+	})}
+	return kwargs
+}
+
+// attr is x.name. Methods come guarded.
+func (m *meter) attr(x starlark.Value, name string) (starlark.Value, error) {
+	has, ok := x.(starlark.HasAttrs)
+	if !ok {
+		return nil, fmt.Errorf("%s has no .%s", x.Type(), name)
+	}
+	v, err := has.Attr(name)
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		if _, dict := x.(*starlark.Dict); dict {
+			return nil, fmt.Errorf("dict has no .%s; for a key write [%q]", name, name)
+		}
+		return nil, fmt.Errorf("%s has no .%s; it has %s", x.Type(), name, strings.Join(has.AttrNames(), ", "))
+	}
+	if b, ok := v.(*starlark.Builtin); ok && b.Receiver() != nil {
+		return m.guarded(b, methodCheck(b.Receiver(), name)), nil
+	}
+	return v, nil
+}
+
+func (m *meter) getattr(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var object, def starlark.Value
+	var name string
+	if err := starlark.UnpackPositionalArgs(b.Name(), args, kwargs, 2, &object, &name, &def); err != nil {
+		return nil, err
+	}
+	v, err := m.attr(object, name)
+	if err != nil && def != nil {
+		return def, nil
+	}
+	return v, err
+}
+
+// each charges one step and size bytes per element of every argument.
+func each(size int64) check {
+	return func(m *meter, _ starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
+		for _, arg := range args {
+			if err := m.spreadOf(arg, size); err != nil {
+				return err
+			}
+		}
+		for _, kw := range kwargs {
+			if err := m.spreadOf(kw[1], size); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func (m *meter) spreadOf(v starlark.Value, size int64) error {
+	if _, ok := v.(starlark.Iterable); !ok {
+		return nil // the function itself complains
+	}
+	return m.spread(v, size)
+}
+
+// hashed is each for tables: elements are hashed.
+func hashed(m *meter, receiver starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
+	for _, arg := range args {
+		if err := m.key(arg); err != nil {
+			return err
+		}
+		if err := m.keys(arg); err != nil {
+			return err
+		}
+		if _, dict := arg.(*starlark.Dict); dict {
+			continue
+		}
+		// Pairs, for dict and update: their first elements.
+		if list, ok := arg.(starlark.Iterable); ok {
+			iter := list.Iterate()
+			var pair starlark.Value
+			for iter.Next(&pair) {
+				if pair, ok := pair.(starlark.Indexable); ok && pair.Len() > 0 {
+					if err := m.key(pair.Index(0)); err != nil {
+						iter.Done()
+						return err
+					}
+				}
+			}
+			iter.Done()
+		}
+	}
+	if receiver != nil { // the result of set methods is a new set
+		if err := m.spread(receiver, 130); err != nil {
+			return err
+		}
+	}
+	return each(130)(m, receiver, args, kwargs)
+}
+
+// written charges for the texts of all arguments.
+func written(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
+	var bytes int64
+	for _, arg := range args {
+		switch arg := arg.(type) {
+		case starlark.String:
+			bytes += int64(len(arg))
+		case starlark.Bytes:
+			bytes += 3 * int64(len(arg))
+		default:
+			w, err := m.weigh(arg)
+			if err != nil {
+				return err
+			}
+			bytes = plus(bytes, w.bytes)
+		}
+	}
+	return m.alloc(bytes)
+}
+
+// ordered charges for comparing elements with each other.
+func ordered(sorted bool) check {
+	return func(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
+		var of starlark.Value = args
+		if len(args) == 0 {
+			return nil
+		}
+		if len(args) == 1 || sorted {
+			of = args[0]
+		}
+		n, err := m.count(of)
+		if err != nil {
+			return err
+		}
+		work := int64(1)
+		if sorted {
+			work = int64(bits.Len64(uint64(n)))
+			if err := m.alloc(times(n, 2*wordBytes)); err != nil {
+				return err
+			}
+		}
+		if err := m.spend(times(n, work)); err != nil {
+			return err
+		}
+		iter := starlark.Iterate(of)
+		if iter == nil {
+			return nil
+		}
+		defer iter.Done()
+		var elem starlark.Value
+		for iter.Next(&elem) {
+			if scalar(elem) {
+				continue
+			}
+			w, err := m.weigh(elem)
+			if err != nil {
+				return err
+			}
+			if err := m.spend(times(w.nodes, work)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func functionCheck(name string) check {
+	switch name {
+	case "any", "all":
+		return each(0)
+	case "max", "min":
+		return ordered(false)
+	case "sorted":
+		return ordered(true)
+	case "list", "tuple", "reversed", "bytes":
+		return each(3 * wordBytes)
+	case "enumerate":
+		return each(5 * wordBytes)
+	case "zip":
+		return func(m *meter, receiver starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
+			rows := int64(-1)
+			for _, arg := range args {
+				n, err := m.count(arg)
+				if err != nil {
+					return err
+				}
+				if rows < 0 || n < rows {
+					rows = n
+				}
+			}
+			cells := times(max(rows, 0), int64(len(args))+3)
+			if err := m.spend(cells); err != nil {
+				return err
+			}
+			return m.alloc(times(cells, 3*wordBytes))
+		}
+	case "set", "dict":
+		return hashed
+	case "str", "repr", "print", "fail":
+		return written
+	case "int":
+		return func(_ *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
+			if len(args) > 0 {
+				if s, ok := args[0].(starlark.String); ok && len(s) > maxIntDigits {
+					return errInt()
+				}
+			}
+			return nil
+		}
+	case "hash", "float":
+		return func(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
+			if len(args) == 1 {
+				return m.spend(flat(args[0]) / 64)
+			}
+			return nil
+		}
+	}
+	return nil // abs, bool, chr, dir, hasattr, len, ord, range, type
+}
+
+func methodCheck(receiver starlark.Value, name string) check {
+	switch receiver.(type) {
+	case starlark.String:
+		return stringCheck(name)
+	case *starlark.List:
+		switch name {
+		case "extend":
+			return each(3 * wordBytes)
+		case "index", "remove":
+			return func(m *meter, receiver starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
+				if len(args) == 0 {
+					return nil
+				}
+				return m.contains(args[0], receiver)
+			}
+		case "insert", "pop":
+			return func(m *meter, receiver starlark.Value, _ starlark.Tuple, _ []starlark.Tuple) error {
+				return m.spend(int64(starlark.Len(receiver)) / 64)
+			}
+		}
+	case *starlark.Dict:
+		switch name {
+		case "items", "keys", "values":
+			return func(m *meter, receiver starlark.Value, _ starlark.Tuple, _ []starlark.Tuple) error {
+				return m.spread(receiver, 5*wordBytes)
+			}
+		case "update":
+			return func(m *meter, _ starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
+				return hashed(m, nil, args, kwargs)
+			}
+		case "get", "pop", "setdefault":
+			return firstKey
+		}
+	case *starlark.Set:
+		switch name {
+		case "add", "discard", "remove":
+			return firstKey
+		case "clear", "pop":
+			return nil
+		}
+		return hashed
+	}
+	return nil
+}
+
+func firstKey(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return m.key(args[0])
+}
+
+// text is the i-th argument as a text, "" if it is none.
+func text(args starlark.Tuple, i int) string {
+	if i >= len(args) {
+		return ""
+	}
+	s, _ := starlark.AsString(args[i])
+	return s
+}
+
+func stringCheck(name string) check {
+	return func(m *meter, receiver starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
+		s := string(receiver.(starlark.String))
+		if err := m.spend(int64(len(s) / 64)); err != nil {
+			return err
+		}
+		pieces := func(n int) error {
+			if err := m.spend(int64(n)); err != nil {
+				return err
+			}
+			return m.alloc(times(int64(n), 3*wordBytes))
+		}
+		switch name {
+		case "capitalize", "lower", "title", "upper":
+			return m.alloc(2 * int64(len(s)))
+		case "elems", "elem_ords", "codepoints", "codepoint_ords":
+			return nil // nothing is copied until it is iterated
+		case "split", "rsplit":
+			if sep := text(args, 0); sep != "" {
+				return pieces(strings.Count(s, sep) + 1)
+			}
+			spaces := 1
+			for i := range len(s) {
+				if s[i] <= ' ' || s[i] >= 0x80 {
+					spaces++
+				}
+			}
+			return pieces(spaces)
+		case "splitlines":
+			return pieces(strings.Count(s, "\n") + strings.Count(s, "\r") + 1)
+		case "replace":
+			old := text(args, 0)
+			n := int64(strings.Count(s, old))
+			if len(args) > 2 {
+				if limit, err := starlark.AsInt32(args[2]); err == nil && limit >= 0 {
+					n = min(n, int64(limit))
+				}
+			}
+			return m.alloc(plus(int64(len(s)), times(n, int64(len(text(args, 1))))))
+		case "join":
+			if len(args) != 1 {
+				return nil
+			}
+			iter := starlark.Iterate(args[0])
+			if iter == nil {
+				return nil
+			}
+			defer iter.Done()
+			var n, bytes int64
+			var elem starlark.Value
+			for iter.Next(&elem) {
+				if err := m.spend(1); err != nil {
+					return err
+				}
+				part, _ := starlark.AsString(elem)
+				n, bytes = n+1, plus(bytes, int64(len(part)))
+			}
+			return m.alloc(plus(bytes, times(n, int64(len(s)))))
+		case "format":
+			all := slices.Clone(args)
+			for _, kw := range kwargs {
+				all = append(all, kw[1])
+			}
+			if err := m.format(s, '{', all); err != nil {
+				return err
+			}
+			return written(m, nil, all, nil)
+		}
+		return nil
+	}
+}
+
+func jsonCheck(name string) check {
+	switch name {
+	case "encode", "encode_indent":
+		return func(m *meter, _ starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
+			if len(args) == 0 {
+				return nil
+			}
+			w, err := m.weigh(args[0])
+			if err != nil {
+				return err
+			}
+			if name == "encode" {
+				return m.alloc(times(w.bytes, 2))
+			}
+			return m.alloc(plus(times(w.bytes, 2), times(w.nodes, indentation(args[1:], kwargs, maxNesting))))
+		}
+	case "decode":
+		return func(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
+			s := text(args, 0)
+			depth, nodes := jsonShape(s)
+			if depth > maxNesting {
+				return fmt.Errorf("the JSON nests deeper than %d levels", maxNesting)
+			}
+			if longest := longestNumber(s); longest > maxIntDigits {
+				return errInt()
+			}
+			if err := m.spend(nodes); err != nil {
+				return err
+			}
+			return m.alloc(plus(int64(len(s)), times(nodes, 100)))
+		}
+	case "indent":
+		return func(m *meter, _ starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
+			s := text(args, 0)
+			depth, nodes := jsonShape(s)
+			if depth > maxNesting {
+				return fmt.Errorf("the JSON nests deeper than %d levels", maxNesting)
+			}
+			return m.alloc(plus(int64(len(s)), times(nodes, indentation(args[min(1, len(args)):], kwargs, depth))))
+		}
+	}
+	return nil
+}
+
+// indentation is the size of what stands before a line, at most.
+func indentation(args starlark.Tuple, kwargs []starlark.Tuple, depth int64) int64 {
+	longest := 1
+	for i := range args {
+		longest = max(longest, len(text(args, i)))
+	}
+	for _, kw := range kwargs {
+		longest = max(longest, len(text(kw, 1)))
+	}
+	return times(int64(longest), depth+2)
+}
+
+// jsonShape is how deep a JSON text nests and how many values it has, at most.
+func jsonShape(s string) (depth, nodes int64) {
+	var open int64
+	nodes = 1
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			for i++; i < len(s) && s[i] != '"'; i++ {
+				if s[i] == '\\' {
+					i++
+				}
+			}
+		case '[', '{':
+			open++
+			depth, nodes = max(depth, open), nodes+2
+		case ']', '}':
+			open--
+			nodes++
+		case ',', ':':
+			nodes++
+		}
+	}
+	return depth, nodes
+}
+
+func longestNumber(s string) int {
+	longest, n := 0, 0
+	for i := range len(s) {
+		if s[i] >= '0' && s[i] <= '9' {
+			n++
+			longest = max(longest, n)
+		} else {
+			n = 0
+		}
+	}
+	return longest
+}

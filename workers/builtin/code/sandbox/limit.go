@@ -1,0 +1,335 @@
+package sandbox
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.starlark.net/starlark"
+)
+
+// Limits bound one run. Zero fields take their defaults.
+type Limits struct {
+	Steps       uint64        // of the interpreter; bulk operations cost one per element. Defaults to 5 million
+	MemoryBytes int64         // that bulk operations allocate in all, freed or not. Defaults to 128 MiB
+	Code        int64         // of the code, in bytes. Defaults to 64 KiB
+	Output      int64         // of the printed text that is kept, in bytes. Defaults to 16 KiB
+	Timeout     time.Duration // of the program itself; waiting for tools does not count. Defaults to 10 s
+	Calls       int           // of tools, started ones included. Defaults to 100
+	StateBytes  int64         // of the encoded variables. Defaults to 1 MiB
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(v *int64, def int64) {
+		if *v <= 0 {
+			*v = def
+		}
+	}
+	if l.Steps == 0 {
+		l.Steps = 5_000_000
+	}
+	set(&l.MemoryBytes, 128<<20)
+	set(&l.Code, 64<<10)
+	set(&l.Output, 16<<10)
+	set(&l.StateBytes, 1<<20)
+	if l.Timeout <= 0 {
+		l.Timeout = 10 * time.Second
+	}
+	if l.Calls <= 0 {
+		l.Calls = 100
+	}
+	return l
+}
+
+// Bounds that no limit changes.
+const (
+	maxNesting   = 100     // levels of a value that is printed, compared, hashed, sent or saved
+	maxSyntax    = 400     // levels of the syntax tree
+	maxBrackets  = 100     // open at once in the code
+	maxIntBits   = 1 << 16 // of an integer that a product, a shift or a text gives
+	maxIntDigits = 20_000  // of an integer's text
+	maxVariables = 1000    // kept between runs
+	wordBytes    = 16      // of an element of a list
+)
+
+// limitError ends the program; the program cannot catch it.
+type limitError struct{ message string }
+
+func (e *limitError) Error() string { return e.message }
+
+// meter counts what a run uses. Only the program's goroutine calls it.
+type meter struct {
+	limits  Limits
+	thread  *starlark.Thread
+	memory  int64 // bytes charged so far
+	stopped error // the limit that was hit; it stays
+	clock   clock
+}
+
+func (m *meter) stop(format string, args ...any) error {
+	if m.stopped == nil {
+		m.stopped = &limitError{message: fmt.Sprintf(format, args...)}
+	}
+	return m.stopped
+}
+
+func (m *meter) stopSteps() error {
+	return m.stop("the program did too much work (limit %d steps); do less in one program, or look at less data", m.limits.Steps)
+}
+
+// spend charges steps for work that the interpreter does in one step of its own.
+func (m *meter) spend(n int64) error {
+	switch {
+	case m.stopped != nil:
+		return m.stopped
+	case n < 0 || m.thread.Steps >= m.limits.Steps || uint64(n) >= m.limits.Steps-m.thread.Steps:
+		return m.stopSteps()
+	}
+	m.thread.Steps += uint64(n)
+	return nil
+}
+
+// left is the number of steps that may still be spent.
+func (m *meter) left() int64 {
+	if m.stopped != nil || m.thread.Steps >= m.limits.Steps {
+		return 0
+	}
+	return int64(min(m.limits.Steps-m.thread.Steps, math.MaxInt64))
+}
+
+// fits says whether bytes may be allocated, without charging them.
+func (m *meter) fits(bytes int64) error {
+	if m.stopped != nil {
+		return m.stopped
+	}
+	if bytes < 0 || bytes > m.limits.MemoryBytes-m.memory {
+		return m.stop("the program used too much memory (limit %d bytes in all); keep less, or join lists of strings instead of adding strings up", m.limits.MemoryBytes)
+	}
+	return nil
+}
+
+// alloc charges bytes before they are allocated.
+func (m *meter) alloc(bytes int64) error {
+	if err := m.fits(bytes); err != nil {
+		return err
+	}
+	m.memory += bytes
+	return nil
+}
+
+// times multiplies sizes without overflow; sizes are not negative.
+func times(a, b int64) int64 {
+	if a != 0 && b > math.MaxInt64/a {
+		return math.MaxInt64
+	}
+	return a * b
+}
+
+func plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// clock runs while the program does and stands while a tool does.
+type clock struct {
+	mu      sync.Mutex
+	timer   *time.Timer
+	left    time.Duration
+	since   time.Time
+	expired atomic.Bool
+}
+
+func (c *clock) start(thread *starlark.Thread, timeout time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left, c.since = timeout, time.Now()
+	c.timer = time.AfterFunc(timeout, func() {
+		c.expired.Store(true)
+		thread.Cancel("timeout")
+	})
+}
+
+func (c *clock) pause() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timer.Stop()
+	c.left -= time.Since(c.since)
+}
+
+func (c *clock) resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.since = time.Now()
+	c.timer.Reset(max(c.left, 0))
+}
+
+// weight is the size of a value written out as a tree, shared parts each time they occur.
+type weight struct {
+	nodes int64
+	bytes int64 // of its text, at most
+}
+
+// weigh walks a value, charges a step per node, and gives up when the steps do
+// not suffice or the value nests too deeply. What it has accepted is safe to
+// print, compare, hash or encode in one go.
+func (m *meter) weigh(v starlark.Value) (weight, error) {
+	if m.stopped != nil {
+		return weight{}, m.stopped
+	}
+	var w weight
+	limit := m.left()
+	var walk func(v starlark.Value, depth int) error
+	walk = func(v starlark.Value, depth int) error {
+		if depth > maxNesting {
+			return fmt.Errorf("the value nests deeper than %d levels or contains itself", maxNesting)
+		}
+		w.nodes++
+		w.bytes += 2
+		switch v := v.(type) {
+		case starlark.String:
+			w.nodes += int64(len(v) / 64)
+			w.bytes += quoted(string(v))
+		case starlark.Bytes:
+			w.nodes += int64(len(v) / 64)
+			w.bytes += 4 * int64(len(v))
+		case starlark.Int:
+			bits := intBits(v)
+			w.nodes += bits / 1024
+			w.bytes += bits/3 + 2
+		case *starlark.List:
+			w.bytes += 2 * int64(v.Len())
+			for elem := range v.Elements() {
+				if err := walk(elem, depth+1); err != nil {
+					return err
+				}
+			}
+		case starlark.Tuple:
+			w.bytes += 2*int64(len(v)) + 1
+			for _, elem := range v {
+				if err := walk(elem, depth+1); err != nil {
+					return err
+				}
+			}
+		case *starlark.Set:
+			w.bytes += 2*int64(v.Len()) + 8
+			for elem := range v.Elements() {
+				if err := walk(elem, depth+1); err != nil {
+					return err
+				}
+			}
+		case *starlark.Dict:
+			w.bytes += 4 * int64(v.Len())
+			for key, value := range v.Entries() {
+				if err := walk(key, depth+1); err != nil {
+					return err
+				}
+				if err := walk(value, depth+1); err != nil {
+					return err
+				}
+			}
+		case *outcome:
+			w.bytes += 64 + quoted(v.message)
+			return walk(v.value, depth+1)
+		case handle:
+			w.bytes += 64 + quoted(v.id) + quoted(v.tool)
+		case *pending:
+			w.bytes += 64 + int64(len(v.tool))
+		default: // of fixed size, or written as their type
+			w.bytes += 64
+			if f, ok := v.(*starlark.Function); ok {
+				w.bytes += int64(len(f.Name()))
+			}
+			if s, ok := v.(fmt.Stringer); ok && starlark.Len(v) > 0 && v.Type() != "range" {
+				// Views of a text: the text is part of what they print as.
+				w.bytes += 8 * int64(starlark.Len(s.(starlark.Value)))
+			}
+		}
+		if w.nodes > limit {
+			return m.stopSteps()
+		}
+		return nil
+	}
+	if err := walk(v, 0); err != nil {
+		if m.stopped == nil {
+			_ = m.spend(min(w.nodes, m.left()-1)) // the walk is paid for, whatever came of it
+		}
+		return w, err
+	}
+	return w, m.spend(w.nodes)
+}
+
+// quoted is the size of a text as the interpreter quotes it, at most.
+func quoted(s string) int64 {
+	n := int64(2)
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < 0x20 || c >= 0x7f:
+			n += 4
+		case c == '"' || c == '\\':
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+func intBits(i starlark.Int) int64 {
+	if _, ok := i.Int64(); ok {
+		return 64
+	}
+	return int64(i.BigInt().BitLen())
+}
+
+// count is the number of elements that iterating v gives. Values of unknown
+// length are iterated, as far as the steps suffice.
+func (m *meter) count(v starlark.Value) (int64, error) {
+	if _, ok := v.(starlark.Iterable); !ok {
+		return 0, nil // the operation itself complains
+	}
+	if n := starlark.Len(v); n >= 0 {
+		return int64(n), nil
+	}
+	iter := starlark.Iterate(v)
+	defer iter.Done()
+	var n int64
+	var elem starlark.Value
+	for limit := m.left(); iter.Next(&elem); {
+		if n++; n > limit {
+			return 0, m.stopSteps()
+		}
+	}
+	return n, nil
+}
+
+// key makes sure that v can be hashed in bounded time: of what can be hashed only tuples nest.
+func (m *meter) key(v starlark.Value) error {
+	if t, ok := v.(starlark.Tuple); ok {
+		_, err := m.weigh(t)
+		return err
+	}
+	return nil
+}
+
+// keys is key for all elements of what will be put in a set, or are the keys of a dict.
+func (m *meter) keys(v starlark.Value) error {
+	iter := starlark.Iterate(v)
+	if iter == nil {
+		return nil
+	}
+	defer iter.Done()
+	var elem starlark.Value
+	for limit := m.left(); iter.Next(&elem); {
+		if limit--; limit < 0 {
+			return m.stopSteps()
+		}
+		if err := m.key(elem); err != nil {
+			return err
+		}
+	}
+	return nil
+}

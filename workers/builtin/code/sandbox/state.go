@@ -1,0 +1,608 @@
+package sandbox
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.starlark.net/starlark"
+)
+
+// stateVersion is the version of the encoding. A state of another version is refused.
+const stateVersion = 1
+
+// Saved state is one JSON object:
+//
+//	{"v":1,"vars":{"name":VALUE,...},"heap":[NODE,...]}
+//
+// VALUE is null, true, false, an integer of any size, a string, or an object:
+// {"f":"0.5"} float, {"b":base64} bytes, {"u":base64} text that is no UTF-8,
+// {"range":[start,stop,step]}, {"__handle__":"task","id":..,"tool":..},
+// {"t":[]} the empty tuple, and {"r":3} node 3 of the heap.
+// NODE is {"list":[VALUE..]}, {"tuple":..}, {"set":..}, {"dict":[[K,V],..]},
+// {"str":text} for long texts, {"outcome":[ok,value,error]} and {"fn":..}.
+// Variables are sorted, nodes are numbered in the order in which the variables
+// reach them, so equal graphs of values give equal bytes.
+type wireState struct {
+	Version int                  `json:"v"`
+	Vars    map[string]wireValue `json:"vars"`
+	Heap    []wireNode           `json:"heap"`
+}
+
+type wireValue = json.RawMessage
+
+type wireNode struct {
+	List    *[]wireValue    `json:"list"`
+	Tuple   *[]wireValue    `json:"tuple"`
+	Set     *[]wireValue    `json:"set"`
+	Dict    *[][2]wireValue `json:"dict"`
+	Str     *string         `json:"str"`
+	Outcome *[3]wireValue   `json:"outcome"`
+	Fn      *wireFunction   `json:"fn"`
+}
+
+// wireFunction is a function by its source. What its default values and the
+// variables it closes over were is saved with it; globals it reads by name.
+type wireFunction struct {
+	Name     string        `json:"name"`
+	Source   string        `json:"src"`
+	Indent   string        `json:"indent,omitempty"` // of the first line
+	Lambda   bool          `json:"lambda,omitempty"`
+	Defaults []wireBinding `json:"defaults,omitempty"`
+	Free     []wireBinding `json:"free,omitempty"`
+}
+
+type wireBinding struct {
+	Name  string    `json:"name"`
+	Value wireValue `json:"value"`
+}
+
+type wireSpecial struct {
+	Float  *string      `json:"f"`
+	Bytes  *[]byte      `json:"b"`
+	Raw    *[]byte      `json:"u"`
+	Range  *[3]int      `json:"range"`
+	Handle *string      `json:"__handle__"`
+	ID     string       `json:"id"`
+	Tool   string       `json:"tool"`
+	Empty  *[]wireValue `json:"t"`
+	Ref    *int         `json:"r"`
+}
+
+const longText = 64 // bytes from which on a text is shared
+
+var errTooLarge = errors.New("too large")
+
+// encoder builds the heap. add either adds a variable with all that it reaches, or nothing.
+type encoder struct {
+	limit  int64
+	size   int64
+	source func(fn *starlark.Function) (wireFunction, bool)
+	index  map[any]int
+	keys   []any // in the order of index
+	nodes  [][]byte
+	open   map[int]bool // functions whose node is being built
+}
+
+// elements identifies the elements of a tuple: tuples have no identity of their own.
+type elements struct {
+	first *starlark.Value
+	n     int
+}
+
+func newEncoder(limit int64, source func(*starlark.Function) (wireFunction, bool)) *encoder {
+	return &encoder{limit: limit, source: source, index: make(map[any]int), open: make(map[int]bool)}
+}
+
+func (e *encoder) add(v starlark.Value) ([]byte, error) {
+	nodes, size := len(e.nodes), e.size
+	b, err := e.value(v, 0)
+	if err == nil && e.size+int64(len(b)) > e.limit {
+		err = errTooLarge
+	}
+	if err != nil {
+		for _, key := range e.keys[nodes:] {
+			delete(e.index, key)
+		}
+		e.keys, e.nodes, e.size = e.keys[:nodes], e.nodes[:nodes], size
+		clear(e.open)
+		return nil, err
+	}
+	e.size += int64(len(b))
+	return b, nil
+}
+
+func (e *encoder) value(v starlark.Value, depth int) ([]byte, error) {
+	if depth > maxNesting {
+		return nil, fmt.Errorf("nests deeper than %d levels", maxNesting)
+	}
+	switch v := v.(type) {
+	case starlark.NoneType:
+		return []byte("null"), nil
+	case starlark.Bool:
+		return strconv.AppendBool(nil, bool(v)), nil
+	case starlark.Int:
+		if intBits(v) > maxIntBits {
+			return nil, errors.New("holds an integer that is too large")
+		}
+		return []byte(v.String()), nil
+	case starlark.Float:
+		return fmt.Appendf(nil, `{"f":%q}`, strconv.FormatFloat(float64(v), 'g', -1, 64)), nil
+	case starlark.Bytes:
+		if int64(len(v)) > e.limit {
+			return nil, errTooLarge
+		}
+		return fmt.Appendf(nil, `{"b":%q}`, base64.StdEncoding.EncodeToString([]byte(v))), nil
+	case starlark.String:
+		switch s := string(v); {
+		case int64(len(s)) > e.limit:
+			return nil, errTooLarge
+		case !utf8.ValidString(s):
+			return fmt.Appendf(nil, `{"u":%q}`, base64.StdEncoding.EncodeToString([]byte(s))), nil
+		case len(s) < longText:
+			return appendText(nil, s)
+		default:
+			return e.node(s, func() ([]byte, error) {
+				b, err := appendText([]byte(`{"str":`), s)
+				return append(b, '}'), err
+			})
+		}
+	case handle:
+		return v.MarshalJSON()
+	case starlark.Tuple:
+		if len(v) == 0 {
+			return []byte(`{"t":[]}`), nil
+		}
+		return e.node(elements{&v[0], len(v)}, func() ([]byte, error) { return e.list("tuple", v, depth) })
+	case *starlark.List:
+		return e.node(v, func() ([]byte, error) { return e.list("list", v, depth) })
+	case *starlark.Set:
+		return e.node(v, func() ([]byte, error) { return e.list("set", v, depth) })
+	case *starlark.Dict:
+		return e.node(v, func() ([]byte, error) {
+			b := []byte(`{"dict":[`)
+			for key, value := range v.Entries() {
+				if len(b) > len(`{"dict":[`) {
+					b = append(b, ',')
+				}
+				k, err := e.value(key, depth+1)
+				if err != nil {
+					return nil, err
+				}
+				if holdsFunction(key, 0) {
+					return nil, errors.New("holds a function as a key")
+				}
+				x, err := e.value(value, depth+1)
+				if err != nil {
+					return nil, err
+				}
+				b = append(append(append(append(append(b, '['), k...), ','), x...), ']')
+				if e.size+int64(len(b)) > e.limit {
+					return nil, errTooLarge
+				}
+			}
+			return append(b, "]}"...), nil
+		})
+	case *outcome:
+		return e.node(v, func() ([]byte, error) {
+			b := strconv.AppendBool([]byte(`{"outcome":[`), v.ok)
+			x, err := e.value(v.value, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			message, err := appendText(nil, v.message)
+			return append(append(append(append(append(b, ','), x...), ','), message...), "]}"...), err
+		})
+	case *starlark.Function:
+		return e.node(v, func() ([]byte, error) { return e.function(v, depth) })
+	}
+	if v.Type() == "range" {
+		return encodeRange(v)
+	}
+	switch v.Type() {
+	case "builtin_function_or_method":
+		return nil, errors.New("holds a function that is always there; use its name")
+	case "module":
+		return nil, errors.New("holds a module; use its name")
+	}
+	return nil, fmt.Errorf("holds a %s", v.Type())
+}
+
+// node gives the reference of a shared value, and builds its node the first time.
+func (e *encoder) node(key any, build func() ([]byte, error)) ([]byte, error) {
+	i, known := e.index[key]
+	if !known {
+		i = len(e.nodes)
+		e.index[key] = i
+		e.keys = append(e.keys, key)
+		e.nodes = append(e.nodes, nil)
+		b, err := build()
+		if err != nil {
+			return nil, err
+		}
+		e.nodes[i] = b
+		if e.size += int64(len(b)) + 1; e.size > e.limit {
+			return nil, errTooLarge
+		}
+	} else if e.open[i] {
+		return nil, errors.New("holds a function that closes over itself")
+	}
+	return fmt.Appendf(nil, `{"r":%d}`, i), nil
+}
+
+func (e *encoder) list(kind string, seq starlark.Iterable, depth int) ([]byte, error) {
+	b := fmt.Appendf(nil, `{%q:[`, kind)
+	empty := len(b)
+	for elem := range starlark.Elements(seq) {
+		if len(b) > empty {
+			b = append(b, ',')
+		}
+		x, err := e.value(elem, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		if kind == "set" && holdsFunction(elem, 0) {
+			return nil, errors.New("holds a function as a key")
+		}
+		if b = append(b, x...); e.size+int64(len(b)) > e.limit {
+			return nil, errTooLarge
+		}
+	}
+	return append(b, "]}"...), nil
+}
+
+// holdsFunction says whether a key has a function in it. Only what the encoder has accepted comes here.
+func holdsFunction(v starlark.Value, depth int) bool {
+	switch v := v.(type) {
+	case *starlark.Function:
+		return true
+	case starlark.Tuple:
+		return depth > maxNesting || slices.ContainsFunc(v, func(elem starlark.Value) bool { return holdsFunction(elem, depth+1) })
+	}
+	return false
+}
+
+func (e *encoder) function(fn *starlark.Function, depth int) ([]byte, error) {
+	wire, ok := e.source(fn)
+	if !ok {
+		return nil, fmt.Errorf("holds the function %s, whose source is unknown", fn.Name())
+	}
+	at := e.index[fn]
+	e.open[at] = true
+	defer delete(e.open, at)
+	// A list may hold the function that it belongs to: lists are filled last.
+	// What the function has directly must be there before it is.
+	bind := func(list *[]wireBinding, name string, v starlark.Value) error {
+		open := e.open
+		if _, direct := v.(*starlark.Function); !direct && v != nil {
+			e.open = make(map[int]bool)
+		}
+		defer func() { e.open = open }()
+		if v == nil {
+			return errors.New("holds a function that closes over a variable without value")
+		}
+		x, err := e.value(v, depth+1)
+		*list = append(*list, wireBinding{Name: name, Value: x})
+		return err
+	}
+	for i := range fn.NumParams() {
+		if v := fn.ParamDefault(i); v != nil {
+			name, _ := fn.Param(i)
+			if err := bind(&wire.Defaults, name, v); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i := range fn.NumFreeVars() {
+		binding, v := fn.FreeVar(i)
+		if err := bind(&wire.Free, binding.Name, v); err != nil {
+			return nil, err
+		}
+	}
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(wire); err != nil {
+		return nil, err
+	}
+	return []byte(`{"fn":` + strings.TrimSpace(b.String()) + `}`), nil
+}
+
+// maxRange bounds the ends of a range that is saved, away from overflow.
+const maxRange = 1 << 60
+
+func encodeRange(v starlark.Value) ([]byte, error) {
+	r := v.(starlark.Indexable)
+	n := int64(r.Len())
+	at := func(i int64) int64 {
+		x, _ := r.Index(int(i)).(starlark.Int).Int64()
+		return x
+	}
+	var start, stop, step int64 = 0, 0, 1
+	switch {
+	case n == 1:
+		start, stop = at(0), at(0)+1
+	case n > 1:
+		start, step = at(0), at(1)-at(0)
+		stop = at(n-1) + max(min(step, 1), -1)
+		if n > maxRange || (stop-start)/step > n || (stop-start > 0) != (step > 0) {
+			return nil, errors.New("holds a range that is too large")
+		}
+	}
+	for _, x := range []int64{start, stop, step} {
+		if x > maxRange || x < -maxRange {
+			return nil, errors.New("holds a range that is too large")
+		}
+	}
+	return fmt.Appendf(nil, `{"range":[%d,%d,%d]}`, start, stop, step), nil
+}
+
+// finish puts the state together. names are sorted.
+func (e *encoder) finish(names []string, values [][]byte) []byte {
+	b := fmt.Appendf(nil, `{"v":%d,"vars":{`, stateVersion)
+	for i, name := range names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b, _ = appendText(b, name) // an identifier
+		b = append(append(b, ':'), values[i]...)
+	}
+	b = append(b, `},"heap":[`...)
+	for i, node := range e.nodes {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, node...)
+	}
+	return append(b, "]}"...)
+}
+
+// decoder restores a state. Containers are made first, then the functions, which
+// need containers as they are closed over, and then the containers are filled,
+// which may need functions.
+type decoder struct {
+	wire wireState
+	heap []starlark.Value // nil where a function is still to be made
+}
+
+func decodeState(data []byte) (*decoder, error) {
+	d := new(decoder)
+	if len(data) == 0 {
+		return d, nil
+	}
+	if err := json.Unmarshal(data, &d.wire); err != nil {
+		return nil, err
+	}
+	if d.wire.Version != stateVersion {
+		return nil, fmt.Errorf("version %d is not known", d.wire.Version)
+	}
+	d.heap = make([]starlark.Value, len(d.wire.Heap))
+	for i, node := range d.wire.Heap {
+		switch {
+		case node.List != nil:
+			d.heap[i] = starlark.NewList(nil)
+		case node.Tuple != nil:
+			if len(*node.Tuple) == 0 {
+				return nil, fmt.Errorf("node %d: an empty tuple", i)
+			}
+			d.heap[i] = make(starlark.Tuple, len(*node.Tuple))
+		case node.Set != nil:
+			d.heap[i] = new(starlark.Set)
+		case node.Dict != nil:
+			d.heap[i] = new(starlark.Dict)
+		case node.Str != nil:
+			d.heap[i] = starlark.String(*node.Str)
+		case node.Outcome != nil:
+			d.heap[i] = new(outcome)
+		case node.Fn == nil:
+			return nil, fmt.Errorf("node %d: of no known kind", i)
+		}
+	}
+	return d, nil
+}
+
+func (d *decoder) names() []string {
+	names := make([]string, 0, len(d.wire.Vars))
+	for name := range d.wire.Vars {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// value decodes one value. It is nil for a function that is not made yet.
+func (d *decoder) value(data wireValue) (starlark.Value, error) {
+	if len(data) == 0 {
+		return nil, errors.New("a value is missing")
+	}
+	switch c := data[0]; {
+	case c == '{':
+		return d.special(data)
+	case c == '"':
+		var s string
+		err := json.Unmarshal(data, &s)
+		return starlark.String(s), err
+	case c == '-' || c >= '0' && c <= '9':
+		if len(data) > maxIntDigits {
+			return nil, errors.New("an integer is too large")
+		}
+		i, ok := new(big.Int).SetString(string(data), 10)
+		if !ok {
+			return nil, fmt.Errorf("%.20s is no integer", data)
+		}
+		return starlark.MakeBigInt(i), nil
+	}
+	switch string(data) {
+	case "null":
+		return starlark.None, nil
+	case "true":
+		return starlark.True, nil
+	case "false":
+		return starlark.False, nil
+	}
+	return nil, fmt.Errorf("%.20s is no value", data)
+}
+
+func (d *decoder) special(data wireValue) (starlark.Value, error) {
+	var s wireSpecial
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, err
+	}
+	switch {
+	case s.Ref != nil:
+		if *s.Ref < 0 || *s.Ref >= len(d.heap) {
+			return nil, fmt.Errorf("node %d does not exist", *s.Ref)
+		}
+		return d.heap[*s.Ref], nil
+	case s.Float != nil:
+		f, err := strconv.ParseFloat(*s.Float, 64)
+		return starlark.Float(f), err
+	case s.Bytes != nil:
+		return starlark.Bytes(*s.Bytes), nil
+	case s.Raw != nil:
+		return starlark.String(*s.Raw), nil
+	case s.Handle != nil:
+		return handle{id: s.ID, tool: s.Tool}, nil
+	case s.Empty != nil:
+		return starlark.Tuple{}, nil
+	case s.Range != nil:
+		for _, n := range s.Range {
+			if n > maxRange || n < -maxRange {
+				return nil, errors.New("a range is too large")
+			}
+		}
+		args := starlark.Tuple{starlark.MakeInt(s.Range[0]), starlark.MakeInt(s.Range[1]), starlark.MakeInt(s.Range[2])}
+		return starlark.Call(new(starlark.Thread), starlark.Universe["range"], args, nil)
+	}
+	return nil, fmt.Errorf("%.40s is no value", data)
+}
+
+// fill completes the containers once all functions are made. Tuples come first,
+// as keys are made of them.
+func (d *decoder) fill(m *meter) error {
+	need := func(data wireValue) (starlark.Value, error) {
+		v, err := d.value(data)
+		if err == nil && v == nil {
+			err = errors.New("a function is missing")
+		}
+		return v, err
+	}
+	for i, node := range d.wire.Heap {
+		switch v := d.heap[i].(type) {
+		case starlark.Tuple:
+			for j, data := range *node.Tuple {
+				elem, err := need(data)
+				if err != nil {
+					return err
+				}
+				v[j] = elem
+			}
+		case *starlark.List:
+			for _, data := range *node.List {
+				elem, err := need(data)
+				if err != nil {
+					return err
+				}
+				if err := v.Append(elem); err != nil {
+					return err
+				}
+			}
+		case *outcome:
+			value, err := need(node.Outcome[1])
+			if err != nil {
+				return err
+			}
+			v.ok, v.value = string(node.Outcome[0]) == "true", value
+			if err := json.Unmarshal(node.Outcome[2], &v.message); err != nil {
+				return err
+			}
+		}
+	}
+	for i, node := range d.wire.Heap {
+		switch v := d.heap[i].(type) {
+		case *starlark.Set:
+			for _, data := range *node.Set {
+				elem, err := need(data)
+				if err != nil {
+					return err
+				}
+				if err := m.key(elem); err != nil {
+					return err
+				}
+				if err := v.Insert(elem); err != nil {
+					return err
+				}
+			}
+		case *starlark.Dict:
+			for _, pair := range *node.Dict {
+				key, err := need(pair[0])
+				if err != nil {
+					return err
+				}
+				value, err := need(pair[1])
+				if err != nil {
+					return err
+				}
+				if err := m.key(key); err != nil {
+					return err
+				}
+				if err := v.SetKey(key, value); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Handles lists the ids of the started tools that a state refers to, sorted,
+// each once. The error is that of a state that cannot be read.
+func Handles(state []byte) ([]string, error) {
+	d, err := decodeState(state)
+	if err != nil {
+		return nil, fmt.Errorf("read state: %w", err)
+	}
+	var ids []string
+	visit := func(values ...wireValue) {
+		for _, data := range values {
+			var s wireSpecial
+			if len(data) > 0 && data[0] == '{' && json.Unmarshal(data, &s) == nil && s.Handle != nil {
+				ids = append(ids, s.ID)
+			}
+		}
+	}
+	for _, data := range d.wire.Vars {
+		visit(data)
+	}
+	for _, node := range d.wire.Heap {
+		for _, list := range []*[]wireValue{node.List, node.Tuple, node.Set} {
+			if list != nil {
+				visit(*list...)
+			}
+		}
+		if node.Dict != nil {
+			for _, pair := range *node.Dict {
+				visit(pair[:]...)
+			}
+		}
+		if node.Outcome != nil {
+			visit(node.Outcome[1])
+		}
+		if node.Fn != nil {
+			for _, b := range node.Fn.Defaults {
+				visit(b.Value)
+			}
+			for _, b := range node.Fn.Free {
+				visit(b.Value)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
