@@ -14,6 +14,7 @@ import (
 type Command struct {
 	Input events.TurnInput `msgpack:"i"`
 	Actor string           `msgpack:"a,omitempty"`
+	Wake  bool             `msgpack:"w,omitempty"` // the turn is for inputs that wait; without any it is not even recorded
 }
 
 func enqueue(ctx context.Context, b *bus.Bus, id events.SessionID, turn events.TurnID, cmd Command) error {

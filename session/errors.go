@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/task"
 )
 
 // Errors of the host; those of histories are in package events.
@@ -21,6 +22,16 @@ var (
 	ErrUnknownTurn = errors.New("no such turn")
 	// ErrUnknownNode is a node id that the session's graph does not have.
 	ErrUnknownNode = errors.New("no such node")
+	// ErrUnknownTask is a background task that the session does not have, or not as a live one.
+	ErrUnknownTask = task.ErrUnknown
+	// ErrTaskRunning is the id of a background task that has not ended.
+	ErrTaskRunning = task.ErrRunning
+	// ErrTaskTaken is a worker's word about a task that it does not run, or not any more.
+	ErrTaskTaken = task.ErrTaken
+	// ErrUnknownMonitor is a monitor that the session does not have.
+	ErrUnknownMonitor = task.ErrUnknownMonitor
+	// ErrMonitorTask is the task of a monitor where only others are possible.
+	ErrMonitorTask = task.ErrMonitorTask
 	// ErrDifferent is an id used a second time with other content.
 	ErrDifferent = errors.New("id was used with other content")
 )

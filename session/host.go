@@ -19,8 +19,9 @@ import (
 // Config of a host.
 type Config struct {
 	Bus    *bus.Bus
-	Actor  string      // who acts, as histories name it. Defaults to "host"
-	Logger *zap.Logger // nil is silent
+	Actor  string           // who acts, as histories name it. Defaults to "host"
+	Kind   events.ActorKind // of Actor. Defaults to client
+	Logger *zap.Logger      // nil is silent
 }
 
 // Host is the front door to sessions. It is safe for concurrent use.
@@ -33,7 +34,8 @@ type Host struct {
 	mu        sync.Mutex
 	sessions  map[events.SessionID]*held
 	listeners map[events.SessionID]*listener
-	dropped   time.Time // when idle listeners were looked for last
+	dropped   time.Time             // when idle listeners were looked for last
+	callbacks map[taskKey]*callback // of tasks that somebody outside runs
 }
 
 // held is a session's state as this host saw it last.
@@ -53,13 +55,17 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Actor == "" {
 		cfg.Actor = "host"
 	}
+	if cfg.Kind == "" {
+		cfg.Kind = events.ActorClient
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = zap.NewNop()
 	}
 	return &Host{
 		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
-		actor:    events.Actor{Kind: events.ActorClient, ID: cfg.Actor},
+		actor:    events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
+		callbacks: make(map[taskKey]*callback),
 	}, nil
 }
 

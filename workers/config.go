@@ -25,6 +25,8 @@ type Config struct {
 	Model     string                  // of sessions that name none
 	// Tools offered to a session. Defaults to none.
 	Tools func(events.SessionID) *plugin.Tools
+	// Runners of background tasks, by name; see [Tasks]. Only a [Node] uses them.
+	Runners map[string]TaskFunc
 
 	Concurrency int           // sessions at once. Defaults to 256
 	Linger      time.Duration // see package turn. Defaults to 2 ms; negative is 0
