@@ -85,6 +85,7 @@ type LiveMessage struct {
 	Seq  events.Seq // of a commit, 0 for deltas
 	Data []byte     // encoded commit or delta
 	Ends bool       // the commit ends a turn
+	Work bool       // the commit is about background tasks
 }
 
 // ParseLive reads a message of [Live.C].
@@ -93,8 +94,11 @@ func ParseLive(m *nats.Msg) LiveMessage {
 	if err != nil {
 		return LiveMessage{Data: m.Data}
 	}
-	ends := strings.Contains(m.Header.Get(headerKinds), string(events.KindTurnCompleted))
-	return LiveMessage{Seq: events.Seq(seq), Data: m.Data, Ends: ends}
+	kinds := m.Header.Get(headerKinds)
+	return LiveMessage{
+		Seq: events.Seq(seq), Data: m.Data, Ends: strings.Contains(kinds, string(events.KindTurnCompleted)),
+		Work: strings.Contains(kinds, "task."),
+	}
 }
 
 // PublishDelta sends a piece of streamed output. It is never truth: no answer is waited for.

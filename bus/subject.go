@@ -13,8 +13,11 @@ type names struct{ prefix string }
 // Class is a class of queued work.
 type Class string
 
-// ClassTurn holds the commands that ask for turns.
-const ClassTurn Class = "turn"
+// The classes.
+const (
+	ClassTurn Class = "turn" // commands that ask for turns
+	ClassTask Class = "task" // runs of background tasks
+)
 
 func (n names) sessionStream(id events.SessionID) string { return n.prefix + "-s-" + string(id) }
 
@@ -75,6 +78,9 @@ func (n names) deltaSession(session events.SessionID) string {
 
 // poke tells one worker that a session it runs has moved.
 func (n names) poke(worker events.WorkerID) string { return n.prefix + ".poke." + string(worker) }
+
+// ask puts a question to one worker.
+func (n names) ask(worker events.WorkerID) string { return n.prefix + ".ask." + string(worker) }
 
 func (n names) directory() string { return n.prefix + "-sessions" }
 func (n names) catalogs() string  { return n.prefix + "-catalog" }

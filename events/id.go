@@ -13,6 +13,10 @@ type (
 	InputID string
 	// WorkerID names one run of one worker process.
 	WorkerID string
+	// TaskID names a background task inside its session. At most [MaxTaskID] bytes, so that a job's subject can hold it.
+	TaskID string
+	// MonitorID names a monitor inside its session. At most [MaxMonitorID] bytes; see [TaskOf].
+	MonitorID string
 )
 
 // Identifiers that stay inside payloads: any non-empty text up to 256 bytes.

@@ -53,6 +53,20 @@ var kinds = map[Kind]kindInfo{
 	KindToolNestedCalled:       row[ToolNestedCalled](1),
 	KindToolNestedReturned:     row[ToolNestedReturned](1),
 	KindUsageCharged:           row[UsageCharged](1),
+	KindTaskRegistered:         row[TaskRegistered](1),
+	KindTaskStarted:            row[TaskStarted](1),
+	KindTaskStateChanged:       row[TaskStateChanged](1),
+	KindTaskProgressed:         row[TaskProgressed](1),
+	KindTaskCancelRequested:    row[TaskCancelRequested](1),
+	KindTaskEnded:              row[TaskEnded](1),
+	KindTaskRemoved:            row[TaskRemoved](1),
+	KindTaskTransferred:        row[TaskTransferred](1),
+	KindMonitorRegistered:      row[MonitorRegistered](1),
+	KindMonitorArmed:           row[MonitorArmed](1),
+	KindMonitorStarted:         row[MonitorStarted](1),
+	KindMonitorReported:        row[MonitorReported](1),
+	KindMonitorEnded:           row[MonitorEnded](1),
+	KindMonitorUpdatesTaken:    row[MonitorUpdatesTaken](1),
 }
 
 // The kinds.
@@ -91,6 +105,20 @@ const (
 	KindToolNestedCalled       Kind = "tool.nested_called"
 	KindToolNestedReturned     Kind = "tool.nested_returned"
 	KindUsageCharged           Kind = "usage.charged"
+	KindTaskRegistered         Kind = "task.registered"
+	KindTaskStarted            Kind = "task.started"
+	KindTaskStateChanged       Kind = "task.state_changed"
+	KindTaskProgressed         Kind = "task.progressed"
+	KindTaskCancelRequested    Kind = "task.cancel_requested"
+	KindTaskEnded              Kind = "task.ended"
+	KindTaskRemoved            Kind = "task.removed"
+	KindTaskTransferred        Kind = "task.transferred"
+	KindMonitorRegistered      Kind = "monitor.registered"
+	KindMonitorArmed           Kind = "monitor.armed"
+	KindMonitorStarted         Kind = "monitor.started"
+	KindMonitorReported        Kind = "monitor.reported"
+	KindMonitorEnded           Kind = "monitor.ended"
+	KindMonitorUpdatesTaken    Kind = "monitor.updates_taken"
 )
 
 // Kinds lists every known kind, sorted.

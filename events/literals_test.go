@@ -154,6 +154,30 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindUsageCharged: {&events.UsageCharged{
 		Child: "s2", Source: "child", At: 12, Entries: []events.UsageEntry{{Usage: goldenUsage}, {Model: "claude", Usage: goldenUsage}},
 	}},
+	events.KindTaskRegistered: {&events.TaskRegistered{
+		Task: "k1", Of: events.TaskSubagent, Producer: "crew", Child: "s2", Parent: "k0", Cancel: events.CancelAbortLocal,
+		Close: events.CloseTransfer, Restart: events.RestartAlways, Runner: "digest", Args: []byte(`{"n":1}`), Worker: "w1",
+		State: events.TaskFailed, From: "s0", Attempt: 2, Created: 1732180000000, Summary: "no such page",
+	}},
+	events.KindTaskStarted:         {&events.TaskStarted{Task: "k1", Worker: "w1", Attempt: 2}},
+	events.KindTaskStateChanged:    {&events.TaskStateChanged{Task: "k1", State: events.TaskWaiting}},
+	events.KindTaskProgressed:      {&events.TaskProgressed{Task: "k1", Message: "half of it"}},
+	events.KindTaskCancelRequested: {&events.TaskCancelRequested{Task: "k1", Reason: "requested by host"}},
+	events.KindTaskEnded:           {&events.TaskEnded{Task: "k1", State: events.TaskCompleted, Summary: "42 pages"}},
+	events.KindTaskRemoved:         {&events.TaskRemoved{Task: "k1"}},
+	events.KindTaskTransferred:     {&events.TaskTransferred{Tasks: []events.TaskID{"k1", "k2"}, To: "s2"}},
+	events.KindMonitorRegistered: {&events.MonitorRegistered{Spec: events.MonitorSpec{
+		ID: "log", Command: "tail -f log", Cwd: "/srv", Env: map[string]string{"B": "2", "A": "1"}, Persistent: true,
+		TimeoutMillis: 60000, ArmOn: events.ArmSessionStart, Wake: events.WakeNotify, RestartOnRestore: true,
+	}}},
+	events.KindMonitorArmed:   {&events.MonitorArmed{Monitor: "log"}},
+	events.KindMonitorStarted: {&events.MonitorStarted{Monitor: "log", Worker: "w1", Attempt: 1}},
+	events.KindMonitorReported: {&events.MonitorReported{Monitor: "log", Lines: []events.MonitorLine{
+		{Sequence: 3, Text: "up", Wake: "monitor-log-3"},
+		{Sequence: 4, Text: "oops", Stderr: true},
+	}}},
+	events.KindMonitorEnded:        {&events.MonitorEnded{Monitor: "log", State: events.MonitorFailed, Exit: 3, Error: "timed out after 100ms"}},
+	events.KindMonitorUpdatesTaken: {&events.MonitorUpdatesTaken{Upto: 4}},
 }
 
 // goldenCommit has every field of the envelope set.

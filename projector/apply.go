@@ -142,8 +142,44 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 		s.applyNested(ev.Turn, NestedCall{Effect: p.Effect, Tool: p.Tool, Digest: p.Digest})
 	case *events.ToolNestedReturned:
 		s.applyNested(ev.Turn, NestedCall{Effect: p.Effect, Tool: p.Tool, Digest: p.Digest, Done: true, Result: p.Result})
+	default:
+		s.applyBackground(ev, at)
 	}
 	s.seal()
+}
+
+// applyBackground is the part of applyEvent about tasks and monitors.
+func (s *State) applyBackground(ev *events.Event, at events.Millis) {
+	switch p := ev.Payload.(type) {
+	case *events.TaskRegistered:
+		s.applyTaskRegistered(p, at)
+	case *events.TaskStarted:
+		s.applyTaskStarted(p, at)
+	case *events.TaskStateChanged:
+		s.applyTaskState(p, at)
+	case *events.TaskProgressed:
+		s.applyTaskProgressed(p, at)
+	case *events.TaskCancelRequested:
+		s.applyTaskCancel(p, at)
+	case *events.TaskEnded:
+		s.applyTaskEnded(p, at)
+	case *events.TaskRemoved:
+		s.applyTaskRemoved(p)
+	case *events.TaskTransferred:
+		s.applyTaskTransferred(p, at)
+	case *events.MonitorRegistered:
+		s.applyMonitorRegistered(p)
+	case *events.MonitorArmed:
+		s.applyMonitorArmed(p)
+	case *events.MonitorStarted:
+		s.applyMonitorStarted(p)
+	case *events.MonitorReported:
+		s.applyMonitorReported(p)
+	case *events.MonitorEnded:
+		s.applyMonitorEnded(p)
+	case *events.MonitorUpdatesTaken:
+		s.applyUpdatesTaken(p)
+	}
 }
 
 func (s *State) applyOpened(p *events.SessionOpened, at events.Millis) {
@@ -205,6 +241,7 @@ func (s *State) settleInput(id events.InputID, accepted bool) (Input, bool) {
 		if in.ID == id {
 			s.Inputs = append(s.Inputs[:i:i], s.Inputs[i+1:]...)
 			s.body.settled = append(s.body.settled, SettledInput{ID: id, Digest: in.Digest(), Accepted: accepted})
+			s.wakeSettled(id)
 			return in, true
 		}
 	}

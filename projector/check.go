@@ -90,5 +90,7 @@ func (s *State) checkHead() error {
 	if !sort.SliceIsSorted(s.Catalog.Tools, func(i, j int) bool { return s.Catalog.Tools[i].Name < s.Catalog.Tools[j].Name }) {
 		errs = append(errs, errors.New("catalogue is not sorted"))
 	}
+	errs = append(errs, s.checkTasks()...)
+	errs = append(errs, s.checkMonitors()...)
 	return errors.Join(errs...)
 }

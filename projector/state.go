@@ -8,7 +8,7 @@ import (
 )
 
 // FoldVersion changes whenever Apply or the snapshot's shape does. Snapshots of another version are discarded.
-const FoldVersion = 1
+const FoldVersion = 2
 
 // ErrPartial is a question that needs segments which are not attached yet; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -28,7 +28,8 @@ const (
 //
 // Invariants, checked by [State.Check]: Turn is set exactly while a turn
 // runs; a queued turn is not running; an input is pending once; the current
-// frame is the last of Frames; the catalogue is sorted by name.
+// frame is the last of Frames; the catalogue is sorted by name; a task's id
+// stands once; a monitor's wake is a pending input.
 type Head struct {
 	Session   events.SessionID  `msgpack:"s"`
 	Seq       events.Seq        `msgpack:"q"` // of the last commit folded
@@ -65,6 +66,10 @@ type Head struct {
 	Plugins       []PluginState         `msgpack:"pl,omitempty"` // saved states, sorted by plugin
 	Contributions []events.Contribution `msgpack:"cb,omitempty"` // to the prompts of turns whose plugins are asked
 	Events        int64                 `msgpack:"e,omitempty"`  // ever folded
+
+	Tasks    []Task      `msgpack:"tk,omitempty"` // by creation; of those that live no more at most [KeptTasks]
+	Monitors []Monitor   `msgpack:"mo,omitempty"` // sorted by id
+	Feed     MonitorFeed `msgpack:"mf,omitempty"`
 }
 
 // Frame is a context segment of the session: what the model sees begins with it.
@@ -275,6 +280,7 @@ func (s *State) Clone() *State {
 	}
 	c.Children, c.Plugins = slices.Clone(s.Children), slices.Clone(s.Plugins)
 	c.Queue = slices.Clip(s.Queue)
+	c.Feed.Updates = slices.Clip(s.Feed.Updates)
 	c.Inputs = slices.Clone(s.Inputs)
 	c.Ledger = slices.Clone(s.Ledger)
 	c.body = s.body.clone()

@@ -89,4 +89,3 @@ func UsageSince(before, after []LedgerEntry) ([]LedgerEntry, error) {
 	}
 	return slices.DeleteFunc(sum.Ledger, func(e LedgerEntry) bool { return e.Usage.IsZero() }), nil
 }
-

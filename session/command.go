@@ -17,6 +17,7 @@ type Command struct {
 	Actor   string                   `msgpack:"a,omitempty"`
 	Answer  events.ToolApprovalGiven `msgpack:"w,omitempty"` // to a question about a call
 	Resolve events.ToolResolved      `msgpack:"r,omitempty"` // of a pending call
+	Wake    bool                     `msgpack:"k,omitempty"` // the turn is for inputs that wait; without any it is not even recorded
 }
 
 // AsksForTurn reports whether the command is a request for a turn of its own.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/task"
 )
 
 // Create opens a session and returns its id. Of many creators of one id
@@ -239,7 +240,7 @@ func (h *Host) Fork(ctx context.Context, from events.SessionID, req CreateReques
 	return h.Create(ctx, req)
 }
 
-// CloseSession ends a session. A second close does nothing; a running turn refuses it with [ErrTurnRunning].
+// CloseSession ends a session and, in the same commit, its live tasks. A second close does nothing; a running turn refuses it with [ErrTurnRunning].
 func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
 	return h.decide(ctx, id, "close", func(s *projector.State) ([]events.Event, error) {
 		switch {
@@ -248,7 +249,8 @@ func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason str
 		case !s.Idle():
 			return nil, fmt.Errorf("close session %s: %w", id, ErrTurnRunning)
 		}
-		return []events.Event{events.Of("", &events.SessionClosed{Reason: reason})}, open(s)
+		list := task.CancelAll(s, task.Live(s), "session closed")
+		return append(list, events.Of("", &events.SessionClosed{Reason: reason})), open(s)
 	})
 }
 

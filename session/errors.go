@@ -1,6 +1,9 @@
 package session
 
-import "github.com/lash-go/lash/session/api"
+import (
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/task"
+)
 
 // Errors of the service, see package api; those of histories are in package events.
 var (
@@ -11,4 +14,14 @@ var (
 	ErrUnknownTurn = api.ErrUnknownTurn
 	ErrUnknownNode = api.ErrUnknownNode
 	ErrDifferent   = api.ErrDifferent
+	// ErrUnknownTask is a background task that the session does not have, or not as a live one.
+	ErrUnknownTask = task.ErrUnknown
+	// ErrTaskRunning is the id of a background task that has not ended.
+	ErrTaskRunning = task.ErrRunning
+	// ErrTaskTaken is a worker's word about a task that it does not run, or not any more.
+	ErrTaskTaken = task.ErrTaken
+	// ErrUnknownMonitor is a monitor that the session does not have.
+	ErrUnknownMonitor = task.ErrUnknownMonitor
+	// ErrMonitorTask is the task of a monitor where only others are possible.
+	ErrMonitorTask = task.ErrMonitorTask
 )

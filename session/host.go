@@ -27,7 +27,8 @@ type Config struct {
 	Complete CompleteFunc
 	// Trace takes what plugins and sessions trace. Without it, traces go nowhere.
 	Trace  TraceFunc
-	Logger *zap.Logger // nil is silent
+	Logger *zap.Logger      // nil is silent
+	Kind   events.ActorKind // of Actor. Defaults to client
 }
 
 // Host is the front door to sessions. It is safe for concurrent use.
@@ -42,10 +43,11 @@ type Host struct {
 	listeners map[events.SessionID]*listener
 	dropped   time.Time // when idle listeners were looked for last
 
-	plugins  *plugin.Host
-	complete CompleteFunc
-	trace    TraceFunc
-	stacks   stacks
+	plugins   *plugin.Host
+	complete  CompleteFunc
+	trace     TraceFunc
+	stacks    stacks
+	callbacks map[taskKey]*callback // of tasks that somebody outside runs
 }
 
 // held is a session's state as this host saw it last.
@@ -65,15 +67,19 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Actor == "" {
 		cfg.Actor = "host"
 	}
+	if cfg.Kind == "" {
+		cfg.Kind = events.ActorClient
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = zap.NewNop()
 	}
 	return &Host{
 		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
-		actor:    events.Actor{Kind: events.ActorClient, ID: cfg.Actor},
+		actor:    events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
 		plugins: cfg.Plugins, complete: cfg.Complete, trace: cfg.Trace,
-		stacks: stacks{live: make(map[events.SessionID]*stack)},
+		stacks:    stacks{live: make(map[events.SessionID]*stack)},
+		callbacks: make(map[taskKey]*callback),
 	}, nil
 }
 

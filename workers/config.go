@@ -31,6 +31,8 @@ type Config struct {
 	Tools func(events.SessionID) *plugin.Tools
 	// Trace takes what plugins trace. Defaults to nobody.
 	Trace session.TraceFunc
+	// Runners of background tasks, by name; see [Tasks]. Only a [Node] uses them.
+	Runners map[string]TaskFunc
 
 	Concurrency int           // sessions at once. Defaults to 256
 	Linger      time.Duration // see package turn. Defaults to 2 ms; negative is 0

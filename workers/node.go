@@ -10,9 +10,10 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// Node is what one process runs on a bus: a worker and a projector.
+// Node is what one process runs on a bus: a worker, background tasks and a projector.
 type Node struct {
 	worker  *Worker
+	tasks   *Tasks
 	project *follow.Projector
 	log     *zap.Logger
 	cancel  context.CancelFunc
@@ -25,15 +26,26 @@ func NewNode(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Node{worker: w, project: follow.NewProjector(cfg.Bus, cfg.Logger), log: w.log}, nil
+	tasks, err := NewTasks(TasksConfig{Bus: cfg.Bus, Runners: cfg.Runners, Logger: cfg.Logger, ID: w.ID()})
+	if err != nil {
+		return nil, err
+	}
+	return &Node{worker: w, tasks: tasks, project: follow.NewProjector(cfg.Bus, cfg.Logger), log: w.log}, nil
 }
 
 // Host is the node's own host: it has the plugins.
 func (n *Node) Host() *session.Host { return n.worker.Host() }
 
+// Tasks is the node's service of background tasks, for closures and hidden tasks.
+func (n *Node) Tasks() *Tasks { return n.tasks }
+
 // Start joins the queues.
 func (n *Node) Start(ctx context.Context) error {
 	if err := n.worker.Start(ctx); err != nil {
+		return err
+	}
+	if err := n.tasks.Start(ctx); err != nil {
+		n.worker.Stop(ctx)
 		return err
 	}
 	projecting, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
@@ -46,9 +58,12 @@ func (n *Node) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop is soft until ctx ends, then hard; see [Worker.Stop].
+// Stop is soft until ctx ends, then hard; see [Worker.Stop] and [Tasks.Stop].
 func (n *Node) Stop(ctx context.Context) {
+	var stopping sync.WaitGroup
+	stopping.Go(func() { n.tasks.Stop(ctx) }) // beside the turns, whose tools may wait for tasks
 	n.worker.Stop(ctx)
+	stopping.Wait()
 	n.cancel()
 	n.wait.Wait()
 }

@@ -135,6 +135,9 @@ func (r *run) queue(ctx context.Context, j *bus.Job) error {
 		}
 		return err
 	}
+	if cmd.Wake {
+		return j.GiveBack(time.Second) // the running turn may take its inputs
+	}
 	for {
 		known, err := r.known(events.TurnID(j.ID))
 		if err != nil {
@@ -223,6 +226,9 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 // claimNext starts the next turn, the job's own or a queued one.
 func (r *run) claimNext(ctx context.Context) (done bool, err error) {
 	known, err := r.known(r.turnID())
+	if err == nil && !known && r.cmd.Wake {
+		known, err = r.needless(ctx)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -306,6 +312,8 @@ func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error
 		claim.Beside = r.unsaved()
 		r.g.claimed = true
 		return false, r.step(ctx, claim)
+	case r.cmd.Wake:
+		return false, errLater
 	}
 	if err := r.enqueueBehind(ctx); err != nil {
 		return false, err

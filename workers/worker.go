@@ -193,6 +193,8 @@ func (w *Worker) settle(ctx context.Context, j *bus.Job, err error) {
 		_ = j.Ack()
 	case ctx.Err() != nil:
 		_ = j.GiveBack(0)
+	case errors.Is(err, errLater):
+		_ = j.GiveBack(time.Second)
 	default:
 		log.Warn("run turn", zap.Error(err))
 		_ = j.GiveBack(time.Second)

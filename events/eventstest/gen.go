@@ -160,6 +160,47 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 			Child: token[events.SessionID](t), Source: id[string](t), At: seq(t), Entries: entries(t),
 		}
 	},
+	events.KindTaskRegistered: func(t *rapid.T) events.Payload { return registration(t) },
+	events.KindTaskStarted: func(t *rapid.T) events.Payload {
+		return &events.TaskStarted{Task: short[events.TaskID](t), Worker: token[events.WorkerID](t), Attempt: count(t) + 1}
+	},
+	events.KindTaskStateChanged: func(t *rapid.T) events.Payload {
+		return &events.TaskStateChanged{Task: short[events.TaskID](t), State: one(t, events.TaskRunning, events.TaskWaiting)}
+	},
+	events.KindTaskProgressed: func(t *rapid.T) events.Payload {
+		return &events.TaskProgressed{Task: short[events.TaskID](t), Message: text(t)}
+	},
+	events.KindTaskCancelRequested: func(t *rapid.T) events.Payload {
+		return &events.TaskCancelRequested{Task: short[events.TaskID](t), Reason: text(t)}
+	},
+	events.KindTaskEnded: func(t *rapid.T) events.Payload {
+		return &events.TaskEnded{
+			Task: short[events.TaskID](t), State: one(t, events.TaskCompleted, events.TaskFailed, events.TaskCancelled), Summary: text(t),
+		}
+	},
+	events.KindTaskRemoved: func(t *rapid.T) events.Payload { return &events.TaskRemoved{Task: short[events.TaskID](t)} },
+	events.KindTaskTransferred: func(t *rapid.T) events.Payload {
+		return &events.TaskTransferred{Tasks: list(t, 1, short[events.TaskID]), To: token[events.SessionID](t)}
+	},
+	events.KindMonitorRegistered: func(t *rapid.T) events.Payload { return &events.MonitorRegistered{Spec: monitor(t)} },
+	events.KindMonitorArmed: func(t *rapid.T) events.Payload {
+		return &events.MonitorArmed{Monitor: short[events.MonitorID](t)}
+	},
+	events.KindMonitorStarted: func(t *rapid.T) events.Payload {
+		return &events.MonitorStarted{Monitor: short[events.MonitorID](t), Worker: token[events.WorkerID](t), Attempt: count(t) + 1}
+	},
+	events.KindMonitorReported: func(t *rapid.T) events.Payload {
+		return &events.MonitorReported{Monitor: short[events.MonitorID](t), Lines: output(t)}
+	},
+	events.KindMonitorEnded: func(t *rapid.T) events.Payload {
+		return &events.MonitorEnded{
+			Monitor: short[events.MonitorID](t), Exit: count(t), Error: text(t),
+			State: one(t, events.MonitorIdle, events.MonitorStopped, events.MonitorExited, events.MonitorFailed),
+		}
+	},
+	events.KindMonitorUpdatesTaken: func(t *rapid.T) events.Payload {
+		return &events.MonitorUpdatesTaken{Upto: count(t) + 1}
+	},
 }
 
 // Payload generates valid payloads of kind, nil where the kind has no generator yet.

@@ -271,3 +271,40 @@ func entries(t *rapid.T) []events.UsageEntry {
 		return events.UsageEntry{Model: text(t), Usage: usage(t)}
 	}, func(e events.UsageEntry) string { return e.Model })
 }
+
+// short draws the id of a task or of a monitor.
+func short[T ~string](t *rapid.T) T {
+	return T(rapid.StringMatching(`[A-Za-z0-9_-]{1,32}`).Draw(t, "short token"))
+}
+
+func registration(t *rapid.T) *events.TaskRegistered {
+	return &events.TaskRegistered{
+		Task: short[events.TaskID](t), Producer: text(t), Child: maybe(t, token[events.SessionID]), Parent: maybe(t, short[events.TaskID]),
+		Of:      one(t, events.TaskOther, events.TaskMonitor, events.TaskSubagent, events.TaskObserver, events.TaskTool),
+		Cancel:  one(t, events.CancelCooperative, events.CancelAbortLocal, events.CancelExternal),
+		Close:   one(t, events.CloseKeep, events.CloseCancel, events.CloseTransfer),
+		Restart: one(t, events.RestartNever, events.RestartAlways), Runner: text(t), Args: bytes(t), Worker: maybe(t, token[events.WorkerID]),
+		State: one(t, events.TaskPending, events.TaskRunning, events.TaskWaiting, events.TaskCancelling, events.TaskCompleted),
+		From:  maybe(t, token[events.SessionID]), Attempt: count(t), Created: events.Millis(count(t)), Summary: text(t),
+	}
+}
+
+func monitor(t *rapid.T) events.MonitorSpec {
+	env := rapid.MapOfN(rapid.StringMatching(`[A-Z_]{1,8}`), rapid.StringMatching(`[ -~]{0,20}`), 0, 3).Draw(t, "env")
+	if len(env) == 0 {
+		env = nil
+	}
+	return events.MonitorSpec{
+		ID: short[events.MonitorID](t), Command: id[string](t), Cwd: maybe(t, id[string]), Env: env,
+		Persistent: rapid.Bool().Draw(t, "persistent"), TimeoutMillis: count(t), RestartOnRestore: rapid.Bool().Draw(t, "restart"),
+		ArmOn: one(t, events.ArmManual, events.ArmSessionStart), Wake: one(t, events.WakeQueueTurn, events.WakeNotify),
+	}
+}
+
+func output(t *rapid.T) []events.MonitorLine {
+	return distinct(t, 1, func(t *rapid.T) events.MonitorLine {
+		return events.MonitorLine{
+			Sequence: count(t) + 1, Text: text(t), Stderr: rapid.Bool().Draw(t, "stderr"), Wake: maybe(t, token[events.InputID]),
+		}
+	}, func(l events.MonitorLine) int64 { return l.Sequence })
+}

@@ -1,0 +1,36 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Answer answers what others ask this worker, until stop. Answers come from one goroutine.
+func (b *Bus) Answer(worker events.WorkerID, answer func(question []byte) []byte) (stop func(), err error) {
+	sub, err := b.nc.Subscribe(b.names.ask(worker), func(m *nats.Msg) { _ = m.Respond(answer(m.Data)) })
+	if err != nil {
+		return nil, fmt.Errorf("answer as worker %s: %w", worker, err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil
+}
+
+// Ask puts a question to a worker, wherever it is, until ctx ends. A worker
+// that nobody answers for is [ErrNotFound], at once: it is gone.
+func (b *Bus) Ask(ctx context.Context, worker events.WorkerID, question []byte) ([]byte, error) {
+	if err := events.CheckToken("worker", worker); err != nil {
+		return nil, err
+	}
+	m, err := b.nc.RequestWithContext(ctx, b.names.ask(worker), question)
+	if errors.Is(err, nats.ErrNoResponders) { // elsewhere it is a server that has no answer yet, here it is the answer
+		return nil, fmt.Errorf("ask worker %s: %w", worker, ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask worker %s: %w", worker, mapError(err))
+	}
+	return m.Data, nil
+}

@@ -1,0 +1,335 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers"
+)
+
+func taskEntries() []entry {
+	return []entry{
+		{"K1", "a hidden task that spawns a hidden task", "awaited", "both are done", testHiddenNested},
+		{"K2", "hidden tasks of which one fails", "awaited", "the first error", testHiddenFails},
+		{"K3", "a hidden task that appends nodes", "awaited, then a turn", "the turn sees them", testHiddenAppends},
+		{"K4", "a managed task that runs", "the same id is spawned", "refused; fine once it has ended", testSpawnTwice},
+		{"K5", "a function that returns an error", "listed", "failed, with the error as summary", testTaskFails},
+		{"K6", "a completed task", "completed, moved, cancelled", "unchanged", testTaskEnded},
+		{"K7", "a live task", "completed with a state that is no end", "nothing", testTaskNoEnd},
+		{"K8", "a live task", "moved between waiting and running", "reflected; other states ignored", testTaskMoves},
+		{"K9", "a task that was asked to stop", "moved to running", "ignored", testTaskAsked},
+		{"K10", "an unknown task", "cancelled, and cancelled as a managed one", "an error; fine", testTaskUnknown},
+		{"K11", "a task that is run outside, with a callback", "cancelled twice", "called once; cancelled", testTaskCallback},
+		{"K12", "three live tasks and one done", "all cancelled", "three records, by creation", testCancelAll},
+		{"K13", "a live task", "unregistered", "gone, not cancelled", testUnregister},
+		{"K14", "a live handle and one that has ended", "validated", "fine; an error that names the ended one; fine without any", testValidate},
+		{"K15", "a target that has a live task of the id", "transferred", "an error, and nothing moved", testTransferRefused},
+		{"K16", "a task that was transferred while it ran", "it ends", "the target lists it completed", testTransfer},
+		{"K17", "live a and b and a monitor, keep a", "unreferenced ones cancelled", "b and the monitor are, and are returned", testUnreferenced},
+		{"K18", "tasks whose node dies", "listed elsewhere", "restarted, or failed as abandoned; never running for ever", testTaskNodeDies},
+	}
+}
+
+// tasks starts a tasks service that ends with the test, and returns how to stop it at once.
+func (b *bundle) tasks(on *bus.Bus, runners map[string]workers.TaskFunc) (s *workers.Tasks, stop func()) {
+	b.t.Helper()
+	s, err := workers.NewTasks(workers.TasksConfig{Bus: on, Runners: runners})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := s.Start(b.ctx); err != nil {
+		b.t.Fatal(err)
+	}
+	stop = func() {
+		now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
+		cancel()
+		s.Stop(now)
+	}
+	b.t.Cleanup(stop)
+	return s, stop
+}
+
+// setupTasks has a session and a tasks service on a connection of its own.
+func setupTasks(t *testing.T) (*bundle, events.SessionID, *workers.Tasks) {
+	t.Helper()
+	b := setupIdle(t)
+	s, _ := b.tasks(bustest.Open(t, b.server), nil)
+	return b, b.open(session.CreateRequest{}), s
+}
+
+// gated runs until it is cancelled, or its gate is closed.
+func gated(gate <-chan struct{}) workers.TaskFunc {
+	return func(ctx context.Context, _ *workers.RunningTask) (string, error) {
+		select {
+		case <-gate:
+			return "the gate opened", nil
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
+}
+
+func (b *bundle) spawn(s *workers.Tasks, id events.SessionID, name events.TaskID, work workers.TaskFunc) {
+	b.t.Helper()
+	if _, err := s.SpawnManaged(b.ctx, id, session.TaskRequest{ID: name}, work); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// outside registers tasks that nobody in the fleet runs.
+func (b *bundle) outside(id events.SessionID, names ...events.TaskID) {
+	b.t.Helper()
+	for _, name := range names {
+		if _, err := b.RegisterTask(b.ctx, id, session.TaskRequest{ID: name}); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// listed is the record of a task in the list; the zero record where it is not.
+func (b *bundle) listed(id events.SessionID, name events.TaskID) projector.Task {
+	b.t.Helper()
+	list, err := b.Tasks(b.ctx, id)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, t := range list {
+		if t.ID == name {
+			return t
+		}
+	}
+	return projector.Task{}
+}
+
+// taskIs waits until a task is in a state.
+func (b *bundle) taskIs(id events.SessionID, name events.TaskID, state events.TaskState) projector.Task {
+	b.t.Helper()
+	s := b.await(id, string(name)+" "+string(state), func(s *projector.State) bool {
+		t, ok := s.Task(name)
+		return ok && t.State == state && t.To == ""
+	})
+	t, _ := s.Task(name)
+	return *t
+}
+
+func testHiddenNested(t *testing.T) {
+	b, id, s := setupTasks(t)
+	gate := make(chan struct{})
+	inner := false
+	err := s.SpawnHidden(b.ctx, id, "outer", func(ctx context.Context) error {
+		<-gate
+		return s.SpawnHidden(ctx, id, "inner", func(context.Context) error { inner = true; return nil })
+	})
+	must(t, "spawn", err, nil)
+	close(gate)
+	must(t, "await", s.AwaitHidden(b.ctx, id), nil)
+	equal(t, "inner done", inner, true)
+	equal(t, "tasks listed", len(b.state(id).Tasks), 0)
+	must(t, "spawn in no session", s.SpawnHidden(b.ctx, "none", "x", func(context.Context) error { return nil }), events.ErrNoSession)
+}
+
+func testHiddenFails(t *testing.T) {
+	b, id, s := setupTasks(t)
+	broken, late := errors.New("broken"), make(chan struct{})
+	must(t, "spawn", s.SpawnHidden(b.ctx, id, "fine", func(context.Context) error { return nil }), nil)
+	must(t, "spawn", s.SpawnHidden(b.ctx, id, "bad", func(context.Context) error { return broken }), nil)
+	must(t, "spawn", s.SpawnHidden(b.ctx, id, "worse", func(context.Context) error { <-late; panic("not awaited") }), nil)
+	must(t, "await", s.AwaitHidden(b.ctx, id), broken)
+	must(t, "second await", s.AwaitHidden(b.ctx, id), nil)
+	close(late)
+	must(t, "spawn", s.SpawnHidden(b.ctx, id, "panics", func(context.Context) error { panic("oh") }), nil)
+	if err := s.AwaitHidden(b.ctx, id); err == nil {
+		t.Error("await of a panic: got nil, want an error")
+	}
+}
+
+func testHiddenAppends(t *testing.T) {
+	b := setup(t, reply(text("hi")))
+	s, _ := b.tasks(bustest.Open(t, b.server), nil)
+	id := b.open(session.CreateRequest{})
+	must(t, "spawn", s.SpawnHidden(b.ctx, id, "remember", func(ctx context.Context) error {
+		_, err := b.AppendNodes(ctx, id, session.AppendNodesRequest{Nodes: says("remembered")})
+		return err
+	}), nil)
+	must(t, "await", s.AwaitHidden(b.ctx, id), nil)
+	b.run(id, "t1", text("hello"))
+	equalLists(t, "prompt", b.model.prompt(0), []string{"user remembered", "user hello"})
+}
+
+func testSpawnTwice(t *testing.T) {
+	b, id, s := setupTasks(t)
+	gate := make(chan struct{})
+	b.spawn(s, id, "k", gated(gate))
+	_, err := s.SpawnManaged(b.ctx, id, session.TaskRequest{ID: "k"}, gated(gate))
+	must(t, "second spawn", err, session.ErrTaskRunning)
+	other, _ := b.tasks(bustest.Open(t, b.server), nil)
+	_, err = other.SpawnManaged(b.ctx, id, session.TaskRequest{ID: "k"}, gated(gate))
+	must(t, "spawn on another node", err, session.ErrTaskRunning)
+	close(gate)
+	equal(t, "summary", b.taskIs(id, "k", events.TaskCompleted).Summary, "the gate opened")
+	b.spawn(other, id, "k", gated(gate))
+	b.taskIs(id, "k", events.TaskCompleted)
+	equal(t, "records", len(b.state(id).Tasks), 1)
+	equal(t, "registrations", len(find[*events.TaskRegistered](b, id)), 2)
+}
+
+func testTaskFails(t *testing.T) {
+	b, id, s := setupTasks(t)
+	b.spawn(s, id, "k", func(context.Context, *workers.RunningTask) (string, error) { return "", errors.New("no such page") })
+	equal(t, "summary", b.taskIs(id, "k", events.TaskFailed).Summary, "no such page")
+	b.spawn(s, id, "p", func(context.Context, *workers.RunningTask) (string, error) { panic("oh") })
+	equal(t, "summary of a panic", b.taskIs(id, "p", events.TaskFailed).Summary, "panic: oh")
+}
+
+func testTaskEnded(t *testing.T) {
+	b, id, _ := setupTasks(t)
+	b.outside(id, "k")
+	must(t, "complete", b.CompleteTask(b.ctx, id, "k", events.TaskCompleted, "42"), nil)
+	before := b.last(id)
+	must(t, "complete again", b.CompleteTask(b.ctx, id, "k", events.TaskFailed, "no"), nil)
+	must(t, "transition", b.TransitionTask(b.ctx, id, "k", events.TaskRunning), nil)
+	rec, err := b.CancelTask(b.ctx, id, "k")
+	must(t, "cancel", err, nil)
+	equal(t, "state", rec.State, events.TaskCompleted)
+	equal(t, "summary", rec.Summary, "42")
+	equal(t, "sequence", b.last(id), before)
+}
+
+func testTaskNoEnd(t *testing.T) {
+	b, id, _ := setupTasks(t)
+	b.outside(id, "k")
+	before := b.last(id)
+	for _, state := range []events.TaskState{events.TaskPending, events.TaskRunning, events.TaskWaiting, events.TaskCancelling} {
+		must(t, "complete as "+string(state), b.CompleteTask(b.ctx, id, "k", state, ""), nil)
+	}
+	must(t, "complete unknown", b.CompleteTask(b.ctx, id, "x", events.TaskCompleted, ""), nil)
+	equal(t, "sequence", b.last(id), before)
+	equal(t, "state", b.listed(id, "k").State, events.TaskRunning)
+}
+
+func testTaskMoves(t *testing.T) {
+	b, id, s := setupTasks(t)
+	gate := make(chan struct{})
+	b.spawn(s, id, "k", func(ctx context.Context, r *workers.RunningTask) (string, error) {
+		if err := errors.Join(r.Transition(ctx, events.TaskWaiting), r.Progress(ctx, "waiting")); err != nil {
+			return "", err
+		}
+		return gated(gate)(ctx, r)
+	})
+	b.taskIs(id, "k", events.TaskWaiting)
+	for _, state := range []events.TaskState{events.TaskPending, events.TaskCancelling, events.TaskCompleted, events.TaskCancelled} {
+		must(t, "transition to "+string(state), b.TransitionTask(b.ctx, id, "k", state), nil)
+	}
+	equal(t, "state", b.listed(id, "k").State, events.TaskWaiting)
+	must(t, "transition", b.TransitionTask(b.ctx, id, "k", events.TaskRunning), nil)
+	equal(t, "state", b.listed(id, "k").State, events.TaskRunning)
+	close(gate)
+	equal(t, "progress", b.taskIs(id, "k", events.TaskCompleted).Message, "waiting")
+}
+
+func testTaskAsked(t *testing.T) {
+	b, id, s := setupTasks(t)
+	told, gate := make(chan error, 1), make(chan struct{})
+	b.spawn(s, id, "k", func(ctx context.Context, _ *workers.RunningTask) (string, error) {
+		<-ctx.Done()
+		told <- context.Cause(ctx)
+		<-gate
+		return "", context.Cause(ctx)
+	})
+	_, err := b.RequestCancelTask(b.ctx, id, "k", "enough")
+	must(t, "request", err, nil)
+	must(t, "what the task is told", <-told, workers.ErrTaskCancelled)
+	before := b.last(id)
+	must(t, "transition", b.TransitionTask(b.ctx, id, "k", events.TaskRunning), nil)
+	equal(t, "state", b.listed(id, "k").State, events.TaskCancelling)
+	equal(t, "sequence", b.last(id), before)
+	close(gate)
+	equal(t, "reason", b.taskIs(id, "k", events.TaskCancelled).Reason, "enough")
+}
+
+func testTaskUnknown(t *testing.T) {
+	b, id, _ := setupTasks(t)
+	_, err := b.CancelTask(b.ctx, id, "x")
+	must(t, "cancel", err, session.ErrUnknownTask)
+	must(t, "cancel managed", b.CancelManagedTask(b.ctx, id, "x"), nil)
+	list, err := b.Tasks(b.ctx, "no-such-session")
+	must(t, "list", err, nil)
+	equal(t, "tasks of no session", len(list), 0)
+}
+
+func testTaskCallback(t *testing.T) {
+	b, id, _ := setupTasks(t)
+	calls := make(chan string, 4)
+	for _, name := range []events.TaskID{"near", "far"} {
+		_, err := b.RegisterTask(b.ctx, id, session.TaskRequest{ID: name, OnCancel: func() { calls <- string(name) }})
+		must(t, "register", err, nil)
+	}
+	for range 2 {
+		rec, err := b.CancelTask(b.ctx, id, "near")
+		must(t, "cancel", err, nil)
+		equal(t, "state", rec.State, events.TaskCancelled)
+	}
+	equal(t, "called", <-calls, "near")
+	other := b.otherHost()
+	for range 2 {
+		_, err := other.CancelTask(b.ctx, id, "far")
+		must(t, "cancel elsewhere", err, nil)
+	}
+	equal(t, "called", <-calls, "far")
+	equal(t, "more calls", len(calls), 0)
+}
+
+func testCancelAll(t *testing.T) {
+	b, id, s := setupTasks(t)
+	stopped := make(chan error, 1)
+	b.outside(id, "c", "done")
+	must(t, "complete", b.CompleteTask(b.ctx, id, "done", events.TaskCompleted, ""), nil)
+	b.spawn(s, id, "b", func(ctx context.Context, _ *workers.RunningTask) (string, error) {
+		<-ctx.Done()
+		stopped <- context.Cause(ctx)
+		return "", nil
+	})
+	b.outside(id, "a")
+	before := b.last(id)
+	list, err := b.CancelAllTasks(b.ctx, id)
+	must(t, "cancel all", err, nil)
+	var names []events.TaskID
+	for _, rec := range list {
+		names = append(names, rec.ID)
+		equal(t, "state of "+string(rec.ID), rec.State, events.TaskCancelled)
+	}
+	equalLists(t, "cancelled", names, []events.TaskID{"c", "b", "a"})
+	must(t, "what the closure is told", <-stopped, workers.ErrTaskCancelled)
+	equal(t, "commits", b.last(id)-before, 1)
+	equal(t, "done", b.listed(id, "done").State, events.TaskCompleted)
+}
+
+func testUnregister(t *testing.T) {
+	b, id, s := setupTasks(t)
+	gate, told := make(chan struct{}), make(chan string, 1)
+	b.spawn(s, id, "k", func(ctx context.Context, r *workers.RunningTask) (string, error) {
+		_, err := gated(gate)(ctx, r)
+		told <- errText(err)
+		return "", err
+	})
+	must(t, "unregister", b.UnregisterTask(b.ctx, id, "k"), nil)
+	must(t, "unregister again", b.UnregisterTask(b.ctx, id, "k"), nil)
+	equal(t, "listed", b.listed(id, "k").ID, "")
+	b.spawn(s, id, "k2", gated(nil)) // a commit that the first task's runner hears of
+	close(gate)
+	equal(t, "the task's error", <-told, "")
+	equal(t, "ends", len(find[*events.TaskEnded](b, id)), 0)
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

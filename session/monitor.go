@@ -1,0 +1,172 @@
+package session
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/task"
+)
+
+// RegisterMonitor adds a monitor or replaces what one runs, from its next start
+// on. An unchanged specification appends nothing. It runs once a poll finds it
+// armed: [Host.MonitorSnapshot], [Host.TakeMonitorUpdates].
+func (h *Host) RegisterMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error {
+	return h.monitors(ctx, id, "register monitor", func(s *projector.State) ([]events.Event, error) {
+		return task.RegisterMonitor(s, spec)
+	})
+}
+
+// StartMonitor registers and arms a monitor. When it returns nil that is
+// durable; some worker runs it soon. One that runs goes on.
+func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error {
+	err := h.monitors(ctx, id, "start monitor", func(s *projector.State) ([]events.Event, error) {
+		return task.StartMonitor(s, spec)
+	})
+	if err != nil {
+		return err
+	}
+	t, err := h.task(ctx, id, events.TaskOf(spec.ID), false)
+	if err != nil {
+		return err
+	}
+	return h.enqueueTask(ctx, id, &t)
+}
+
+// StopMonitor stops a monitor, whether it runs or not. It stays stopped until
+// it is started again. An unknown one is [ErrUnknownMonitor]. Its processes
+// are killed by the worker that has them, as soon as that hears of it.
+func (h *Host) StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) error {
+	return h.monitors(ctx, id, "stop monitor", func(s *projector.State) ([]events.Event, error) {
+		return task.StopMonitor(s, monitor)
+	})
+}
+
+// AckMonitorWakes acknowledges pending wakes for a host that delivers the
+// lines by itself: their inputs are taken back.
+func (h *Host) AckMonitorWakes(ctx context.Context, id events.SessionID, ids []events.MonitorID) error {
+	return h.monitors(ctx, id, "acknowledge wakes", func(s *projector.State) ([]events.Event, error) {
+		return task.AckWakes(s, ids), nil
+	})
+}
+
+func (h *Host) monitors(ctx context.Context, id events.SessionID, cause string, d decision) error {
+	err := h.decide(ctx, id, cause, func(s *projector.State) ([]events.Event, error) {
+		if err := open(s); err != nil {
+			return nil, err
+		}
+		return d(s)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", cause, err)
+	}
+	return nil
+}
+
+// MonitorSnapshot is how a session's monitors stand.
+type MonitorSnapshot struct {
+	Revision int64 // counts changes; a number seen before means nothing is new
+	Active   int   // how many run
+	Monitors []projector.Monitor
+}
+
+// MonitorSnapshot starts what is armed and does not run, and tells how the monitors stand.
+func (h *Host) MonitorSnapshot(ctx context.Context, id events.SessionID) (MonitorSnapshot, error) {
+	s, err := h.poll(ctx, id)
+	if err != nil {
+		return MonitorSnapshot{}, fmt.Errorf("monitor snapshot: %w", err)
+	}
+	return MonitorSnapshot{Revision: s.Feed.Revision, Active: active(s), Monitors: s.Monitors}, nil
+}
+
+func active(s *projector.State) int {
+	n := 0
+	for i := range s.Monitors {
+		if s.Monitors[i].State == events.MonitorRunning {
+			n++
+		}
+	}
+	return n
+}
+
+// MonitorEvent is an update that was taken.
+type MonitorEvent struct {
+	Sequence int64 // a gap means that some were dropped before they were taken
+	Monitor  events.MonitorID
+	Message  string
+	Stderr   bool
+	Input    events.InputID // the input that the line became; empty where it is only news
+	Text     string         // of that input
+}
+
+// MonitorUpdates is what [Host.TakeMonitorUpdates] took.
+type MonitorUpdates struct {
+	Revision int64
+	Active   int
+	Events   []MonitorEvent
+}
+
+// TakeMonitorUpdates starts what is armed and does not run, and drains the updates.
+func (h *Host) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (MonitorUpdates, error) {
+	if _, err := h.poll(ctx, id); err != nil {
+		return MonitorUpdates{}, fmt.Errorf("take monitor updates: %w", err)
+	}
+	var u MonitorUpdates
+	err := h.decide(ctx, id, "take monitor updates", func(s *projector.State) ([]events.Event, error) {
+		u = MonitorUpdates{Revision: s.Feed.Revision, Active: active(s)}
+		for _, up := range s.Feed.Updates {
+			e := MonitorEvent{Sequence: up.Sequence, Monitor: up.Monitor, Message: up.Message, Stderr: up.Stderr, Input: up.Wake}
+			if up.Wake != "" {
+				e.Text = task.WakeText(up.Monitor, up.Message)
+			}
+			u.Events = append(u.Events, e)
+		}
+		return task.TakeUpdates(s), nil
+	})
+	return u, err
+}
+
+// poll registers the tasks of armed monitors that have none, and makes sure
+// that those which no worker has claimed yet are queued.
+func (h *Host) poll(ctx context.Context, id events.SessionID) (*projector.State, error) {
+	err := h.decide(ctx, id, "start armed monitors", func(s *projector.State) ([]events.Event, error) {
+		if s.Status != projector.StatusOpen {
+			return nil, nil
+		}
+		return task.StartArmed(s)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s, err := h.State(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	for i := range s.Tasks {
+		if t := &s.Tasks[i]; t.Of == events.TaskMonitor && t.Attempt == 0 {
+			if err := h.enqueueTask(ctx, id, t); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
+// Wake asks for a turn that goes on with inputs that wait. Where none wait when
+// its time comes, because another turn took them, nothing is recorded. The
+// same key is the same turn.
+func (h *Host) Wake(ctx context.Context, id events.SessionID, key string) (events.TurnID, error) {
+	if err := events.CheckToken("session", id); err != nil {
+		return "", fmt.Errorf("wake: %w", err)
+	}
+	turn := "wake-" + key
+	if events.CheckToken("key", turn) != nil {
+		sum := sha256.Sum256([]byte(key))
+		turn = "wake-" + hex.EncodeToString(sum[:16])
+	}
+	err := enqueue(ctx, h.b, id, events.TurnID(turn), Command{Input: events.TurnInput{Continue: true}, Actor: h.actor.ID, Wake: true})
+	return events.TurnID(turn), err
+}

@@ -1,0 +1,264 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/task"
+)
+
+// TaskRequest registers a background task. One with a Runner is run by any
+// worker that has the runner; one with a Worker is a closure of that worker;
+// any other is run by somebody outside, who says how it goes.
+type TaskRequest struct {
+	ID       events.TaskID
+	Of       events.TaskKind
+	Producer string
+	Child    events.SessionID
+	Parent   events.TaskID
+	Cancel   events.CancelPolicy
+	Close    events.ClosePolicy
+	Restart  events.RestartPolicy
+	Runner   string
+	Args     []byte // JSON for the runner, at most 16 KiB
+	Worker   events.WorkerID
+	// OnCancel is called once, when the task is cancelled or asked to stop by
+	// anybody, while this process lives. Only tasks that are run outside have one.
+	OnCancel func()
+}
+
+// TaskJob is a run of a task, as it travels in the queue.
+type TaskJob struct {
+	Task events.TaskID `msgpack:"t"`
+	Seq  events.Seq    `msgpack:"q"` // of the registration
+}
+
+// DecodeTaskJob reads a queued run.
+func DecodeTaskJob(body []byte) (TaskJob, error) {
+	var j TaskJob
+	err := events.DecodePayload(body, &j)
+	return j, err
+}
+
+// enqueueTask puts a run in the queue. The registration's sequence is part of
+// the job's id: the job of an earlier task of the same id, which is about to be
+// acked, must not stand in the way. Once more is harmless while the task lives.
+func (h *Host) enqueueTask(ctx context.Context, id events.SessionID, t *projector.Task) error {
+	if !t.Live() || t.Runner == "" && t.Worker == "" && t.From == "" {
+		return nil
+	}
+	body, err := events.EncodePayload(&TaskJob{Task: t.ID, Seq: t.Seq})
+	if err != nil {
+		return err
+	}
+	err = h.b.Enqueue(ctx, bus.ClassTask, id, string(t.ID)+"-"+strconv.FormatUint(uint64(t.Seq), 10), body)
+	if errors.Is(err, bus.ErrQueued) {
+		return nil
+	}
+	return err
+}
+
+// RegisterTask puts a task in the session's registry. The id of a live task is
+// [ErrTaskRunning]. When it returns nil the task is durable, and so is its run.
+func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req TaskRequest) (projector.Task, error) {
+	reg := events.TaskRegistered{
+		Task: req.ID, Of: req.Of, Producer: req.Producer, Child: req.Child, Parent: req.Parent, Cancel: req.Cancel, Close: req.Close,
+		Restart: req.Restart, Runner: req.Runner, Args: req.Args, Worker: req.Worker,
+	}
+	if req.Runner == "" {
+		reg.State = events.TaskRunning
+	}
+	err := h.decide(ctx, id, "register task", func(s *projector.State) ([]events.Event, error) {
+		if err := open(s); err != nil {
+			return nil, err
+		}
+		return task.Register(s, reg)
+	})
+	if err != nil && !errors.Is(err, ErrTaskRunning) {
+		return projector.Task{}, fmt.Errorf("register task: %w", err)
+	}
+	t, lookErr := h.task(ctx, id, req.ID, false)
+	if err == nil && lookErr == nil && req.OnCancel != nil {
+		lookErr = h.onCancel(id, t, req.OnCancel)
+	}
+	if lookErr == nil {
+		// Also where it runs already: whoever registered it may have died before this.
+		lookErr = h.enqueueTask(ctx, id, &t)
+	}
+	if err = errors.Join(err, lookErr); err != nil {
+		return t, fmt.Errorf("register task: %w", err)
+	}
+	return t, nil
+}
+
+// task is a copy of a task's record, wherever the task went.
+func (h *Host) task(ctx context.Context, id events.SessionID, name events.TaskID, fresh bool) (projector.Task, error) {
+	s := h.held(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := h.loadLocked(ctx, id, s, fresh); err != nil {
+		return projector.Task{}, err
+	}
+	if t, ok := s.state.Task(name); ok {
+		return *t, nil
+	}
+	return projector.Task{}, fmt.Errorf("task %s of session %s: %w", name, id, ErrUnknownTask)
+}
+
+// Task is the record of a task as it is now; of one that was transferred it tells where it went.
+func (h *Host) Task(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
+	return h.task(ctx, id, name, true)
+}
+
+// Tasks lists the session's tasks by creation, ended ones too. A session that there is none of has no tasks.
+func (h *Host) Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
+	s, err := h.State(ctx, id)
+	if errors.Is(err, events.ErrNoSession) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list tasks: %w", err)
+	}
+	var list []projector.Task
+	for i := range s.Tasks {
+		if s.Tasks[i].To == "" {
+			list = append(list, s.Tasks[i])
+		}
+	}
+	return list, nil
+}
+
+// change decides something about one task that is nothing where the task is unknown or ended.
+func (h *Host) change(ctx context.Context, id events.SessionID, cause string, d func(*projector.State) []events.Event) error {
+	err := h.decide(ctx, id, cause, func(s *projector.State) ([]events.Event, error) { return d(s), nil })
+	if errors.Is(err, events.ErrNoSession) {
+		return nil
+	}
+	return err
+}
+
+// UnregisterTask takes a task out of the registry, whatever its state, without cancelling it. Unknown is nothing.
+func (h *Host) UnregisterTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
+	h.dropCallback(id, name)
+	return h.change(ctx, id, "unregister task", func(s *projector.State) []events.Event { return task.Remove(s, name) })
+}
+
+// CompleteTask ends a live task. A state that does not end one does nothing, and so does an unknown or ended task.
+func (h *Host) CompleteTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) error {
+	err := h.change(ctx, id, "complete task", func(s *projector.State) []events.Event {
+		return task.Complete(s, name, state, clipText(summary))
+	})
+	if err == nil && state.Terminal() {
+		h.dropCallback(id, name)
+	}
+	return err
+}
+
+// TransitionTask moves a live task to running or waiting; anything else does nothing.
+func (h *Host) TransitionTask(ctx context.Context, id events.SessionID, name events.TaskID, to events.TaskState) error {
+	return h.change(ctx, id, "transition task", func(s *projector.State) []events.Event { return task.Transition(s, name, to) })
+}
+
+// ProgressTask records what a live task has to say.
+func (h *Host) ProgressTask(ctx context.Context, id events.SessionID, name events.TaskID, message string) error {
+	return h.change(ctx, id, "task progress", func(s *projector.State) []events.Event { return task.Progress(s, name, clipText(message)) })
+}
+
+// RequestCancelTask asks a live task to stop by itself: its context ends, and
+// it says how it ended. An unknown task is [ErrUnknownTask].
+func (h *Host) RequestCancelTask(ctx context.Context, id events.SessionID, name events.TaskID, reason string) (projector.Task, error) {
+	return h.cancelTask(ctx, id, name, func(s *projector.State) []events.Event { return task.RequestCancel(s, name, clipText(reason)) })
+}
+
+// hostReason is why a task was cancelled that a host cancelled.
+const hostReason = "requested by host"
+
+// CancelTask cancels a task, at once, and returns its record. An ended one is
+// returned as it is; unknown is [ErrUnknownTask]. The task of a monitor stops the monitor.
+func (h *Host) CancelTask(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
+	return h.cancelTask(ctx, id, name, func(s *projector.State) []events.Event { return task.Cancel(s, name, hostReason) })
+}
+
+// CancelManagedTask is [Host.CancelTask] for who does not mind that there is none.
+func (h *Host) CancelManagedTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
+	_, err := h.CancelTask(ctx, id, name)
+	if errors.Is(err, ErrUnknownTask) || errors.Is(err, events.ErrNoSession) {
+		return nil
+	}
+	return err
+}
+
+func (h *Host) cancelTask(ctx context.Context, id events.SessionID, name events.TaskID, d func(*projector.State) []events.Event) (projector.Task, error) {
+	err := h.decide(ctx, id, "cancel task", func(s *projector.State) ([]events.Event, error) {
+		if t, ok := s.Task(name); !ok || t.To != "" {
+			return nil, fmt.Errorf("cancel task %s of session %s: %w", name, id, ErrUnknownTask)
+		}
+		return d(s), nil
+	})
+	if err != nil {
+		return projector.Task{}, err
+	}
+	t, err := h.task(ctx, id, name, false)
+	if err == nil && (t.State == events.TaskCancelled || t.State == events.TaskCancelling) {
+		h.callBack(id, name)
+	}
+	return t, err
+}
+
+// CancelAllTasks cancels every live task, in one commit, and returns their records by creation.
+func (h *Host) CancelAllTasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
+	return h.CancelUnreferenced(ctx, id, nil)
+}
+
+// CancelUnreferenced cancels every live task that is not kept, those of
+// monitors too, in one commit, and returns their records by creation.
+func (h *Host) CancelUnreferenced(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error) {
+	var ids []events.TaskID
+	err := h.change(ctx, id, "cancel tasks", func(s *projector.State) []events.Event {
+		ids = task.Unreferenced(s, keep)
+		return task.CancelAll(s, ids, hostReason)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cancel tasks of %s: %w", id, err)
+	}
+	var list []projector.Task
+	for _, name := range ids {
+		t, err := h.task(ctx, id, name, false)
+		if err != nil {
+			return nil, err
+		}
+		h.callBack(id, name)
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+// ValidateHandles reports the first id that is not a live task of the session, as [ErrUnknownTask]. No ids are fine.
+func (h *Host) ValidateHandles(ctx context.Context, id events.SessionID, ids []events.TaskID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	s, err := h.State(ctx, id)
+	if err != nil {
+		return err
+	}
+	return task.Validate(s, ids)
+}
+
+// clipText keeps a text within the bounds of the format.
+func clipText(text string) string {
+	const mark = " [cut]"
+	if len(text) <= events.MaxTaskText {
+		return text
+	}
+	n := events.MaxTaskText - len(mark)
+	for n > 0 && text[n]&0xc0 == 0x80 { // not inside a character
+		n--
+	}
+	return text[:n] + mark
+}

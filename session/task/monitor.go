@@ -1,0 +1,209 @@
+package task
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// MaxMonitors bounds the monitors of a session.
+const MaxMonitors = 256
+
+// MonitorRunner is the runner of the tasks that run monitors.
+const MonitorRunner = "monitor"
+
+func monitorOf(t *projector.Task) (events.MonitorID, bool) {
+	if t.Of != events.TaskMonitor || t.Runner != MonitorRunner {
+		return "", false
+	}
+	return events.MonitorOf(t.ID)
+}
+
+// RegisterMonitor adds a monitor or replaces what one runs. Where that changes nothing there are no events.
+func RegisterMonitor(s *projector.State, spec events.MonitorSpec) ([]events.Event, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	m, ok := s.Monitor(spec.ID)
+	switch {
+	case ok && m.Spec.Equal(spec):
+		return nil, nil
+	case !ok && len(s.Monitors) >= MaxMonitors:
+		return nil, &events.FieldError{Field: "monitors", Reason: fmt.Sprintf("limit is %d", MaxMonitors), Err: events.ErrTooLarge}
+	}
+	return of(&events.MonitorRegistered{Spec: spec}), nil
+}
+
+// StartMonitor registers and arms a monitor, and its task. One that is armed
+// and has its task goes on; a new specification counts from its next start.
+func StartMonitor(s *projector.State, spec events.MonitorSpec) ([]events.Event, error) {
+	list, err := RegisterMonitor(s, spec)
+	if err != nil {
+		return nil, err
+	}
+	if t, ok := here(s, events.TaskOf(spec.ID)); ok && t.Live() {
+		if _, ours := monitorOf(t); !ours {
+			return nil, fmt.Errorf("task %s: %w", t.ID, ErrRunning)
+		}
+		return list, nil
+	}
+	list = append(list, events.Of("", &events.MonitorArmed{Monitor: spec.ID}))
+	run, err := Register(s, monitorTask(spec))
+	return append(list, run...), err
+}
+
+func monitorTask(spec events.MonitorSpec) events.TaskRegistered {
+	reg := events.TaskRegistered{Task: events.TaskOf(spec.ID), Of: events.TaskMonitor, Runner: MonitorRunner, Cancel: events.CancelAbortLocal}
+	if spec.RestartOnRestore {
+		reg.Restart = events.RestartAlways
+	}
+	return reg
+}
+
+// StartArmed registers the tasks of the monitors that are armed and have none: those of session starts.
+func StartArmed(s *projector.State) ([]events.Event, error) {
+	var list []events.Event
+	for i := range s.Monitors {
+		m := &s.Monitors[i]
+		if t, ok := here(s, events.TaskOf(m.Spec.ID)); !m.Armed || ok && t.Live() {
+			continue
+		}
+		run, err := Register(s, monitorTask(m.Spec))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, run...)
+	}
+	return list, nil
+}
+
+// StopMonitor stops a monitor and disarms it, whether it runs or not. It stays
+// so until it is started again. A wake that is pending is taken back.
+func StopMonitor(s *projector.State, id events.MonitorID) ([]events.Event, error) {
+	m, ok := s.Monitor(id)
+	if !ok {
+		return nil, fmt.Errorf("monitor %q: %w", id, ErrUnknownMonitor)
+	}
+	if list := Cancel(s, events.TaskOf(id), "monitor stopped"); len(list) > 0 {
+		return list, nil
+	}
+	if m.State == events.MonitorStopped && !m.Armed {
+		return nil, nil
+	}
+	return endMonitor(s, id, &events.MonitorEnded{Monitor: id, State: events.MonitorStopped}), nil
+}
+
+// endMonitor records a stop and takes back the wake that is pending.
+func endMonitor(s *projector.State, id events.MonitorID, end *events.MonitorEnded) []events.Event {
+	list := of(end)
+	if m, ok := s.Monitor(id); ok && m.Wake != "" {
+		list = append(list, events.Of("", &events.InputCancelled{Inputs: []events.InputID{m.Wake}}))
+	}
+	return list
+}
+
+// Line is one line of a monitor's output.
+type Line struct {
+	Text   string
+	Stderr bool
+}
+
+// Report records the lines that came together. The first one on standard
+// output becomes an input, where the policy is to queue a turn and no input
+// of the monitor is pending; wake is its id.
+func Report(s *projector.State, c Claim, lines []Line) (list []events.Event, wake events.InputID, err error) {
+	t, err := Held(s, c)
+	if err != nil {
+		return nil, "", err
+	}
+	id, ok := monitorOf(t)
+	m, known := s.Monitor(id)
+	if !ok || !known {
+		return nil, "", fmt.Errorf("task %s: %w", c.Task, ErrUnknownMonitor)
+	}
+	p := &events.MonitorReported{Monitor: id}
+	for i, l := range lines {
+		line := events.MonitorLine{Sequence: s.Feed.Sequence + int64(i) + 1, Text: l.Text, Stderr: l.Stderr}
+		if !l.Stderr && m.Spec.Wake == events.WakeQueueTurn && m.Wake == "" && wake == "" {
+			if wake, err = freeWake(s, id, line.Sequence); err != nil {
+				return nil, "", err
+			}
+			line.Wake = wake
+			list = of(&events.InputInjected{
+				Input: wake, Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: WakeText(id, l.Text)}},
+			})
+		}
+		p.Lines = append(p.Lines, line)
+	}
+	return append(list, events.Of("", p)), wake, nil
+}
+
+// freeWake is the id of the input that a line becomes. A fork has nodes of its
+// parent's inputs, and hosts may use any id: those are avoided.
+func freeWake(s *projector.State, id events.MonitorID, sequence int64) (events.InputID, error) {
+	first := events.WakeInput(id, sequence)
+	wish := first
+	for n := 2; ; n++ {
+		node, err := s.Node(projector.InputNode(wish))
+		if err != nil {
+			return "", err
+		}
+		settled, err := s.Settled(wish)
+		if err != nil {
+			return "", err
+		}
+		if node == nil && settled == nil && !slices.ContainsFunc(s.Inputs, func(in projector.Input) bool { return in.ID == wish }) {
+			return wish, nil
+		}
+		wish = first + events.InputID("-"+strconv.Itoa(n))
+	}
+}
+
+// WakeText is what the model reads of a line (host specification 8.3).
+func WakeText(id events.MonitorID, line string) string {
+	return fmt.Sprintf("Monitor event %q: %s", string(id), line)
+}
+
+// EndMonitor records how a monitor's command ended, and ends its task. A wake
+// that is pending stays: its line waits to be read.
+func EndMonitor(s *projector.State, c Claim, end events.MonitorEnded) ([]events.Event, error) {
+	t, err := Held(s, c)
+	if err != nil {
+		return nil, err
+	}
+	id, ok := monitorOf(t)
+	if !ok {
+		return nil, fmt.Errorf("task %s: %w", c.Task, ErrUnknownMonitor)
+	}
+	end.Monitor = id
+	done := &events.TaskEnded{Task: t.ID, State: events.TaskCompleted}
+	if end.State == events.MonitorFailed {
+		done.State, done.Summary = events.TaskFailed, end.Error
+		if done.Summary == "" {
+			done.Summary = fmt.Sprintf("exit status %d", end.Exit)
+		}
+	}
+	return []events.Event{events.Of("", &end), events.Of("", done)}, nil
+}
+
+// TakeUpdates drains the updates.
+func TakeUpdates(s *projector.State) []events.Event {
+	if n := len(s.Feed.Updates); n > 0 {
+		return of(&events.MonitorUpdatesTaken{Upto: s.Feed.Updates[n-1].Sequence})
+	}
+	return nil
+}
+
+// AckWakes takes back the pending inputs of monitors, which acknowledges them.
+func AckWakes(s *projector.State, ids []events.MonitorID) []events.Event {
+	var list []events.Event
+	for _, id := range ids {
+		if m, ok := s.Monitor(id); ok && m.Wake != "" {
+			list = append(list, events.Of("", &events.InputCancelled{Inputs: []events.InputID{m.Wake}}))
+		}
+	}
+	return list
+}

@@ -1,0 +1,197 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// Errors of decisions. Nothing is appended where one is returned.
+var (
+	// ErrUnknown is a task that the session does not have.
+	ErrUnknown = errors.New("no such task")
+	// ErrRunning is the id of a task that has not ended.
+	ErrRunning = errors.New("task is already running")
+	// ErrTaken is a claim that is not, or no longer, the one that the history has.
+	ErrTaken = errors.New("task is in other hands")
+	// ErrUnknownMonitor is a monitor that the session does not have.
+	ErrUnknownMonitor = errors.New("no such monitor")
+	// ErrMonitorTask is the task of a monitor where only others are possible: monitors stay in their session.
+	ErrMonitorTask = errors.New("task belongs to a monitor")
+)
+
+// MaxLive bounds the live tasks of a session.
+const MaxLive = 1024
+
+// Claim is a worker's right to run a task, as task.started gave it.
+type Claim struct {
+	Task    events.TaskID
+	Seq     events.Seq // of the registration
+	Worker  events.WorkerID
+	Attempt int64
+}
+
+// ClaimOf is the claim that stands in a task's record.
+func ClaimOf(t *projector.Task) Claim {
+	return Claim{Task: t.ID, Seq: t.Seq, Worker: t.Worker, Attempt: t.Attempt}
+}
+
+func of(p events.Payload) []events.Event { return []events.Event{events.Of("", p)} }
+
+// here finds a task of the session; one that was transferred away is none.
+func here(s *projector.State, id events.TaskID) (*projector.Task, bool) {
+	t, ok := s.Task(id)
+	if !ok || t.To != "" {
+		return nil, false
+	}
+	return t, true
+}
+
+// Live lists the tasks that have not ended, by creation.
+func Live(s *projector.State) []events.TaskID {
+	var ids []events.TaskID
+	for i := range s.Tasks {
+		if s.Tasks[i].Live() {
+			ids = append(ids, s.Tasks[i].ID)
+		}
+	}
+	return ids
+}
+
+// Register puts a task in the registry. The id of a live one is [ErrRunning]; that of an ended one is free.
+func Register(s *projector.State, reg events.TaskRegistered) ([]events.Event, error) {
+	if err := reg.Validate(); err != nil {
+		return nil, err
+	}
+	if t, ok := here(s, reg.Task); ok && t.Live() {
+		return nil, fmt.Errorf("task %s: %w", reg.Task, ErrRunning)
+	}
+	if len(Live(s)) >= MaxLive {
+		return nil, &events.FieldError{Field: "tasks", Reason: fmt.Sprintf("limit is %d live ones", MaxLive), Err: events.ErrTooLarge}
+	}
+	return of(&reg), nil
+}
+
+// Start claims a task for a worker: the first time, or when the claim before
+// it has died. taken is the claim that the decision was made on; if the
+// history has another one meanwhile, it is [ErrTaken].
+func Start(s *projector.State, taken Claim, worker events.WorkerID) ([]events.Event, error) {
+	t, ok := here(s, taken.Task)
+	if !ok || !t.Live() || ClaimOf(t) != taken {
+		return nil, fmt.Errorf("task %s: %w", taken.Task, ErrTaken)
+	}
+	list := of(&events.TaskStarted{Task: t.ID, Worker: worker, Attempt: t.Attempt + 1})
+	if id, ok := monitorOf(t); ok {
+		list = append(list, events.Of("", &events.MonitorStarted{Monitor: id, Worker: worker, Attempt: t.Attempt + 1}))
+	}
+	return list, nil
+}
+
+// Held reports whether a claim is the one that the history has of a live task; else it is [ErrTaken].
+func Held(s *projector.State, c Claim) (*projector.Task, error) {
+	t, ok := here(s, c.Task)
+	if !ok || !t.Live() || ClaimOf(t) != c {
+		return nil, fmt.Errorf("task %s: %w", c.Task, ErrTaken)
+	}
+	return t, nil
+}
+
+// Transition moves a live task to running or waiting.
+func Transition(s *projector.State, id events.TaskID, to events.TaskState) []events.Event {
+	t, ok := here(s, id)
+	if !ok || !t.Live() || t.State == to || t.State == events.TaskCancelling {
+		return nil
+	}
+	if to != events.TaskRunning && to != events.TaskWaiting {
+		return nil
+	}
+	return of(&events.TaskStateChanged{Task: id, State: to})
+}
+
+// Progress records what a live task has to say.
+func Progress(s *projector.State, id events.TaskID, message string) []events.Event {
+	if t, ok := here(s, id); !ok || !t.Live() {
+		return nil
+	}
+	return of(&events.TaskProgressed{Task: id, Message: message})
+}
+
+// Complete ends a live task. A state that does not end one changes nothing.
+func Complete(s *projector.State, id events.TaskID, state events.TaskState, summary string) []events.Event {
+	t, ok := here(s, id)
+	if !ok || !t.Live() || !state.Terminal() {
+		return nil
+	}
+	return of(&events.TaskEnded{Task: id, State: state, Summary: summary})
+}
+
+// RequestCancel asks a live task to stop by itself. The first request wins.
+func RequestCancel(s *projector.State, id events.TaskID, reason string) []events.Event {
+	t, ok := here(s, id)
+	if !ok || !t.Live() || t.State == events.TaskCancelling {
+		return nil
+	}
+	return of(&events.TaskCancelRequested{Task: id, Reason: reason})
+}
+
+// Cancel ends a live task as cancelled, at once; that of a monitor stops the monitor.
+func Cancel(s *projector.State, id events.TaskID, reason string) []events.Event {
+	t, ok := here(s, id)
+	if !ok || !t.Live() {
+		return nil
+	}
+	list := RequestCancel(s, id, reason)
+	list = append(list, events.Of("", &events.TaskEnded{Task: id, State: events.TaskCancelled, Summary: reason}))
+	if m, ok := monitorOf(t); ok {
+		list = append(list, endMonitor(s, m, &events.MonitorEnded{Monitor: m, State: events.MonitorStopped})...)
+	}
+	return list
+}
+
+// CancelAll cancels tasks in the order given.
+func CancelAll(s *projector.State, ids []events.TaskID, reason string) []events.Event {
+	var list []events.Event
+	for _, id := range ids {
+		list = append(list, Cancel(s, id, reason)...)
+	}
+	return list
+}
+
+// Abandon ends a live task whose worker is gone and whose policy is not to restart.
+func Abandon(s *projector.State, c Claim, why string) ([]events.Event, error) {
+	t, err := Held(s, c)
+	if err != nil {
+		return nil, err
+	}
+	list := of(&events.TaskEnded{Task: t.ID, State: events.TaskFailed, Summary: why})
+	if m, ok := monitorOf(t); ok {
+		list = append(list, events.Of("", &events.MonitorEnded{Monitor: m, State: events.MonitorIdle, Error: why}))
+	}
+	return list, nil
+}
+
+// Remove takes a task out of the registry, whatever its state.
+func Remove(s *projector.State, id events.TaskID) []events.Event {
+	if _, ok := here(s, id); !ok {
+		return nil
+	}
+	return of(&events.TaskRemoved{Task: id})
+}
+
+// Validate reports the first id that is not a live task of the session, as [ErrUnknown].
+func Validate(s *projector.State, ids []events.TaskID) error {
+	for _, id := range ids {
+		if t, ok := here(s, id); !ok || !t.Live() {
+			return fmt.Errorf("task %s: %w", id, ErrUnknown)
+		}
+	}
+	return nil
+}
+
+// Unreferenced lists the live tasks that are not kept, by creation.
+func Unreferenced(s *projector.State, keep []events.TaskID) []events.TaskID {
+	return slices.DeleteFunc(Live(s), func(id events.TaskID) bool { return slices.Contains(keep, id) })
+}

@@ -1,0 +1,257 @@
+package task_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/task"
+)
+
+// history is a state that every decision is folded into.
+type history struct {
+	t *testing.T
+	*projector.State
+}
+
+func begin(t *testing.T, id events.SessionID) *history {
+	t.Helper()
+	h := &history{t, projector.New(id)}
+	h.add([]events.Event{events.Of("", &events.SessionOpened{})}, nil)
+	return h
+}
+
+// add folds what was decided, as one commit, and checks the state.
+func (h *history) add(list []events.Event, err error) *history {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if len(list) == 0 {
+		return h
+	}
+	c := &events.Commit{
+		ID: "c", Session: h.Session, At: events.Millis(100 + h.Seq), Actor: events.Actor{Kind: events.ActorNode}, Events: list,
+	}
+	if err := c.Validate(); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := h.Apply(events.Entry{Seq: h.Seq + 1, Commit: c}); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := h.Check(); err != nil {
+		h.t.Fatal(err)
+	}
+	return h
+}
+
+func (h *history) state(id events.TaskID) events.TaskState {
+	h.t.Helper()
+	t, ok := h.Task(id)
+	if !ok {
+		h.t.Fatalf("task %s: got none", id)
+	}
+	return t.State
+}
+
+// in brings a task into a state by the way of the table.
+func in(t *testing.T, state events.TaskState) *history {
+	t.Helper()
+	h := begin(t, "s1")
+	h.add(task.Register(h.State, events.TaskRegistered{Task: "k"}))
+	switch state {
+	case events.TaskPending:
+	case events.TaskCancelling:
+		h.add(task.RequestCancel(h.State, "k", "why"), nil)
+	case events.TaskRunning, events.TaskWaiting:
+		h.add(task.Transition(h.State, "k", state), nil)
+	default:
+		h.add(task.Complete(h.State, "k", state, "done"), nil)
+	}
+	if got := h.state("k"); got != state {
+		t.Fatalf("state: got %q, want %q", got, state)
+	}
+	return h
+}
+
+// TestTable holds every pair of states against host specification 7.3, Go column.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	const (
+		pend, run, wait, ask = events.TaskPending, events.TaskRunning, events.TaskWaiting, events.TaskCancelling
+		done, fail, stop     = events.TaskCompleted, events.TaskFailed, events.TaskCancelled
+	)
+	allowed := map[events.TaskState][]events.TaskState{
+		pend: {run, wait, ask, done, fail, stop},
+		run:  {wait, ask, done, fail, stop},
+		wait: {run, ask, done, fail, stop},
+		ask:  {done, fail, stop},
+	}
+	for _, from := range []events.TaskState{pend, run, wait, ask, done, fail, stop} {
+		for _, to := range []events.TaskState{run, wait, ask, done, fail, stop} {
+			t.Run(string(from)+"_to_"+string(to), func(t *testing.T) {
+				t.Parallel()
+				h := in(t, from)
+				var list []events.Event
+				switch to {
+				case run, wait:
+					list = task.Transition(h.State, "k", to)
+				case ask:
+					list = task.RequestCancel(h.State, "k", "stop it")
+				default:
+					list = task.Complete(h.State, "k", to, "end")
+				}
+				may := slices.Contains(allowed[from], to)
+				if (len(list) > 0) != may {
+					t.Fatalf("events: got %d, want some %v", len(list), may)
+				}
+				want := from
+				if may {
+					want = to
+				}
+				if got := h.add(list, nil).state("k"); got != want {
+					t.Errorf("state: got %q, want %q", got, want)
+				}
+			})
+		}
+	}
+}
+
+// TestFoldKeepsTable folds events that the table has no place for: a foreign writer cannot break it.
+func TestFoldKeepsTable(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		state   events.TaskState
+		payload events.Payload
+	}{
+		{"completed_to_running", events.TaskCompleted, &events.TaskStateChanged{Task: "k", State: events.TaskRunning}},
+		{"completed_to_cancelled", events.TaskCompleted, &events.TaskEnded{Task: "k", State: events.TaskCancelled}},
+		{"completed_asked_to_cancel", events.TaskCompleted, &events.TaskCancelRequested{Task: "k"}},
+		{"completed_started", events.TaskCompleted, &events.TaskStarted{Task: "k", Worker: "w", Attempt: 9}},
+		{"asked_to_running", events.TaskCancelling, &events.TaskStateChanged{Task: "k", State: events.TaskRunning}},
+		{"asked_again", events.TaskCancelling, &events.TaskCancelRequested{Task: "k", Reason: "another"}},
+		{"live_registered_again", events.TaskRunning, &events.TaskRegistered{Task: "k", Producer: "other"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			h := in(t, tt.state)
+			before, _ := h.Task("k")
+			h.add([]events.Event{events.Of("", tt.payload)}, nil)
+			after, _ := h.Task("k")
+			if after.State != before.State || after.Reason != before.Reason || after.Producer != before.Producer || after.Summary != before.Summary {
+				t.Errorf("task: got %+v, want %+v", *after, *before)
+			}
+		})
+	}
+}
+
+func TestRegister(t *testing.T) {
+	t.Parallel()
+	h := in(t, events.TaskRunning)
+	if _, err := task.Register(h.State, events.TaskRegistered{Task: "k"}); !errors.Is(err, task.ErrRunning) {
+		t.Errorf("live id: got %v, want %v", err, task.ErrRunning)
+	}
+	h.add(task.Complete(h.State, "k", events.TaskFailed, ""), nil)
+	h.add(task.Register(h.State, events.TaskRegistered{Task: "k", Producer: "again"}))
+	if got := len(h.Tasks); got != 1 || h.Tasks[0].Producer != "again" {
+		t.Errorf("tasks: got %+v, want one, the new", h.Tasks)
+	}
+	for _, id := range []events.TaskID{"", "a.b", "plug:x", "0123456789012345678901234567890123456789012345678"} {
+		if _, err := task.Register(h.State, events.TaskRegistered{Task: id}); !errors.Is(err, events.ErrInvalidID) {
+			t.Errorf("id %q: got %v, want %v", id, err, events.ErrInvalidID)
+		}
+	}
+}
+
+// TestClaim fences: of two workers that saw the same claim one wins, and the loser's word counts no more.
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	h := in(t, events.TaskPending)
+	seen := task.ClaimOf(&h.Tasks[0])
+	h.add(task.Start(h.State, seen, "w1"))
+	if _, err := task.Start(h.State, seen, "w2"); !errors.Is(err, task.ErrTaken) {
+		t.Errorf("second start: got %v, want %v", err, task.ErrTaken)
+	}
+	first := task.ClaimOf(&h.Tasks[0])
+	h.add(task.Start(h.State, first, "w2"))
+	if _, err := task.Held(h.State, first); !errors.Is(err, task.ErrTaken) {
+		t.Errorf("claim of the dead: got %v, want %v", err, task.ErrTaken)
+	}
+	if got := h.Tasks[0]; got.Attempt != 2 || got.Worker != "w2" || got.State != events.TaskRunning {
+		t.Errorf("task: got %+v, want attempt 2 by w2", got)
+	}
+}
+
+// TestKept drops the ended task that ended first, beyond what is kept, and no live one.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	h := begin(t, "s1")
+	h.add(task.Register(h.State, events.TaskRegistered{Task: "live"}))
+	for i := range projector.KeptTasks + 5 {
+		id := events.TaskID("k" + string(rune('a'+i/26/26)) + string(rune('a'+i/26%26)) + string(rune('a'+i%26)))
+		h.add(task.Register(h.State, events.TaskRegistered{Task: id}))
+		h.add(task.Complete(h.State, id, events.TaskCompleted, ""), nil)
+	}
+	if got, want := len(h.Tasks), projector.KeptTasks+1; got != want {
+		t.Errorf("tasks: got %d, want %d", got, want)
+	}
+	if h.Tasks[0].ID != "live" || h.Tasks[1].ID != "kaaf" {
+		t.Errorf("first tasks: got %s, %s, want live, kaaf", h.Tasks[0].ID, h.Tasks[1].ID)
+	}
+}
+
+// TestTransfer repeats every step, as a caller does that died in between.
+func TestTransfer(t *testing.T) {
+	t.Parallel()
+	from, to := in(t, events.TaskRunning), begin(t, "s2")
+	from.add(task.Start(from.State, task.ClaimOf(&from.Tasks[0]), "w1"))
+	list, err := task.Leaving(from.State, []events.TaskID{"k", "missing"})
+	if err != nil || len(list) != 1 {
+		t.Fatalf("leaving: got %v, %v, want one", list, err)
+	}
+	to.add(task.Arrive(to.State, list))
+	if again, err := task.Arrive(to.State, list); err != nil || len(again) != 0 {
+		t.Errorf("second arrival: got %v, %v, want nothing", again, err)
+	}
+	// It ends in between: the copy has to learn of it first.
+	from.add(task.Complete(from.State, "k", events.TaskCompleted, "42"), nil)
+	if out, moved := task.Leave(from.State, "s2", list); moved || out != nil {
+		t.Errorf("leave with an old copy: got %v, %v, want refused", out, moved)
+	}
+	list, _ = task.Leaving(from.State, []events.TaskID{"k"})
+	to.add(task.Arrive(to.State, list))
+	out, moved := task.Leave(from.State, "s2", list)
+	if !moved {
+		t.Fatal("leave: got refused, want moved")
+	}
+	from.add(out, nil)
+	if out, moved := task.Leave(from.State, "s2", list); !moved || out != nil {
+		t.Errorf("second leave: got %v, %v, want nothing to do", out, moved)
+	}
+	if got := to.Tasks[0]; got.State != events.TaskCompleted || got.Summary != "42" || got.From != "s1" || got.CreatedAt != from.Tasks[0].CreatedAt {
+		t.Errorf("arrived: got %+v", got)
+	}
+	if got := from.Tasks[0]; got.Live() || got.To != "s2" {
+		t.Errorf("left behind: got %+v", got)
+	}
+	if list, _ := task.Leaving(from.State, []events.TaskID{"k"}); len(list) != 0 {
+		t.Errorf("leaving twice: got %v, want none", list)
+	}
+}
+
+func TestTransferRefused(t *testing.T) {
+	t.Parallel()
+	from, to := in(t, events.TaskRunning), in(t, events.TaskRunning)
+	to.Session = "s2"
+	list, _ := task.Leaving(from.State, []events.TaskID{"k"})
+	if _, err := task.Arrive(to.State, list); !errors.Is(err, task.ErrRunning) {
+		t.Errorf("arrive: got %v, want %v", err, task.ErrRunning)
+	}
+	from.add(task.StartMonitor(from.State, spec("m")))
+	if _, err := task.Leaving(from.State, []events.TaskID{"monitor-m"}); !errors.Is(err, task.ErrMonitorTask) {
+		t.Errorf("monitor: got %v, want %v", err, task.ErrMonitorTask)
+	}
+}

@@ -1,0 +1,81 @@
+package task
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// Leaving lists, of ids, the registrations that another session needs to take
+// the tasks over. Ids that the session does not have are left out.
+func Leaving(s *projector.State, ids []events.TaskID) ([]events.TaskRegistered, error) {
+	var list []events.TaskRegistered
+	for _, id := range ids {
+		t, ok := here(s, id)
+		if !ok {
+			continue
+		}
+		if _, ok := monitorOf(t); ok {
+			return nil, fmt.Errorf("task %s: %w", id, ErrMonitorTask)
+		}
+		list = append(list, events.TaskRegistered{
+			Task: t.ID, Of: t.Of, Producer: t.Producer, Child: t.Child, Parent: t.Parent, Cancel: t.Cancel, Close: t.Close,
+			Restart: t.Restart, Runner: t.Runner, Args: t.Args, Worker: t.Worker, State: t.State,
+			From: s.Session, Attempt: t.Attempt, Created: t.CreatedAt, Summary: t.Summary,
+		})
+	}
+	return list, nil
+}
+
+// Arrive registers tasks that come from another session. Where one has the id
+// of a live task of this session, nothing is registered: [ErrRunning]. A copy
+// that came before is left, or brought up to date.
+func Arrive(s *projector.State, list []events.TaskRegistered) ([]events.Event, error) {
+	var out []events.Event
+	for i := range list {
+		reg := list[i]
+		t, ok := here(s, reg.Task)
+		switch {
+		case ok && t.From == reg.From && sameCopy(t, &reg):
+			continue
+		case ok && t.Live() && (t.From != reg.From || t.CreatedAt != reg.Created):
+			return nil, fmt.Errorf("task %s: %w", reg.Task, ErrRunning)
+		}
+		out = append(out, events.Of("", &reg))
+	}
+	if n := len(Live(s)) + len(out); n > MaxLive {
+		return nil, &events.FieldError{Field: "tasks", Reason: fmt.Sprintf("%d live ones, limit is %d", n, MaxLive), Err: events.ErrTooLarge}
+	}
+	return out, nil
+}
+
+// sameCopy reports whether a record is what the registration would make it, or further on.
+func sameCopy(t *projector.Task, reg *events.TaskRegistered) bool {
+	if t.CreatedAt != reg.Created || t.Attempt < reg.Attempt {
+		return false
+	}
+	return t.Attempt > reg.Attempt || t.State.Terminal() ||
+		t.State == reg.State && t.Worker == reg.Worker && t.Runner == reg.Runner && t.Summary == reg.Summary && bytes.Equal(t.Args, reg.Args)
+}
+
+// Leave marks tasks as transferred, where they are still what was registered
+// in the other session; moved is false when one is not, and then nothing is marked.
+func Leave(s *projector.State, to events.SessionID, list []events.TaskRegistered) (out []events.Event, moved bool) {
+	var ids []events.TaskID
+	for i := range list {
+		t, ok := here(s, list[i].Task)
+		if !ok || t.CreatedAt != list[i].Created {
+			continue // removed or transferred meanwhile, by a call like this one
+		}
+		if t.State != list[i].State || t.Worker != list[i].Worker || t.Attempt != list[i].Attempt {
+			return nil, false
+		}
+		ids = append(ids, t.ID)
+	}
+	if len(ids) == 0 {
+		return nil, true
+	}
+	return of(&events.TaskTransferred{Tasks: ids, To: to}), true
+}

@@ -1,0 +1,59 @@
+package session
+
+import (
+	"context"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/task"
+)
+
+// What workers ask of a host. Each names the claim that it acts on; where the
+// history has another one by now, nothing is appended: [ErrTaskTaken].
+
+// ClaimTask appends a worker's claim of a task on top of the claim that it saw.
+func (h *Host) ClaimTask(ctx context.Context, id events.SessionID, seen task.Claim, worker events.WorkerID) (projector.Task, error) {
+	err := h.decide(ctx, id, string(seen.Task), func(s *projector.State) ([]events.Event, error) {
+		return task.Start(s, seen, worker)
+	})
+	if err != nil {
+		return projector.Task{}, err
+	}
+	return h.task(ctx, id, seen.Task, false)
+}
+
+// FinishTask ends a task on its runner's word.
+func (h *Host) FinishTask(ctx context.Context, id events.SessionID, c task.Claim, state events.TaskState, summary string) error {
+	return h.decide(ctx, id, string(c.Task), func(s *projector.State) ([]events.Event, error) {
+		if _, err := task.Held(s, c); err != nil {
+			return nil, err
+		}
+		return task.Complete(s, c.Task, state, clipText(summary)), nil
+	})
+}
+
+// AbandonTask ends a task whose worker is gone as failed, and disarms its monitor.
+func (h *Host) AbandonTask(ctx context.Context, id events.SessionID, c task.Claim, why string) error {
+	return h.decide(ctx, id, string(c.Task), func(s *projector.State) ([]events.Event, error) {
+		return task.Abandon(s, c, clipText(why))
+	})
+}
+
+// ReportMonitor records lines that came together, in one commit, and returns
+// the input that one of them became, empty where none did. The session is to
+// be woken for it: [Host.Wake].
+func (h *Host) ReportMonitor(ctx context.Context, id events.SessionID, c task.Claim, lines []task.Line) (wake events.InputID, err error) {
+	err = h.decide(ctx, id, string(c.Task), func(s *projector.State) (list []events.Event, err error) {
+		list, wake, err = task.Report(s, c, lines)
+		return list, err
+	})
+	return wake, err
+}
+
+// EndMonitor records how a monitor's command ended, and ends its task.
+func (h *Host) EndMonitor(ctx context.Context, id events.SessionID, c task.Claim, end events.MonitorEnded) error {
+	end.Error = clipText(end.Error)
+	return h.decide(ctx, id, string(c.Task), func(s *projector.State) ([]events.Event, error) {
+		return task.EndMonitor(s, c, end)
+	})
+}

@@ -1,0 +1,175 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/task"
+)
+
+const (
+	// monitorTimeout is the wall clock limit of a command that names none.
+	monitorTimeout = 300 * time.Second
+	// gatherFor is how long lines are gathered that come together.
+	gatherFor = 20 * time.Millisecond
+	// gatherLines bounds the lines of one commit.
+	gatherLines = 128
+)
+
+// monitor runs a monitor's command to its end (host specification 8.3).
+func (r *taskRun) monitor(ctx context.Context) taskEnd {
+	name, _ := events.MonitorOf(r.claim.Task)
+	s, err := r.t.h.State(ctx, r.session)
+	if err != nil {
+		return taskEnd{err: err}
+	}
+	m, ok := s.Monitor(name)
+	if !ok {
+		return taskEnd{err: session.ErrUnknownMonitor}
+	}
+	spec := m.Spec
+	lines := make(chan task.Line, gatherLines)
+	p, err := startProcess(ctx, &spec, lines)
+	if err != nil {
+		return r.endMonitor(ctx, events.MonitorEnded{State: events.MonitorFailed, Exit: -1, Error: "start: " + err.Error()})
+	}
+	reported := make(chan struct{})
+	go func() { defer close(reported); r.report(ctx, lines) }() // ends with lines, below
+	end := r.attend(ctx, p, &spec)
+	p.drain()
+	close(lines)
+	<-reported
+	if ctx.Err() != nil {
+		return taskEnd{err: context.Cause(ctx)}
+	}
+	return r.endMonitor(ctx, end)
+}
+
+// attend waits for the command's end, and brings it about when its time is up or nobody wants it any more.
+func (r *taskRun) attend(ctx context.Context, p *process, spec *events.MonitorSpec) events.MonitorEnded {
+	limit := time.Duration(spec.TimeoutMillis) * time.Millisecond
+	if limit == 0 {
+		limit = monitorTimeout
+	}
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	if spec.Persistent {
+		deadline.Stop()
+	}
+	type exit struct {
+		status int
+		err    error
+	}
+	exited := make(chan exit, 1)
+	go func() { status, err := p.wait(); exited <- exit{status, err} }() // ends with the command, which is killed below at the latest
+	why := ""
+	select {
+	case e := <-exited:
+		return ended(e.status, e.err)
+	case <-ctx.Done():
+	case <-deadline.C:
+		why = fmt.Sprintf("timed out after %v", limit)
+	}
+	termGroup(p.cmd.Process.Pid)
+	grace := time.NewTimer(killGrace)
+	defer grace.Stop()
+	select {
+	case <-exited:
+	case <-grace.C:
+		killGroup(p.cmd.Process.Pid)
+		<-exited
+	}
+	return events.MonitorEnded{State: events.MonitorFailed, Exit: -1, Error: why}
+}
+
+func ended(status int, err error) events.MonitorEnded {
+	switch {
+	case err != nil:
+		return events.MonitorEnded{State: events.MonitorFailed, Exit: -1, Error: err.Error()}
+	case status == 0:
+		return events.MonitorEnded{State: events.MonitorExited}
+	}
+	return events.MonitorEnded{State: events.MonitorFailed, Exit: int64(status)}
+}
+
+func (r *taskRun) endMonitor(ctx context.Context, end events.MonitorEnded) taskEnd {
+	err := r.insist(ctx, func(ctx context.Context) error { return r.t.h.EndMonitor(ctx, r.session, r.claim, end) })
+	return taskEnd{recorded: err == nil, err: err}
+}
+
+// insist tries until it works, the claim is lost or ctx ends.
+func (r *taskRun) insist(ctx context.Context, do func(context.Context) error) error {
+	for {
+		err := do(ctx)
+		if err == nil || errors.Is(err, session.ErrTaskTaken) {
+			return err
+		}
+		r.t.log.Warn("record monitor", zap.String("session", string(r.session)), zap.Error(err))
+		if !sleep(ctx, 200*time.Millisecond) {
+			return err
+		}
+	}
+}
+
+// report commits lines until there are no more. Once the claim is lost they are dropped.
+func (r *taskRun) report(ctx context.Context, lines <-chan task.Line) {
+	lost := false
+	var first task.Line
+	more, pending := true, false
+	for {
+		if !pending {
+			if first, more = <-lines; !more {
+				return
+			}
+		}
+		var batch []task.Line
+		batch, first, pending = gather(first, lines)
+		if lost {
+			continue
+		}
+		var wake events.InputID
+		err := r.insist(ctx, func(ctx context.Context) (err error) {
+			wake, err = r.t.h.ReportMonitor(ctx, r.session, r.claim, batch)
+			return err
+		})
+		if err == nil && wake != "" {
+			err = r.insist(ctx, func(ctx context.Context) error {
+				_, err := r.t.h.Wake(ctx, r.session, string(wake))
+				return err
+			})
+		}
+		if err != nil {
+			lost = true
+			r.poke()
+		}
+	}
+}
+
+// gather takes what comes within a moment and fits one event. A line that does not is handed back.
+func gather(first task.Line, lines <-chan task.Line) (batch []task.Line, next task.Line, pending bool) {
+	batch = []task.Line{first}
+	size := len(first.Text)
+	moment := time.NewTimer(gatherFor)
+	defer moment.Stop()
+	for len(batch) < gatherLines {
+		select {
+		case <-moment.C:
+			return batch, task.Line{}, false
+		case l, ok := <-lines:
+			if !ok {
+				return batch, task.Line{}, false
+			}
+			if size += len(l.Text); size > events.MaxMonitorBatch {
+				return batch, l, true
+			}
+			batch = append(batch, l)
+		}
+	}
+	return batch, task.Line{}, false
+}

@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package workers
+
+import "syscall"
+
+// dieWithParent has no means here: the guard alone kills the command.
+func dieWithParent(*syscall.SysProcAttr) {}

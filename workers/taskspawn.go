@@ -1,0 +1,132 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+)
+
+// ErrNotStarted is a spawn before Start, or after Stop has begun.
+var ErrNotStarted = errors.New("tasks service does not run")
+
+// RunningTask is what a task's function knows of itself.
+type RunningTask struct{ r *taskRun }
+
+// Session is the session that the task belongs to now; a transfer changes it.
+func (t *RunningTask) Session() events.SessionID {
+	t.r.t.mu.Lock()
+	defer t.r.t.mu.Unlock()
+	return t.r.session
+}
+
+// ID is the task's id.
+func (t *RunningTask) ID() events.TaskID { return t.r.claim.Task }
+
+// Args is the JSON that the task was registered with. It must not be changed.
+func (t *RunningTask) Args() []byte { return t.r.args }
+
+// Attempt is how many workers have run the task, this one included. 0 for closures.
+func (t *RunningTask) Attempt() int64 { return t.r.claim.Attempt }
+
+// Progress records a message.
+func (t *RunningTask) Progress(ctx context.Context, message string) error {
+	return t.r.t.h.ProgressTask(ctx, t.Session(), t.ID(), message)
+}
+
+// Transition says that the task waits, or runs again.
+func (t *RunningTask) Transition(ctx context.Context, to events.TaskState) error {
+	return t.r.t.h.TransitionTask(ctx, t.Session(), t.ID(), to)
+}
+
+// SpawnManaged registers a task and runs a function of this process for it, at
+// once. It ends as failed when this process dies. The id of a live task is
+// [session.ErrTaskRunning]; req has neither a runner nor a worker of its own.
+func (t *Tasks) SpawnManaged(ctx context.Context, id events.SessionID, req session.TaskRequest, work TaskFunc) (projector.Task, error) {
+	if req.Runner != "" || req.Worker != "" || req.OnCancel != nil || req.Restart != events.RestartNever {
+		return projector.Task{}, errors.New("spawn task: runner, worker, restart and callback are not for closures")
+	}
+	key := taskKey{id, req.ID}
+	if t.fetch == nil || !t.reserve(key) {
+		return projector.Task{}, fmt.Errorf("spawn task %s: %w", req.ID, ErrNotStarted)
+	}
+	defer t.unreserve(key)
+	req.Worker = t.cfg.ID
+	rec, err := t.h.RegisterTask(ctx, id, req)
+	if err != nil {
+		return projector.Task{}, fmt.Errorf("spawn task: %w", err)
+	}
+	r := t.newRun(id, &rec, true)
+	r.work = r.plain(work)
+	t.launch(r)
+	return rec, nil
+}
+
+// hiddenTask is work that no history knows.
+type hiddenTask struct {
+	label string
+	done  chan struct{}
+	err   error // set before done is closed
+}
+
+// SpawnHidden starts work at once that is never listed and cannot be
+// cancelled. It is this process's alone, and is waited for by [Tasks.AwaitHidden].
+func (t *Tasks) SpawnHidden(ctx context.Context, id events.SessionID, label string, work func(context.Context) error) error {
+	if _, err := t.h.State(ctx, id); err != nil {
+		return fmt.Errorf("spawn hidden task %q: %w", label, err)
+	}
+	task := &hiddenTask{label: label, done: make(chan struct{})}
+	t.mu.Lock()
+	if t.fetch == nil || t.stopping {
+		t.mu.Unlock()
+		return fmt.Errorf("spawn hidden task %q: %w", label, ErrNotStarted)
+	}
+	t.hidden[id] = append(t.hidden[id], task)
+	t.busy.Add(1)
+	t.jobs.Add(1)
+	t.mu.Unlock()
+	go func() { // waited for by Stop and AwaitHidden
+		defer t.jobs.Done()
+		defer t.busy.Done()
+		defer close(task.done)
+		task.err = contained(t.life, work)
+	}()
+	return nil
+}
+
+func contained(ctx context.Context, work func(context.Context) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return work(ctx)
+}
+
+// AwaitHidden waits for the session's hidden tasks in the order of their
+// spawns, and for those that they spawn, until there are none. The first error
+// is returned at once; the rest of the tasks at hand go on, and nobody awaits them any more.
+func (t *Tasks) AwaitHidden(ctx context.Context, id events.SessionID) error {
+	for {
+		t.mu.Lock()
+		batch := t.hidden[id]
+		delete(t.hidden, id)
+		t.mu.Unlock()
+		if len(batch) == 0 {
+			return nil
+		}
+		for _, task := range batch {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-task.done:
+			}
+			if task.err != nil {
+				return fmt.Errorf("hidden task %q: %w", task.label, task.err)
+			}
+		}
+	}
+}
