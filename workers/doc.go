@@ -12,4 +12,8 @@
 //
 // A worker acks a message only when the session owes nothing more, so turns
 // that were queued behind the one it ran are covered by that same message.
+//
+// Background tasks and monitors are run by [Tasks] in the same way: the claim
+// is task.started, the queue's message stands as long as the task lives. Before
+// a worker takes a task over it asks the one that has it: no answer means gone.
 package workers

@@ -121,9 +121,10 @@ func (r *taskRun) insist(ctx context.Context, do func(context.Context) error) er
 func (r *taskRun) report(ctx context.Context, lines <-chan task.Line) {
 	lost := false
 	var first task.Line
-	more, pending := true, false
+	pending := false
 	for {
 		if !pending {
+			var more bool
 			if first, more = <-lines; !more {
 				return
 			}

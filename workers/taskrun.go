@@ -99,7 +99,6 @@ func (r *taskRun) supervise() {
 	ctx := context.WithoutCancel(r.ctx) // the history is watched until the work has returned
 	progress := time.NewTicker(bus.AckWait / 3)
 	defer progress.Stop()
-	killed := r.t.life.Done()
 	for ticks := 1; ; {
 		select {
 		case end := <-ended:
@@ -116,8 +115,7 @@ func (r *taskRun) supervise() {
 			if ticks++; ticks%3 == 0 {
 				r.look(ctx) // a live message may have been lost
 			}
-		case <-killed:
-			killed = nil
+		case <-r.t.life.Done():
 			select { // a task that ignores its context is given up by Stop; so is its supervisor
 			case end := <-ended:
 				r.finish(ctx, end)
