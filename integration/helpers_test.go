@@ -20,6 +20,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/builtin/standard"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
@@ -99,6 +100,33 @@ func (b *bundle) work(on *bus.Bus) (kill func()) {
 	}
 	b.t.Cleanup(stop)
 	return stop
+}
+
+// node starts a node with these plugins beside the standard protocol. The
+// bundle's host is the node's from then on.
+func (b *bundle) node(factories ...plugin.Factory) *workers.Node {
+	b.t.Helper()
+	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	n, err := workers.NewNode(workers.Config{
+		Bus: b.bus, Providers: map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, Provider: "scripted",
+		Plugins: h, Logger: zaptest.NewLogger(b.t),
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := n.Start(b.ctx); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		n.Stop(now)
+	})
+	b.Host = n.Host()
+	return n
 }
 
 // open creates a session.

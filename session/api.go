@@ -32,6 +32,10 @@ type (
 	OutputState        = api.OutputState
 	AssistantOutput    = api.AssistantOutput
 	ToolCallRecord     = api.ToolCallRecord
+	TaskRequest        = api.TaskRequest
+	MonitorSnapshot    = api.MonitorSnapshot
+	MonitorEvent       = api.MonitorEvent
+	MonitorUpdates     = api.MonitorUpdates
 	StaleBranchError   = api.StaleBranchError
 )
 

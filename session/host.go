@@ -25,6 +25,8 @@ type Config struct {
 	Plugins *plugin.Host
 	// Complete asks a model directly. Without it, direct completions are [plugin.ErrUnavailable] here.
 	Complete CompleteFunc
+	// Spawner runs tasks of this process. Without it, those are [plugin.ErrUnavailable] here.
+	Spawner Spawner
 	// Trace takes what plugins and sessions trace. Without it, traces go nowhere.
 	Trace  TraceFunc
 	Logger *zap.Logger      // nil is silent
@@ -45,6 +47,7 @@ type Host struct {
 
 	plugins   *plugin.Host
 	complete  CompleteFunc
+	spawner   Spawner
 	trace     TraceFunc
 	stacks    stacks
 	callbacks map[taskKey]*callback // of tasks that somebody outside runs
@@ -77,7 +80,7 @@ func New(cfg Config) (*Host, error) {
 		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
 		actor:    events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
-		plugins: cfg.Plugins, complete: cfg.Complete, trace: cfg.Trace,
+		plugins: cfg.Plugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace,
 		stacks:    stacks{live: make(map[events.SessionID]*stack)},
 		callbacks: make(map[taskKey]*callback),
 	}, nil

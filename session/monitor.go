@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -66,13 +67,6 @@ func (h *Host) monitors(ctx context.Context, id events.SessionID, cause string, 
 	return nil
 }
 
-// MonitorSnapshot is how a session's monitors stand.
-type MonitorSnapshot struct {
-	Revision int64 // counts changes; a number seen before means nothing is new
-	Active   int   // how many run
-	Monitors []projector.Monitor
-}
-
 // MonitorSnapshot starts what is armed and does not run, and tells how the monitors stand.
 func (h *Host) MonitorSnapshot(ctx context.Context, id events.SessionID) (MonitorSnapshot, error) {
 	s, err := h.poll(ctx, id)
@@ -90,23 +84,6 @@ func active(s *projector.State) int {
 		}
 	}
 	return n
-}
-
-// MonitorEvent is an update that was taken.
-type MonitorEvent struct {
-	Sequence int64 // a gap means that some were dropped before they were taken
-	Monitor  events.MonitorID
-	Message  string
-	Stderr   bool
-	Input    events.InputID // the input that the line became; empty where it is only news
-	Text     string         // of that input
-}
-
-// MonitorUpdates is what [Host.TakeMonitorUpdates] took.
-type MonitorUpdates struct {
-	Revision int64
-	Active   int
-	Events   []MonitorEvent
 }
 
 // TakeMonitorUpdates starts what is armed and does not run, and drains the updates.
@@ -132,6 +109,9 @@ func (h *Host) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (Mon
 // poll registers the tasks of armed monitors that have none, and makes sure
 // that those which no worker has claimed yet are queued.
 func (h *Host) poll(ctx context.Context, id events.SessionID) (*projector.State, error) {
+	if err := h.registerDeclared(ctx, id); err != nil {
+		return nil, err
+	}
 	err := h.decide(ctx, id, "start armed monitors", func(s *projector.State) ([]events.Event, error) {
 		if s.Status != projector.StatusOpen {
 			return nil, nil
@@ -169,4 +149,19 @@ func (h *Host) Wake(ctx context.Context, id events.SessionID, key string) (event
 	}
 	err := enqueue(ctx, h.b, id, events.TurnID(turn), Command{Input: events.TurnInput{Continue: true}, Actor: h.actor.ID, Wake: true})
 	return events.TurnID(turn), err
+}
+
+// registerDeclared registers the monitors that the session's plugins declare, where this host has plugins.
+func (h *Host) registerDeclared(ctx context.Context, id events.SessionID) error {
+	if h.plugins == nil {
+		return nil
+	}
+	return h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {
+		for _, spec := range p.Monitors() {
+			if err := h.RegisterMonitor(ctx, id, spec); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

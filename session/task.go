@@ -12,26 +12,6 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// TaskRequest registers a background task. One with a Runner is run by any
-// worker that has the runner; one with a Worker is a closure of that worker;
-// any other is run by somebody outside, who says how it goes.
-type TaskRequest struct {
-	ID       events.TaskID
-	Of       events.TaskKind
-	Producer string
-	Child    events.SessionID
-	Parent   events.TaskID
-	Cancel   events.CancelPolicy
-	Close    events.ClosePolicy
-	Restart  events.RestartPolicy
-	Runner   string
-	Args     []byte // JSON for the runner, at most 16 KiB
-	Worker   events.WorkerID
-	// OnCancel is called once, when the task is cancelled or asked to stop by
-	// anybody, while this process lives. Only tasks that are run outside have one.
-	OnCancel func()
-}
-
 // TaskJob is a run of a task, as it travels in the queue.
 type TaskJob struct {
 	Task events.TaskID `msgpack:"t"`

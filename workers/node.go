@@ -26,11 +26,7 @@ func NewNode(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := NewTasks(TasksConfig{Bus: cfg.Bus, Runners: cfg.Runners, Logger: cfg.Logger, ID: w.ID()})
-	if err != nil {
-		return nil, err
-	}
-	return &Node{worker: w, tasks: tasks, project: follow.NewProjector(cfg.Bus, cfg.Logger), log: w.log}, nil
+	return &Node{worker: w, tasks: w.tasks, project: follow.NewProjector(cfg.Bus, cfg.Logger), log: w.log}, nil
 }
 
 // Host is the node's own host: it has the plugins.

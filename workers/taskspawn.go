@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
 )
 
 // ErrNotStarted is a spawn before Start, or after Stop has begun.
@@ -129,4 +130,20 @@ func (t *Tasks) AwaitHidden(ctx context.Context, id events.SessionID) error {
 			}
 		}
 	}
+}
+
+// SpawnManagedTask implements [session.Spawner].
+func (t *Tasks) SpawnManagedTask(ctx context.Context, id events.SessionID, req session.TaskRequest, work plugin.TaskFunc) error {
+	_, err := t.SpawnManaged(ctx, id, req, func(ctx context.Context, _ *RunningTask) (string, error) { return "", work(ctx) })
+	return err
+}
+
+// SpawnHiddenTask implements [session.Spawner].
+func (t *Tasks) SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work plugin.TaskFunc) error {
+	return t.SpawnHidden(ctx, id, label, work)
+}
+
+// AwaitHiddenTasks implements [session.Spawner].
+func (t *Tasks) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
+	return t.AwaitHidden(ctx, id)
 }

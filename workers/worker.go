@@ -21,6 +21,7 @@ type Worker struct {
 	cache *stateCache
 	blobs *blobCache
 	host  *session.Host
+	tasks *Tasks // of this process; a [Node] starts them
 	slots chan struct{}
 
 	fetch    context.CancelFunc // ends fetching: the soft stop
@@ -50,8 +51,11 @@ func New(cfg Config) (*Worker, error) {
 		runs:  make(map[events.SessionID]*run),
 	}
 	var err error
+	if w.tasks, err = NewTasks(TasksConfig{Bus: cfg.Bus, Runners: cfg.Runners, Logger: cfg.Logger, ID: cfg.ID}); err != nil {
+		return nil, err
+	}
 	w.host, err = session.New(session.Config{
-		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: cfg.Plugins, Complete: w.complete, Trace: cfg.Trace, Logger: cfg.Logger,
+		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: cfg.Plugins, Complete: w.complete, Spawner: w.tasks, Trace: cfg.Trace, Logger: cfg.Logger,
 	})
 	return w, err
 }

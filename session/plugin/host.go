@@ -270,11 +270,11 @@ func (s *Session) ForkWithCatalog(ctx context.Context, in BuildContext, o Overla
 }
 
 // Monitors are the monitors that plugins declare, with their ids made unique.
-func (s *Session) Monitors() []monitorSpec {
-	list := make([]monitorSpec, len(s.c.monitors))
+func (s *Session) Monitors() []events.MonitorSpec {
+	list := make([]events.MonitorSpec, len(s.c.monitors))
 	for i, m := range s.c.monitors {
 		list[i] = m.Value
-		list[i].ID = (m.Plugin + "-" + string(m.Value.ID))
+		list[i].ID = events.MonitorID(m.Plugin + "-" + string(m.Value.ID))
 	}
 	return list
 }

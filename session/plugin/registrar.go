@@ -37,7 +37,7 @@ type contributions struct {
 	catalog      []Owned[CatalogFunc]
 	actions      map[string]Owned[action]
 	triggers     map[string]Trigger
-	monitors     []Owned[monitorSpec]
+	monitors     []Owned[events.MonitorSpec]
 	projector    *Owned[ProjectFunc]
 	protocol     *Owned[Protocol]
 	driver       *Owned[Driver]
@@ -157,7 +157,7 @@ func (r *Registrar) Lifecycle(fn LifecycleFunc) { r.c.lifecycle = append(r.c.lif
 func (r *Registrar) Catalog(fn CatalogFunc) { r.c.catalog = append(r.c.catalog, owned(r, fn)) }
 
 // Monitor declares a monitor of every session. Its id is "<plugin>-<id>".
-func (r *Registrar) Monitor(spec monitorSpec) {
+func (r *Registrar) Monitor(spec events.MonitorSpec) {
 	r.c.monitors = append(r.c.monitors, owned(r, spec))
 }
 

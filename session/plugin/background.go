@@ -1,0 +1,45 @@
+package plugin
+
+import (
+	"context"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+)
+
+// TaskFunc is a task's work. Its error fails the task.
+type TaskFunc func(ctx context.Context) error
+
+// TaskHost injects input and keeps background tasks (host specification 7).
+type TaskHost interface {
+	// InjectTurnInput puts a message into a session's running turn, or before its next one.
+	InjectTurnInput(ctx context.Context, id events.SessionID, req api.InjectRequest) error
+	// SpawnHiddenTask starts work of this process that is never listed.
+	SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work TaskFunc) error
+	AwaitHiddenTasks(ctx context.Context, id events.SessionID) error
+	// SpawnManagedTask registers a task and runs it in this process. It ends as failed when the process dies.
+	SpawnManagedTask(ctx context.Context, id events.SessionID, req api.TaskRequest, work TaskFunc) error
+	CancelManagedTask(ctx context.Context, id events.SessionID, task events.TaskID) error
+	// RegisterBackgroundTask registers a task that somebody outside runs, or a named runner does.
+	RegisterBackgroundTask(ctx context.Context, id events.SessionID, req api.TaskRequest) error
+	UnregisterBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID) error
+	CompleteBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID, state events.TaskState, summary string) error
+	TransitionBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID, state events.TaskState) error
+	ListBackgroundTasks(ctx context.Context, id events.SessionID) ([]projector.Task, error)
+	CancelBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID) (projector.Task, error)
+	CancelAllBackgroundTasks(ctx context.Context, id events.SessionID) ([]projector.Task, error)
+	ValidateAsyncHandlesVisible(ctx context.Context, id events.SessionID, handles []events.TaskID) error
+	TransferAsyncHandles(ctx context.Context, from, to events.SessionID, handles []events.TaskID) error
+	CancelUnreferencedAsyncHandles(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error)
+}
+
+// MonitorHost runs monitors (host specification 8).
+type MonitorHost interface {
+	// MonitorSnapshot starts what is armed and does not run.
+	MonitorSnapshot(ctx context.Context, id events.SessionID) (api.MonitorSnapshot, error)
+	// TakeMonitorUpdates drains the updates.
+	TakeMonitorUpdates(ctx context.Context, id events.SessionID) (api.MonitorUpdates, error)
+	StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) (api.MonitorSnapshot, error)
+	StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) (api.MonitorSnapshot, error)
+}

@@ -1,7 +1,0 @@
-package plugin
-
-type (
-	TaskHost    interface{}
-	MonitorHost interface{}
-)
-type monitorSpec struct{ ID string }
