@@ -43,6 +43,7 @@ type body struct {
 	records map[events.TurnID]*TurnRecord
 
 	memo  promptMemo
+	view  viewMemo
 	path  []*Node  // active path, memo; nil when it must be walked anew
 	links []string // of the first nodes of path, memo of chainDigest
 }
@@ -60,7 +61,7 @@ func (b *body) clone() body {
 	c.path = slices.Clip(b.path)
 	c.links = slices.Clip(b.links)
 	c.index, c.keys, c.records = nil, nil, nil
-	c.memo = promptMemo{}
+	c.memo, c.view = promptMemo{}, viewMemo{}
 	return c
 }
 
@@ -106,7 +107,7 @@ func (s *State) appendNode(n *Node) {
 func (s *State) branch(leaf events.NodeID) {
 	s.Leaf = leaf
 	s.body.path, s.body.links = nil, nil
-	s.body.memo = promptMemo{} // kept nodes hide where a path differs
+	s.body.memo, s.body.view = promptMemo{}, viewMemo{} // kept nodes hide where a path differs
 }
 
 // seal moves the oldest nodes of the head into a segment when there are enough.

@@ -24,10 +24,32 @@ func (s *State) View() (ReadView, error) {
 	}
 	v := ReadView{Session: s.Session, Seq: s.Seq, Frame: s.Frame(), Config: s.Config}
 	v.Nodes = slices.Clip(s.visible(path, v.Frame))
-	for _, n := range messages(v.Nodes) {
-		v.Messages = append(v.Messages, n.Message)
-	}
+	v.Messages = s.body.viewed(v.Frame.ID, v.Nodes)
 	return v, nil
+}
+
+// viewMemo holds the messages of a view, so that the next one costs what is new.
+type viewMemo struct {
+	frame    events.FrameID
+	nodes    int   // whose messages are held
+	last     *Node // of them, which tells whether the path is still the same
+	seen     map[events.MessageID]bool
+	messages []events.Message // only ever appended to, so that views share it
+}
+
+func (b *body) viewed(frame events.FrameID, nodes []*Node) []events.Message {
+	m := &b.view
+	if m.seen == nil || m.frame != frame || m.nodes > len(nodes) || m.nodes > 0 && nodes[m.nodes-1] != m.last {
+		*m = viewMemo{frame: frame, seen: make(map[events.MessageID]bool)}
+	}
+	for _, n := range fresh(nodes[m.nodes:], m.seen) {
+		m.seen[n.Message.ID] = true
+		m.messages = append(m.messages, n.Message)
+	}
+	if m.nodes = len(nodes); m.nodes > 0 {
+		m.last = nodes[m.nodes-1]
+	}
+	return slices.Clip(m.messages)
 }
 
 // EntryKind says what an entry of the chronological projection is.

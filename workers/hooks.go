@@ -126,15 +126,10 @@ func (h *hooks) prepareContext(ctx context.Context, prepared *events.TurnPrepare
 			return err
 		}
 	}
-	view := projector.ViewItems(filled, now.Messages)
-	if whole := projector.ViewItems(filled, filled); !slices.EqualFunc(view, whole, sameRun) {
-		prepared.Viewed, prepared.Upto, prepared.View = true, h.state.Leaf, view
+	if !projector.SameMessages(filled, now.Messages) {
+		prepared.Viewed, prepared.Upto, prepared.View = true, h.state.Leaf, projector.ViewItems(filled, now.Messages)
 	}
 	return nil
-}
-
-func sameRun(a, b events.ViewItem) bool {
-	return a.Message.IsZero() && b.Message.IsZero() && a.From == b.From && a.To == b.To
 }
 
 // overlay lays tools over the session's own, from this turn on.

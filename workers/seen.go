@@ -23,7 +23,7 @@ type seen struct {
 // seen takes a copy of the working state.
 func (r *run) seen() *seen {
 	s := &seen{state: r.state.Clone(), options: r.options(), session: r.job.Session, w: r.w}
-	s.view, _ = s.state.View() // a run's state is whole
+	s.view, _ = r.state.View() // whole, as a run's state is; from there, as that remembers
 	if t := s.state.Turn(); t != nil {
 		s.turn, s.input = t.ID, t.Input
 	}

@@ -64,6 +64,8 @@ func benchTable(s *streams, r *bench.Report) {
 	row("effects a second, 64 sessions", r.EffectsPerSec, "at least 20000")
 	row("effect of a whole turn alone, fsync on every write, ms", r.EffectFsyncP50, "at most 0.70")
 	row("effects a second, 64 sessions, fsync on every write", r.EffectsFsyncSec, "more than 6500")
+	row("turn with ten hooks at every point / with none", r.HooksTurnRatio, "")
+	row("fold of that turn / of one without hooks", r.HooksFoldRatio, "")
 	figures := func(title string, f bench.Figures) {
 		write(s.out, "\n%s\n", title)
 		for _, name := range slices.Sorted(maps.Keys(f)) {

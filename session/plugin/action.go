@@ -123,7 +123,7 @@ func (s *Session) InvokeAction(ctx context.Context, name string, args json.RawMe
 	case a.Value.def.Session == SessionForbidden && session != "":
 		return Result{}, fmt.Errorf("%w: %q", ErrUnexpectedSession, name)
 	}
-	return contain(ctx, s.timeout, a.Plugin, "action "+name, func(ctx context.Context) (Result, error) {
+	return contain(ctx, s, a.Plugin, "action "+name, func(ctx context.Context) (Result, error) {
 		return a.Value.run(ctx, ActionContext{Session: session, Host: host}, args)
 	})
 }

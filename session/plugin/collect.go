@@ -6,19 +6,19 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/lash-go/lash/events"
 )
 
 // contain runs a plugin's function so that its panic, and its silence past the
 // time, are errors. One that ignores its context is left behind.
-func contain[T any](ctx context.Context, timeout time.Duration, owner, point string, fn func(context.Context) (T, error)) (T, error) {
+func contain[T any](ctx context.Context, s *Session, owner, point string, fn func(context.Context) (T, error)) (T, error) {
 	type outcome struct {
 		value T
 		err   error
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer s.host.probe("plugin_hook." + point + "." + owner)()
+	ctx, cancel := context.WithTimeout(ctx, s.host.timeout)
 	defer cancel()
 	done := make(chan outcome, 1)
 	go func() { // ends with the hook; nobody waits for one that was left behind
@@ -58,7 +58,7 @@ func hookError(owner, point string, err error) error {
 func collect[C any](ctx context.Context, s *Session, point events.HookPoint, hooks []Owned[HookFunc[C]], in C) ([]Owned[Directive], error) {
 	var all []Owned[Directive]
 	for _, h := range hooks {
-		list, err := contain(ctx, s.timeout, h.Plugin, string(point), func(ctx context.Context) ([]Directive, error) { return h.Value(ctx, in) })
+		list, err := contain(ctx, s, h.Plugin, string(point), func(ctx context.Context) ([]Directive, error) { return h.Value(ctx, in) })
 		if err != nil {
 			return nil, hookError(h.Plugin, string(point), err)
 		}
@@ -121,7 +121,7 @@ func (s *Session) contributes() bool {
 // PrepareContext runs the context transforms, each on what the one before gave.
 func (s *Session) PrepareContext(ctx context.Context, in TransformContext, now Prepared) (Prepared, error) {
 	for _, h := range s.c.transforms {
-		next, err := contain(ctx, s.timeout, h.Plugin, "context_transform", func(ctx context.Context) (Prepared, error) {
+		next, err := contain(ctx, s, h.Plugin, "context_transform", func(ctx context.Context) (Prepared, error) {
 			return h.Value.fn(ctx, in, now)
 		})
 		if err != nil {
@@ -138,7 +138,7 @@ func (s *Session) HasTransforms() bool { return len(s.c.transforms) > 0 }
 // Compact asks the compactors in order; the first that gives nodes wins.
 func (s *Session) Compact(ctx context.Context, in TransformContext) (Owned[Compaction], error) {
 	for _, h := range s.c.compactors {
-		nodes, err := contain(ctx, s.timeout, h.Plugin, "compact", func(ctx context.Context) (Compaction, error) {
+		nodes, err := contain(ctx, s, h.Plugin, "compact", func(ctx context.Context) (Compaction, error) {
 			return h.Value.fn(ctx, in)
 		})
 		if err != nil {
@@ -156,7 +156,7 @@ func (s *Session) Compact(ctx context.Context, in TransformContext) (Owned[Compa
 func (s *Session) Contributions(ctx context.Context, in PromptContext) ([]events.Contribution, error) {
 	var all []events.Contribution
 	for _, h := range s.c.prompt {
-		list, err := contain(ctx, s.timeout, h.Plugin, "prompt", func(ctx context.Context) ([]events.Contribution, error) {
+		list, err := contain(ctx, s, h.Plugin, "prompt", func(ctx context.Context) ([]events.Contribution, error) {
 			return h.Value(ctx, in)
 		})
 		if err != nil {
@@ -201,7 +201,7 @@ func SortContributions(list []events.Contribution) []events.Contribution {
 func (s *Session) TransformStream(ctx context.Context, chunk string) (StreamTransform, error) {
 	now := StreamTransform{Chunk: chunk}
 	for _, h := range s.c.streams {
-		t, err := contain(ctx, s.timeout, h.Plugin, "assistant_stream", func(ctx context.Context) (StreamTransform, error) {
+		t, err := contain(ctx, s, h.Plugin, "assistant_stream", func(ctx context.Context) (StreamTransform, error) {
 			return h.Value(ctx, s.id, now.Chunk)
 		})
 		if err != nil {
@@ -216,7 +216,7 @@ func (s *Session) TransformStream(ctx context.Context, chunk string) (StreamTran
 // EndStream tells how a stream ended.
 func (s *Session) EndStream(ctx context.Context, reason StreamEnd) {
 	for _, h := range s.c.streamEnds {
-		_, err := contain(ctx, s.timeout, h.Plugin, "stream_end", func(ctx context.Context) (struct{}, error) {
+		_, err := contain(ctx, s, h.Plugin, "stream_end", func(ctx context.Context) (struct{}, error) {
 			h.Value(ctx, s.id, reason)
 			return struct{}{}, nil
 		})
@@ -230,7 +230,7 @@ func (s *Session) EndStream(ctx context.Context, reason StreamEnd) {
 func (s *Session) TransformResponse(ctx context.Context, r Response) (Response, []Owned[[]byte], error) {
 	var shown []Owned[[]byte]
 	for _, h := range s.c.responses {
-		next, err := contain(ctx, s.timeout, h.Plugin, "assistant_response", func(ctx context.Context) (Response, error) {
+		next, err := contain(ctx, s, h.Plugin, "assistant_response", func(ctx context.Context) (Response, error) {
 			next, list, err := h.Value(ctx, s.id, r)
 			for _, e := range list {
 				shown = append(shown, Owned[[]byte]{h.Plugin, e})
@@ -252,7 +252,7 @@ func (s *Session) ProjectToolResult(ctx context.Context, in ToolResultContext) (
 		return "", nil, false
 	}
 	p := s.c.projector
-	shown, err := contain(ctx, s.timeout, p.Plugin, "tool_result", func(ctx context.Context) (shown Result, err error) {
+	shown, err := contain(ctx, s, p.Plugin, "tool_result", func(ctx context.Context) (shown Result, err error) {
 		shown.Text, shown.Attachments, err = p.Value(ctx, in)
 		return shown, err
 	})
@@ -268,7 +268,7 @@ func (s *Session) Tell(ctx context.Context, e Lifecycle) {
 	var wait sync.WaitGroup
 	for _, h := range s.c.lifecycle {
 		wait.Go(func() {
-			_, err := contain(ctx, s.timeout, h.Plugin, string(e.Kind), func(ctx context.Context) (struct{}, error) {
+			_, err := contain(ctx, s, h.Plugin, string(e.Kind), func(ctx context.Context) (struct{}, error) {
 				return struct{}{}, h.Value(ctx, e)
 			})
 			if err != nil {
@@ -283,7 +283,7 @@ func (s *Session) Tell(ctx context.Context, e Lifecycle) {
 func (s *Session) MutateConfig(ctx context.Context, change ConfigChange) events.Config {
 	now := change.Current
 	for _, h := range s.c.mutators {
-		next, err := contain(ctx, s.timeout, h.Plugin, "config", func(ctx context.Context) (events.Config, error) {
+		next, err := contain(ctx, s, h.Plugin, "config", func(ctx context.Context) (events.Config, error) {
 			return h.Value(ctx, change, now)
 		})
 		if err != nil {

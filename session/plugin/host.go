@@ -16,6 +16,9 @@ type HostConfig struct {
 	Builtins  []Factory     // those whose id a factory below has are left out
 	Factories []Factory     // the host's own, in their order, after the built-in ones
 	Timeout   time.Duration // of one hook. Defaults to 30 s
+	// Probe brackets every hook: it is told "plugin_hook.<point>.<plugin>" at
+	// the beginning, and what it returns is called at the end. Defaults to nothing.
+	Probe func(phase string) (end func())
 	// Warn is told what is logged and otherwise ignored. Defaults to silence.
 	Warn func(plugin, point string, err error)
 }
@@ -24,6 +27,7 @@ type HostConfig struct {
 type Host struct {
 	factories []Factory
 	timeout   time.Duration
+	probe     func(phase string) (end func())
 	warn      func(plugin, point string, err error)
 
 	mu   sync.Mutex
@@ -35,6 +39,9 @@ func NewHost(cfg HostConfig) (*Host, error) {
 	h := &Host{timeout: cfg.Timeout, warn: cfg.Warn, live: make(map[events.SessionID]bool)}
 	if h.timeout == 0 {
 		h.timeout = 30 * time.Second
+	}
+	if h.probe = cfg.Probe; h.probe == nil {
+		h.probe = func(string) func() { return func() {} }
 	}
 	if h.warn == nil {
 		h.warn = func(string, string, error) {}
@@ -61,7 +68,6 @@ type Session struct {
 	host    *Host
 	id      events.SessionID
 	build   BuildContext
-	timeout time.Duration
 	plugins []member
 	c       contributions
 
@@ -119,7 +125,7 @@ func (h *Host) release(id events.SessionID) {
 }
 
 func (h *Host) buildSession(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Session, error) {
-	s := &Session{host: h, id: in.Session, timeout: h.timeout, cache: make(map[CatalogKey]*CatalogEntry)}
+	s := &Session{host: h, id: in.Session, cache: make(map[CatalogKey]*CatalogEntry)}
 	s.overlay.includeBase = true
 	s.c = contributions{
 		tools: NewTools(), owners: make(map[string]string),
@@ -214,6 +220,9 @@ func (s *Session) Extensions() Extensions { return s.build.Extensions }
 
 // Triggers are the declared event types, by name.
 func (s *Session) Triggers() []Trigger { return sortedTriggers(s.c.triggers) }
+
+// Tools are those that the plugins registered, before overlays and restrictions. It must not be changed.
+func (s *Session) Tools() *Tools { return s.c.tools }
 
 // Protocol is the session's protocol.
 func (s *Session) Protocol() Protocol { return s.c.protocol.Value }

@@ -22,4 +22,11 @@
 // share one append. Nothing that was recorded is ever asked for again, and
 // what was not yet recorded could have been lost a moment earlier just as
 // well, so no promise is weaker for it. Calls that are not repeatable never linger.
+//
+// What plugins decide lingers likewise, and so does a reply while they are
+// asked about it: their answers come in microseconds and share its append, so
+// that hooks cost a turn no write of their own. Nothing but hooks runs ahead
+// of a reply, though: calls start, and the model is asked again, only when the
+// reply and what plugins made of it are durable. Were they lost with calls
+// under way, the same idempotency keys could come to stand for other calls.
 package turn

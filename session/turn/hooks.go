@@ -46,9 +46,9 @@ func (m *machine) beforeTurn(in Hooks) {
 }
 
 func (m *machine) beforeTool(in Hooks) {
+	m.firm = true // what calls run with must not become another thing
 	skip := make(map[int64]bool)
 	for i := range in.Asks {
-		m.firm = true
 		m.emit(&in.Asks[i])
 	}
 	for i := range m.t.Calls {
@@ -89,6 +89,8 @@ func (m *machine) checkpoint(in Hooks) {
 		m.end(events.TurnCompleted{End: events.EndFinished})
 	case limit:
 		m.maxTurns()
+	default:
+		m.firm = true // the model is about to be asked on a reply that may be gathered still
 	}
 }
 

@@ -32,6 +32,8 @@ type Report struct {
 	EffectsPerSec   float64 `json:"effects_per_s_64"`
 	EffectFsyncP50  float64 `json:"effect_fsync_p50_ms_1"`
 	EffectsFsyncSec float64 `json:"effects_fsync_per_s_64"`
+	HooksTurnRatio  float64 `json:"hooks_turn_p50_ratio"`
+	HooksFoldRatio  float64 `json:"hooks_fold_ratio"`
 
 	Raw  Figures `json:"raw"`
 	Lash Figures `json:"lash"`
@@ -57,6 +59,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}{
 		{"whole turns, fsync every 100 ms", func(ctx context.Context) error { return r.turns(ctx, busembed.ProfileInterval) }},
 		{"whole turns, fsync on every write", func(ctx context.Context) error { return r.turns(ctx, busembed.ProfileAlways) }},
+		{"ten hooks at every point", r.hooks},
 		{"append in each durability profile", r.appends},
 		{"durable tool step", r.toolStep},
 		{"64 sessions at once", r.sessions64},

@@ -51,6 +51,14 @@ type rig struct {
 }
 
 func newRig(ctx context.Context, url string) (*rig, error) {
+	plugins, err := stack(0)
+	if err != nil {
+		return nil, err
+	}
+	return newRigWith(ctx, url, plugins)
+}
+
+func newRigWith(ctx context.Context, url string, plugins *plugin.Host) (*rig, error) {
 	inner, err := bus.Open(ctx, bus.Config{URL: url})
 	if err != nil {
 		return nil, err
@@ -59,10 +67,9 @@ func newRig(ctx context.Context, url string) (*rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	tools := benchTools()
 	node, err := workers.NewNode(workers.Config{
 		Bus: inner, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(benchModel)},
-		Tools: func(events.SessionID) *plugin.Tools { return tools },
+		Plugins: plugins,
 	})
 	if err != nil {
 		return nil, err

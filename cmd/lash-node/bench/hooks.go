@@ -1,0 +1,157 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/builtin/standard"
+)
+
+// noopHooks is how many hooks that do nothing stand at every point.
+const noopHooks = 10
+
+// noop is a plugin with one hook that does nothing at every point.
+func noop(r *plugin.Registrar) error {
+	r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return nil, nil })
+	r.Prompt(func(context.Context, plugin.PromptContext) ([]events.Contribution, error) { return nil, nil })
+	r.TransformContext(0, func(_ context.Context, _ plugin.TransformContext, now plugin.Prepared) (plugin.Prepared, error) {
+		return now, nil
+	})
+	r.BeforeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) { return nil, nil })
+	r.AfterToolCall(func(context.Context, plugin.ToolResultContext) ([]plugin.Directive, error) { return nil, nil })
+	r.Checkpoint(func(context.Context, plugin.CheckpointContext) ([]plugin.Directive, error) { return nil, nil })
+	r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) { return nil, nil })
+	r.Response(func(_ context.Context, _ events.SessionID, now plugin.Response) (plugin.Response, []json.RawMessage, error) {
+		return now, nil, nil
+	})
+	r.Lifecycle(func(context.Context, plugin.Lifecycle) error { return nil })
+	return nil
+}
+
+// stack is the bench's tools, with or without the hooks that do nothing.
+func stack(hooks int) (*plugin.Host, error) {
+	tools := benchTools()
+	cfg := plugin.HostConfig{
+		Builtins:  []plugin.Factory{standard.Factory()},
+		Factories: []plugin.Factory{plugin.OfTools("tools", func(events.SessionID) *plugin.Tools { return tools })},
+	}
+	for i := range hooks {
+		cfg.Factories = append(cfg.Factories, plugin.Func(fmt.Sprintf("noop%d", i), noop))
+	}
+	return plugin.NewHost(cfg)
+}
+
+// hooks measures a turn with ten hooks that do nothing at every point against
+// the same turn with none: its time, its commits, its bytes, and its fold.
+// Two servers take turns, so that both see the same machine.
+func (r *runner) hooks(ctx context.Context) error {
+	bare, err := r.hooked(ctx, 0)
+	if err != nil {
+		return err
+	}
+	defer bare.close()
+	full, err := r.hooked(ctx, noopHooks)
+	if err != nil {
+		return err
+	}
+	defer full.close()
+	var without, with samples
+	for range r.scaled(150) {
+		if err := without.timed(func() error { return bare.turn(ctx, "s0") }); err != nil {
+			return err
+		}
+		if err := with.timed(func() error { return full.turn(ctx, "s0") }); err != nil {
+			return err
+		}
+	}
+	plain, err := foldCost(ctx, bare.rig, len(without))
+	if err != nil {
+		return err
+	}
+	hooked, err := foldCost(ctx, full.rig, len(with))
+	if err != nil {
+		return err
+	}
+	r.report.HooksTurnRatio = with.p50() / without.p50()
+	r.report.HooksFoldRatio = hooked.micros / plain.micros
+	f := r.report.Lash
+	f["turn_p50_ms_no_hooks"], f["turn_p50_ms_10_hooks"] = without.p50(), with.p50()
+	f["turn_commits_no_hooks"], f["turn_commits_10_hooks"] = plain.commits, hooked.commits
+	f["turn_bytes_no_hooks"], f["turn_bytes_10_hooks"] = plain.bytes, hooked.bytes
+	f["turn_fold_us_no_hooks"], f["turn_fold_us_10_hooks"] = plain.micros, hooked.micros
+	return nil
+}
+
+// hookedRig is a rig with its server.
+type hookedRig struct {
+	*rig
+	server *busembed.Server
+}
+
+func (h *hookedRig) close() {
+	h.rig.close()
+	h.server.Stop()
+}
+
+func (r *runner) hooked(ctx context.Context, hooks int) (*hookedRig, error) {
+	s, err := r.server(busembed.ProfileInterval)
+	if err != nil {
+		return nil, err
+	}
+	plugins, err := stack(hooks)
+	if err != nil {
+		return nil, err
+	}
+	g, err := newRigWith(ctx, s.URL(), plugins)
+	if err != nil {
+		return nil, err
+	}
+	_, err = g.host.Create(ctx, session.CreateRequest{ID: "s0"})
+	return &hookedRig{g, s}, err
+}
+
+// perTurn is what a turn's history costs.
+type perTurn struct{ commits, bytes, micros float64 }
+
+// foldCost folds a history of turns from memory.
+func foldCost(ctx context.Context, g *rig, turns int) (perTurn, error) {
+	var history []events.Entry
+	size := 0
+	for e, err := range g.client.Log().Read(ctx, "s0", 1) {
+		if err != nil {
+			return perTurn{}, err
+		}
+		data, err := events.Encode(e.Commit)
+		if err != nil {
+			return perTurn{}, err
+		}
+		history, size = append(history, e), size+len(data)
+	}
+	var fold samples
+	for range 5 {
+		err := fold.timed(func() error {
+			s := projector.New("s0")
+			for _, e := range history {
+				if err := s.Apply(e); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return perTurn{}, err
+		}
+	}
+	n := float64(turns)
+	return perTurn{
+		commits: float64(len(history)) / n, bytes: float64(size) / n,
+		micros: fold.p50() * float64(time.Millisecond/time.Microsecond) / n,
+	}, nil
+}
