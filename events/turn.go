@@ -106,6 +106,7 @@ func (e TurnEnd) Stopped() bool {
 	switch e {
 	case EndFinished, EndToolValue, EndSubmitted, EndSwitched:
 		return false
+	case EndCancelled, EndIncomplete, EndInvalidInput, EndMaxTurns, EndProviderError, EndRuntimeError, EndToolError, EndPluginAbort, EndFailed:
 	}
 	return true
 }

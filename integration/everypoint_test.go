@@ -50,7 +50,8 @@ func (c *counting) Register(r *plugin.Registrar) error {
 	})
 	plugin.AddTool(r, plugin.Tool{Name: "add"}, func(_ context.Context, _ plugin.Call, in struct {
 		A int `json:"a"`
-	}) (int, error) {
+	},
+	) (int, error) {
 		return in.A + 40, nil
 	})
 	return nil

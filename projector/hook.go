@@ -64,6 +64,7 @@ func (s *State) applyHookRan(id events.TurnID, p *events.HookRan) {
 		t.Checkpoint, t.Queued = "", nil
 	case events.PointAfterTurn:
 		t.Checkpoint = ""
+	case events.PointReply: // shown to hosts, nothing else
 	}
 }
 

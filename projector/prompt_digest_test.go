@@ -53,11 +53,13 @@ func TestPromptDigestOfPlugins(t *testing.T) {
 		"closed_gate": {before, []events.Payload{&events.TurnPrepared{Contributions: texts[1:2]}}, link, ""},
 		"not_owed":    {nil, []events.Payload{&events.TurnPrepared{Contributions: texts}}, link, ""},
 		"view_and_text": {
-			before, []events.Payload{&events.TurnPrepared{Viewed: true, View: view, Contributions: texts}},
+			before,
+			[]events.Payload{&events.TurnPrepared{Viewed: true, View: view, Contributions: texts}},
 			sum(nil, viewed, system), system,
 		},
 		"kept": {
-			before, []events.Payload{&events.TurnPrepared{Contributions: texts}, &events.TurnPrepared{Viewed: true, View: view, Kept: true}},
+			before,
+			[]events.Payload{&events.TurnPrepared{Contributions: texts}, &events.TurnPrepared{Viewed: true, View: view, Kept: true}},
 			sum(nil, viewed, system), system,
 		},
 	} {

@@ -3,6 +3,8 @@ package session
 import "github.com/lash-go/lash/session/api"
 
 // The service's types, under this package's name for those who use only the host.
+//
+//nolint:revive // documented in package api
 type (
 	EventType          = api.EventType
 	SessionEvent       = api.SessionEvent

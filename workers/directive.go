@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
@@ -94,8 +93,3 @@ func tooLarge(p events.Payload) error {
 	}
 	return err
 }
-
-// byCall sorts results by the position of their calls.
-func byCall(a, b events.ToolResult) int { return int(a.Call - b.Call) }
-
-func sortResults(list []events.ToolResult) { slices.SortFunc(list, byCall) }

@@ -55,7 +55,7 @@ func (h *hooks) run(ctx context.Context) turn.Input {
 		h.conclude(ctx, "plugin_checkpoint", list, err)
 	case events.PointAfterTurn:
 		h.afterTurn(ctx)
-	case events.PointAfterTool: // part of the calls
+	case events.PointAfterTool, events.PointReply: // part of the calls, and of the reply
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -209,10 +209,10 @@ func (h *hooks) gate(ctx context.Context, index int64, c *projector.Call) gate {
 		}
 	}
 	got := h.askBefore(ctx, h.stack, plugin.Call{Session: h.session, Turn: h.turn, Effect: effect, ID: c.ID}, c.Tool, args)
-	for i := range got.carried.decisions {
-		got.carried.decisions[i].Call = index
+	for i := range got.decisions {
+		got.decisions[i].Call = index
 	}
-	g := gate{decisions: got.carried.decisions}
+	g := gate{decisions: got.decisions}
 	if got.result != nil {
 		got.result.Call = index
 		g.result = got.result

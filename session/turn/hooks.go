@@ -23,7 +23,7 @@ func (m *machine) hooks(in Hooks) (Output, error) {
 		m.checkpoint(in)
 	case events.PointAfterTurn:
 		m.afterTurn(in)
-	case events.PointAfterTool: // part of the calls
+	case events.PointAfterTool, events.PointReply: // part of the calls, and of the reply
 	}
 	return m.done()
 }

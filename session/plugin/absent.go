@@ -1,0 +1,192 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+)
+
+// Absent is a host without any capability: what would give or change
+// something is [ErrUnavailable], what may be left out does nothing (host
+// specification 4.7). Embed it to offer some capabilities and not the others.
+type Absent struct{}
+
+var _ RuntimeHost = Absent{}
+
+// SnapshotCurrent implements [SnapshotHost].
+func (Absent) SnapshotCurrent(context.Context) (*projector.State, error) {
+	return nil, unavailable("snapshots")
+}
+
+// SnapshotSession implements [SnapshotHost].
+func (Absent) SnapshotSession(context.Context, events.SessionID) (*projector.State, error) {
+	return nil, unavailable("snapshots")
+}
+
+// ToolCatalog implements [CatalogHost].
+func (Absent) ToolCatalog(context.Context, events.SessionID) ([]json.RawMessage, error) {
+	return nil, unavailable("tool catalog")
+}
+
+// ToolState implements [ToolStateHost].
+func (Absent) ToolState(context.Context, events.SessionID) (api.ToolState, error) {
+	return api.ToolState{}, unavailable("tool state")
+}
+
+// ApplyToolState implements [ToolStateHost].
+func (Absent) ApplyToolState(context.Context, events.SessionID, api.ToolState) (int64, error) {
+	return 0, unavailable("tool state mutation")
+}
+
+// SetToolsAvailability implements [ToolStateHost].
+func (Absent) SetToolsAvailability(context.Context, events.SessionID, []string, events.Override) (int64, error) {
+	return 0, unavailable("tool state")
+}
+
+// SetToolAvailability implements [ToolStateHost].
+func (Absent) SetToolAvailability(context.Context, events.SessionID, string, events.Override) (int64, error) {
+	return 0, unavailable("tool state")
+}
+
+// CreateSession implements [LifecycleHost].
+func (Absent) CreateSession(context.Context, api.CreateRequest) (api.Handle, error) {
+	return api.Handle{}, unavailable("sessions")
+}
+
+// TakeFirstTurnInput implements [LifecycleHost]: there is none.
+func (Absent) TakeFirstTurnInput(context.Context, events.SessionID) (*events.Message, error) {
+	return nil, nil //nolint:nilnil // host specification 4.7
+}
+
+// CloseSession implements [LifecycleHost].
+func (Absent) CloseSession(context.Context, events.SessionID) error { return unavailable("sessions") }
+
+// StartTurnStream implements [TurnHost].
+func (Absent) StartTurnStream(context.Context, events.SessionID, api.TurnRequest) (events.TurnID, iter.Seq2[api.SessionEvent, error], error) {
+	return "", nil, unavailable("turns")
+}
+
+// AwaitTurn implements [TurnHost].
+func (Absent) AwaitTurn(context.Context, events.SessionID, events.TurnID) (api.AssembledTurn, error) {
+	return api.AssembledTurn{}, unavailable("turns")
+}
+
+// CancelTurn implements [TurnHost].
+func (Absent) CancelTurn(context.Context, events.SessionID, events.TurnID) error {
+	return unavailable("turns")
+}
+
+// StartTurn implements [TurnHost].
+func (Absent) StartTurn(context.Context, events.SessionID, api.TurnRequest) (api.AssembledTurn, error) {
+	return api.AssembledTurn{}, unavailable("turns")
+}
+
+// InjectTurnInput implements [TaskHost].
+func (Absent) InjectTurnInput(context.Context, events.SessionID, api.InjectRequest) error {
+	return unavailable("turn input injection")
+}
+
+// SpawnHiddenTask implements [TaskHost].
+func (Absent) SpawnHiddenTask(context.Context, events.SessionID, string, TaskFunc) error {
+	return unavailable("background tasks")
+}
+
+// AwaitHiddenTasks implements [TaskHost]: there are none.
+func (Absent) AwaitHiddenTasks(context.Context, events.SessionID) error { return nil }
+
+// SpawnManagedTask implements [TaskHost].
+func (Absent) SpawnManagedTask(context.Context, events.SessionID, api.TaskRequest, TaskFunc) error {
+	return unavailable("managed background tasks")
+}
+
+// CancelManagedTask implements [TaskHost].
+func (Absent) CancelManagedTask(context.Context, events.SessionID, events.TaskID) error {
+	return unavailable("managed background tasks")
+}
+
+// RegisterBackgroundTask implements [TaskHost].
+func (Absent) RegisterBackgroundTask(context.Context, events.SessionID, api.TaskRequest) error {
+	return unavailable("background task registry")
+}
+
+// UnregisterBackgroundTask implements [TaskHost]: there is nothing to remove.
+func (Absent) UnregisterBackgroundTask(context.Context, events.SessionID, events.TaskID) error {
+	return nil
+}
+
+// CompleteBackgroundTask implements [TaskHost]: there is nothing to complete.
+func (Absent) CompleteBackgroundTask(context.Context, events.SessionID, events.TaskID, events.TaskState, string) error {
+	return nil
+}
+
+// TransitionBackgroundTask implements [TaskHost]: there is nothing to move.
+func (Absent) TransitionBackgroundTask(context.Context, events.SessionID, events.TaskID, events.TaskState) error {
+	return nil
+}
+
+// ListBackgroundTasks implements [TaskHost].
+func (Absent) ListBackgroundTasks(context.Context, events.SessionID) ([]projector.Task, error) {
+	return nil, unavailable("background task registry")
+}
+
+// CancelBackgroundTask implements [TaskHost].
+func (Absent) CancelBackgroundTask(context.Context, events.SessionID, events.TaskID) (projector.Task, error) {
+	return projector.Task{}, unavailable("background task registry")
+}
+
+// CancelAllBackgroundTasks implements [TaskHost].
+func (Absent) CancelAllBackgroundTasks(context.Context, events.SessionID) ([]projector.Task, error) {
+	return nil, unavailable("background task registry")
+}
+
+// ValidateAsyncHandlesVisible implements [TaskHost]: nothing is invisible.
+func (Absent) ValidateAsyncHandlesVisible(context.Context, events.SessionID, []events.TaskID) error {
+	return nil
+}
+
+// TransferAsyncHandles implements [TaskHost]: there is nothing to move.
+func (Absent) TransferAsyncHandles(context.Context, events.SessionID, events.SessionID, []events.TaskID) error {
+	return nil
+}
+
+// CancelUnreferencedAsyncHandles implements [TaskHost]: there is nothing to cancel.
+func (Absent) CancelUnreferencedAsyncHandles(context.Context, events.SessionID, []events.TaskID) ([]projector.Task, error) {
+	return nil, nil
+}
+
+// MonitorSnapshot implements [MonitorHost].
+func (Absent) MonitorSnapshot(context.Context, events.SessionID) (api.MonitorSnapshot, error) {
+	return api.MonitorSnapshot{}, unavailable("monitors")
+}
+
+// TakeMonitorUpdates implements [MonitorHost].
+func (Absent) TakeMonitorUpdates(context.Context, events.SessionID) (api.MonitorUpdates, error) {
+	return api.MonitorUpdates{}, unavailable("monitors")
+}
+
+// StartMonitor implements [MonitorHost].
+func (Absent) StartMonitor(context.Context, events.SessionID, events.MonitorSpec) (api.MonitorSnapshot, error) {
+	return api.MonitorSnapshot{}, unavailable("monitors")
+}
+
+// StopMonitor implements [MonitorHost].
+func (Absent) StopMonitor(context.Context, events.SessionID, events.MonitorID) (api.MonitorSnapshot, error) {
+	return api.MonitorSnapshot{}, unavailable("monitors")
+}
+
+// AppendNodes implements [GraphHost].
+func (Absent) AppendNodes(context.Context, events.SessionID, api.AppendNodesRequest) (api.AppendedNodes, error) {
+	return api.AppendedNodes{}, unavailable("session graph mutation")
+}
+
+// Complete implements [CompletionHost].
+func (Absent) Complete(context.Context, CompletionRequest, string) (Completion, error) {
+	return Completion{}, unavailable("direct completions")
+}
+
+// EmitTrace implements [TraceHost]: nobody listens.
+func (Absent) EmitTrace(context.Context, string, json.RawMessage) error { return nil }
