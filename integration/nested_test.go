@@ -65,20 +65,19 @@ func TestNestedAsks(t *testing.T) {
 	for _, granted := range []bool{true, false} {
 		b := setupIdle(t, reply(call("k", "outer", "{}")), reply(text("done")))
 		var ran atomic.Int64
-		b.node(plugin.New("asking", func(plugin.BuildContext) (plugin.Plugin, error) {
-			return registering(func(r *plugin.Registrar) {
-				plugin.AddTool(r, plugin.Tool{Name: "add"}, func(_ context.Context, _ plugin.Call, in struct{ A int }) (int, error) {
-					ran.Add(1)
-					return in.A + 40, nil
-				})
-				r.BeforeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
-					if in.Tool != "add" {
-						return nil, nil
-					}
-					return []plugin.Directive{plugin.ReplaceArgs(json.RawMessage(`{"A":2}`)), plugin.Ask("really?")}, nil
-				})
-				outer(r, plugin.Inner{Tool: "add", Args: json.RawMessage(`{"A":1}`)})
-			}), nil
+		b.node(plugin.Func("asking", func(r *plugin.Registrar) error {
+			plugin.AddTool(r, plugin.Tool{Name: "add"}, func(_ context.Context, _ plugin.Call, in struct{ A int }) (int, error) {
+				ran.Add(1)
+				return in.A + 40, nil
+			})
+			r.BeforeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
+				if in.Tool != "add" {
+					return nil, nil
+				}
+				return []plugin.Directive{plugin.ReplaceArgs(json.RawMessage(`{"A":2}`)), plugin.Ask("really?")}, nil
+			})
+			outer(r, plugin.Inner{Tool: "add", Args: json.RawMessage(`{"A":1}`)})
+			return nil
 		}))
 		id := b.open(session.CreateRequest{})
 		b.submit(id, "t1", text("go"))
@@ -93,12 +92,4 @@ func TestNestedAsks(t *testing.T) {
 		equal(t, "result", find[*events.ToolReturned](b, id)[0].Results[0].Text, want)
 		equal(t, "runs", ran.Load(), runs)
 	}
-}
-
-// registering is a plugin that only registers.
-type registering func(*plugin.Registrar)
-
-func (f registering) Register(r *plugin.Registrar) error {
-	f(r)
-	return nil
 }
