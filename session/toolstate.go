@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/turn"
 )
 
 // ToolCatalog lists a session's tools from searchable on, one JSON object each.
@@ -34,18 +35,41 @@ func (h *Host) ToolCatalog(ctx context.Context, id events.SessionID) ([]json.Raw
 	return slices.Clone(entry.List()), nil
 }
 
-// ToolState is which tools a session has and how far each is offered.
+// ToolState is which tools a session has and how far each is offered. Where
+// the host has plugins, it is what they offer now, also before a turn recorded it.
 func (h *Host) ToolState(ctx context.Context, id events.SessionID) (api.ToolState, error) {
 	s, err := h.State(ctx, id)
 	if err != nil {
 		return api.ToolState{}, err
 	}
-	return api.ToolState{Generation: s.Catalog.Generation, Tools: slices.Clone(s.Catalog.Tools)}, nil
+	tools, err := h.tools(ctx, s)
+	return api.ToolState{Generation: s.Catalog.Generation, Tools: slices.Clone(tools)}, err
+}
+
+// tools are the session's tools as its plugins offer them now, with the
+// overrides of the history; where this host has no plugins, those of the history.
+func (h *Host) tools(ctx context.Context, s *projector.State) ([]events.ToolEntry, error) {
+	if h.plugins == nil {
+		return s.Catalog.Tools, nil
+	}
+	p, _, release, err := h.Stack(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	entry, err := p.Catalog(&s.Catalog)
+	if err != nil {
+		return nil, err
+	}
+	if fact := turn.Offer(&s.Catalog, entry.Tools); fact != nil {
+		return fact.Tools, nil
+	}
+	return s.Catalog.Tools, nil
 }
 
 // ApplyToolState replaces the tool state and gives the new generation, if the
 // state's is the session's: [*api.GenerationError] otherwise. Tools that it
-// leaves out are gone. A source that nobody registered is
+// leaves out are off, whoever offers them. A source that nobody registered is
 // [api.ErrUnknownSource]; a tool that its source does not have, [api.ErrUnknownTool].
 func (h *Host) ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (generation int64, err error) {
 	err = h.decide(ctx, id, "apply tool state", func(s *projector.State) ([]events.Event, error) {
@@ -55,11 +79,15 @@ func (h *Host) ApplyToolState(ctx context.Context, id events.SessionID, state ap
 		if state.Generation != s.Catalog.Generation {
 			return nil, &api.GenerationError{Expected: state.Generation, Actual: s.Catalog.Generation}
 		}
-		if err := h.checkTools(ctx, s, state.Tools); err != nil {
+		known, err := h.tools(ctx, s)
+		if err == nil {
+			err = checkTools(known, state.Tools)
+		}
+		if err != nil {
 			return nil, err
 		}
 		generation = s.Catalog.Generation + 1
-		return toolStateEvent(generation, state.Tools), nil
+		return toolStateEvent(generation, withoutRest(known, state.Tools)), nil
 	})
 	return generation, err
 }
@@ -70,22 +98,21 @@ func toolStateEvent(generation int64, tools []events.ToolEntry) []events.Event {
 	return []events.Event{events.Of("", &events.ToolStateApplied{Generation: generation, Tools: tools})}
 }
 
-// checkTools holds entries against what the session's plugins offer, or where
-// this host has none, against what the history says they did.
-func (h *Host) checkTools(ctx context.Context, s *projector.State, tools []events.ToolEntry) error {
-	known := s.Catalog.Tools
-	if h.plugins != nil {
-		p, _, release, err := h.Stack(ctx, s)
-		if err != nil {
-			return err
+// withoutRest switches off the known tools that are not among these. Gone
+// altogether, they would be back with the next look at what plugins offer.
+func withoutRest(known, tools []events.ToolEntry) []events.ToolEntry {
+	tools = slices.Clone(tools)
+	for _, k := range known {
+		if !slices.ContainsFunc(tools, func(t events.ToolEntry) bool { return t.Name == k.Name }) {
+			k.Override = events.Overridden(events.AvailOff)
+			tools = append(tools, k)
 		}
-		defer release()
-		entry, err := p.Catalog(&s.Catalog)
-		if err != nil {
-			return err
-		}
-		known = entry.Tools
 	}
+	return tools
+}
+
+// checkTools holds entries against those that are known.
+func checkTools(known, tools []events.ToolEntry) error {
 	for i := range tools {
 		t := &tools[i]
 		if t.Orphan {
@@ -109,7 +136,11 @@ func (h *Host) SetToolsAvailability(ctx context.Context, id events.SessionID, na
 		if err := open(s); err != nil {
 			return nil, err
 		}
-		state := api.ToolState{Tools: s.Catalog.Tools}
+		tools, err := h.tools(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		state := api.ToolState{Tools: tools}
 		for _, name := range names {
 			if err := state.SetAvailability(name, level); err != nil {
 				return nil, err

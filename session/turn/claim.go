@@ -74,7 +74,7 @@ func (m *machine) takeOver(c Claim) (Output, error) {
 	m.beside(c.Beside)
 	var lost []int64
 	for i := range m.t.Calls {
-		if call := &m.t.Calls[i]; call.Begun && !call.Done && !call.Pended {
+		if call := &m.t.Calls[i]; call.Begun && !call.Done && !call.Pended && !m.isResolved(int64(i)) {
 			lost = append(lost, int64(i))
 		}
 	}
@@ -88,6 +88,12 @@ func (m *machine) takeOver(c Claim) (Output, error) {
 		m.begin(m.t.Iteration, m.t.Calls, m.asking())
 	}
 	return m.done()
+}
+
+// isResolved reports whether somebody gave a call's result, which may be
+// before its worker died over making it pending.
+func (m *machine) isResolved(call int64) bool {
+	return m.t.Resolution(ToolEffect(m.id, m.t.Iteration, call)) != nil
 }
 
 // asking are the calls that wait for an approval.
