@@ -218,7 +218,9 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 				return false, err
 			}
 		default:
-			return false, r.start(ctx)
+			if err := r.start(ctx); err != nil || len(r.flights) > 0 {
+				return false, err
+			} // nothing flies: the turn broke instead
 		}
 	}
 }

@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/lash-go/lash/events"
@@ -213,7 +214,12 @@ func (r *run) surface(ctx context.Context) error {
 }
 
 // preamble is the protocol's part in prompts and replies.
-func (r *run) preamble() (plugin.Preamble, error) {
+func (r *run) preamble() (made plugin.Preamble, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("protocol panicked: %v", p)
+		}
+	}()
 	if r.stack.Session == nil {
 		return plugin.Preamble{}, errors.New(r.stack.issue.Message)
 	}
