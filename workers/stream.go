@@ -42,7 +42,7 @@ func (s *stream) add(d llm.Delta) {
 func (s *stream) pass(chunk string) {
 	t := plugin.StreamTransform{Chunk: chunk}
 	if s.stack.HasStream() {
-		var shown []plugin.Owned[json.RawMessage]
+		var shown []plugin.Owned[[]byte]
 		if t, shown, s.err = s.stack.TransformStream(s.ctx, chunk); s.err != nil {
 			s.cut()
 			return
@@ -106,7 +106,7 @@ func withText(parts []events.Part, text string) []events.Part {
 }
 
 // show adds what hooks want shown, which is JSON.
-func (s *stream) show(list []plugin.Owned[json.RawMessage]) {
+func (s *stream) show(list []plugin.Owned[[]byte]) {
 	for _, e := range list {
 		body, _ := json.Marshal([]json.RawMessage{e.Value})
 		s.shownBy = append(s.shownBy, events.Decision{Plugin: e.Plugin, Kind: events.DirectiveEmitEvents, Body: body})

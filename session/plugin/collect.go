@@ -216,9 +216,9 @@ func SortContributions(list []events.Contribution) []events.Contribution {
 // TransformStream runs a piece of text through the stream hooks, each on what
 // the one before gave. Events and reasoning of all are kept, the events with
 // the plugin that shows them; one abort is enough.
-func (s *Session) TransformStream(ctx context.Context, chunk string) (StreamTransform, []Owned[json.RawMessage], error) {
+func (s *Session) TransformStream(ctx context.Context, chunk string) (StreamTransform, []Owned[[]byte], error) {
 	now := StreamTransform{Chunk: chunk}
-	var shown []Owned[json.RawMessage]
+	var shown []Owned[[]byte]
 	for _, h := range s.c.streams {
 		t, err := contain(ctx, s.timeout, h.Plugin, "assistant_stream", func(ctx context.Context) (StreamTransform, error) {
 			t, err := h.Value(ctx, s.id, now.Chunk)
@@ -229,7 +229,7 @@ func (s *Session) TransformStream(ctx context.Context, chunk string) (StreamTran
 		}
 		now.Chunk, now.Abort, now.Reasoning = t.Chunk, now.Abort || t.Abort, append(now.Reasoning, t.Reasoning...)
 		for _, e := range t.Events {
-			shown = append(shown, Owned[json.RawMessage]{h.Plugin, e})
+			shown = append(shown, Owned[[]byte]{h.Plugin, e})
 		}
 	}
 	return now, shown, nil
@@ -259,12 +259,12 @@ func (s *Session) EndStream(ctx context.Context, reason StreamEnd) {
 }
 
 // TransformResponse runs a whole reply through the response hooks.
-func (s *Session) TransformResponse(ctx context.Context, r Response) (Response, []Owned[json.RawMessage], error) {
+func (s *Session) TransformResponse(ctx context.Context, r Response) (Response, []Owned[[]byte], error) {
 	type answer struct {
 		Response
 		shown []json.RawMessage
 	}
-	var shown []Owned[json.RawMessage]
+	var shown []Owned[[]byte]
 	for _, h := range s.c.responses {
 		next, err := contain(ctx, s.timeout, h.Plugin, "assistant_response", func(ctx context.Context) (answer, error) {
 			next, list, err := h.Value(ctx, s.id, r)
@@ -277,7 +277,7 @@ func (s *Session) TransformResponse(ctx context.Context, r Response) (Response, 
 			return Response{}, nil, hookError(h.Plugin, "assistant_response", err)
 		}
 		for _, e := range next.shown {
-			shown = append(shown, Owned[json.RawMessage]{h.Plugin, e})
+			shown = append(shown, Owned[[]byte]{h.Plugin, e})
 		}
 		r = next.Response
 	}
