@@ -45,7 +45,7 @@ type ToolPended struct {
 func (*ToolPended) Kind() Kind { return KindToolPended }
 
 // Validate implements [Payload].
-func (p *ToolPended) Validate() error { return validateCalls(p.Calls) }
+func (p *ToolPended) Validate() error { return validateCalls(p.Iteration, p.Calls) }
 
 // ToolResolved is what a pending call came to. The first of a call counts, also when it comes before the call is pending.
 type ToolResolved struct {
@@ -112,8 +112,14 @@ func (r *ToolResult) validate() error {
 	default:
 		return invalid("control", fmt.Sprintf("unknown %q", r.Control))
 	}
-	if r.Control == ControlSwitch && r.Switch.Frame == "" {
-		return invalid("switch.frame", "is empty")
+	if r.Call < 0 {
+		return invalid("call", "is negative")
+	}
+	if err := checkID("switch.frame", string(r.Switch.Frame), r.Control == ControlSwitch); err != nil {
+		return err
+	}
+	if err := validateNodes(r.Switch.Nodes); err != nil {
+		return err
 	}
 	return validateParts(r.Attachments)
 }

@@ -56,7 +56,7 @@ type Decision struct {
 // HookRan records what the hooks of one point decided.
 type HookRan struct {
 	Point     HookPoint      `msgpack:"p"`
-	At        CheckpointKind `msgpack:"a,omitempty"` // of checkpoints
+	At        CheckpointKind `msgpack:"a,omitempty"` // of checkpoints, and of the end
 	Iteration int64          `msgpack:"n,omitempty"`
 	Decisions []Decision     `msgpack:"d,omitempty"` // in the order in which they were carried out
 	Failed    string         `msgpack:"f,omitempty"` // plugin whose hook failed; what was collected before it is not applied
@@ -82,7 +82,26 @@ func (p *HookRan) Validate() error {
 			return invalid(fmt.Sprintf("decisions[%d]", i), "call and count must not be negative")
 		}
 	}
-	return p.Point.validate("point")
+	if err := p.Point.validate("point"); err != nil {
+		return err
+	}
+	return p.validateAt()
+}
+
+// validateAt checks that a checkpoint is named exactly where there is one.
+func (p *HookRan) validateAt() error {
+	fits := p.At == ""
+	switch p.Point {
+	case PointCheckpoint:
+		fits = p.At == AtAfterWork || p.At == AtBeforeCompletion
+	case PointAfterTurn:
+		fits = p.At == AtEnd
+	case PointBeforeTurn, PointBeforeTool, PointAfterTool, PointReply:
+	}
+	if !fits {
+		return invalid("at", fmt.Sprintf("%q does not fit %s", p.At, p.Point))
+	}
+	return nil
 }
 
 // Slot is a place of the prompt's template, which plugins contribute to (host specification 4.4).
@@ -135,16 +154,12 @@ func (p *TurnPrepared) Validate() error {
 	if err := checkID("upto", string(p.Upto), false); err != nil {
 		return err
 	}
+	if !p.Viewed && (p.Upto != "" || len(p.View) > 0) {
+		return invalid("view", "must be empty where viewed is not set")
+	}
 	for i := range p.View {
-		v := &p.View[i]
-		switch {
-		case v.Message.IsZero() && (v.From == "" || v.To == ""):
-			return invalid(fmt.Sprintf("view[%d]", i), "is neither a run nor a message")
-		case v.Message.IsZero():
-		default:
-			if err := v.Message.Validate(); err != nil {
-				return fmt.Errorf("view[%d]: %w", i, err)
-			}
+		if err := p.View[i].validate(fmt.Sprintf("view[%d]", i)); err != nil {
+			return err
 		}
 	}
 	for i := range p.Contributions {
@@ -159,6 +174,21 @@ func (p *TurnPrepared) Validate() error {
 	}
 	if p.Kept && len(p.Contributions) > 0 {
 		return invalid("contributions", "must be empty where kept is set")
+	}
+	return nil
+}
+
+func (v *ViewItem) validate(field string) error {
+	switch {
+	case v.Message.IsZero() && (v.From == "" || v.To == ""):
+		return invalid(field, "is neither a run nor a message")
+	case v.Message.IsZero():
+		return nil
+	case v.From != "" || v.To != "":
+		return invalid(field, "is both a run and a message")
+	}
+	if err := v.Message.Validate(); err != nil {
+		return fmt.Errorf("%s: %w", field, err)
 	}
 	return nil
 }

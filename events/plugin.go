@@ -35,6 +35,9 @@ func (p *PluginStateSaved) Validate() error {
 		}
 		seen[name] = true
 	}
+	if p.Revision <= p.Base {
+		return invalid("revision", fmt.Sprintf("is %d, want more than its base %d", p.Revision, p.Base))
+	}
 	return checkID("plugin", p.Plugin, true)
 }
 

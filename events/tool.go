@@ -153,9 +153,12 @@ type ToolCalled struct {
 func (*ToolCalled) Kind() Kind { return KindToolCalled }
 
 // Validate implements [Payload].
-func (p *ToolCalled) Validate() error { return validateCalls(p.Calls) }
+func (p *ToolCalled) Validate() error { return validateCalls(p.Iteration, p.Calls) }
 
-func validateCalls(calls []int64) error {
+func validateCalls(iteration int64, calls []int64) error {
+	if iteration < 0 {
+		return invalid("iteration", "is negative")
+	}
 	if len(calls) == 0 {
 		return invalid("calls", "is empty")
 	}
@@ -215,7 +218,7 @@ func (p *ToolReturned) Validate() error {
 			return err
 		}
 	}
-	return validateCalls(calls)
+	return validateCalls(p.Iteration, calls)
 }
 
 func validateOutcome(o Outcome) error {
@@ -237,4 +240,4 @@ type ToolLost struct {
 func (*ToolLost) Kind() Kind { return KindToolLost }
 
 // Validate implements [Payload].
-func (p *ToolLost) Validate() error { return validateCalls(p.Calls) }
+func (p *ToolLost) Validate() error { return validateCalls(p.Iteration, p.Calls) }

@@ -1,6 +1,9 @@
 package events
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // TurnInput is what a turn begins with.
 type TurnInput struct {
@@ -35,6 +38,17 @@ func (p *TurnRequested) Validate() error {
 	if p.Input.Continue && len(p.Input.Parts) > 0 {
 		return invalid("input.parts", "must be empty where continue is set")
 	}
+	if p.Switches < 0 || p.Switches > MaxSwitches {
+		return invalid("switches", fmt.Sprintf("is %d, limit is %d", p.Switches, MaxSwitches))
+	}
+	if (p.Switches > 0) != (p.Root != "") {
+		return invalid("root", "stands exactly with switches")
+	}
+	if p.Root != "" {
+		if err := CheckToken("root", p.Root); err != nil {
+			return err
+		}
+	}
 	return validateParts(p.Input.Parts)
 }
 
@@ -55,9 +69,12 @@ func (p *TurnStarted) Validate() error {
 	if p.Attempt < 1 {
 		return invalid("attempt", "must be at least 1")
 	}
-	for _, point := range p.Points {
+	for i, point := range p.Points {
 		if err := point.validate("points"); err != nil {
 			return err
+		}
+		if slices.Contains(p.Points[:i], point) {
+			return invalid("points", fmt.Sprintf("%q stands twice", point))
 		}
 	}
 	if p.Job != "" {
@@ -158,6 +175,9 @@ func (p *TurnCompleted) Validate() error {
 	if err := validateNodes(p.Switch.Nodes); err != nil {
 		return err
 	}
+	if err := checkID("switch.frame", string(p.Switch.Frame), p.End == EndSwitched); err != nil {
+		return err
+	}
 	switch p.End {
 	case EndFinished, EndToolValue, EndSubmitted, EndSwitched, EndPluginAbort, EndFailed, EndToolError, EndCancelled, EndIncomplete, EndInvalidInput, EndMaxTurns, EndProviderError, EndRuntimeError:
 		return nil
@@ -197,12 +217,18 @@ func (p *ModelReplied) Validate() error {
 	if p.Iteration < 0 {
 		return invalid("iteration", "is negative")
 	}
-	switch p.Stop {
-	case StopEnd, StopToolUse, StopOutputLimit, StopContextOverflow, StopContentFilter, StopProviderError, StopCancelled, StopUnknown:
-	default:
-		return invalid("stop", fmt.Sprintf("unknown %q", p.Stop))
+	if err := p.Stop.validate("stop"); err != nil {
+		return err
 	}
 	return validateParts(p.Parts)
+}
+
+func (s StopReason) validate(field string) error {
+	switch s {
+	case StopEnd, StopToolUse, StopOutputLimit, StopContextOverflow, StopContentFilter, StopProviderError, StopCancelled, StopUnknown:
+		return nil
+	}
+	return invalid(field, fmt.Sprintf("unknown %q", s))
 }
 
 // ModelFailed is a model call that brought no reply, after all its attempts.

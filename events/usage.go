@@ -28,6 +28,9 @@ func (p *ModelCompleted) Validate() error {
 	if err := checkID("source", p.Source, true); err != nil {
 		return err
 	}
+	if err := p.Stop.validate("stop"); err != nil {
+		return err
+	}
 	return validateParts(p.Parts)
 }
 

@@ -18,7 +18,7 @@ func TestValidate(t *testing.T) {
 	tools := func(e events.ToolEntry) events.Payload { return &events.ToolStateApplied{Tools: []events.ToolEntry{e}} }
 	returned := func(r events.ToolResult) events.Payload { return &events.ToolReturned{Results: []events.ToolResult{r}} }
 	ran := func(d events.Decision) events.Payload {
-		return &events.HookRan{Point: events.PointCheckpoint, Decisions: []events.Decision{d}}
+		return &events.HookRan{Point: events.PointCheckpoint, At: events.AtAfterWork, Decisions: []events.Decision{d}}
 	}
 	contributes := func(c events.Contribution) events.Payload {
 		return &events.TurnPrepared{Contributions: []events.Contribution{c}}
@@ -38,6 +38,17 @@ func TestValidate(t *testing.T) {
 		{"configured_protocol", &events.SessionConfigured{Config: events.Config{Protocol: long}}, events.ErrInvalid, "config", "at most 256"},
 		{"first_taken_by", &events.SessionFirstInputTaken{By: long}, events.ErrInvalid, "by", "limit is 256"},
 		{"started_points", &events.TurnStarted{Attempt: 1, Worker: "w", Points: []events.HookPoint{"ghost"}}, events.ErrInvalid, "points", "ghost"},
+		{"started_points_twice", &events.TurnStarted{Attempt: 1, Worker: "w", Points: []events.HookPoint{events.PointCheckpoint, events.PointCheckpoint}}, events.ErrInvalid, "points", "twice"},
+		{"requested_switches", &events.TurnRequested{Root: "t", Switches: -1}, events.ErrInvalid, "switches", "-1"},
+		{"requested_too_many_switches", &events.TurnRequested{Root: "t", Switches: 17}, events.ErrInvalid, "switches", "limit is 16"},
+		{"requested_no_root", &events.TurnRequested{Switches: 1}, events.ErrInvalid, "root", "switches"},
+		{"requested_root_alone", &events.TurnRequested{Root: "t"}, events.ErrInvalid, "root", "switches"},
+		{"requested_root", &events.TurnRequested{Root: "a b", Switches: 1}, events.ErrInvalidID, "root", ""},
+		{"completed_switch", &events.TurnCompleted{End: events.EndSwitched}, events.ErrInvalid, "switch.frame", "empty"},
+		{"called_iteration", &events.ToolCalled{Iteration: -1, Calls: []int64{0}}, events.ErrInvalid, "iteration", "negative"},
+		{"returned_iteration", &events.ToolReturned{Iteration: -1, Results: []events.ToolResult{{}}}, events.ErrInvalid, "iteration", "negative"},
+		{"lost_iteration", &events.ToolLost{Iteration: -1, Calls: []int64{0}}, events.ErrInvalid, "iteration", "negative"},
+		{"pended_iteration", &events.ToolPended{Iteration: -1, Calls: []int64{0}}, events.ErrInvalid, "iteration", "negative"},
 		{"completed_end", &events.TurnCompleted{End: "ghost"}, events.ErrInvalid, "end", "ghost"},
 		{"completed_nodes", &events.TurnCompleted{End: events.EndSwitched, Switch: events.FrameSwitch{Frame: "f", Nodes: twice}}, events.ErrInvalid, "nodes[1].id", "twice"},
 		{"accepted_at_end", &events.InputAccepted{Inputs: []events.InputID{"i"}, At: events.AtEnd}, events.ErrInvalid, "at", "end"},
@@ -49,6 +60,9 @@ func TestValidate(t *testing.T) {
 		{"prepared_upto", &events.TurnPrepared{Upto: events.NodeID(long)}, events.ErrInvalid, "upto", "limit is 256"},
 		{"prepared_view_nothing", &events.TurnPrepared{Viewed: true, View: []events.ViewItem{{}}}, events.ErrInvalid, "view[0]", "neither"},
 		{"prepared_view_no_end", &events.TurnPrepared{Viewed: true, View: []events.ViewItem{{From: "a"}}}, events.ErrInvalid, "view[0]", "neither"},
+		{"prepared_view_both", &events.TurnPrepared{Viewed: true, View: []events.ViewItem{{From: "a", To: "a", Message: events.Message{Role: events.RoleUser}}}}, events.ErrInvalid, "view[0]", "both"},
+		{"prepared_view_unset", &events.TurnPrepared{View: []events.ViewItem{{From: "a", To: "a"}}}, events.ErrInvalid, "view", "viewed"},
+		{"prepared_upto_unset", &events.TurnPrepared{Kept: true, Upto: "n"}, events.ErrInvalid, "view", "viewed"},
 		{"prepared_view_message", &events.TurnPrepared{Viewed: true, View: []events.ViewItem{{Message: badRole}}}, events.ErrInvalid, "message.role", "ghost"},
 		{"prepared_slot", contributes(events.Contribution{Slot: "ghost"}), events.ErrInvalid, "contributions[0].slot", "ghost"},
 		{"prepared_minimum", contributes(events.Contribution{Slot: events.SlotIntro, Minimum: "ghost"}), events.ErrInvalid, "contributions[0].minimum", "ghost"},
@@ -58,13 +72,21 @@ func TestValidate(t *testing.T) {
 		{"checkpointed_end", &events.TurnCheckpointed{At: events.AtEnd}, events.ErrInvalid, "end", "unknown"},
 		{"completion_no_key", &events.ModelCompleted{Source: "s", Stop: events.StopEnd}, events.ErrInvalid, "key", "empty"},
 		{"completion_no_source", &events.ModelCompleted{Key: "k", Stop: events.StopEnd}, events.ErrInvalid, "source", "empty"},
+		{"completion_stop", &events.ModelCompleted{Key: "k", Source: "s", Stop: "ghost"}, events.ErrInvalid, "stop", "ghost"},
+		{"completion_no_stop", &events.ModelCompleted{Key: "k", Source: "s"}, events.ErrInvalid, "stop", "unknown"},
 		{"completion_parts", &events.ModelCompleted{Key: "k", Source: "s", Stop: events.StopEnd, Parts: badParts}, events.ErrInvalid, "parts[0].kind", "ghost"},
 		{"hook_point", &events.HookRan{Point: "ghost"}, events.ErrInvalid, "point", "ghost"},
 		{"hook_iteration", &events.HookRan{Point: events.PointCheckpoint, Iteration: -1}, events.ErrInvalid, "iteration", "negative"},
 		{"decision_kind", ran(events.Decision{Kind: "ghost"}), events.ErrInvalid, "decisions[0].kind", "ghost"},
 		{"decision_call", ran(events.Decision{Plugin: "p", Kind: events.DirectiveAbort, Call: -1}), events.ErrInvalid, "decisions[0]", "negative"},
 		{"decision_count", ran(events.Decision{Plugin: "p", Kind: events.DirectiveEnqueue, Count: -1}), events.ErrInvalid, "decisions[0]", "negative"},
-		{"state_no_plugin", &events.PluginStateSaved{}, events.ErrInvalid, "plugin", "empty"},
+		{"hook_nowhere", &events.HookRan{Point: events.PointCheckpoint}, events.ErrInvalid, "at", "checkpoint"},
+		{"hook_checkpoint_at_end", &events.HookRan{Point: events.PointCheckpoint, At: events.AtEnd}, events.ErrInvalid, "at", "end"},
+		{"hook_after_turn", &events.HookRan{Point: events.PointAfterTurn, At: events.AtAfterWork}, events.ErrInvalid, "at", "after_turn"},
+		{"hook_before_turn", &events.HookRan{Point: events.PointBeforeTurn, At: events.AtAfterWork}, events.ErrInvalid, "at", "before_turn"},
+		{"hook_reply", &events.HookRan{Point: events.PointReply, At: events.AtEnd}, events.ErrInvalid, "at", "reply"},
+		{"state_revision", &events.PluginStateSaved{Plugin: "p", Base: 2, Revision: 2}, events.ErrInvalid, "revision", "more than its base 2"},
+		{"state_no_plugin", &events.PluginStateSaved{Revision: 1}, events.ErrInvalid, "plugin", "empty"},
 		{"artifact_no_name", &events.PluginStateSaved{Plugin: "p", Artifacts: []events.Artifact{{}}}, events.ErrInvalid, "artifacts[0].name", "empty"},
 		{"artifact_twice", &events.PluginStateSaved{Plugin: "p", Artifacts: []events.Artifact{{Name: "a"}, {Name: "a"}}}, events.ErrInvalid, "artifacts[1].name", "twice"},
 		{"asked_no_effect", &events.ToolApprovalAsked{Plugin: "p"}, events.ErrInvalid, "effect", "empty"},
@@ -72,6 +94,8 @@ func TestValidate(t *testing.T) {
 		{"pended_none", &events.ToolPended{}, events.ErrInvalid, "calls", "empty"},
 		{"pended_descending", &events.ToolPended{Calls: []int64{1, 0}}, events.ErrInvalid, "calls", "ascending"},
 		{"resolved_no_effect", &events.ToolResolved{}, events.ErrInvalid, "effect", "empty"},
+		{"resolved_call", &events.ToolResolved{Effect: "e", Result: events.ToolResult{Call: -1}}, events.ErrInvalid, "call", "negative"},
+		{"result_switch_nodes", returned(events.ToolResult{Control: events.ControlSwitch, Switch: events.FrameSwitch{Frame: "f", Nodes: twice}}), events.ErrInvalid, "nodes[1].id", "twice"},
 		{"resolved_outcome", &events.ToolResolved{Effect: "e", Result: events.ToolResult{Outcome: "ghost"}}, events.ErrInvalid, "outcome", "ghost"},
 		{"nested_called_no_effect", &events.ToolNestedCalled{}, events.ErrInvalid, "effect", "empty"},
 		{"nested_returned_no_effect", &events.ToolNestedReturned{}, events.ErrInvalid, "effect", "empty"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/oklog/ulid/v2"
 
@@ -72,6 +73,13 @@ func (h *Host) withStack(ctx context.Context, id events.SessionID, work func(*pl
 		return err
 	}
 	return work(p, s)
+}
+
+// Materialised records what bringing a session's plugins to life wanted recorded. States of plugins are left out.
+func (h *Host) Materialised(ctx context.Context, id events.SessionID, list []events.Payload) error {
+	return h.record(ctx, id, "materialise", slices.DeleteFunc(slices.Clone(list), func(p events.Payload) bool {
+		return p.Kind() == events.KindPluginStateSaved
+	}))
 }
 
 // record appends facts that need no decision.
@@ -158,17 +166,16 @@ func (h *Host) saveStates(ctx context.Context, id events.SessionID, p *plugin.Se
 		return out, nil
 	})
 	if err == nil && !moved {
+		p.Landed(list)
 		return nil
 	}
-	s, loadErr := h.State(ctx, id)
-	if loadErr == nil {
-		var saved []projector.PluginState
-		if saved, loadErr = h.filled(ctx, s.Plugins); loadErr == nil {
-			loadErr = p.Restore(saved)
-		}
-	}
+	p.Lost(list)
 	if moved {
 		err = fmt.Errorf("session %s: %w", id, plugin.ErrStateMoved)
+	}
+	now, loadErr := h.State(ctx, id)
+	if loadErr == nil {
+		loadErr = h.FollowStack(ctx, now, p)
 	}
 	return errors.Join(err, loadErr)
 }

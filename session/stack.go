@@ -98,13 +98,13 @@ func (h *Host) Stack(ctx context.Context, state *projector.State) (p *plugin.Ses
 	return st.plugins, beside, release, nil
 }
 
-// RestoreStack drops what plugins changed and nobody recorded.
-func (h *Host) RestoreStack(ctx context.Context, state *projector.State, p *plugin.Session) error {
+// FollowStack brings a session's plugins to what others recorded, and drops what they changed and nobody will record.
+func (h *Host) FollowStack(ctx context.Context, state *projector.State, p *plugin.Session) error {
 	saved, err := h.filled(ctx, state.Plugins)
 	if err != nil {
 		return err
 	}
-	return p.Restore(saved)
+	return p.Follow(saved)
 }
 
 func (h *Host) buildStack(ctx context.Context, st *stack, state *projector.State, saved []projector.PluginState) error {

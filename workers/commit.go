@@ -88,16 +88,20 @@ func (r *run) gather(ctx context.Context, in turn.Input, list []events.Event) er
 		r.g.at = events.MillisOf(time.Now())
 	}
 	for i := range list {
+		if r.stale(&list[i]) {
+			continue
+		}
 		payload, err := session.Spill(ctx, r.w.blobs, list[i].Payload)
 		if err != nil {
+			r.forsake(append(r.g.inputs, in)...)
 			r.rollBack()
 			return err
 		}
 		list[i].Payload = payload
 		r.g.bytes += session.BodyBytes(payload)
 		r.state.Ahead(&list[i], r.g.at)
+		r.g.events = append(r.g.events, list[i])
 	}
-	r.g.events = append(r.g.events, list...)
 	if in != nil {
 		r.g.inputs = append(r.g.inputs, in)
 	}
@@ -124,12 +128,13 @@ func (r *run) flush(ctx context.Context) error {
 		}
 		_, err := r.w.cfg.Bus.Log().Append(ctx, c, events.At(r.g.durable.Seq))
 		if err == nil {
-			r.landed(c)
+			r.landed(ctx, c)
 			return nil
 		}
 		inputs, ahead := r.g.inputs, r.g.ahead
 		r.rollBack()
 		if !errors.As(err, new(*events.ConflictError)) {
+			r.forsake(inputs...)
 			return err
 		}
 		if err := r.redo(ctx, inputs, ahead); err != nil {
@@ -140,9 +145,10 @@ func (r *run) flush(ctx context.Context) error {
 }
 
 // landed makes the gathered commit history.
-func (r *run) landed(c *events.Commit) {
+func (r *run) landed(ctx context.Context, c *events.Commit) {
 	r.state.Landed()
 	r.g.clear()
+	r.stackLanded(ctx, c)
 	for _, f := range r.flights {
 		f.ahead = false // what it builds on is in the log now
 	}
@@ -167,21 +173,22 @@ func (r *run) redo(ctx context.Context, inputs []turn.Input, ahead bool) error {
 		return err
 	}
 	for _, in := range inputs {
-		if claim, ok := in.(turn.Claim); ok {
-			r.g.claimed = false // advance decides anew whether to claim
-			r.stack.beside = append(claim.Beside, r.stack.beside...)
+		if _, claims := in.(turn.Claim); claims || !r.g.claimed {
+			r.g.claimed = false // advance decides anew, also what it answers
+			r.stack.beside = append(besideOf(in), r.stack.beside...)
 			return nil
 		}
 		if t := r.state.Turn(); t == nil || t.Worker != r.w.cfg.ID {
-			r.resetStack(ctx)
+			r.forsake(inputs...)
 			return fmt.Errorf("session %s: %w", r.job.Session, ErrSuperseded)
 		}
 		if digest := promptOf(in); ahead && digest != "" && !r.prompts(digest) {
+			r.forsake(in)
 			continue
 		}
 		out, err := turn.Step(r.state, in)
 		if errors.Is(err, turn.ErrStale) {
-			r.resetStack(ctx)
+			r.forsake(in)
 			continue
 		}
 		if err != nil {
@@ -192,6 +199,7 @@ func (r *run) redo(ctx context.Context, inputs []turn.Input, ahead bool) error {
 		}
 		r.g.ahead = ahead
 	}
+	r.settleStack(ctx)
 	for id, f := range r.flights {
 		if f.ahead && !r.prompts(f.prompt) {
 			f.cancel()

@@ -76,10 +76,16 @@ func (s *seen) create(ctx context.Context, host plugin.RuntimeHost, effect event
 		req.ID = events.SessionID("p-" + hex.EncodeToString(sum[:16]))
 	}
 	_, err := host.CreateSession(ctx, req)
-	if derived && errors.Is(err, api.ErrExists) {
+	if errors.Is(err, api.ErrExists) && (derived || s.isChild(ctx, req.ID)) {
 		err = nil
 	}
 	return req.ID, err
+}
+
+// isChild reports whether a session is this one's: then an earlier run of the effect created it.
+func (s *seen) isChild(ctx context.Context, id events.SessionID) bool {
+	child, err := s.w.host.State(ctx, id)
+	return err == nil && child.Parent == s.session
 }
 
 // maxHookBytes bounds what the hooks of one point may record.

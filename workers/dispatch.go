@@ -215,6 +215,9 @@ func (d *dispatch) once(ctx context.Context, tool *plugin.Registered, call plugi
 	}()
 	promised := false
 	result, err = tool.Handler(ctx, call.Track(&promised), args)
+	if bad := result.Check(); err == nil && bad != nil {
+		err = &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed, Message: fmt.Sprintf("the tool returned garbage: %v", bad)}
+	}
 	if err == nil && result.Pending && !promised {
 		err = &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodePendingKey, Message: "the tool returned a pending result and asked for no completion key"}
 	}

@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -22,7 +23,7 @@ func (r *run) startHooks(ctx context.Context, owes turn.Owes) error {
 	if owes.Hooks == events.PointBeforeTurn {
 		preamble, err := r.preamble()
 		if err != nil {
-			return err
+			return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("protocol", "protocol_preamble", err)})
 		}
 		h.preamble = preamble
 	}
@@ -69,6 +70,9 @@ func (h *hooks) run(ctx context.Context) turn.Input {
 // fail drops what the hooks decided: what their failure does is the machine's to say.
 func (h *hooks) fail(code string, err error) {
 	ran := events.HookRan{Point: h.owes.Hooks, At: h.owes.At, Iteration: h.owes.Iteration, Issue: issueOf("plugin", code, err)}
+	if failed, ok := errors.AsType[*plugin.HookError](err); ok {
+		ran.Failed = failed.Plugin
+	}
 	h.in = turn.Hooks{Ran: ran, Beside: h.in.Beside}
 }
 

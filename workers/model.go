@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -30,7 +33,13 @@ type modelCall struct {
 
 // run answers a [turn.Reply], a [turn.Failure], a [turn.Switch] or a
 // [turn.Broken] of the protocol, or nil when it was cancelled without a reply.
-func (m *modelCall) run(ctx context.Context) turn.Input {
+func (m *modelCall) run(ctx context.Context) (in turn.Input) {
+	defer func() {
+		if p := recover(); p != nil { // the protocol's: plugins and providers are contained where they are called
+			m.w.log.Error("protocol panicked", zap.String("session", string(m.session)), zap.String("effect", string(m.effect)), zap.ByteString("stack", debug.Stack()))
+			in = turn.Broken{Iteration: m.owes.Iteration, Issue: issueOf("protocol", "protocol_panic", fmt.Errorf("protocol panicked: %v", p))}
+		}
+	}()
 	if in := m.beforeCall(ctx); in != nil {
 		return in
 	}
@@ -52,6 +61,10 @@ func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
 	switch {
 	case ctx.Err() != nil:
 		return nil
+	case s != nil && err == nil:
+		err = (&events.TurnCompleted{End: events.EndSwitched, Switch: *s}).Validate()
+	}
+	switch {
 	case err != nil:
 		return turn.Broken{Iteration: m.owes.Iteration, Issue: issueOf("protocol", "protocol_before_llm_call", err)}
 	case s != nil:

@@ -64,7 +64,7 @@ func (r *run) work(ctx context.Context) error {
 	if err := r.openStack(ctx); err != nil {
 		return err
 	}
-	defer r.closeStack()
+	defer func() { r.closeStack(ctx) }()
 	for {
 		done, err := r.advance(ctx)
 		switch {
@@ -218,7 +218,9 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 				return false, err
 			}
 		default:
-			return false, r.start(ctx)
+			if err := r.start(ctx); err != nil || len(r.flights) > 0 {
+				return false, err
+			} // nothing flies: the turn broke instead
 		}
 	}
 }
@@ -267,6 +269,9 @@ func (r *run) answer(ctx context.Context, owes turn.Owes) (done bool, err error)
 	t := r.state.Turn()
 	parked, worker := owes.Parked(), t.Worker
 	if parked {
+		if err := r.followStack(ctx); err != nil {
+			return false, err
+		}
 		claim := r.claim(ctx, t.Input)
 		claim.Beside = r.unsaved()
 		if err := r.take(ctx, claim); err != nil {
@@ -275,6 +280,7 @@ func (r *run) answer(ctx context.Context, owes turn.Owes) (done bool, err error)
 	}
 	err = r.take(ctx, answerOf(&r.cmd))
 	if errors.Is(err, turn.ErrStale) {
+		r.forsake(r.g.inputs...)
 		r.rollBack() // somebody answered before
 		return true, nil
 	}
@@ -286,7 +292,7 @@ func (r *run) answer(ctx context.Context, owes turn.Owes) (done bool, err error)
 		return false, err
 	}
 	_ = r.w.cfg.Bus.Poke(worker, r.job.Session)
-	return true, nil
+	return false, nil // the next look finds it answered, or answers anew after a conflict
 }
 
 func answerOf(cmd *session.Command) turn.Input {
@@ -404,9 +410,13 @@ func (r *run) stepArrival(ctx context.Context, in turn.Input) error {
 	if in == nil {
 		return nil
 	}
-	err := r.step(ctx, r.withUnsaved(in))
+	in = r.withUnsaved(in)
+	err := r.step(ctx, in)
+	if err != nil {
+		r.forsake(in)
+		r.settleStack(ctx)
+	}
 	if errors.Is(err, turn.ErrStale) {
-		r.resetStack(ctx)
 		return nil
 	}
 	return err

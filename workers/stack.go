@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/lash-go/lash/events"
@@ -42,7 +43,14 @@ func (r *run) openStack(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) closeStack() {
+// closeStack gives the plugins back. What a materialisation wanted recorded
+// and no commit took along is recorded on its own.
+func (r *run) closeStack(ctx context.Context) {
+	r.forsake(r.g.inputs...)
+	r.forsake(turn.Facts{Beside: r.stack.beside})
+	if err := r.w.host.Materialised(ctx, r.job.Session, r.stack.beside); err != nil && ctx.Err() == nil {
+		r.w.warn(r.job.Session, err)
+	}
 	if r.stack.release != nil {
 		r.stack.release()
 	}
@@ -118,14 +126,72 @@ func (r *run) followStack(ctx context.Context) error {
 	return err
 }
 
-// resetStack drops what plugins changed and nobody recorded.
-func (r *run) resetStack(ctx context.Context) {
+// forsake drops the plugin states that would have landed with inputs.
+func (r *run) forsake(inputs ...turn.Input) {
 	if r.stack.Session == nil {
 		return
 	}
-	if err := r.w.host.RestoreStack(ctx, r.state, r.stack.Session); err != nil {
+	for _, in := range inputs {
+		r.stack.Lost(besideOf(in))
+	}
+}
+
+// stackLanded tells the plugins what of theirs is history now.
+func (r *run) stackLanded(ctx context.Context, c *events.Commit) {
+	if r.stack.Session == nil {
+		return
+	}
+	for i := range c.Events {
+		r.stack.Landed([]events.Payload{c.Events[i].Payload})
+	}
+	r.settleStack(ctx)
+}
+
+// settleStack restores the plugins of which something given out was lost.
+func (r *run) settleStack(ctx context.Context) {
+	if r.stack.Session == nil || !r.stack.HasLost() {
+		return
+	}
+	durable := r.state
+	if len(r.g.events) > 0 {
+		durable = r.g.durable
+	}
+	if err := r.w.host.FollowStack(ctx, durable, r.stack.Session); err != nil {
 		r.w.warn(r.job.Session, err)
 	}
+}
+
+// besideOf are the facts that land with an input.
+func besideOf(in turn.Input) []events.Payload {
+	switch in := in.(type) {
+	case turn.Claim:
+		return in.Beside
+	case turn.Reply:
+		return in.Beside
+	case turn.Results:
+		return in.Beside
+	case turn.Hooks:
+		return in.Beside
+	case turn.Facts:
+		return in.Beside
+	}
+	return nil
+}
+
+// stale drops a plugin state that would not count, as it was made from another one.
+func (r *run) stale(ev *events.Event) bool {
+	fact, ok := ev.Payload.(*events.PluginStateSaved)
+	if !ok {
+		return false
+	}
+	now := r.state.Plugin(fact.Plugin)
+	if now == nil || now.Revision == fact.Base {
+		return false
+	}
+	if r.stack.Session != nil {
+		r.stack.Lost([]events.Payload{fact})
+	}
+	return true
 }
 
 // surface records the tools as the plugins offer them now, where that differs.
@@ -148,7 +214,12 @@ func (r *run) surface(ctx context.Context) error {
 }
 
 // preamble is the protocol's part in prompts and replies.
-func (r *run) preamble() (plugin.Preamble, error) {
+func (r *run) preamble() (made plugin.Preamble, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("protocol panicked: %v", p)
+		}
+	}()
 	if r.stack.Session == nil {
 		return plugin.Preamble{}, errors.New(r.stack.issue.Message)
 	}

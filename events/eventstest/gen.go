@@ -38,7 +38,10 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		}
 	},
 	events.KindTurnRequested: func(t *rapid.T) events.Payload {
-		p := &events.TurnRequested{Root: maybe(t, token[events.TurnID]), Switches: count(t)}
+		p := &events.TurnRequested{}
+		if flag(t) {
+			p.Root, p.Switches = token[events.TurnID](t), rapid.Int64Range(1, events.MaxSwitches).Draw(t, "switches")
+		}
 		p.Input = events.TurnInput{Options: bytes(t), Extension: maybe(t, extension), Plugins: labels(t)}
 		if rapid.Bool().Draw(t, "continue") {
 			p.Input.Continue = true
@@ -51,7 +54,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return &events.TurnStarted{
 			Attempt: count(t) + 1, Worker: token[events.WorkerID](t), Message: maybe(t, id[events.MessageID]),
 			Job:    maybe(t, token[events.TurnID]),
-			Points: list(t, 0, point),
+			Points: distinct(t, 0, point, func(p events.HookPoint) events.HookPoint { return p }),
 		}
 	},
 	events.KindTurnCancelRequested: func(t *rapid.T) events.Payload {
@@ -119,14 +122,22 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		}
 	},
 	events.KindHookRan: func(t *rapid.T) events.Payload {
-		return &events.HookRan{
-			Point: point(t), At: maybe(t, checkpoint), Iteration: count(t), Decisions: list(t, 0, decision),
+		p := &events.HookRan{
+			Point: point(t), Iteration: count(t), Decisions: list(t, 0, decision),
 			Failed: maybe(t, id[string]), Issue: maybe(t, issue),
 		}
+		switch p.Point {
+		case events.PointCheckpoint:
+			p.At = one(t, events.AtAfterWork, events.AtBeforeCompletion)
+		case events.PointAfterTurn:
+			p.At = events.AtEnd
+		}
+		return p
 	},
 	events.KindPluginStateSaved: func(t *rapid.T) events.Payload {
+		base := revision(t)
 		return &events.PluginStateSaved{
-			Plugin: id[string](t), Version: text(t), Base: revision(t), Revision: revision(t), State: bytes(t),
+			Plugin: id[string](t), Version: text(t), Base: base, Revision: base + 1, State: bytes(t),
 			Blob: maybe(t, blob), Artifacts: artifacts(t),
 		}
 	},

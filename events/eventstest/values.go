@@ -2,6 +2,7 @@ package eventstest
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"pgregory.net/rapid"
@@ -163,7 +164,7 @@ func results(t *rapid.T) []events.ToolResult {
 }
 
 func flag(t *rapid.T) bool       { return rapid.Bool().Draw(t, "flag") }
-func revision(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "revision") }
+func revision(t *rapid.T) uint64 { return rapid.Uint64Max(math.MaxUint64-1).Draw(t, "revision") }
 
 func access(t *rapid.T) events.ToolAccess {
 	return events.ToolAccess{Tools: list(t, 0, id[string]), Hidden: list(t, 0, id[string])}
@@ -203,7 +204,7 @@ func override(t *rapid.T) events.Override {
 }
 
 func point(t *rapid.T) events.HookPoint {
-	return one(t, events.PointBeforeTurn, events.PointBeforeTool, events.PointAfterTool, events.PointCheckpoint, events.PointAfterTurn)
+	return one(t, events.PointBeforeTurn, events.PointBeforeTool, events.PointAfterTool, events.PointCheckpoint, events.PointAfterTurn, events.PointReply)
 }
 
 func checkpoint(t *rapid.T) events.CheckpointKind {

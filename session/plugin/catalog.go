@@ -187,6 +187,9 @@ func (s *Session) contributeLocked(offered map[string]*Registered) (map[string]e
 			delete(offered, name)
 		}
 		for name, level := range c.Levels {
+			if err := checkEntry(events.ToolEntry{Name: name, Availability: level}); err != nil {
+				return nil, hookError(h.Plugin, "catalog", err)
+			}
 			if _, known := offered[name]; known {
 				levels[name] = level
 			}

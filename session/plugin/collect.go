@@ -1,7 +1,10 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -122,7 +125,8 @@ func (s *Session) contributes() bool {
 func (s *Session) PrepareContext(ctx context.Context, in TransformContext, now Prepared) (Prepared, error) {
 	for _, h := range s.c.transforms {
 		next, err := contain(ctx, s, h.Plugin, "context_transform", func(ctx context.Context) (Prepared, error) {
-			return h.Value.fn(ctx, in, now)
+			next, err := h.Value.fn(ctx, in, now)
+			return next, errors.Join(err, next.check())
 		})
 		if err != nil {
 			return Prepared{}, hookError(h.Plugin, "context_transform", err)
@@ -130,6 +134,18 @@ func (s *Session) PrepareContext(ctx context.Context, in TransformContext, now P
 		now = next
 	}
 	return now, nil
+}
+
+func (p *Prepared) check() error {
+	for i := range p.Messages {
+		if err := p.Messages[i].Validate(); err != nil {
+			return fmt.Errorf("messages[%d]: %w", i, err)
+		}
+	}
+	if p.Overlay == nil {
+		return nil
+	}
+	return (&events.TurnPrepared{Contributions: p.Overlay.Contributions}).Validate()
 }
 
 // HasTransforms reports whether some plugin shapes what turns show.
@@ -157,7 +173,8 @@ func (s *Session) Contributions(ctx context.Context, in PromptContext) ([]events
 	var all []events.Contribution
 	for _, h := range s.c.prompt {
 		list, err := contain(ctx, s, h.Plugin, "prompt", func(ctx context.Context) ([]events.Contribution, error) {
-			return h.Value(ctx, in)
+			list, err := h.Value(ctx, in)
+			return list, errors.Join(err, (&events.TurnPrepared{Contributions: list}).Validate())
 		})
 		if err != nil {
 			return nil, hookError(h.Plugin, "prompt", err)
@@ -191,26 +208,41 @@ func SortContributions(list []events.Contribution) []events.Contribution {
 		if c := strings.Compare(string(a.Slot), string(b.Slot)); c != 0 {
 			return c
 		}
-		return int(a.Priority - b.Priority)
+		return cmp.Compare(a.Priority, b.Priority)
 	})
 	return kept
 }
 
 // TransformStream runs a piece of text through the stream hooks, each on what
-// the one before gave. Events and reasoning of all are kept; one abort is enough.
-func (s *Session) TransformStream(ctx context.Context, chunk string) (StreamTransform, error) {
+// the one before gave. Events and reasoning of all are kept, the events with
+// the plugin that shows them; one abort is enough.
+func (s *Session) TransformStream(ctx context.Context, chunk string) (StreamTransform, []Owned[[]byte], error) {
 	now := StreamTransform{Chunk: chunk}
+	var shown []Owned[[]byte]
 	for _, h := range s.c.streams {
 		t, err := contain(ctx, s, h.Plugin, "assistant_stream", func(ctx context.Context) (StreamTransform, error) {
-			return h.Value(ctx, s.id, now.Chunk)
+			t, err := h.Value(ctx, s.id, now.Chunk)
+			return t, errors.Join(err, checkEvents(t.Events))
 		})
 		if err != nil {
-			return StreamTransform{}, hookError(h.Plugin, "assistant_stream", err)
+			return StreamTransform{}, nil, hookError(h.Plugin, "assistant_stream", err)
 		}
-		now.Chunk, now.Abort = t.Chunk, now.Abort || t.Abort
-		now.Reasoning, now.Events = append(now.Reasoning, t.Reasoning...), append(now.Events, t.Events...)
+		now.Chunk, now.Abort, now.Reasoning = t.Chunk, now.Abort || t.Abort, append(now.Reasoning, t.Reasoning...)
+		for _, e := range t.Events {
+			shown = append(shown, Owned[[]byte]{h.Plugin, e})
+		}
 	}
-	return now, nil
+	return now, shown, nil
+}
+
+// checkEvents finds what no host could show.
+func checkEvents(list []json.RawMessage) error {
+	for i, e := range list {
+		if !json.Valid(e) {
+			return fmt.Errorf("events[%d] is no JSON", i)
+		}
+	}
+	return nil
 }
 
 // EndStream tells how a stream ended.
@@ -228,19 +260,26 @@ func (s *Session) EndStream(ctx context.Context, reason StreamEnd) {
 
 // TransformResponse runs a whole reply through the response hooks.
 func (s *Session) TransformResponse(ctx context.Context, r Response) (Response, []Owned[[]byte], error) {
+	type answer struct {
+		Response
+		shown []json.RawMessage
+	}
 	var shown []Owned[[]byte]
 	for _, h := range s.c.responses {
-		next, err := contain(ctx, s, h.Plugin, "assistant_response", func(ctx context.Context) (Response, error) {
+		next, err := contain(ctx, s, h.Plugin, "assistant_response", func(ctx context.Context) (answer, error) {
 			next, list, err := h.Value(ctx, s.id, r)
-			for _, e := range list {
-				shown = append(shown, Owned[[]byte]{h.Plugin, e})
+			if err == nil {
+				err = errors.Join(checkEvents(list), (&events.ModelReplied{Parts: next.Parts, Stop: next.Stop}).Validate())
 			}
-			return next, err
+			return answer{next, list}, err
 		})
 		if err != nil {
 			return Response{}, nil, hookError(h.Plugin, "assistant_response", err)
 		}
-		r = next
+		for _, e := range next.shown {
+			shown = append(shown, Owned[[]byte]{h.Plugin, e})
+		}
+		r = next.Response
 	}
 	return r, shown, nil
 }
@@ -253,7 +292,9 @@ func (s *Session) ProjectToolResult(ctx context.Context, in ToolResultContext) (
 	}
 	p := s.c.projector
 	shown, err := contain(ctx, s, p.Plugin, "tool_result", func(ctx context.Context) (shown Result, err error) {
-		shown.Text, shown.Attachments, err = p.Value(ctx, in)
+		if shown.Text, shown.Attachments, err = p.Value(ctx, in); err == nil {
+			err = shown.Check()
+		}
 		return shown, err
 	})
 	if err != nil {
@@ -284,7 +325,8 @@ func (s *Session) MutateConfig(ctx context.Context, change ConfigChange) events.
 	now := change.Current
 	for _, h := range s.c.mutators {
 		next, err := contain(ctx, s, h.Plugin, "config", func(ctx context.Context) (events.Config, error) {
-			return h.Value(ctx, change, now)
+			next, err := h.Value(ctx, change, now)
+			return next, errors.Join(err, (&events.SessionConfigured{Config: next}).Validate())
 		})
 		if err != nil {
 			s.host.warn(h.Plugin, "config", err)

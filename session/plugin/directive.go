@@ -98,15 +98,15 @@ func (d Directive) check(point events.HookPoint) error {
 		return fmt.Errorf("%s: request is missing", d.Kind)
 	case d.Kind == events.DirectiveShortCircuit && d.Result == nil:
 		return fmt.Errorf("%s: result is missing", d.Kind)
+	case d.Kind == events.DirectiveShortCircuit && d.Result.Check() != nil:
+		return fmt.Errorf("%s: %w", d.Kind, d.Result.Check())
 	case d.Kind == events.DirectiveReplaceArgs && !json.Valid(d.Args):
 		return fmt.Errorf("%s: arguments are no JSON", d.Kind)
 	case d.Kind == events.DirectiveEmitTrace && len(d.Payload) > 0 && !json.Valid(d.Payload):
 		return fmt.Errorf("%s: payload is no JSON", d.Kind)
 	}
-	for i, e := range d.Events {
-		if !json.Valid(e) {
-			return fmt.Errorf("%s: events[%d] is no JSON", d.Kind, i)
-		}
+	if err := checkEvents(d.Events); err != nil {
+		return fmt.Errorf("%s: %w", d.Kind, err)
 	}
 	for i := range d.Messages {
 		if err := d.Messages[i].Validate(); err != nil {

@@ -81,8 +81,11 @@ type Session struct {
 type member struct {
 	id     string
 	plugin Plugin
-	saved  uint64 // revision that the history has
-	handed uint64 // revision that was given out to be recorded
+	saved  uint64 // revision that the history has, as far as it is known here
+	handed uint64 // revision that it will have once what was given out has landed
+	seen   uint64 // the plugin's own revision when it was restored or given out last
+	given  *given // what was given out last; nil where nothing was since it was restored
+	lost   bool   // something given out will not land: it is restored before it gives out more
 }
 
 func (m *member) version() string {
@@ -150,6 +153,9 @@ func (h *Host) buildSession(ctx context.Context, in BuildContext, snapshot []pro
 				return nil, fmt.Errorf("plugin %s: %w", s.plugins[i].id, err)
 			}
 		}
+	}
+	for i := range s.plugins {
+		s.plugins[i].seen = s.plugins[i].revision() // every node begins with the same
 	}
 	if snapshot == nil {
 		return s, nil

@@ -1,10 +1,13 @@
 package plugin
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/lash-go/lash/events"
@@ -183,7 +186,7 @@ func (m *member) restore(from *projector.PluginState) error {
 	if err := p.Restore(meta, reader); err != nil {
 		return fmt.Errorf("%w: restore %s: %w", ErrSnapshot, m.id, err)
 	}
-	m.saved = 0
+	m.saved, m.seen, m.lost, m.given = 0, p.Revision(), false, nil
 	if from != nil {
 		m.saved = from.Revision
 	}
@@ -191,22 +194,23 @@ func (m *member) restore(from *projector.PluginState) error {
 	return nil
 }
 
-// Follow restores the plugins whose states another node has changed: the
-// history has a revision that is neither the one last seen nor one given out
-// here. What this node changed meanwhile is lost with it.
+// Follow restores the plugins whose states another node has changed, and those
+// of which something given out was lost: what this node changed meanwhile is
+// lost with it. A look at the history that is older than one before changes nothing.
 func (s *Session) Follow(list []projector.PluginState) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.plugins {
 		m := &s.plugins[i]
-		from, now := find(list, m.id), uint64(0)
+		from := find(list, m.id)
+		now := uint64(0)
 		if from != nil {
 			now = from.Revision
 		}
-		switch now {
-		case m.handed:
+		switch {
+		case now < m.saved, now == m.saved && !m.lost:
+		case now == m.handed && !m.lost && m.given.same(from):
 			m.saved = now
-		case m.saved:
 		default:
 			if err := m.restore(from); err != nil {
 				return err
@@ -217,25 +221,86 @@ func (s *Session) Follow(list []projector.PluginState) error {
 }
 
 // Unsaved gives the states that changed since they were restored or given out,
-// to be recorded; what is given out and then not recorded needs a
-// [Session.Restore]. A plugin whose state cannot be taken keeps its old one; the error tells.
+// to be recorded; then [Session.Landed] or [Session.Lost] is due. A plugin
+// whose state cannot be taken keeps its old one; the error tells.
 func (s *Session) Unsaved() (list []events.Payload, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.plugins {
 		m := &s.plugins[i]
-		if m.revision() == m.handed {
+		if m.lost || m.revision() == m.seen {
 			continue
 		}
 		state, failed := m.snapshot()
+		fact := &events.PluginStateSaved{
+			Plugin: m.id, Version: state.Version, Base: m.handed, Revision: state.Revision, State: state.State, Artifacts: state.Artifacts,
+		}
+		if failed == nil {
+			failed = fact.Validate()
+		}
 		if failed != nil {
-			err = failed
+			err = errors.Join(err, fmt.Errorf("plugin %s: %w", m.id, failed))
 			continue
 		}
-		list = append(list, &events.PluginStateSaved{
-			Plugin: m.id, Version: state.Version, Base: m.handed, Revision: state.Revision, State: state.State, Artifacts: state.Artifacts,
-		})
-		m.handed = state.Revision
+		list = append(list, fact)
+		m.handed, m.seen, m.given = state.Revision, state.Revision, (*given)(&state)
 	}
 	return list, err
+}
+
+// Landed says that states given out are in the history now, and counted there.
+func (s *Session) Landed(list []events.Payload) {
+	s.given(list, func(m *member, fact *events.PluginStateSaved) {
+		switch {
+		case fact.Revision <= m.saved:
+		case fact.Base == m.saved && fact.Revision <= m.handed:
+			m.saved = fact.Revision
+		default: // it was restored meanwhile
+			m.lost = true
+		}
+	})
+}
+
+// Lost says that states given out will not be in the history. Their plugins
+// are restored by the next [Session.Follow], and give out nothing until then.
+func (s *Session) Lost(list []events.Payload) {
+	s.given(list, func(m *member, fact *events.PluginStateSaved) {
+		if m.saved < fact.Revision && fact.Revision <= m.handed {
+			m.lost = true
+		}
+	})
+}
+
+// HasLost reports whether a [Session.Follow] is due.
+func (s *Session) HasLost() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.plugins, func(m member) bool { return m.lost })
+}
+
+func (s *Session) given(list []events.Payload, tell func(*member, *events.PluginStateSaved)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range list {
+		fact, ok := p.(*events.PluginStateSaved)
+		if !ok {
+			continue
+		}
+		for i := range s.plugins {
+			if s.plugins[i].id == fact.Plugin {
+				tell(&s.plugins[i], fact)
+			}
+		}
+	}
+}
+
+// given is the state of a plugin that was given out last.
+type given projector.PluginState
+
+// same tells a state of the history from another node's that has the same revision.
+func (g *given) same(from *projector.PluginState) bool {
+	return g != nil && from != nil && g.Version == from.Version && bytes.Equal(g.State, from.State) &&
+		slices.EqualFunc(g.Artifacts, from.Artifacts, func(a, b events.Artifact) bool {
+			return a.Name == b.Name && bytes.Equal(a.Data, b.Data)
+		})
 }

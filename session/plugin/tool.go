@@ -114,6 +114,12 @@ type Result struct {
 	Class, Code string             // of failures
 }
 
+// Check finds what no history could hold.
+func (r *Result) Check() error {
+	recorded := events.ToolResult{Outcome: r.Outcome, Attachments: r.Attachments, Control: r.Control, Switch: r.Switch}
+	return (&events.ToolReturned{Results: []events.ToolResult{recorded}}).Validate()
+}
+
 // Handler runs a tool. args is valid JSON that the schema accepts. An error
 // is a failure that the model sees; [*Failure] says more about it.
 type Handler func(ctx context.Context, call Call, args json.RawMessage) (Result, error)
@@ -233,10 +239,19 @@ func register(tool Tool, run Handler) (*Registered, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tool %s: schema: %w", tool.Name, err)
 	}
-	return &Registered{Tool: tool, Handler: run, schema: resolved, entry: events.ToolEntry{
+	entry := events.ToolEntry{
 		Name: tool.Name, Description: tool.Description, Schema: text, Effects: tool.Effects, Source: tool.Source,
 		Availability: tool.Level, Serial: tool.Serial,
-	}}, nil
+	}
+	if err := checkEntry(entry); err != nil {
+		return nil, fmt.Errorf("tool %s: %w", tool.Name, err)
+	}
+	return &Registered{Tool: tool, Handler: run, schema: resolved, entry: entry}, nil
+}
+
+// checkEntry finds what no catalogue could hold.
+func checkEntry(entry events.ToolEntry) error {
+	return (&events.ToolStateApplied{Tools: []events.ToolEntry{entry}}).Validate()
 }
 
 func (t *Tools) put(tool *Registered) error {
