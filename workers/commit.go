@@ -163,7 +163,7 @@ func (r *run) redo(ctx context.Context, inputs []turn.Input, ahead bool) error {
 	if err := follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state); err != nil {
 		return err
 	}
-	if err := r.followStack(ctx); err != nil {
+	if err := r.openStack(ctx); err != nil {
 		return err
 	}
 	for _, in := range inputs {

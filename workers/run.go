@@ -242,7 +242,7 @@ func (r *run) claimNext(ctx context.Context) (done bool, err error) {
 	if len(r.state.Queue) > 0 {
 		input = r.state.Queue[0].Input
 	}
-	if err := r.followStack(ctx); err != nil {
+	if err := r.openStack(ctx); err != nil {
 		return false, err
 	}
 	claim := r.claim(ctx, input)
@@ -305,7 +305,7 @@ func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error
 	case t.Job == r.turnID():
 		// Its message is ours now, so nobody else holds it. Delivery counts do
 		// not tell: a server that was killed may have forgotten them.
-		if err := r.followStack(ctx); err != nil {
+		if err := r.openStack(ctx); err != nil {
 			return false, err
 		}
 		claim := r.claim(ctx, t.Input)
@@ -438,5 +438,5 @@ func (r *run) catchUp(ctx context.Context) error {
 	if err != nil || r.state.Seq == before {
 		return err
 	}
-	return r.followStack(ctx)
+	return r.openStack(ctx)
 }

@@ -33,7 +33,8 @@ func (r *run) openStack(ctx context.Context) error {
 	p, beside, release, err := r.w.host.Stack(ctx, r.state)
 	switch {
 	case err == nil:
-		r.stack = stacked{Session: p, release: release, beside: beside}
+		kept := slices.DeleteFunc(r.stack.beside, isOptions) // of a commit that conflicted
+		r.stack = stacked{Session: p, release: release, beside: append(kept, beside...)}
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	default:
@@ -42,8 +43,12 @@ func (r *run) openStack(ctx context.Context) error {
 	return nil
 }
 
+// isOptions reports whether it is what a materialisation wants recorded, which opening gives again.
+func isOptions(p events.Payload) bool { return p.Kind() == events.KindFrameConfigured }
+
 func (r *run) closeStack() {
 	if r.stack.release != nil {
+		r.stack.ClearMessageSender()
 		r.stack.release()
 	}
 	r.stack = stacked{}
@@ -105,17 +110,6 @@ func (r *run) unsaved() []events.Payload {
 		r.w.warn(r.job.Session, err)
 	}
 	return append(list, states...)
-}
-
-// follow brings the plugins to what others recorded.
-func (r *run) followStack(ctx context.Context) error {
-	if r.stack.Session == nil {
-		return r.openStack(ctx)
-	}
-	beside := r.stack.beside
-	err := r.openStack(ctx)
-	r.stack.beside = append(beside, r.stack.beside...)
-	return err
 }
 
 // resetStack drops what plugins changed and nobody recorded.
