@@ -42,17 +42,15 @@ func (s *stream) add(d llm.Delta) {
 func (s *stream) pass(chunk string) {
 	t := plugin.StreamTransform{Chunk: chunk}
 	if s.stack.HasStream() {
-		if t, s.err = s.stack.TransformStream(s.ctx, chunk); s.err != nil {
+		var shown []plugin.Owned[[]byte]
+		if t, shown, s.err = s.stack.TransformStream(s.ctx, chunk); s.err != nil {
 			s.cut()
 			return
 		}
+		s.show(shown)
 	}
 	for _, r := range t.Reasoning {
 		s.deltas.add(llm.Delta{Kind: events.PartReasoning, Text: r})
-	}
-	if len(t.Events) > 0 {
-		body, _ := json.Marshal(t.Events) // checked to be JSON where they are shown
-		s.shownBy = append(s.shownBy, events.Decision{Kind: events.DirectiveEmitEvents, Body: body})
 	}
 	s.text.WriteString(t.Chunk)
 	if t.Chunk != "" {
@@ -107,7 +105,7 @@ func withText(parts []events.Part, text string) []events.Part {
 	return list
 }
 
-// show adds what response hooks want shown.
+// show adds what stream and response hooks want shown; what is no JSON is dropped.
 func (s *stream) show(list []plugin.Owned[[]byte]) {
 	if s == nil {
 		return

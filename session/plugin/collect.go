@@ -197,20 +197,24 @@ func SortContributions(list []events.Contribution) []events.Contribution {
 }
 
 // TransformStream runs a piece of text through the stream hooks, each on what
-// the one before gave. Events and reasoning of all are kept; one abort is enough.
-func (s *Session) TransformStream(ctx context.Context, chunk string) (StreamTransform, error) {
-	now := StreamTransform{Chunk: chunk}
+// the one before gave. Reasoning of all is kept, and events with who wants them
+// shown; one abort is enough.
+func (s *Session) TransformStream(ctx context.Context, chunk string) (now StreamTransform, shown []Owned[[]byte], err error) {
+	now.Chunk = chunk
 	for _, h := range s.c.streams {
 		t, err := contain(ctx, s.timeout, h.Plugin, "assistant_stream", func(ctx context.Context) (StreamTransform, error) {
 			return h.Value(ctx, s.id, now.Chunk)
 		})
 		if err != nil {
-			return StreamTransform{}, hookError(h.Plugin, "assistant_stream", err)
+			return StreamTransform{}, nil, hookError(h.Plugin, "assistant_stream", err)
 		}
 		now.Chunk, now.Abort = t.Chunk, now.Abort || t.Abort
-		now.Reasoning, now.Events = append(now.Reasoning, t.Reasoning...), append(now.Events, t.Events...)
+		now.Reasoning = append(now.Reasoning, t.Reasoning...)
+		for _, e := range t.Events {
+			shown = append(shown, Owned[[]byte]{h.Plugin, e})
+		}
 	}
-	return now, nil
+	return now, shown, nil
 }
 
 // EndStream tells how a stream ended.
