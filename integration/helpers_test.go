@@ -106,13 +106,22 @@ func (b *bundle) work(on *bus.Bus) (kill func()) {
 // bundle's host is the node's from then on.
 func (b *bundle) node(factories ...plugin.Factory) *workers.Node {
 	b.t.Helper()
+	n, _ := b.nodeOn(b.bus, factories...)
+	b.Host = n.Host()
+	return n
+}
+
+// nodeOn starts a node that ends with the test, and returns how to stop it at
+// once. A plugin of the standard protocol's id replaces that.
+func (b *bundle) nodeOn(on *bus.Bus, factories ...plugin.Factory) (n *workers.Node, kill func()) {
+	b.t.Helper()
 	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	n, err := workers.NewNode(workers.Config{
-		Bus: b.bus, Providers: map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, Provider: "scripted",
-		Plugins: h, Logger: zaptest.NewLogger(b.t),
+	n, err = workers.NewNode(workers.Config{
+		Bus: on, Providers: map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, Provider: "scripted",
+		Plugins: h, Logger: zaptest.NewLogger(b.t), ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},
 	})
 	if err != nil {
 		b.t.Fatal(err)
@@ -120,13 +129,16 @@ func (b *bundle) node(factories ...plugin.Factory) *workers.Node {
 	if err := n.Start(b.ctx); err != nil {
 		b.t.Fatal(err)
 	}
-	b.t.Cleanup(func() {
-		now, cancel := context.WithCancel(context.Background())
-		cancel()
-		n.Stop(now)
-	})
-	b.Host = n.Host()
-	return n
+	var once sync.Once
+	kill = func() {
+		once.Do(func() {
+			now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
+			cancel()
+			n.Stop(now)
+		})
+	}
+	b.t.Cleanup(kill)
+	return n, kill
 }
 
 // open creates a session.
