@@ -38,6 +38,26 @@ func (b *Bus) Enqueue(ctx context.Context, class Class, session events.SessionID
 	}
 }
 
+// Queued is the body of a command that waits in the queue, or is worked on. One
+// that does not, or not any more, is [ErrNotFound].
+func (b *Bus) Queued(ctx context.Context, class Class, session events.SessionID, id string) (body []byte, err error) {
+	if err := errors.Join(events.CheckToken("session", session), events.CheckToken("id", id)); err != nil {
+		return nil, err
+	}
+	err = b.retry(ctx, "look into work queue", func(ctx context.Context) error {
+		stream, err := b.js.Stream(ctx, b.names.workStream())
+		if err != nil {
+			return err
+		}
+		msg, err := stream.GetLastMsgForSubject(ctx, b.names.work(class, session, id))
+		if err == nil {
+			body = msg.Data
+		}
+		return err
+	})
+	return body, mapError(err)
+}
+
 // Job is a command in a worker's hands.
 type Job struct {
 	Session    events.SessionID

@@ -45,6 +45,12 @@ func TestQueue(t *testing.T) {
 	if err := b.Enqueue(t.Context(), bus.ClassTurn, "s1", "t1", []byte("other")); !errors.Is(err, bus.ErrQueued) {
 		t.Errorf("second enqueue: got %v, want %v", err, bus.ErrQueued)
 	}
+	if body, err := b.Queued(t.Context(), bus.ClassTurn, "s1", "t1"); err != nil || string(body) != "body" {
+		t.Errorf("queued: got %q, %v, want body", body, err)
+	}
+	if _, err := b.Queued(t.Context(), bus.ClassTurn, "s1", "t2"); !errors.Is(err, bus.ErrNotFound) {
+		t.Errorf("another that is queued: got %v, want %v", err, bus.ErrNotFound)
+	}
 	j := next(t, w)
 	if j.Session != "s1" || j.ID != "t1" || string(j.Body) != "body" || j.Deliveries != 1 {
 		t.Errorf("job: got %s %s %q delivery %d, want s1 t1 body 1", j.Session, j.ID, j.Body, j.Deliveries)

@@ -34,6 +34,7 @@ type (
 	OutputState        = api.OutputState
 	AssistantOutput    = api.AssistantOutput
 	ToolCallRecord     = api.ToolCallRecord
+	ChildUsage         = api.ChildUsage
 	TaskRequest        = api.TaskRequest
 	MonitorSnapshot    = api.MonitorSnapshot
 	MonitorEvent       = api.MonitorEvent
@@ -61,7 +62,9 @@ const (
 	EventPlugin             = api.EventPlugin
 	EventAttemptReset       = api.EventAttemptReset
 	OutcomeAssistantMessage = api.OutcomeAssistantMessage
+	OutcomeSubmittedValue   = api.OutcomeSubmittedValue
 	OutcomeToolValue        = api.OutcomeToolValue
+	OutcomeFrameSwitch      = api.OutcomeFrameSwitch
 	OutcomeStopped          = api.OutcomeStopped
 	StartEmpty              = api.StartEmpty
 	StartCurrent            = api.StartCurrent

@@ -3,9 +3,11 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/plugin"
 )
 
 // AssembledTurn puts a finished turn together. How it ended, its usage and its
@@ -34,7 +36,52 @@ func (h *Host) AssembledTurn(ctx context.Context, id events.SessionID, turn even
 			return AssembledTurn{}, fmt.Errorf("assemble turn %s: %w", turn, err)
 		}
 	}
-	return a.assemble(record), nil
+	out := a.assemble(record)
+	out.ChildrenUsage, err = h.childrenUsage(ctx, id, from, a.child)
+	return out, err
+}
+
+// childrenUsage is what charges between two ends of turns added. What was
+// charged before takes the state as it was then, so only turns with children pay for that.
+func (h *Host) childrenUsage(ctx context.Context, id events.SessionID, from events.Seq, charges []*events.UsageCharged) ([]ChildUsage, error) {
+	if len(charges) == 0 {
+		return []ChildUsage{}, nil
+	}
+	before, err := h.StateAt(ctx, id, from)
+	if err != nil {
+		return nil, fmt.Errorf("usage of children: %w", err)
+	}
+	after := slices.Clone(before.Children)
+	for _, p := range charges {
+		i := slices.IndexFunc(after, func(c projector.ChildUsage) bool { return c.Session == p.Child })
+		switch {
+		case i < 0:
+			after = append(after, childOf(p))
+		case after[i].At < p.At:
+			after[i] = childOf(p)
+		}
+	}
+	sum, err := projector.UsageSince(ledgerOf(before.Children...), ledgerOf(after...))
+	list := make([]ChildUsage, len(sum))
+	for i, e := range sum {
+		list[i] = ChildUsage{Source: e.Source, Model: e.Model, Usage: usageOf(e.Usage)}
+	}
+	return list, err
+}
+
+func childOf(p *events.UsageCharged) projector.ChildUsage {
+	return projector.ChildUsage{Session: p.Child, Source: p.Source, At: p.At, Entries: p.Entries}
+}
+
+// ledgerOf lists what children used.
+func ledgerOf(children ...projector.ChildUsage) []projector.LedgerEntry {
+	var list []projector.LedgerEntry
+	for _, c := range children {
+		for _, e := range c.Entries {
+			list = append(list, projector.LedgerEntry{Source: c.Source, Model: e.Model, Usage: e.Usage})
+		}
+	}
+	return list
 }
 
 // finished finds a turn's record, and the sequence of the commit that ended the turn before it.
@@ -66,6 +113,11 @@ type assembly struct {
 	last  string // text of the last reply
 	prose string // of the last reply that has any
 	cause turnError
+	ended *events.TurnCompleted
+	code  bool
+	inner bool // code called tools
+	begun bool
+	child []*events.UsageCharged
 }
 
 // assembledCall is a call with its place in the turn.
@@ -78,6 +130,9 @@ type assembledCall struct {
 func (a *assembly) commit(ctx context.Context, blobs BlobReader, c *events.Commit) error {
 	for i := range c.Events {
 		ev := &c.Events[i]
+		if p, ok := ev.Payload.(*events.UsageCharged); ok && a.begun {
+			a.child = append(a.child, p)
+		}
 		if ev.Turn != a.turn {
 			continue
 		}
@@ -89,7 +144,7 @@ func (a *assembly) commit(ctx context.Context, blobs BlobReader, c *events.Commi
 				return err
 			}
 			a.event(p)
-		case *events.ToolLost:
+		default:
 			a.event(ev.Payload)
 		}
 	}
@@ -108,6 +163,12 @@ func (a *assembly) event(p events.Payload) {
 		for _, call := range p.Calls {
 			a.result(p.Iteration, &events.ToolResult{Call: call, Outcome: events.OutcomeLost, Text: projector.LostText})
 		}
+	case *events.TurnStarted:
+		a.begun = true
+	case *events.ToolNestedCalled:
+		a.inner = true
+	case *events.TurnCompleted:
+		a.ended = p
 	}
 }
 
@@ -118,6 +179,7 @@ func (a *assembly) replied(p *events.ModelReplied) {
 	index := int64(0)
 	for i := range p.Parts {
 		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
+			a.code = a.code || c.Tool == plugin.ToolCode
 			record := ToolCallRecord{CallID: c.Call, Tool: c.Tool, Args: argsOf(c.Args)}
 			a.calls = append(a.calls, assembledCall{ToolCallRecord: record, iteration: p.Iteration, index: index})
 			index++
@@ -147,13 +209,18 @@ func (a *assembly) given(call int64) string {
 
 func (a *assembly) assemble(r projector.TurnRecord) AssembledTurn {
 	t := AssembledTurn{
-		Turn: r.ID, Seq: r.Seq, Outcome: outcomeOf(r.End, r.Tool, a.last, a.given(r.Call)), HadToolCalls: r.ToolCalls > 0,
+		Turn: r.ID, Seq: r.Seq, Outcome: outcomeOf(a.ended, a.last, a.given(r.Call)), HadToolCalls: a.inner, HadCode: a.code,
 		StartedAt: r.StartedAt, Usage: usageOf(r.Usage), ToolCalls: []ToolCallRecord{},
 		Output: AssistantOutput{SafeText: a.prose, RawText: a.prose, State: OutputUsable},
 		Errors: []ErrorEnvelope{},
 	}
 	for i := range a.calls {
 		t.ToolCalls = append(t.ToolCalls, a.calls[i].ToolCallRecord)
+		t.HadToolCalls = t.HadToolCalls || a.calls[i].Tool != plugin.ToolCode
+	}
+	if t.Outcome.Type == OutcomeSubmittedValue {
+		a.prose = t.Outcome.Value
+		t.Output.SafeText, t.Output.RawText = a.prose, a.prose
 	}
 	if a.prose == "" {
 		t.Output.State = OutputEmpty

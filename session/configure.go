@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,13 +74,6 @@ func (h *Host) withStack(ctx context.Context, id events.SessionID, work func(*pl
 		return err
 	}
 	return work(p, s)
-}
-
-// Materialised records what bringing a session's plugins to life wanted recorded. States of plugins are left out.
-func (h *Host) Materialised(ctx context.Context, id events.SessionID, list []events.Payload) error {
-	return h.record(ctx, id, "materialise", slices.DeleteFunc(slices.Clone(list), func(p events.Payload) bool {
-		return p.Kind() == events.KindPluginStateSaved
-	}))
 }
 
 // record appends facts that need no decision.
@@ -204,7 +198,8 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 	return opened, err
 }
 
-// SetProtocolOptions sets the protocol's durable turn options, of the current frame or of all.
+// SetProtocolOptions sets the protocol's durable turn options, of the current
+// frame or of all. A frame begins with those of the one before. The same again changes nothing.
 func (h *Host) SetProtocolOptions(ctx context.Context, id events.SessionID, options json.RawMessage, allFrames bool) error {
 	if !json.Valid(options) {
 		return &events.FieldError{Field: "options", Reason: "is no JSON", Err: events.ErrInvalid}
@@ -212,6 +207,13 @@ func (h *Host) SetProtocolOptions(ctx context.Context, id events.SessionID, opti
 	return h.decide(ctx, id, "protocol options", func(s *projector.State) ([]events.Event, error) {
 		if err := open(s); err != nil {
 			return nil, err
+		}
+		frames := s.Frames
+		if !allFrames {
+			frames = frames[max(len(frames)-1, 0):]
+		}
+		if !slices.ContainsFunc(frames, func(f projector.Frame) bool { return !bytes.Equal(f.Options, options) }) {
+			return nil, nil
 		}
 		return []events.Event{events.Of("", &events.FrameConfigured{Options: options, All: allFrames})}, nil
 	})

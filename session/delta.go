@@ -20,7 +20,18 @@ type Delta struct {
 	Kind      events.PartKind `msgpack:"k,omitempty"` // text or reasoning
 	Text      string          `msgpack:"x,omitempty"`
 	Retry     RetryStatus     `msgpack:"r,omitempty"` // set on its own, without text
+	Message   SideMessage     `msgpack:"m,omitempty"` // set on its own: no part of any reply, and has no N
 }
+
+// SideMessage is what running code says beside its result. Only who watches
+// while it is said hears it.
+type SideMessage struct {
+	Text string `msgpack:"x"`
+	Kind string `msgpack:"k,omitempty"`
+}
+
+// IsZero reports whether there is none.
+func (m SideMessage) IsZero() bool { return m == SideMessage{} }
 
 // RetryStatus tells that a failed model call will be tried again.
 type RetryStatus struct {

@@ -15,7 +15,8 @@ import (
 // A reply's text_delta events, from the last model_attempt_reset on, add up to
 // its text when its llm_response comes, whatever deltas were lost, and what is
 // shown of a reply that is never recorded is taken back. error stands before
-// turn_outcome, which comes once, directly before done.
+// turn_outcome, which comes once, directly before done. At a checkpoint the
+// inputs of hosts come first, then the plugins' events, then their messages.
 type EventStream struct {
 	turn  events.TurnID
 	s     *projector.State // as of the last commit
@@ -28,6 +29,7 @@ type EventStream struct {
 	cause turnError
 	text  string           // of the last reply
 	given map[int64]string // results of its calls, by position
+	early bool             // the accepted inputs to come in this commit were told of
 	done  bool
 }
 
@@ -77,9 +79,18 @@ func (e *EventStream) commit(o Observed) error {
 	e.seq = o.Seq
 	for i := range o.Commit.Events {
 		ev := &o.Commit.Events[i]
-		if ev.Turn == e.turn && !e.done {
-			if err := e.event(ev.Payload); err != nil {
-				return err
+		switch p := ev.Payload.(type) {
+		case *events.HookRan:
+			if ev.Turn == e.turn && !e.done {
+				e.hooks(p, o.Commit.Events[i+1:])
+			}
+		case *events.UsageCharged:
+			e.charged(p)
+		default:
+			if ev.Turn == e.turn && !e.done {
+				if err := e.event(p); err != nil {
+					return err
+				}
 			}
 		}
 		e.s.Ahead(ev, o.Commit.At)
@@ -119,7 +130,10 @@ func (e *EventStream) event(p events.Payload) error {
 		e.retract() // a takeover asks again
 		e.shown = shown{}
 	case *events.InputAccepted:
-		e.emit(SessionEvent{Type: EventInputAccepted, Inputs: e.inputs(p.Inputs), Checkpoint: p.At})
+		if !e.early {
+			e.accepted(p)
+		}
+		e.early = false
 	case *events.ModelFailed:
 		return e.request()
 	case *events.ModelReplied:
@@ -141,6 +155,79 @@ func (e *EventStream) event(p events.Payload) error {
 	return nil
 }
 
+func (e *EventStream) accepted(p *events.InputAccepted) {
+	e.emit(SessionEvent{Type: EventInputAccepted, Inputs: e.inputs(p.Inputs), Checkpoint: p.At})
+}
+
+// hooks tells what hooks showed and, at a checkpoint, what entered with it.
+// rest are the events of the same commit after it.
+func (e *EventStream) hooks(p *events.HookRan, rest []events.Event) {
+	if p.Point != events.PointCheckpoint {
+		e.plugins(p)
+		return
+	}
+	var added []InputMessage
+	for i := range rest {
+		if rest[i].Turn != e.turn {
+			continue
+		}
+		switch q := rest[i].Payload.(type) {
+		case *events.GraphAppended:
+			for j := range q.Nodes {
+				m := &q.Nodes[j].Message
+				added = append(added, inputMessage(m.Role, m.Parts))
+			}
+			continue
+		case *events.InputAccepted:
+			e.accepted(q)
+			e.early = true
+		case *events.PluginStateSaved, *events.ToolStateApplied:
+			continue
+		}
+		break
+	}
+	e.plugins(p)
+	if len(added) > 0 {
+		e.emit(SessionEvent{Type: EventMessagesAdded, Messages: added, Checkpoint: p.At})
+	}
+}
+
+func (e *EventStream) plugins(p *events.HookRan) {
+	for i := range p.Decisions {
+		if d := &p.Decisions[i]; d.Kind == events.DirectiveEmitEvents {
+			for _, shown := range eventsOf(d) {
+				e.emit(SessionEvent{Type: EventPlugin, Plugin: d.Plugin, Event: shown})
+			}
+		}
+	}
+}
+
+// charged tells what a child session used since it was told of last, while the turn runs.
+func (e *EventStream) charged(p *events.UsageCharged) {
+	if e.running() == nil {
+		return
+	}
+	var old projector.ChildUsage
+	for _, c := range e.s.Children {
+		if c.Session == p.Child {
+			old = c
+		}
+	}
+	used, err := projector.UsageSince(ledgerOf(old), ledgerOf(childOf(p)))
+	if err != nil || old.At >= p.At {
+		return // as the fold does, and no ledger of ours decreases
+	}
+	for i := range used {
+		usage, sum := usageOf(used[i].Usage), TokenUsage{}
+		for _, all := range p.Entries {
+			if all.Model == used[i].Model {
+				sum = usageOf(all.Usage)
+			}
+		}
+		e.emit(SessionEvent{Type: EventChildTokenUsage, Session: p.Child, Source: p.Source, Model: used[i].Model, Usage: &usage, Cumulative: &sum})
+	}
+}
+
 func (e *EventStream) inputs(ids []events.InputID) []AcceptedInput {
 	var list []AcceptedInput
 	for _, id := range ids {
@@ -148,11 +235,7 @@ func (e *EventStream) inputs(ids []events.InputID) []AcceptedInput {
 			if in.ID != id {
 				continue
 			}
-			m := InputMessage{Role: in.Role}
-			for _, p := range in.Parts {
-				m.Parts = append(m.Parts, InputPart{Type: p.Kind, Text: p.Text, MediaType: p.MediaType, Blob: p.Blob.Digest})
-			}
-			list = append(list, AcceptedInput{ID: id, Message: m})
+			list = append(list, AcceptedInput{ID: id, Message: inputMessage(in.Role, in.Parts)})
 		}
 	}
 	return list
@@ -211,7 +294,7 @@ func (e *EventStream) completed(p *events.TurnCompleted) {
 		envelope := e.cause.envelope(p.Issue)
 		e.emit(SessionEvent{Type: EventError, Message: envelope.UserMessage, Envelope: &envelope})
 	}
-	outcome := outcomeOf(p.End, p.Tool, e.text, e.given[p.Call])
+	outcome := outcomeOf(p, e.text, e.given[p.Call])
 	e.emit(SessionEvent{Type: EventTurnOutcome, TurnOutcome: &outcome})
 	e.emit(SessionEvent{Type: EventDone})
 	e.done = true
@@ -251,6 +334,12 @@ func (e *EventStream) request() error {
 // the commits waits for them, as llm_request comes first.
 func (e *EventStream) delta(d *Delta) {
 	t := e.running()
+	if m := d.Message; !m.IsZero() {
+		if t != nil {
+			e.emit(SessionEvent{Type: EventMessage, Text: m.Text, Kind: m.Kind})
+		}
+		return
+	}
 	switch {
 	case t == nil || d.Iteration > t.Iteration:
 		e.held = append(e.held, *d)

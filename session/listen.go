@@ -2,10 +2,12 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 )
 
 // listener is a session's live subscription, shared by all who wait on it here.
@@ -135,8 +137,12 @@ func (e *ear) ended(ctx context.Context, turn events.TurnID, look time.Duration)
 			if err != nil {
 				return err
 			}
-			if record, _, err := findTurn(s, turn); err != nil || record != nil {
+			record, digest, err := findTurn(s, turn)
+			switch {
+			case err != nil || record != nil:
 				return err
+			case digest == "" && s.Status == projector.StatusClosed:
+				return fmt.Errorf("turn %s of session %s: %w", turn, e.session, ErrClosed)
 			}
 			timer.Reset(laterLook)
 		}

@@ -229,6 +229,9 @@ func (o *observer) heardDelta(ctx context.Context, data []byte) error {
 	if events.DecodePayload(data, &d) != nil {
 		return nil // never truth
 	}
+	if !d.Message.IsZero() {
+		return o.message(ctx, &d)
+	}
 	if o.reply.judge(&d) == deltaAhead { // the commit between was not heard
 		if err := o.catchUp(ctx); err != nil {
 			return err
@@ -240,6 +243,19 @@ func (o *observer) heardDelta(ctx context.Context, data []byte) error {
 		}
 	}
 	return o.delta(&d)
+}
+
+// message delivers what running code says, in the turn that it runs in.
+func (o *observer) message(ctx context.Context, d *Delta) error {
+	if d.Turn != o.reply.turn && d.Turn != o.reply.ended || d.Turn == o.reply.turn && d.Iteration >= o.reply.iteration {
+		if err := o.catchUp(ctx); err != nil { // the commit between was not heard
+			return err
+		}
+	}
+	if d.Turn != o.reply.turn {
+		return nil
+	}
+	return o.emit(Observed{Delta: d})
 }
 
 // delta delivers d if it is wanted, with the gap before it.
@@ -270,7 +286,7 @@ func (o *observer) late(ctx context.Context) error {
 			break
 		}
 		d := &Delta{}
-		if events.DecodePayload(stored.Data, d) != nil || d.Iteration > o.reply.iteration {
+		if events.DecodePayload(stored.Data, d) != nil || !d.Message.IsZero() || d.Iteration > o.reply.iteration {
 			continue
 		}
 		o.reply.from = stored.Seq + 1

@@ -97,6 +97,19 @@ func (s *services) AwaitTurn(ctx context.Context, id events.SessionID, turn even
 	if _, err := s.h.Await(ctx, id, turn); err != nil {
 		return api.AssembledTurn{}, err
 	}
+	return s.ended(ctx, id, turn)
+}
+
+// ended puts a turn together that has ended. What a child used is charged
+// before that is told, so that the turn which waited for it shows it.
+func (s *services) ended(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
+	state, err := s.h.State(ctx, id)
+	if err == nil && state.Parent == s.id {
+		err = s.h.ChargeChild(ctx, state)
+	}
+	if err != nil {
+		return api.AssembledTurn{}, err
+	}
 	return s.h.AssembledTurn(ctx, id, turn)
 }
 
@@ -110,7 +123,7 @@ func (s *services) StartTurn(ctx context.Context, id events.SessionID, req api.T
 	if err != nil {
 		return api.AssembledTurn{}, err
 	}
-	return s.h.AssembledTurn(ctx, id, r.ID)
+	return s.ended(ctx, id, r.ID)
 }
 
 func (s *services) AppendNodes(ctx context.Context, id events.SessionID, req api.AppendNodesRequest) (api.AppendedNodes, error) {

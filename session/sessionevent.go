@@ -12,14 +12,18 @@ func usageOf(u events.Usage) TokenUsage {
 
 // outcomeOf is the outcome of a turn whose last reply has this text. value is
 // the result of the tool that ended it, if one did.
-func outcomeOf(end events.TurnEnd, tool, text, value string) TurnOutcome {
+func outcomeOf(p *events.TurnCompleted, text, value string) TurnOutcome {
 	switch {
-	case end == events.EndToolValue:
-		return TurnOutcome{Type: OutcomeToolValue, ToolName: tool, Value: value}
-	case end == events.EndToolError:
-		return TurnOutcome{Type: OutcomeStopped, Reason: end, ToolName: tool, Value: value}
-	case end.Stopped():
-		return TurnOutcome{Type: OutcomeStopped, Reason: end}
+	case p.End == events.EndToolValue:
+		return TurnOutcome{Type: OutcomeToolValue, ToolName: p.Tool, Value: value}
+	case p.End == events.EndSubmitted:
+		return TurnOutcome{Type: OutcomeSubmittedValue, Value: value}
+	case p.End == events.EndSwitched:
+		return TurnOutcome{Type: OutcomeFrameSwitch, FrameID: p.Switch.Frame, Task: p.Switch.Task}
+	case p.End == events.EndToolError:
+		return TurnOutcome{Type: OutcomeStopped, Reason: p.End, ToolName: p.Tool, Value: value}
+	case p.End.Stopped():
+		return TurnOutcome{Type: OutcomeStopped, Reason: p.End}
 	}
 	return TurnOutcome{Type: OutcomeAssistantMessage, Text: text}
 }
@@ -60,6 +64,21 @@ func argsOf(args []byte) json.RawMessage {
 	}
 	quoted, _ := json.Marshal(string(args)) // a string always can be
 	return quoted
+}
+
+// eventsOf are the events that a decision wants shown.
+func eventsOf(d *events.Decision) []json.RawMessage {
+	var list []json.RawMessage
+	_ = json.Unmarshal(d.Body, &list) // recorded by whoever had checked them
+	return list
+}
+
+func inputMessage(role events.Role, parts []events.Part) InputMessage {
+	m := InputMessage{Role: role}
+	for _, p := range parts {
+		m.Parts = append(m.Parts, InputPart{Type: p.Kind, Text: p.Text, MediaType: p.MediaType, Blob: p.Blob.Digest})
+	}
+	return m
 }
 
 // textOf joins the texts of the parts of one kind.

@@ -121,13 +121,25 @@ func line(e session.SessionEvent) string {
 		}
 		add("at %s", e.Checkpoint)
 	case session.EventTurnOutcome:
-		for _, s := range []string{string(e.TurnOutcome.Type), e.TurnOutcome.Text, string(e.TurnOutcome.Reason), e.TurnOutcome.ToolName, e.TurnOutcome.Value} {
+		o := e.TurnOutcome
+		for _, s := range []string{string(o.Type), o.Text, string(o.Reason), o.ToolName, o.Value, string(o.FrameID), o.Task} {
 			if s != "" {
 				add("%s", s)
 			}
 		}
 	case session.EventError:
 		add("%s %s %s %s: %s", e.Envelope.Kind, e.Envelope.Code, e.Envelope.TerminalReason, e.Envelope.ProviderFailureKind, e.Message)
+	case session.EventPlugin:
+		add("%s %s", e.Plugin, e.Event)
+	case session.EventMessagesAdded:
+		for _, m := range e.Messages {
+			add("%s %q", m.Role, m.Parts[0].Text)
+		}
+		add("at %s", e.Checkpoint)
+	case session.EventMessage:
+		add("%s %q", e.Kind, e.Text)
+	case session.EventChildTokenUsage:
+		add("%s %s %s %d/%d of %d/%d", e.Session, e.Source, e.Model, e.Usage.Input, e.Usage.Output, e.Cumulative.Input, e.Cumulative.Output)
 	default:
 	}
 	return strings.Join(words, " ")
@@ -240,6 +252,94 @@ func TestEventStream(t *testing.T) {
 		{"invalid-input", script{
 			append(started(), of(&events.TurnCompleted{End: events.EndInvalidInput, Issue: events.Issue{Kind: "input_validation", Code: "invalid_turn_input", Message: "no body"}})...),
 		}, []string{`error input_validation invalid_turn_input  : no body`, `turn_outcome stopped invalid_input`, `done`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, e := range c.script.play(t) {
+				got = append(got, line(e))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("events:\ngot  %s\nwant %s", strings.Join(got, "\n     "), strings.Join(c.want, "\n     "))
+			}
+		})
+	}
+}
+
+// emits is what hooks at a point want shown, JSON each.
+func emits(point events.HookPoint, at events.CheckpointKind, list ...string) *events.HookRan {
+	ran := &events.HookRan{Point: point, At: at}
+	for _, s := range list {
+		ran.Decisions = append(ran.Decisions, events.Decision{Plugin: "p", Kind: events.DirectiveEmitEvents, Body: []byte("[" + s + "]")})
+	}
+	return ran
+}
+
+// adds is a message that a plugin adds.
+func adds(id events.NodeID, text string) *events.GraphAppended {
+	m := events.Message{ID: events.MessageID(id), Role: events.RoleSystem, Parts: texts(text), Origin: "p"}
+	return &events.GraphAppended{Nodes: []events.NewNode{{ID: id, Kind: events.NodeMessage, Message: m}}}
+}
+
+// charges is what a child used of a model in all, by its commit at.
+func charges(at events.Seq, in, out int64) []events.Event {
+	entries := []events.UsageEntry{{Model: "m", Usage: events.Usage{Input: in, Output: out}}}
+	return []events.Event{events.Of("", &events.UsageCharged{Child: "s2", Source: "subagent", At: at, Entries: entries})}
+}
+
+func TestEventStreamBeside(t *testing.T) {
+	t.Parallel()
+	request := func(n int) string { return fmt.Sprintf("llm_request 0 messages=%d tools=[]", n) }
+	hello := []string{`text_delta 0 "Hello"`, `llm_response 0 "Hello"`, `token_usage 0 10/5 of 10/5`}
+	for _, c := range []struct {
+		name   string
+		script script
+		want   []string
+	}{
+		{"plugins", script{
+			[]events.Event{events.Of("", &events.InputInjected{Input: "i1", Role: events.RoleUser, Parts: texts("also")})},
+			of(&events.TurnRequested{Input: events.TurnInput{Parts: texts("hi")}}, &events.TurnStarted{
+				Attempt: 1, Worker: "w1", Points: []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint, events.PointAfterTurn},
+			}),
+			of(emits(events.PointBeforeTurn, "", `{"a":1}, "b"`), adds("n1", "before")),
+			of(says(0, texts("Hello")...), emits(events.PointReply, "", "2"), &events.TurnCheckpointed{At: events.AtBeforeCompletion}),
+			of(emits(events.PointCheckpoint, events.AtBeforeCompletion, "3", "4"), adds("n2", "note"),
+				&events.InputAccepted{Inputs: []events.InputID{"i1"}, At: events.AtBeforeCompletion}),
+			of(says(1, texts("Also.")...), &events.TurnCheckpointed{At: events.AtEnd, Ending: *ends(events.EndFinished)}),
+			of(emits(events.PointAfterTurn, "", "5"), adds("n3", "after"), ends(events.EndFinished)),
+		}, slices.Concat([]string{`plugin_event p {"a":1}`, `plugin_event p "b"`, request(2)}, hello, []string{
+			`plugin_event p 2`, `injected_turn_input_accepted i1 user "also" at before_completion`, `plugin_event p 3`, `plugin_event p 4`,
+			`injected_messages_committed system "note" at before_completion`, `llm_request 1 messages=5 tools=[]`,
+			`text_delta 1 "Also."`, `llm_response 1 "Also."`, `token_usage 1 10/5 of 20/10`, `plugin_event p 5`,
+			`turn_outcome assistant_message Also.`, `done`,
+		})},
+		{"plugin-abort", script{
+			of(&events.TurnRequested{}, &events.TurnStarted{Attempt: 1, Worker: "w1", Points: []events.HookPoint{events.PointBeforeTurn}}),
+			of(emits(events.PointBeforeTurn, "", "1"), &events.TurnCompleted{
+				End: events.EndPluginAbort, Issue: events.Issue{Kind: "plugin", Code: "not_now", Message: "come back later"},
+			}),
+		}, []string{`plugin_event p 1`, `error plugin not_now  : come back later`, `turn_outcome stopped plugin_abort`, `done`}},
+		{"failed", script{
+			started(), of(&events.TurnCompleted{End: events.EndFailed, Issue: events.Issue{Kind: "protocol", Code: "protocol_before_llm_call", Message: "no"}}),
+		}, []string{request(1), `error protocol protocol_before_llm_call  : no`, `turn_outcome stopped failed`, `done`}},
+		{"switch", script{
+			started(),
+			of(&events.TurnCompleted{End: events.EndSwitched, Switch: events.FrameSwitch{Frame: "f2", Task: "the rest"}}, &events.FrameOpened{Frame: "f2", Reason: "continue_as"}),
+		}, []string{request(1), `turn_outcome agent_frame_switch f2 the rest`, `done`}},
+		{"submitted", script{
+			started(), of(says(0, toolCall("c1", `{}`))),
+			session.Delta{Turn: "t1", Message: session.SideMessage{Text: "half way", Kind: "progress"}},
+			of(&events.ToolReturned{Results: []events.ToolResult{{Text: `{"x":1}`, Control: events.ControlSubmit}}}, &events.TurnCompleted{End: events.EndSubmitted, Tool: "add"}),
+		}, []string{
+			request(1), `llm_response 0 ""`, `token_usage 0 10/5 of 10/5`, `tool_call_start c1 add{}`, `message progress "half way"`,
+			`tool_call c1 add{} = "{\"x\":1}"  0ms`, `turn_outcome submitted_value {"x":1}`, `done`,
+		}},
+		{"children", script{ // the first charge is of before the turn, the last of after it
+			charges(3, 10, 1), started(), charges(5, 30, 2), charges(4, 20, 1), charges(9, 31, 2),
+			of(says(0, texts("Hello")...), ends(events.EndFinished)), charges(10, 99, 9),
+		}, slices.Concat(
+			[]string{request(1), `child_token_usage s2 subagent m 20/1 of 30/2`, `child_token_usage s2 subagent m 1/0 of 31/2`},
+			hello, []string{`turn_outcome assistant_message Hello`, `done`})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,8 +1,10 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/lash-go/lash/events"
@@ -22,6 +24,7 @@ type stack struct {
 	plugins  *plugin.Session
 	protocol string
 	change   *events.FrameConfigured // what its materialisation wants recorded
+	seen     [][]byte                // the frames' options that it was made from
 	users    int                     // under the stacks' lock
 	gone     bool                    // likewise: no longer in the map
 }
@@ -69,7 +72,8 @@ func (s *stacks) giveBack(st *stack) {
 // Stack gives a session's plugins, at the states that the session saved, until
 // release is called. They are built once in a process: the protocol is
 // initialised, restored and configured, and the lifecycle told. beside is what
-// that wants recorded. Errors: [plugin.ErrUnavailable] where the host has no plugins.
+// that wants recorded; until the history has it, or something else in its
+// place, every caller gets it. Errors: [plugin.ErrUnavailable] where the host has no plugins.
 func (h *Host) Stack(ctx context.Context, state *projector.State) (p *plugin.Session, beside []events.Payload, release func(), err error) {
 	if h.plugins == nil {
 		return nil, nil, nil, fmt.Errorf("plugins: %w", plugin.ErrUnavailable)
@@ -92,8 +96,11 @@ func (h *Host) Stack(ctx context.Context, state *projector.State) (p *plugin.Ses
 		release()
 		return nil, nil, nil, err
 	}
+	if st.change != nil && !slices.EqualFunc(st.seen, optionsOf(state), bytes.Equal) {
+		st.change = nil
+	}
 	if st.change != nil {
-		beside, st.change = append(beside, st.change), nil
+		beside = append(beside, st.change)
 	}
 	return st.plugins, beside, release, nil
 }
@@ -147,8 +154,17 @@ func (h *Host) materialise(ctx context.Context, st *stack, p *plugin.Session, st
 	if err := p.Protocol().Configure(ctx, rt, plugin.Materialization{Options: state.Options, IsRoot: state.Parent == ""}); err != nil {
 		return err
 	}
-	st.change = rt.Change()
+	st.change, st.seen = rt.Change(), optionsOf(state)
 	return nil
+}
+
+// optionsOf are the protocol's options of every frame.
+func optionsOf(s *projector.State) [][]byte {
+	list := make([][]byte, len(s.Frames))
+	for i := range s.Frames {
+		list[i] = s.Frames[i].Options
+	}
+	return list
 }
 
 // filled gives saved plugin states their bodies.

@@ -14,8 +14,8 @@ import (
 
 // Submit asks for a turn and returns its id. When it returns nil the command
 // is durable: it ends in the history. It does not wait for anything else. An
-// id that was used with other input is [ErrDifferent] where this host knows of
-// it; [Host.Run] finds out for certain.
+// id that was used with other input is [ErrDifferent] where that waits in the
+// queue still, or this host knows of it; [Host.Run] finds out for certain.
 func (h *Host) Submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, error) {
 	turn, _, err := h.submit(ctx, id, req)
 	return turn, err
@@ -37,7 +37,32 @@ func (h *Host) submit(ctx context.Context, id events.SessionID, req TurnRequest)
 	if err := h.admissible(ctx, id, req.ID, input); err != nil {
 		return "", "", fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
-	return req.ID, projector.InputDigest(input), enqueue(ctx, h.b, id, req.ID, Command{Input: input, Actor: h.actor.ID})
+	digest := projector.InputDigest(input)
+	waited, err := enqueueNew(ctx, h.b, id, req.ID, Command{Input: input, Actor: h.actor.ID})
+	if err == nil && waited {
+		err = h.sameTurn(ctx, id, req.ID, digest)
+	}
+	return req.ID, digest, err
+}
+
+// sameTurn refuses an id under which a turn with other input waits in the
+// queue, or has just been taken from it.
+func (h *Host) sameTurn(ctx context.Context, id events.SessionID, turn events.TurnID, digest string) error {
+	input, waits, err := h.queuedTurn(ctx, id, turn)
+	known := projector.InputDigest(input)
+	if err == nil && !waits {
+		var s *projector.State
+		if s, err = h.State(ctx, id); err == nil {
+			_, known, err = findTurn(s, turn)
+		}
+	}
+	if err == nil && known != "" && known != digest {
+		err = ErrDifferent
+	}
+	if err != nil {
+		return fmt.Errorf("submit turn %s: %w", turn, err)
+	}
+	return nil
 }
 
 // admissible refuses at the door what the state at hand already rules out.
@@ -124,16 +149,19 @@ func (h *Host) knownEnded(id events.SessionID, turn events.TurnID) bool {
 }
 
 // Await waits until a turn has ended. Any number may wait for the same turn,
-// also after its end. A turn that is not in the history is [ErrUnknownTurn];
-// a command still in the queue is not yet, so await what [Host.Run] or a
-// later look has seen.
+// also after its end and before any worker took its command. A turn that
+// nobody asked for is [ErrUnknownTurn].
 func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnID) (TurnResult, error) {
 	ear, err := h.listen(id)
 	if err != nil {
 		return TurnResult{}, err
 	}
 	defer ear.close()
-	s, err := h.State(ctx, id)
+	_, waits, err := h.unrecorded(ctx, id, turn)
+	if err != nil {
+		return TurnResult{}, fmt.Errorf("await turn %s of session %s: %w", turn, id, err)
+	}
+	s, err := h.State(ctx, id) // after the look into the queue, from which turns come here
 	if err != nil {
 		return TurnResult{}, err
 	}
@@ -141,7 +169,7 @@ func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnI
 	switch {
 	case err != nil:
 		return TurnResult{}, err
-	case digest == "":
+	case digest == "" && (!waits || s.Status == projector.StatusClosed):
 		return TurnResult{}, fmt.Errorf("await turn %s of session %s: %w", turn, id, ErrUnknownTurn)
 	case record == nil:
 		if err := ear.ended(ctx, turn, laterLook); err != nil {
@@ -149,6 +177,29 @@ func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnI
 		}
 	}
 	return h.result(ctx, id, turn)
+}
+
+// unrecorded looks for the command of a turn in the queue, unless the state at hand has the turn.
+func (h *Host) unrecorded(ctx context.Context, id events.SessionID, turn events.TurnID) (events.TurnInput, bool, error) {
+	if err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", turn)); err != nil {
+		return events.TurnInput{}, false, err
+	}
+	if h.knows(id, turn) {
+		return events.TurnInput{}, false, nil
+	}
+	return h.queuedTurn(ctx, id, turn)
+}
+
+// knows reports whether the state at hand has the turn.
+func (h *Host) knows(id events.SessionID, turn events.TurnID) bool {
+	s := h.held(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == nil {
+		return false
+	}
+	_, digest, err := findTurn(s.state, turn)
+	return err == nil && digest != ""
 }
 
 // result reads how a finished turn ended, from the state at hand where that knows.
@@ -206,11 +257,16 @@ func resultParts(m events.Message) []events.Part {
 }
 
 // Cancel asks a turn to stop and returns at once. The first request wins: the
-// evidence returned is its. A turn that ended before is left as it is; one
-// that the session never heard of is [ErrUnknownTurn].
+// evidence returned is its. A turn that ended before is left as it is. One
+// whose command no worker has taken yet is recorded with its cancel, and ends
+// without having run. One that nobody asked for is [ErrUnknownTurn].
 func (h *Host) Cancel(ctx context.Context, id events.SessionID, turn events.TurnID, req CancelRequest) (receipt CancelReceipt, evidence CancelRequest, err error) {
 	if req.ID == "" {
 		req.ID = ulid.Make().String()
+	}
+	input, waits, err := h.unrecorded(ctx, id, turn)
+	if err != nil {
+		return "", CancelRequest{}, fmt.Errorf("cancel turn %s of session %s: %w", turn, id, err)
 	}
 	var worker events.WorkerID
 	err = h.decide(ctx, id, "cancel", func(s *projector.State) ([]events.Event, error) {
@@ -228,6 +284,8 @@ func (h *Host) Cancel(ctx context.Context, id events.SessionID, turn events.Turn
 		switch {
 		case err != nil:
 			return nil, err
+		case digest == "" && waits && s.Status == projector.StatusOpen:
+			return append([]events.Event{events.Of(turn, &events.TurnRequested{Input: input})}, cancelEvent(turn, req)...), nil
 		case digest == "":
 			return nil, fmt.Errorf("cancel turn %s of session %s: %w", turn, id, ErrUnknownTurn)
 		case record != nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -169,13 +170,13 @@ func (r *run) redo(ctx context.Context, inputs []turn.Input, ahead bool) error {
 	if err := follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state); err != nil {
 		return err
 	}
-	if err := r.followStack(ctx); err != nil {
+	if err := r.openStack(ctx); err != nil {
 		return err
 	}
 	for _, in := range inputs {
 		if _, claims := in.(turn.Claim); claims || !r.g.claimed {
 			r.g.claimed = false // advance decides anew, also what it answers
-			r.stack.beside = append(besideOf(in), r.stack.beside...)
+			r.stack.beside = append(slices.DeleteFunc(besideOf(in), isOptions), r.stack.beside...)
 			return nil
 		}
 		if t := r.state.Turn(); t == nil || t.Worker != r.w.cfg.ID {

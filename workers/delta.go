@@ -69,6 +69,16 @@ func (d *deltas) publishLocked() {
 	d.next.Text, d.next.Retry = "", session.RetryStatus{}
 }
 
+// sideMessages sends what running code says to those who watch.
+func (w *Worker) sideMessages(id events.SessionID, turn events.TurnID, iteration int64) func(text, kind string) {
+	return func(text, kind string) {
+		d := session.Delta{Turn: turn, Iteration: iteration, Message: session.SideMessage{Text: clip(text), Kind: kind}}
+		if data, err := events.EncodePayload(&d); err == nil {
+			_ = w.cfg.Bus.PublishDelta(id, turn, data)
+		}
+	}
+}
+
 // retry retracts the failed attempt's text and says how long the wait is.
 func (d *deltas) retry(attempt, attempts int, wait time.Duration, failure *llm.Error) {
 	d.mu.Lock()

@@ -64,7 +64,7 @@ func (r *run) work(ctx context.Context) error {
 	if err := r.openStack(ctx); err != nil {
 		return err
 	}
-	defer func() { r.closeStack(ctx) }()
+	defer r.closeStack()
 	for {
 		done, err := r.advance(ctx)
 		switch {
@@ -244,7 +244,7 @@ func (r *run) claimNext(ctx context.Context) (done bool, err error) {
 	if len(r.state.Queue) > 0 {
 		input = r.state.Queue[0].Input
 	}
-	if err := r.followStack(ctx); err != nil {
+	if err := r.openStack(ctx); err != nil {
 		return false, err
 	}
 	claim := r.claim(ctx, input)
@@ -269,7 +269,7 @@ func (r *run) answer(ctx context.Context, owes turn.Owes) (done bool, err error)
 	t := r.state.Turn()
 	parked, worker := owes.Parked(), t.Worker
 	if parked {
-		if err := r.followStack(ctx); err != nil {
+		if err := r.openStack(ctx); err != nil {
 			return false, err
 		}
 		claim := r.claim(ctx, t.Input)
@@ -311,7 +311,7 @@ func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error
 	case t.Job == r.turnID():
 		// Its message is ours now, so nobody else holds it. Delivery counts do
 		// not tell: a server that was killed may have forgotten them.
-		if err := r.followStack(ctx); err != nil {
+		if err := r.openStack(ctx); err != nil {
 			return false, err
 		}
 		claim := r.claim(ctx, t.Input)
@@ -448,5 +448,5 @@ func (r *run) catchUp(ctx context.Context) error {
 	if err != nil || r.state.Seq == before {
 		return err
 	}
-	return r.followStack(ctx)
+	return r.openStack(ctx)
 }

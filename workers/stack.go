@@ -34,7 +34,8 @@ func (r *run) openStack(ctx context.Context) error {
 	p, beside, release, err := r.w.host.Stack(ctx, r.state)
 	switch {
 	case err == nil:
-		r.stack = stacked{Session: p, release: release, beside: beside}
+		kept := slices.DeleteFunc(r.stack.beside, isOptions) // of a commit that conflicted
+		r.stack = stacked{Session: p, release: release, beside: append(kept, beside...)}
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	default:
@@ -43,15 +44,14 @@ func (r *run) openStack(ctx context.Context) error {
 	return nil
 }
 
-// closeStack gives the plugins back. What a materialisation wanted recorded
-// and no commit took along is recorded on its own.
-func (r *run) closeStack(ctx context.Context) {
+// isOptions reports whether it is what a materialisation wants recorded, which opening gives again.
+func isOptions(p events.Payload) bool { return p.Kind() == events.KindFrameConfigured }
+
+func (r *run) closeStack() {
 	r.forsake(r.g.inputs...)
 	r.forsake(turn.Facts{Beside: r.stack.beside})
-	if err := r.w.host.Materialised(ctx, r.job.Session, r.stack.beside); err != nil && ctx.Err() == nil {
-		r.w.warn(r.job.Session, err)
-	}
 	if r.stack.release != nil {
+		r.stack.ClearMessageSender()
 		r.stack.release()
 	}
 	r.stack = stacked{}
@@ -113,17 +113,6 @@ func (r *run) unsaved() []events.Payload {
 		r.w.warn(r.job.Session, err)
 	}
 	return append(list, states...)
-}
-
-// follow brings the plugins to what others recorded.
-func (r *run) followStack(ctx context.Context) error {
-	if r.stack.Session == nil {
-		return r.openStack(ctx)
-	}
-	beside := r.stack.beside
-	err := r.openStack(ctx)
-	r.stack.beside = append(beside, r.stack.beside...)
-	return err
 }
 
 // forsake drops the plugin states that would have landed with inputs.

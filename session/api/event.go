@@ -9,8 +9,7 @@ import (
 // EventType tags a session event (host specification 3.5).
 type EventType string
 
-// The tags. Those of the second group have no source yet. The last is ours:
-// it takes back what the attempt in flight has shown.
+// The tags. The last is ours: it takes back what the attempt in flight has shown.
 const (
 	EventTextDelta       EventType = "text_delta"
 	EventReasoningDelta  EventType = "reasoning_delta"
@@ -52,8 +51,11 @@ type SessionEvent struct {
 	MessageCount int      `json:"message_count,omitempty"` // llm_request
 	ToolList     []string `json:"tool_list,omitempty"`     // llm_request: by name
 
-	Usage      *TokenUsage `json:"usage,omitempty"`      // token_usage
-	Cumulative *TokenUsage `json:"cumulative,omitempty"` // token_usage: of the turn so far
+	Usage      *TokenUsage      `json:"usage,omitempty"`      // token_usage; child_token_usage: since what was told of the child before
+	Cumulative *TokenUsage      `json:"cumulative,omitempty"` // token_usage: of the turn so far; child_token_usage: of the child in all
+	Session    events.SessionID `json:"session_id,omitempty"` // child_token_usage: the child
+	Source     string           `json:"source,omitempty"`     // child_token_usage: in the ledger
+	Model      string           `json:"model,omitempty"`      // child_token_usage
 
 	WaitSeconds float64 `json:"wait_seconds,omitempty"` // retry_status
 	Attempt     int64   `json:"attempt,omitempty"`      // retry_status: the one that failed, from 1
@@ -61,7 +63,13 @@ type SessionEvent struct {
 	Reason      string  `json:"reason,omitempty"`       // retry_status
 
 	Inputs     []AcceptedInput       `json:"inputs,omitempty"`     // injected_turn_input_accepted
-	Checkpoint events.CheckpointKind `json:"checkpoint,omitempty"` // injected_turn_input_accepted
+	Messages   []InputMessage        `json:"messages,omitempty"`   // injected_messages_committed: what plugins added
+	Checkpoint events.CheckpointKind `json:"checkpoint,omitempty"` // injected_turn_input_accepted, injected_messages_committed
+
+	Plugin string          `json:"plugin_id,omitempty"` // plugin_event
+	Event  json.RawMessage `json:"event,omitempty"`     // plugin_event: what it wants shown
+	Text   string          `json:"text,omitempty"`      // message: what running code says
+	Kind   string          `json:"kind,omitempty"`      // message
 
 	TurnOutcome *TurnOutcome   `json:"outcome,omitempty"`  // turn_outcome
 	Message     string         `json:"message,omitempty"`  // error
@@ -83,7 +91,7 @@ type AcceptedInput struct {
 	Message InputMessage   `json:"message"`
 }
 
-// InputMessage is what was injected.
+// InputMessage is what was injected, by a host or a plugin.
 type InputMessage struct {
 	Role  events.Role `json:"role"`
 	Parts []InputPart `json:"parts"`
@@ -100,10 +108,12 @@ type InputPart struct {
 // OutcomeType says how a turn ended (host specification 3.7).
 type OutcomeType string
 
-// The outcomes that exist so far.
+// The outcomes.
 const (
 	OutcomeAssistantMessage OutcomeType = "assistant_message"
+	OutcomeSubmittedValue   OutcomeType = "submitted_value"
 	OutcomeToolValue        OutcomeType = "tool_value"
+	OutcomeFrameSwitch      OutcomeType = "agent_frame_switch"
 	OutcomeStopped          OutcomeType = "stopped"
 )
 
@@ -113,7 +123,9 @@ type TurnOutcome struct {
 	Text     string         `json:"text,omitempty"`      // of an assistant message, may be empty
 	Reason   events.TurnEnd `json:"reason,omitempty"`    // of a stop
 	ToolName string         `json:"tool_name,omitempty"` // of a tool's value or error
-	Value    string         `json:"value,omitempty"`     // likewise: what the tool gave
+	Value    string         `json:"value,omitempty"`     // likewise: what the tool gave; of a submitted value: that
+	FrameID  events.FrameID `json:"frame_id,omitempty"`  // of a frame switch: where a follow-on turn goes on
+	Task     string         `json:"task,omitempty"`      // likewise: its input
 }
 
 // ErrorEnvelope is an error as machines read it.

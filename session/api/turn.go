@@ -50,12 +50,21 @@ type AssembledTurn struct {
 	Seq            events.Seq       `json:"seq"` // of the commit that ended it: the state as of then has all the state there
 	Outcome        TurnOutcome      `json:"outcome"`
 	Output         AssistantOutput  `json:"assistant_output"`
-	HadToolCalls   bool             `json:"had_tool_calls"`
+	HadToolCalls   bool             `json:"had_tool_calls"`          // of tools, by the model or by its code
+	HadCode        bool             `json:"had_code_execution"`      // the protocol ran code
 	StartedAt      events.Millis    `json:"started_at_ms,omitempty"` // 0 when it never started
 	DurationMillis int64            `json:"duration_ms"`             // from start to end
 	Usage          TokenUsage       `json:"token_usage"`
-	ToolCalls      []ToolCallRecord `json:"tool_calls"` // in the order of the replies
+	ChildrenUsage  []ChildUsage     `json:"children_usage"` // charged while the turn ran, sorted by source and model
+	ToolCalls      []ToolCallRecord `json:"tool_calls"`     // in the order of the replies
 	Errors         []ErrorEnvelope  `json:"errors"`
+}
+
+// ChildUsage is what child sessions used.
+type ChildUsage struct {
+	Source string     `json:"source"`
+	Model  string     `json:"model"`
+	Usage  TokenUsage `json:"usage"`
 }
 
 // OutputState says what an assistant's output is good for.

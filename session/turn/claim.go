@@ -30,7 +30,9 @@ func (m *machine) claim(c Claim) (Output, error) {
 	if fact := Offer(&m.s.Catalog, c.Tools); fact != nil {
 		m.emit(fact)
 	}
-	m.accept(events.AtStart)
+	if len(m.s.Queue) == 0 || m.s.Queue[0].Switches == 0 { // a follow-on goes before all that waits
+		m.accept(events.AtStart)
+	}
 	start := m.started(c, 1)
 	if !input.Continue {
 		start.Message = m.free(projector.UserMessage(m.id))
