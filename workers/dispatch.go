@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -29,6 +30,9 @@ type dispatch struct {
 	callable bool // as the session's catalogue says
 	facts    func(context.Context, ...events.Payload) error
 	beside   []events.Payload // lands with the result
+	parked   *atomic.Bool     // it ended without a result, see [errParked]; shared with the calls inside it
+	inner    bool             // another call made it: the model does not read its result
+	fixed    bool             // a call around it must not run twice
 }
 
 // input is what the call came to, for the machine; nil when it was cancelled before there was anything.
@@ -47,6 +51,9 @@ func (d *dispatch) input(ctx context.Context, iteration int64) turn.Input {
 func (d *dispatch) run(ctx context.Context) (result *events.ToolResult, pending bool) {
 	began := time.Now()
 	r, args, attempts, err := d.outcome(ctx)
+	if d.parked.Load() {
+		return nil, false // whoever answers makes it run again
+	}
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			return nil, false // whoever cancelled records it
@@ -89,10 +96,8 @@ func (d *dispatch) outcome(ctx context.Context) (plugin.Result, []byte, int, err
 			Class: plugin.ClassPermissionDenied, Code: plugin.CodeDenied, Message: deniedText(d.call.Answer),
 		}
 	case r != nil:
-		text, err := d.w.body(ctx, r.Text, r.Blob)
-		return plugin.Result{
-			Text: text, Attachments: r.Attachments, Outcome: r.Outcome, Control: r.Control, Switch: r.Switch, Class: r.Class, Code: r.Code,
-		}, args, 1, err
+		got, err := d.w.recorded(ctx, r)
+		return got, args, 1, err
 	case d.call.Tool == plugin.ToolCode:
 		r, err := d.execute(ctx, args)
 		return r, args, 1, err
@@ -169,7 +174,7 @@ func (d *dispatch) plain() plugin.Call {
 }
 
 func (d *dispatch) attempts(ctx context.Context, tool *plugin.Registered, args []byte) (plugin.Result, int, error) {
-	call := d.plain()
+	call := d.plain().Nesting(d.nestedAll)
 	for n := 1; ; n++ {
 		call.Attempt = n
 		result, err := d.once(ctx, tool, call, args)
@@ -223,6 +228,9 @@ func (d *dispatch) after(ctx context.Context, args []byte, r plugin.Result, out 
 		in.Args = []byte("{}")
 	}
 	out = d.askAfter(ctx, in, out)
+	if d.inner {
+		return out
+	}
 	in.Result.Text, in.Result.Outcome = out.Text, out.Outcome
 	if text, attachments, projected := d.stack.ProjectToolResult(ctx, in); projected && text != out.Text {
 		out.Full, out.Text = out.Text, strings.ToValidUTF8(text, "\uFFFD")

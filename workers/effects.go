@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/lash-go/lash/bus"
@@ -132,7 +133,7 @@ func (r *run) startTools(ctx context.Context, owes turn.Owes) error {
 		tool, ok := r.state.Catalog.Tool(c.Tool)
 		d := &dispatch{
 			w: r.w, session: r.job.Session, turn: owes.Turn, call: c, seen: now, stack: r.stack.Session,
-			tools: entry, callable: ok && tool.Callable(), facts: r.facts,
+			tools: entry, callable: ok && tool.Callable(), facts: r.facts, parked: new(atomic.Bool),
 		}
 		r.fly(ctx, owes.Turn, c.Effect, "", func(ctx context.Context) turn.Input { return d.input(ctx, owes.Iteration) })
 	}

@@ -46,6 +46,45 @@ type Call struct {
 	Host    ToolHost        // what the call may ask of its host; nil in tools that run outside of sessions
 
 	pending *bool // set when the key was asked for
+	nested  NestedFunc
+}
+
+// Inner is a call that a tool makes.
+type Inner struct {
+	Tool string
+	Args json.RawMessage // empty is {}
+}
+
+// InnerResult is what it came to. An error is not the called tool's failure:
+// the outer call has to end with it.
+type InnerResult struct {
+	Result
+	Err error
+}
+
+// NestedFunc makes calls inside a call.
+type NestedFunc func(ctx context.Context, first int, list []Inner) []InnerResult
+
+// Nested makes calls beside each other, as the model's own are made: hooks,
+// catalogue, arguments; the serial ones follow the others. first numbers the
+// first of them among all that this call makes. When it runs again after a
+// crash, a call that returned before answers the same without running; so the
+// tool, which must be repeatable, has to make the same calls again.
+func (c Call) Nested(ctx context.Context, first int, list []Inner) []InnerResult {
+	if c.nested != nil {
+		return c.nested(ctx, first, list)
+	}
+	results := make([]InnerResult, len(list))
+	for i := range results {
+		results[i].Err = &Failure{Class: ClassUnavailable, Code: CodeUnavailable, Message: "calls inside this call are not possible here"}
+	}
+	return results
+}
+
+// Nesting lets the call make calls.
+func (c Call) Nesting(run NestedFunc) Call {
+	c.nested = run
+	return c
 }
 
 // CompletionKey promises a result from outside: whoever has the key resolves
@@ -238,6 +277,9 @@ const (
 	CodeDenied       = "approval_denied"
 	CodePendingKey   = "pending_tool_missing_completion_key"
 	CodePendingShort = "pending_tool_short_circuit"
+
+	CodePendingNested = "pending_tool_nested"
+	CodeNestedChanged = "nested_call_changed"
 )
 
 // Check validates arguments. What is no JSON counts as {} (host specification
