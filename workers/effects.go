@@ -122,6 +122,7 @@ func (r *run) startTools(ctx context.Context, owes turn.Owes) error {
 	if err != nil {
 		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("plugin", "tool_catalog", err)})
 	}
+	facts := func(ctx context.Context, list ...events.Payload) error { return r.facts(ctx, owes.Turn, list...) }
 	var now *seen
 	for _, c := range owes.Calls {
 		if _, flies := r.flights[c.Effect]; flies {
@@ -133,7 +134,7 @@ func (r *run) startTools(ctx context.Context, owes turn.Owes) error {
 		tool, ok := r.state.Catalog.Tool(c.Tool)
 		d := &dispatch{
 			w: r.w, session: r.job.Session, turn: owes.Turn, call: c, seen: now, stack: r.stack.Session,
-			tools: entry, callable: ok && tool.Callable(), facts: r.facts, parked: new(atomic.Bool),
+			tools: entry, callable: ok && tool.Callable(), facts: facts, parked: new(atomic.Bool),
 		}
 		r.fly(ctx, owes.Turn, c.Effect, "", func(ctx context.Context) turn.Input { return d.input(ctx, owes.Iteration) })
 	}

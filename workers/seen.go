@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -35,12 +36,12 @@ func (s *seen) host(effect events.EffectID) plugin.RuntimeHost {
 	return s.w.host.Services(s.session, func() *projector.State { return s.state }, effect)
 }
 
-// facts lets an effect record what must be durable before it goes on. It
-// returns when that has landed.
-func (r *run) facts(ctx context.Context, list ...events.Payload) error {
+// facts lets an effect of a turn record what must be durable before it goes
+// on. It returns when that has landed.
+func (r *run) facts(ctx context.Context, owner events.TurnID, list ...events.Payload) error {
 	landed := make(chan error, 1)
 	select {
-	case r.asked <- fact{list, landed}:
+	case r.asked <- fact{owner, list, landed}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -54,12 +55,18 @@ func (r *run) facts(ctx context.Context, list ...events.Payload) error {
 
 // fact is what an effect wants recorded.
 type fact struct {
+	turn   events.TurnID
 	list   []events.Payload
 	landed chan<- error // one answer; it never blocks
 }
 
-// recordFact records what an effect asked for.
+// recordFact records what an effect asked for. One whose turn has ended, and
+// that ignored its context, is told so; the run goes on.
 func (r *run) recordFact(ctx context.Context, f fact) error {
+	if t := r.state.Turn(); t == nil || t.ID != f.turn {
+		f.landed <- fmt.Errorf("turn %s: %w", f.turn, turn.ErrStale)
+		return nil
+	}
 	err := r.take(ctx, turn.Facts{Beside: f.list})
 	if err == nil {
 		err = r.flush(ctx)
