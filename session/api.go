@@ -60,6 +60,7 @@ const (
 	EventAttemptReset       = api.EventAttemptReset
 	OutcomeAssistantMessage = api.OutcomeAssistantMessage
 	OutcomeToolValue        = api.OutcomeToolValue
+	OutcomeSubmittedValue   = api.OutcomeSubmittedValue
 	OutcomeStopped          = api.OutcomeStopped
 	StartEmpty              = api.StartEmpty
 	StartCurrent            = api.StartCurrent

@@ -20,7 +20,17 @@ type Delta struct {
 	Kind      events.PartKind `msgpack:"k,omitempty"` // text or reasoning
 	Text      string          `msgpack:"x,omitempty"`
 	Retry     RetryStatus     `msgpack:"r,omitempty"` // set on its own, without text
+	Side      SideMessage     `msgpack:"s,omitempty"` // likewise: of the code that runs before the reply
 }
+
+// SideMessage is what running code says to whoever watches.
+type SideMessage struct {
+	Text string `msgpack:"x"`
+	Kind string `msgpack:"k"` // as the code names it
+}
+
+// IsZero reports whether there is none.
+func (m SideMessage) IsZero() bool { return m == SideMessage{} }
 
 // RetryStatus tells that a failed model call will be tried again.
 type RetryStatus struct {

@@ -252,6 +252,9 @@ func (e *EventStream) request() error {
 func (e *EventStream) delta(d *Delta) {
 	t := e.running()
 	switch {
+	case t != nil && !d.Side.IsZero():
+		e.emit(SessionEvent{Type: EventMessage, Message: d.Side.Text, Kind: d.Side.Kind})
+		return
 	case t == nil || d.Iteration > t.Iteration:
 		e.held = append(e.held, *d)
 		return

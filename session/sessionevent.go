@@ -18,6 +18,8 @@ func outcomeOf(end events.TurnEnd, tool, text, value string) TurnOutcome {
 		return TurnOutcome{Type: OutcomeToolValue, ToolName: tool, Value: value}
 	case end == events.EndToolError:
 		return TurnOutcome{Type: OutcomeStopped, Reason: end, ToolName: tool, Value: value}
+	case end == events.EndSubmitted:
+		return TurnOutcome{Type: OutcomeSubmittedValue, Value: value}
 	case end.Stopped():
 		return TurnOutcome{Type: OutcomeStopped, Reason: end}
 	}

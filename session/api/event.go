@@ -64,7 +64,8 @@ type SessionEvent struct {
 	Checkpoint events.CheckpointKind `json:"checkpoint,omitempty"` // injected_turn_input_accepted
 
 	TurnOutcome *TurnOutcome   `json:"outcome,omitempty"`  // turn_outcome
-	Message     string         `json:"message,omitempty"`  // error
+	Message     string         `json:"message,omitempty"`  // error, message
+	Kind        string         `json:"kind,omitempty"`     // message
 	Envelope    *ErrorEnvelope `json:"envelope,omitempty"` // error
 }
 
@@ -104,6 +105,7 @@ type OutcomeType string
 const (
 	OutcomeAssistantMessage OutcomeType = "assistant_message"
 	OutcomeToolValue        OutcomeType = "tool_value"
+	OutcomeSubmittedValue   OutcomeType = "submitted_value"
 	OutcomeStopped          OutcomeType = "stopped"
 )
 
@@ -113,7 +115,7 @@ type TurnOutcome struct {
 	Text     string         `json:"text,omitempty"`      // of an assistant message, may be empty
 	Reason   events.TurnEnd `json:"reason,omitempty"`    // of a stop
 	ToolName string         `json:"tool_name,omitempty"` // of a tool's value or error
-	Value    string         `json:"value,omitempty"`     // likewise: what the tool gave
+	Value    string         `json:"value,omitempty"`     // likewise, and of a submitted value: what the tool or the code gave
 }
 
 // ErrorEnvelope is an error as machines read it.
