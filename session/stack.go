@@ -61,6 +61,12 @@ func (s *stacks) dropLocked(id events.SessionID, st *stack) {
 	}
 }
 
+// HoldStack keeps a session's plugins as they are in this process until release is called.
+func (h *Host) HoldStack(id events.SessionID) (release func()) {
+	st := h.stacks.take(id)
+	return func() { h.stacks.giveBack(st) }
+}
+
 func (s *stacks) giveBack(st *stack) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,12 +2,157 @@ package workers
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
 
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// execute runs a protocol's code.
-func (d *dispatch) execute(context.Context, []byte) (plugin.Result, error) {
-	return plugin.Result{}, api.ErrCodeUnavailable
+// codeError is the code of results of code that ended with an error.
+const codeError = "code_error"
+
+// execute runs a protocol's code, on the frame's execution state. Without
+// something that runs it, the turn ends (host specification 5.3).
+func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, error) {
+	executor := d.stack.CodeExecutor()
+	if executor == nil {
+		return plugin.Result{}, d.stop("code_execution_unavailable", api.ErrCodeUnavailable)
+	}
+	var req struct {
+		Language string `json:"language"`
+		Code     string `json:"code"`
+	}
+	if err := json.Unmarshal(args, &req); err != nil {
+		return plugin.Result{}, &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: "arguments of code: " + err.Error()}
+	}
+	in, err := d.execContext(ctx)
+	if err != nil {
+		return plugin.Result{}, err
+	}
+	done, err := d.stack.Executing(ctx)
+	if err != nil {
+		return plugin.Result{}, err
+	}
+	defer done()
+	frame := d.seen.state.Frame()
+	state, err := d.w.body(ctx, string(frame.State), frame.Blob)
+	if err != nil {
+		return plugin.Result{}, fmt.Errorf("execution state: %w", err)
+	}
+	d.stack.SetMessageSender(d.w.sideMessages(d.session, d.turn, d.seen.state.Turn().Iteration))
+	defer d.stack.ClearMessageSender()
+	resp, err := d.contained(ctx, executor, in, []byte(state), plugin.ExecRequest{Language: req.Language, Code: req.Code, AcceptFinish: true})
+	switch {
+	case errors.Is(err, api.ErrRuntimeStopped):
+		return plugin.Result{}, d.stop("code_execution_runtime_stopped", err)
+	case err != nil:
+		return plugin.Result{}, err
+	}
+	d.saveExecution(ctx, executor)
+	return d.codeResult(ctx, resp)
+}
+
+// stop lets the turn end beside the call's failure.
+func (d *dispatch) stop(code string, err error) error {
+	issue := issueOf("runtime", code, err)
+	d.stopped = &issue
+	return &plugin.Failure{Class: plugin.ClassUnavailable, Code: code, Message: err.Error()}
+}
+
+// contained runs the executor; its panic is the code's failure.
+func (d *dispatch) contained(ctx context.Context, executor plugin.CodeExecutor, in plugin.ExecContext, state []byte, req plugin.ExecRequest) (resp plugin.ExecResponse, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.w.log.Error("code executor panicked", zap.String("session", string(d.session)), zap.String("call", string(d.call.Effect)), zap.ByteString("stack", debug.Stack()))
+			err = &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed, Message: fmt.Sprintf("code executor panicked: %v", p)}
+		}
+	}()
+	if len(state) == 0 {
+		state = nil
+	}
+	if err := executor.Restore(ctx, plugin.ProtocolSession{Session: d.session}, state); err != nil {
+		return resp, fmt.Errorf("restore execution state: %w", err)
+	}
+	return executor.Execute(ctx, in, req)
+}
+
+// saveExecution lets a changed execution state land with the result. One that
+// cannot be taken leaves the old one (host specification 5.3).
+func (d *dispatch) saveExecution(ctx context.Context, executor plugin.CodeExecutor) {
+	if !executor.Dirty() {
+		return
+	}
+	state, err := executor.Snapshot(ctx, plugin.ProtocolSession{Session: d.session})
+	if err != nil {
+		d.w.warn(d.session, fmt.Errorf("save execution state: %w", err))
+		return
+	}
+	d.beside = append(d.beside, &events.FrameStateSaved{State: state})
+}
+
+// codeResult is what the model reads, and what becomes of the turn.
+func (d *dispatch) codeResult(ctx context.Context, resp plugin.ExecResponse) (plugin.Result, error) {
+	text := resp.Output
+	switch {
+	case resp.Error != "":
+		return plugin.Result{
+			Text: text + "[error] " + resp.Error, Outcome: events.OutcomeFailure, Class: plugin.ClassExecution, Code: codeError,
+		}, nil
+	case resp.Finished:
+		if text = string(resp.Value); text == "" {
+			text = "null"
+		}
+		return plugin.Result{Text: text, Control: events.ControlSubmit}, nil
+	case resp.Switch != nil:
+		to, err := d.w.spilled(ctx, *resp.Switch)
+		return plugin.Result{Text: text, Control: events.ControlSwitch, Switch: to}, err
+	case text == "":
+		text = "(no output)"
+	}
+	return plugin.Result{Text: text}, nil
+}
+
+// spilled moves large bodies of a frame's first nodes to blobs: until the
+// frame is opened they travel in events that keep no bodies outside.
+func (w *Worker) spilled(ctx context.Context, s events.FrameSwitch) (events.FrameSwitch, error) {
+	opened, err := session.Spill(ctx, w.blobs, &events.FrameOpened{Nodes: s.Nodes})
+	if err == nil {
+		s.Nodes = opened.(*events.FrameOpened).Nodes
+	}
+	return s, err
+}
+
+// execContext is what the code can do.
+func (d *dispatch) execContext(ctx context.Context) (plugin.ExecContext, error) {
+	in := plugin.ExecContext{
+		Session: d.session, Turn: d.turn, Effect: d.call.Effect, Options: d.seen.options, Extension: d.seen.input.Extension,
+		Chronology: d.seen.view.Chronology(), Host: d.seen.host(d.call.Effect),
+		Call: d.nested, Start: d.startTool, Await: d.awaitTool, Message: d.stack.Message,
+	}
+	for i := range d.seen.state.Catalog.Tools {
+		if t := &d.seen.state.Catalog.Tools[i]; t.Callable() {
+			in.Tools = append(in.Tools, *t)
+		}
+	}
+	for i := range in.Chronology {
+		n := in.Chronology[i].Node
+		if in.Chronology[i].Kind != projector.EntryNode || n.Blob.IsZero() {
+			continue
+		}
+		filled := *n // nodes are shared
+		var err error
+		if filled.Body, err = d.w.blobs.Blob(ctx, n.Blob); err != nil {
+			return in, fmt.Errorf("node %s: %w", n.ID, err)
+		}
+		in.Chronology[i].Node = &filled
+	}
+	return in, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/builtin/code"
 	"github.com/lash-go/lash/workers/builtin/standard"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -19,13 +20,18 @@ import (
 // ErrSuperseded is what a worker meets that finds its turn in other hands. It wrote nothing.
 var ErrSuperseded = errors.New("superseded by another worker")
 
+// Builtins are the protocols that come with workers: "standard", which is the default, and "code".
+func Builtins() []plugin.Factory {
+	return []plugin.Factory{standard.Factory(), code.Factory(code.Config{})}
+}
+
 // Config of a worker.
 type Config struct {
 	Bus       *bus.Bus
 	Providers map[string]llm.Provider // by id
 	Provider  string                  // of sessions that name none; must be one of Providers
 	Model     string                  // of sessions that name none
-	// Plugins of the sessions. Defaults to the standard protocol and Tools.
+	// Plugins of the sessions. Defaults to [Builtins] and Tools.
 	Plugins *plugin.Host
 	// Tools offered to a session, where no Plugins are given. Defaults to none.
 	Tools func(events.SessionID) *plugin.Tools
@@ -60,7 +66,7 @@ func (c *Config) defaults() error {
 		errs = append(errs, fmt.Errorf("provider %q is not among the providers", c.Provider))
 	}
 	if c.Plugins == nil {
-		stack := plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}}
+		stack := plugin.HostConfig{Builtins: Builtins()}
 		if c.Tools != nil {
 			stack.Factories = append(stack.Factories, plugin.OfTools("tools", c.Tools))
 		}

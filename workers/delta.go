@@ -72,7 +72,7 @@ func (d *deltas) publishLocked() {
 // sideMessages sends what running code says to those who watch.
 func (w *Worker) sideMessages(id events.SessionID, turn events.TurnID, iteration int64) func(text, kind string) {
 	return func(text, kind string) {
-		d := session.Delta{Turn: turn, Iteration: iteration, Message: session.SideMessage{Text: clip(text), Kind: kind}}
+		d := session.Delta{Turn: turn, Iteration: iteration, Message: session.SideMessage{Text: clip(text), Kind: clip(kind)}}
 		if data, err := events.EncodePayload(&d); err == nil {
 			_ = w.cfg.Bus.PublishDelta(id, turn, data)
 		}

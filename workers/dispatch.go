@@ -33,6 +33,7 @@ type dispatch struct {
 	parked   *atomic.Bool     // it ended without a result, see [errParked]; shared with the calls inside it
 	inner    bool             // another call made it: the model does not read its result
 	fixed    bool             // a call around it must not run twice
+	stopped  *events.Issue    // the turn cannot go on
 }
 
 // input is what the call came to, for the machine; nil when it was cancelled before there was anything.
@@ -44,7 +45,7 @@ func (d *dispatch) input(ctx context.Context, iteration int64) turn.Input {
 	case result == nil:
 		return nil
 	}
-	return turn.Results{Iteration: iteration, Results: []events.ToolResult{*result}, Beside: d.beside}
+	return turn.Results{Iteration: iteration, Results: []events.ToolResult{*result}, Beside: d.beside, Stopped: d.stopped}
 }
 
 // run answers the result, or nil when it was cancelled before there was one, or pends.
@@ -98,7 +99,7 @@ func (d *dispatch) outcome(ctx context.Context) (plugin.Result, []byte, int, err
 	case r != nil:
 		got, err := d.w.recorded(ctx, r)
 		return got, args, 1, err
-	case d.call.Tool == plugin.ToolCode:
+	case d.call.Tool == plugin.ToolCode && d.tools.Preamble.Read != nil && !d.inner:
 		r, err := d.execute(ctx, args)
 		return r, args, 1, err
 	}

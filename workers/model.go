@@ -68,7 +68,11 @@ func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
 	case err != nil:
 		return turn.Broken{Iteration: m.owes.Iteration, Issue: issueOf("protocol", "protocol_before_llm_call", err)}
 	case s != nil:
-		return turn.Switch{Iteration: m.owes.Iteration, FrameSwitch: *s}
+		to, err := m.w.spilled(ctx, *s)
+		if err != nil {
+			return m.failed(ctx, err, 0)
+		}
+		return turn.Switch{Iteration: m.owes.Iteration, FrameSwitch: to}
 	}
 	return nil
 }

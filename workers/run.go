@@ -378,6 +378,9 @@ func (r *run) arrive(ctx context.Context, a arrival) error {
 				results.Results = append(results.Results, more.Results...)
 				results.Pending = append(results.Pending, more.Pending...)
 				results.Beside = append(results.Beside, more.Beside...)
+				if results.Stopped == nil {
+					results.Stopped = more.Stopped
+				}
 				continue
 			}
 			if err := r.stepArrival(ctx, sorted(results)); err != nil {

@@ -75,6 +75,8 @@ type Session struct {
 	overlay overlay
 	cache   map[CatalogKey]*CatalogEntry
 	sender  func(text, kind string)
+
+	executing chan struct{} // holds one while code runs
 }
 
 // member is one plugin of a stack.
@@ -128,7 +130,9 @@ func (h *Host) release(id events.SessionID) {
 }
 
 func (h *Host) buildSession(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Session, error) {
-	s := &Session{host: h, id: in.Session, cache: make(map[CatalogKey]*CatalogEntry)}
+	s := &Session{
+		host: h, id: in.Session, cache: make(map[CatalogKey]*CatalogEntry), executing: make(chan struct{}, 1),
+	}
 	s.overlay.includeBase = true
 	s.c = contributions{
 		tools: NewTools(), owners: make(map[string]string),
@@ -242,6 +246,17 @@ func (s *Session) CodeExecutor() CodeExecutor {
 		return nil
 	}
 	return s.c.executor.Value
+}
+
+// Executing waits until no code of the session runs in this process, and keeps
+// it so until done is called. The error is what ended ctx.
+func (s *Session) Executing(ctx context.Context) (done func(), err error) {
+	select {
+	case s.executing <- struct{}{}:
+		return func() { <-s.executing }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // ProjectProse gives what users see of the model's prose.

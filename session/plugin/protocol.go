@@ -167,8 +167,9 @@ type ExecResponse struct {
 
 // CodeExecutor runs a protocol's code. Its calls do not overlap.
 type CodeExecutor interface {
-	// Execute runs code. Errors: [api.ErrRuntimeStopped] and what ends ctx. Made
-	// again after a crash, it must make the same tool calls in the same order.
+	// Execute runs code. Errors: [api.ErrRuntimeStopped], what ends ctx, and as
+	// they are those of the context's functions. Made again after a crash, it
+	// must make the same tool calls in the same order.
 	Execute(ctx context.Context, in ExecContext, req ExecRequest) (ExecResponse, error)
 	// Dirty reports whether the state differs from the one that was saved or restored last.
 	Dirty() bool
@@ -183,15 +184,19 @@ type ExecContext struct {
 	Session    events.SessionID
 	Turn       events.TurnID
 	Effect     events.EffectID
-	Options    json.RawMessage    // turn options that count
-	Extension  events.Extension   // of the turn
-	Tools      []events.ToolEntry // that it may call
-	Chronology []projector.Chronological
+	Options    json.RawMessage           // turn options that count
+	Extension  events.Extension          // of the turn
+	Tools      []events.ToolEntry        // that it may call
+	Chronology []projector.Chronological // bodies of messages above the inline cap are references
 	Host       ToolHost
 	// Call runs a tool as a model's call does, hooks and all. n numbers the
-	// calls of this run from 0: made again, a call gets its recorded result.
+	// calls and starts of this run from 0: made again, a call gets its recorded
+	// result. What the tool came to is the result's outcome; an error is not the
+	// tool's: the code has to end with it, and may run again. Calls may overlap.
 	Call func(ctx context.Context, n int, tool string, args json.RawMessage) (Result, error)
-	// Start begins a tool and gives a handle; Await gives its result.
+	// Start begins a tool as a background task, which outlives the turn, and
+	// gives its handle; made again it begins nothing. Await gives its result, in
+	// any turn, on any node. A [*Failure] is the code's to handle.
 	Start func(ctx context.Context, n int, tool string, args json.RawMessage) (handle string, err error)
 	Await func(ctx context.Context, handle string) (Result, error)
 	// Message shows a side message to the hosts that watch.

@@ -2,6 +2,7 @@ package turn
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -39,9 +40,16 @@ const CancelledBegunText = "[cancelled] The call was cancelled after it had begu
 
 // closeCalls gives every call without a result a cancelled one.
 func (m *machine) closeCalls(iteration int64, calls []projector.Call) {
+	if results := cancelled(calls, nil); len(results) > 0 {
+		m.emit(&events.ToolReturned{Iteration: iteration, Results: results, Message: m.freeResults()})
+	}
+}
+
+// cancelled are the results of calls that have none, nor among those at hand.
+func cancelled(calls []projector.Call, have []events.ToolResult) []events.ToolResult {
 	results := make([]events.ToolResult, 0, len(calls))
 	for i := range calls {
-		if calls[i].Done {
+		if calls[i].Done || slices.ContainsFunc(have, func(r events.ToolResult) bool { return r.Call == int64(i) }) {
 			continue
 		}
 		text := CancelledText
@@ -50,9 +58,7 @@ func (m *machine) closeCalls(iteration int64, calls []projector.Call) {
 		}
 		results = append(results, events.ToolResult{Call: int64(i), Outcome: events.OutcomeCancelled, Text: text})
 	}
-	if len(results) > 0 {
-		m.emit(&events.ToolReturned{Iteration: iteration, Results: results, Message: m.freeResults()})
-	}
+	return results
 }
 
 func (m *machine) freeResults() events.MessageID {
@@ -73,8 +79,21 @@ func (m *machine) results(in Results) (Output, error) {
 		m.emit(&events.ToolPended{Iteration: in.Iteration, Calls: in.Pending})
 	}
 	m.beside(in.Beside)
+	if in.Stopped != nil && !m.t.Cancelled {
+		m.stopped(fresh, *in.Stopped)
+		return m.done()
+	}
 	m.returned(fresh)
 	return m.done()
+}
+
+// stopped ends a turn that cannot go on with what its calls came to.
+func (m *machine) stopped(fresh []events.ToolResult, issue events.Issue) {
+	m.firm = true
+	list := append(cancelled(m.t.Calls, fresh), fresh...)
+	slices.SortFunc(list, func(a, b events.ToolResult) int { return int(a.Call - b.Call) })
+	m.emit(&events.ToolReturned{Iteration: m.t.Iteration, Results: list, Message: m.freeResults()})
+	m.end(events.TurnCompleted{End: events.EndRuntimeError, Issue: issue})
 }
 
 // fresh are the results of calls that have none.

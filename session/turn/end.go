@@ -43,7 +43,10 @@ func (m *machine) complete(c events.TurnCompleted) {
 	root, n := m.root(), m.t.Switches+1
 	m.emitFor(m.followOn(root, n), &events.TurnRequested{
 		Root: root, Switches: n,
-		Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: c.Switch.Task}}},
+		Input: events.TurnInput{
+			Parts:   []events.Part{{Kind: events.PartText, Text: c.Switch.Task}},
+			Options: m.t.Input.Options, Extension: m.t.Input.Extension, // the host asked for all of it
+		},
 	})
 }
 

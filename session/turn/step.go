@@ -60,6 +60,7 @@ type Results struct {
 	Results   []events.ToolResult
 	Pending   []int64          // calls that wait for somebody outside from now on
 	Beside    []events.Payload // facts that land with them
+	Stopped   *events.Issue    // the turn cannot go on: what has no result yet is cancelled
 }
 
 // Hooks is what the plugins decided at the point owed.

@@ -24,6 +24,7 @@
 //	wait(h)                        its value, in this program or a later one
 //	print(..), message("..")       for the model, and for whoever watches
 //	finish(value)                  ends the program at once, and the turn if it may
+//	continue_as("task", {"x": x})  ends it too; the task goes on afresh, with these variables
 //
 // A tool's value is decoded if it is JSON that nests at most 100 levels, else
 // it is the text. Attempt catches what a tool reports; mistakes of the program

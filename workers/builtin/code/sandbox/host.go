@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -81,6 +82,14 @@ func (r *run) host(ctx context.Context) starlark.StringDict {
 			return nil, err
 		}
 		return nil, r.finish(value)
+	})
+	add("continue_as", func(_ *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+		var task string
+		seed := new(starlark.Dict)
+		if err := starlark.UnpackArgs("continue_as", args, kwargs, "task", &task, "seed?", &seed); err != nil {
+			return nil, fmt.Errorf("%w; write continue_as(\"what is left to do\", {\"name\": value})", err)
+		}
+		return nil, r.continueAs(task, seed)
 	})
 	for name, v := range env {
 		r.reserved[name] = v
@@ -333,6 +342,37 @@ func (r *run) finish(value starlark.Value) error {
 		}
 	}
 	r.ended, r.finished, r.value = true, true, data
+	return errFinished
+}
+
+// continueAs ends the program; what comes next finds the seed's entries as its variables.
+func (r *run) continueAs(task string, seed *starlark.Dict) error {
+	if !r.accept {
+		return errors.New("continue_as cannot be used here")
+	}
+	if strings.TrimSpace(task) == "" {
+		return errors.New("continue_as: say in the task what is left to do")
+	}
+	values := make(map[string]starlark.Value)
+	for key, v := range seed.Entries() {
+		name, _ := starlark.AsString(key)
+		if !isIdentifier(name) || r.reserved.Has(name) {
+			return fmt.Errorf("continue_as: seed: %s cannot be the name of a variable", describe(key))
+		}
+		values[name] = v
+	}
+	names := slices.Sorted(maps.Keys(values))
+	encoded := make([][]byte, len(names))
+	enc := newEncoder(r.limits.StateBytes-64, r.program.source)
+	for i, name := range names {
+		enc.size += int64(len(name)) + 4
+		b, err := enc.add(values[name])
+		if err != nil {
+			return fmt.Errorf("continue_as: seed: %s: %w", name, err)
+		}
+		encoded[i] = b
+	}
+	r.ended, r.continuation = true, &Continuation{Task: clean(task), Names: names, State: enc.finish(names, encoded)}
 	return errFinished
 }
 

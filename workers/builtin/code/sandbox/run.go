@@ -65,10 +65,18 @@ type Response struct {
 	Calls     int    // of tools, started ones included
 	Finished  bool
 	Value     json.RawMessage // what the program finished with
+	Continue  *Continuation   // where the program asked to go on elsewhere; nil where it did not
 	Error     string          // for the model to read; empty when the program ran to its end
 	State     []byte          // to give to the next run
 	Dirty     bool            // whether State differs from the request's
 	Steps     uint64
+}
+
+// Continuation is what a program that called continue_as wants to go on with.
+type Continuation struct {
+	Task  string
+	Names []string // of the variables that the next program finds, sorted
+	State []byte   // that it begins with
 }
 
 type run struct {
@@ -87,7 +95,9 @@ type run struct {
 	ended     bool // finish was called
 	finished  bool
 	value     json.RawMessage
-	fatal     error // ends the run with an error of Run's
+
+	continuation *Continuation
+	fatal        error // ends the run with an error of Run's
 }
 
 // Run runs one program. The error is never the program's: ctx has ended, the
@@ -188,8 +198,13 @@ func (r *run) execute(ctx context.Context, env starlark.StringDict) (starlark.St
 
 func (r *run) respond(state []byte, dirty bool, message string) Response {
 	text, cut := r.out.text()
+	next := r.continuation
+	if message != "" {
+		next = nil
+	}
 	return Response{
-		Output: text, Truncated: cut, Calls: r.calls, Finished: r.finished && message == "", Value: r.value,
+		Continue: next,
+		Output:   text, Truncated: cut, Calls: r.calls, Finished: r.finished && message == "", Value: r.value,
 		Error: message, State: state, Dirty: dirty, Steps: min(r.meter.thread.Steps, r.limits.Steps),
 	}
 }

@@ -561,6 +561,15 @@ func (d *decoder) fill(m *meter) error {
 	return nil
 }
 
+// Names lists the variables of a state, sorted. The error is that of a state that cannot be read.
+func Names(state []byte) ([]string, error) {
+	d, err := decodeState(state)
+	if err != nil {
+		return nil, fmt.Errorf("read state: %w", err)
+	}
+	return d.names(), nil
+}
+
 // Handles lists the ids of the started tools that a state refers to, sorted,
 // each once. The error is that of a state that cannot be read.
 func Handles(state []byte) ([]string, error) {

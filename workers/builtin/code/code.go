@@ -1,0 +1,69 @@
+package code
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/builtin/code/sandbox"
+)
+
+// ID names the protocol in configurations and histories.
+const ID = "code"
+
+// Config of the protocol.
+type Config struct {
+	Limits sandbox.Limits // of one program. Defaults to the sandbox's
+}
+
+// Factory builds it for every session that names it.
+func Factory(cfg Config) plugin.Factory { return factory{cfg} }
+
+type factory struct{ cfg Config }
+
+func (factory) ID() string { return ID }
+
+// Wants implements [plugin.Selective].
+func (factory) Wants(in plugin.BuildContext) bool { return in.Config.Protocol == ID }
+
+func (f factory) Build(plugin.BuildContext) (plugin.Plugin, error) {
+	return &protocol{limits: f.cfg.Limits}, nil
+}
+
+type protocol struct {
+	plugin.BaseProtocol
+	limits sandbox.Limits
+}
+
+// Register implements [plugin.Plugin].
+func (p *protocol) Register(r *plugin.Registrar) error {
+	r.Protocol(p)
+	r.Driver(driver{})
+	r.CodeExecutor(&executor{limits: p.limits})
+	return nil
+}
+
+// ValidateTurn implements [plugin.Protocol].
+func (*protocol) ValidateTurn(_ context.Context, in events.TurnInput) error {
+	if _, err := ParseOptions(in.Options); err != nil {
+		return fmt.Errorf("%w: %w", api.ErrProtocol, err)
+	}
+	return nil
+}
+
+// Configure makes the plugin options of a session's creation its durable turn
+// options, of all frames. Those that were set once stay.
+func (*protocol) Configure(_ context.Context, rt *plugin.ProtocolRuntime, m plugin.Materialization) error {
+	options, found, err := plugin.DecodeOptions[json.RawMessage](m.Options, ID)
+	if err != nil || !found || rt.Options() != nil {
+		return err
+	}
+	if _, err := ParseOptions(options); err != nil {
+		return err
+	}
+	rt.SetOptionsAllFrames(options)
+	return nil
+}

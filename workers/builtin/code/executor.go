@@ -1,0 +1,128 @@
+package code
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/builtin/code/sandbox"
+)
+
+// executor runs programs. Its calls do not overlap, see [plugin.CodeExecutor].
+type executor struct {
+	limits sandbox.Limits
+	state  []byte // that the next program begins with
+	dirty  bool
+}
+
+// Restore implements [plugin.CodeExecutor].
+func (e *executor) Restore(_ context.Context, _ plugin.ProtocolSession, state []byte) error {
+	e.state, e.dirty = state, false
+	return nil
+}
+
+// Dirty implements [plugin.CodeExecutor].
+func (e *executor) Dirty() bool { return e.dirty }
+
+// Snapshot implements [plugin.CodeExecutor].
+func (e *executor) Snapshot(context.Context, plugin.ProtocolSession) ([]byte, error) {
+	e.dirty = false
+	return e.state, nil
+}
+
+// Execute implements [plugin.CodeExecutor].
+func (e *executor) Execute(ctx context.Context, in plugin.ExecContext, req plugin.ExecRequest) (plugin.ExecResponse, error) {
+	if !slices.Contains([]string{"", "starlark", "python", "py", "lash"}, req.Language) {
+		return plugin.ExecResponse{Error: fmt.Sprintf("there is no %q here; write starlark", req.Language)}, nil
+	}
+	options, err := ParseOptions(in.Options)
+	if err != nil {
+		return plugin.ExecResponse{}, err
+	}
+	if len(e.state) == 0 {
+		e.state = seedOf(in)
+	}
+	resp, err := sandbox.Run(ctx, e.limits, sandbox.Request{
+		Code: req.Code, Tools: toolInfos(in.Tools), State: e.state, AcceptFinish: req.AcceptFinish, FinishSchema: options.FinishSchema,
+	}, caller{in})
+	if err != nil {
+		return plugin.ExecResponse{}, err
+	}
+	if resp.Dirty {
+		e.state, e.dirty = resp.State, true
+	}
+	out := plugin.ExecResponse{
+		Output: resp.Output, Truncated: resp.Truncated, Calls: resp.Calls, Error: resp.Error, Finished: resp.Finished, Value: resp.Value,
+	}
+	if resp.Continue != nil {
+		if out.Switch, err = continueAs(ctx, in, resp.Continue); err != nil {
+			out.Switch, out.Error = nil, "continue_as: "+err.Error()
+		}
+	}
+	return out, nil
+}
+
+func toolInfos(tools []events.ToolEntry) []sandbox.ToolInfo {
+	list := make([]sandbox.ToolInfo, len(tools))
+	for i := range tools {
+		list[i] = sandbox.ToolInfo{Name: tools[i].Name, Description: tools[i].Description, Schema: tools[i].Schema}
+	}
+	return list
+}
+
+// caller serves one program.
+type caller struct{ in plugin.ExecContext }
+
+// Call implements [sandbox.Caller].
+func (c caller) Call(ctx context.Context, call sandbox.Call) (json.RawMessage, error) {
+	r, err := c.in.Call(ctx, call.Ordinal, call.Tool, call.Args)
+	if err != nil {
+		return nil, stop(err)
+	}
+	return valueOf(r)
+}
+
+// Start implements [sandbox.Caller].
+func (c caller) Start(ctx context.Context, call sandbox.Call) (string, error) {
+	id, err := c.in.Start(ctx, call.Ordinal, call.Tool, call.Args)
+	if err != nil {
+		return "", unlessFailure(err)
+	}
+	return id, nil
+}
+
+// Await implements [sandbox.Caller].
+func (c caller) Await(ctx context.Context, id string) (json.RawMessage, error) {
+	r, err := c.in.Await(ctx, id)
+	if err != nil {
+		return nil, unlessFailure(err)
+	}
+	return valueOf(r)
+}
+
+// Message implements [sandbox.Caller].
+func (c caller) Message(text, kind string) { c.in.Message(text, kind) }
+
+// stop ends the run of the program with an error.
+func stop(err error) error { return fmt.Errorf("%w: %w", sandbox.ErrStop, err) }
+
+// unlessFailure is stop for what is no failure of a tool.
+func unlessFailure(err error) error {
+	if _, failure := errors.AsType[*plugin.Failure](err); failure {
+		return err
+	}
+	return stop(err)
+}
+
+// valueOf is a result as the program sees it: its text, or its failure.
+func valueOf(r plugin.Result) (json.RawMessage, error) {
+	if r.Outcome != events.OutcomeSuccess {
+		return nil, errors.New(strings.TrimPrefix(r.Text, "[failed] "))
+	}
+	return json.RawMessage(r.Text), nil
+}

@@ -1,0 +1,60 @@
+package code
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Termination says how a turn may end.
+type Termination string
+
+// The terminations. The zero value is natural.
+const (
+	Natural        Termination = "natural"         // a reply without code is the answer; so is finish
+	FinishRequired Termination = "finish_required" // only finish ends the turn
+)
+
+// Options are the protocol's turn options: durable ones, set as plugin options
+// at a session's creation or by a host, or those of one turn, which count
+// instead of them. The JSON has no other fields.
+type Options struct {
+	Termination  Termination        `json:"termination,omitempty"`
+	FinishSchema *jsonschema.Schema `json:"finish_schema,omitempty"` // of finish's value; nil accepts any
+	// ContinueAt is how full the context window may be before a turn goes on in
+	// a new frame, in percent; 0 never. Windows of unknown size are never full.
+	ContinueAt int64 `json:"continue_at_percent,omitempty"`
+}
+
+// ParseOptions reads options; none at all are the zero value.
+func ParseOptions(data []byte) (Options, error) {
+	var o Options
+	if len(data) == 0 {
+		return o, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&o); err != nil {
+		return Options{}, fmt.Errorf("code options: %w", err)
+	}
+	return o, o.check()
+}
+
+func (o *Options) check() error {
+	switch o.Termination {
+	case "", Natural, FinishRequired:
+	default:
+		return fmt.Errorf("code options: unknown termination %q", o.Termination)
+	}
+	if o.ContinueAt < 0 || o.ContinueAt > 100 {
+		return fmt.Errorf("code options: continue_at_percent: %d, want 0 to 100", o.ContinueAt)
+	}
+	if o.FinishSchema != nil {
+		if _, err := o.FinishSchema.Resolve(nil); err != nil {
+			return fmt.Errorf("code options: finish_schema: %w", err)
+		}
+	}
+	return nil
+}

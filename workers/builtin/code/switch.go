@@ -1,0 +1,121 @@
+package code
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/builtin/code/sandbox"
+)
+
+// seedType is the type of the node that holds the variables which a frame begins with.
+const seedType = "code.seed"
+
+// seedOf are the variables that the frame was opened with; nil where there are none.
+func seedOf(in plugin.ExecContext) []byte {
+	for i := range in.Chronology {
+		if n := in.Chronology[i].Node; n != nil && n.Kind == events.NodeProtocol && n.Type == seedType {
+			return n.Body
+		}
+	}
+	return nil
+}
+
+// switchTo goes on with a task in a new frame. The turn's id names it, as a turn switches once.
+func switchTo(session events.SessionID, turn events.TurnID, task string, names []string, seed events.NewNode) *events.FrameSwitch {
+	s := &events.FrameSwitch{Frame: events.FrameID(fmt.Sprintf("%s:frame:code:%s", session, turn)), Task: task}
+	if len(names) == 0 {
+		return s
+	}
+	seed.ID, seed.Kind, seed.Type = events.NodeID("code-seed-"+string(turn)), events.NodeProtocol, seedType
+	tell := plugin.Say(events.RoleUser, "These variables are there from before: "+strings.Join(names, ", "))
+	tell.ID, tell.Origin = events.MessageID("code-names-"+string(turn)), ID
+	s.Nodes = []events.NewNode{seed, {ID: events.NodeID(tell.ID), Kind: events.NodeMessage, Message: tell}}
+	return s
+}
+
+// continueAs carries the seed of a program over, with the tasks that it refers to.
+func continueAs(ctx context.Context, in plugin.ExecContext, c *sandbox.Continuation) (*events.FrameSwitch, error) {
+	handles, err := sandbox.Handles(c.State)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := in.Host.ListBackgroundTasks(ctx, in.Session)
+	if err != nil {
+		return nil, err
+	}
+	var keep []events.TaskID
+	for _, h := range handles {
+		id := events.TaskID(h)
+		ended := slices.ContainsFunc(tasks, func(t projector.Task) bool { return t.ID == id && !t.Live() })
+		if !ended { // what has ended needs nobody, and can be waited for as before
+			keep = append(keep, id)
+		}
+	}
+	if err := in.Host.ValidateAsyncHandlesVisible(ctx, in.Session, keep); err != nil {
+		return nil, err
+	}
+	if _, err := in.Host.CancelUnreferencedAsyncHandles(ctx, in.Session, keep); err != nil {
+		return nil, err
+	}
+	return switchTo(in.Session, in.Turn, c.Task, c.Names, events.NewNode{Body: c.State}), nil
+}
+
+const continuation = `The conversation is about to be cut off here, because it has become long. Write the task for whoever goes on, who will read nothing of the above: what the user wants, what has been done and found out, and what is left to do. The variables stay; say what is in those that matter. Answer with the task only, without code.`
+
+// BeforeModelCall goes on in a new frame where the conversation fills the window.
+func (*protocol) BeforeModelCall(ctx context.Context, in plugin.ModelCallContext) (*events.FrameSwitch, error) {
+	o, err := ParseOptions(in.Options)
+	if err != nil {
+		return nil, err
+	}
+	if o.ContinueAt == 0 || in.Window <= 0 || in.LastPrompt*100 < in.Window*o.ContinueAt || !spoken(in.View) {
+		return nil, nil //nolint:nilnil // no switch, no error
+	}
+	messages := show(in.Prompt.Messages)
+	if in.Prompt.System != "" {
+		messages = append([]events.Message{plugin.Say(events.RoleSystem, in.Prompt.System)}, messages...)
+	}
+	got, err := in.Host.Complete(ctx, plugin.CompletionRequest{
+		Key: "continue", Messages: append(messages, plugin.Say(events.RoleUser, continuation)),
+	}, "continuation")
+	if err != nil {
+		return nil, err
+	}
+	task := strings.TrimSpace(got.Text)
+	if task == "" {
+		return nil, nil //nolint:nilnil // nothing to go on with: the turn goes on as it is
+	}
+	seed, names, err := carried(in.View)
+	if err != nil {
+		return nil, err
+	}
+	return switchTo(in.Session, in.Turn, task, names, seed), nil
+}
+
+// spoken reports whether the model has spoken in the frame: one that was just
+// opened is never too full, whatever the last prompt was.
+func spoken(v projector.ReadView) bool {
+	return slices.ContainsFunc(v.Messages, func(m events.Message) bool { return m.Role == events.RoleAssistant })
+}
+
+// carried are all variables of the frame at hand.
+func carried(v projector.ReadView) (events.NewNode, []string, error) {
+	seed := events.NewNode{Body: v.Frame.State, Blob: v.Frame.Blob}
+	if len(seed.Body) == 0 && seed.Blob.IsZero() {
+		for _, n := range v.Nodes {
+			if n.Kind == events.NodeProtocol && n.Type == seedType {
+				seed.Body, seed.Blob = n.Body, n.Blob
+			}
+		}
+	}
+	if !seed.Blob.IsZero() {
+		return seed, []string{"all of your own"}, nil
+	}
+	names, err := sandbox.Names(seed.Body)
+	return seed, names, err
+}
