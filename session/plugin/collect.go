@@ -135,17 +135,20 @@ func (s *Session) PrepareContext(ctx context.Context, in TransformContext, now P
 // HasTransforms reports whether some plugin shapes what turns show.
 func (s *Session) HasTransforms() bool { return len(s.c.transforms) > 0 }
 
+// compactTimeout is what a compactor has at least: it may ask a model.
+const compactTimeout = 5 * time.Minute
+
 // Compact asks the compactors in order; the first that gives nodes wins.
 func (s *Session) Compact(ctx context.Context, in TransformContext) (Owned[Compaction], error) {
 	for _, h := range s.c.compactors {
-		nodes, err := contain(ctx, s.timeout, h.Plugin, "compact", func(ctx context.Context) (Compaction, error) {
+		c, err := contain(ctx, max(s.timeout, compactTimeout), h.Plugin, "compact", func(ctx context.Context) (Compaction, error) {
 			return h.Value.fn(ctx, in)
 		})
 		if err != nil {
 			return Owned[Compaction]{}, hookError(h.Plugin, "compact", err)
 		}
-		if len(nodes) > 0 {
-			return Owned[Compaction]{h.Plugin, nodes}, nil
+		if len(c.Nodes) > 0 {
+			return Owned[Compaction]{h.Plugin, c}, nil
 		}
 	}
 	return Owned[Compaction]{}, nil
