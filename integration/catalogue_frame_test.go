@@ -315,14 +315,14 @@ func testBeforeCallFails(t *testing.T) {
 // compactor offers these texts as the beginning of a frame.
 func compactor(asked *[]string, id string, priority int, texts ...string) plugin.Factory {
 	return declares(id, func(r *plugin.Registrar) {
-		r.Compact(priority, func(context.Context, plugin.TransformContext) ([]api.AppendNode, error) {
+		r.Compact(priority, func(context.Context, plugin.TransformContext) (plugin.Compaction, error) {
 			*asked = append(*asked, id)
 			list := []api.AppendNode{}
 			for _, s := range texts {
 				m := plugin.Say(events.RoleAssistant, s)
 				list = append(list, api.AppendNode{Message: &m})
 			}
-			return list, nil
+			return plugin.Compaction{Nodes: list}, nil
 		})
 	})
 }
@@ -366,7 +366,7 @@ func testCompactorEmpty(t *testing.T) {
 
 	fails := setupIdle(t)
 	fails.node(compactor(&asked, "A", 1, "summary"), declares("B", func(r *plugin.Registrar) {
-		r.Compact(9, func(context.Context, plugin.TransformContext) ([]api.AppendNode, error) { return nil, errRefusal })
+		r.Compact(9, func(context.Context, plugin.TransformContext) (plugin.Compaction, error) { return plugin.Compaction{}, errRefusal })
 	}))
 	id = fails.open(session.CreateRequest{})
 	opened, err = fails.Compact(fails.ctx, id)

@@ -181,17 +181,17 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 		got, err := p.Compact(ctx, plugin.TransformContext{
 			Session: id, State: s, LastPrompt: s.Prompted, Host: h.Services(id, nil, ""),
 		})
-		if err != nil || len(got.Value) == 0 {
+		if err != nil || len(got.Value.Nodes) == 0 {
 			return err
 		}
-		for i := range got.Value {
-			if m := got.Value[i].Message; m != nil && m.Origin == "" {
+		for i := range got.Value.Nodes {
+			if m := got.Value.Nodes[i].Message; m != nil && m.Origin == "" {
 				m.Origin = got.Plugin
 			}
 		}
 		opened, err = h.OpenFrame(ctx, id, api.FrameRequest{
 			Frame:  events.FrameID(string(id) + ":frame:compaction:" + ulid.Make().String()),
-			Reason: api.CompactionFrame, Nodes: got.Value,
+			Reason: api.CompactionFrame, Nodes: got.Value.Nodes, Keep: got.Value.Keep,
 		})
 		return err
 	})

@@ -130,6 +130,10 @@ func (s *services) AppendNodes(ctx context.Context, id events.SessionID, req api
 	return s.h.AppendNodes(ctx, id, req)
 }
 
+func (s *services) ToolOutput(ctx context.Context, id events.SessionID, call events.EffectID) (string, error) {
+	return s.h.ToolOutput(ctx, id, call)
+}
+
 func (s *services) EmitTrace(ctx context.Context, name string, payload json.RawMessage) error {
 	if s.h.trace != nil {
 		s.h.trace(ctx, s.id, name, payload)

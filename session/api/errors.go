@@ -49,6 +49,8 @@ var (
 	ErrUnknownSource = errors.New("no such tool source")
 	// ErrNotAsked is an answer to a question that nobody asked, or whose turn has ended.
 	ErrNotAsked = errors.New("nobody asked for this approval")
+	// ErrUnknownCall is a call that has not returned, or never was.
+	ErrUnknownCall = errors.New("no such call has returned")
 	// ErrResolved is a pending call that was resolved before.
 	ErrResolved = errors.New("call was resolved before")
 	// ErrCurrent is a session that its own plugin wants to close.

@@ -190,3 +190,8 @@ func (Absent) Complete(context.Context, CompletionRequest, string) (Completion, 
 
 // EmitTrace implements [TraceHost]: nobody listens.
 func (Absent) EmitTrace(context.Context, string, json.RawMessage) error { return nil }
+
+// ToolOutput implements [OutputHost].
+func (Absent) ToolOutput(context.Context, events.SessionID, events.EffectID) (string, error) {
+	return "", unavailable("tool output")
+}

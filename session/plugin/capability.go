@@ -63,6 +63,12 @@ type CompletionHost interface {
 	Complete(ctx context.Context, req CompletionRequest, source string) (Completion, error)
 }
 
+// OutputHost reads what the history keeps of a call and the model is not shown.
+type OutputHost interface {
+	// ToolOutput is the whole output of a call that has returned. Errors: [api.ErrUnknownCall].
+	ToolOutput(ctx context.Context, id events.SessionID, call events.EffectID) (string, error)
+}
+
 // CompletionRequest is a model call outside the conversation.
 type CompletionRequest struct {
 	Key       string // names the call: asked again in the same turn it is answered from the history. Defaults to the request's digest
@@ -136,6 +142,7 @@ type (
 		MonitorHost
 		GraphHost
 		CompletionHost
+		OutputHost
 		TraceHost
 	}
 	// RuntimeHost serves all of them.

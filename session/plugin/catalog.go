@@ -10,11 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session/api"
 )
-
-// Compaction is what a new frame begins with.
-type Compaction = []api.AppendNode
 
 // CatalogFunc changes which tools a session offers. It must not block.
 type CatalogFunc func(in CatalogContext) (CatalogContribution, error)

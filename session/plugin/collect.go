@@ -9,19 +9,26 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/lash-go/lash/events"
 )
 
 // contain runs a plugin's function so that its panic, and its silence past the
-// time, are errors. One that ignores its context is left behind.
+// time of hooks, are errors. One that ignores its context is left behind.
 func contain[T any](ctx context.Context, s *Session, owner, point string, fn func(context.Context) (T, error)) (T, error) {
+	return within(ctx, s, s.host.timeout, owner, point, fn)
+}
+
+func within[T any](
+	ctx context.Context, s *Session, limit time.Duration, owner, point string, fn func(context.Context) (T, error),
+) (T, error) {
 	type outcome struct {
 		value T
 		err   error
 	}
 	defer s.host.probe("plugin_hook." + point + "." + owner)()
-	ctx, cancel := context.WithTimeout(ctx, s.host.timeout)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	done := make(chan outcome, 1)
 	go func() { // ends with the hook; nobody waits for one that was left behind
@@ -151,17 +158,20 @@ func (p *Prepared) check() error {
 // HasTransforms reports whether some plugin shapes what turns show.
 func (s *Session) HasTransforms() bool { return len(s.c.transforms) > 0 }
 
+// compactTimeout is what a compactor has at least: it may ask a model.
+const compactTimeout = 5 * time.Minute
+
 // Compact asks the compactors in order; the first that gives nodes wins.
 func (s *Session) Compact(ctx context.Context, in TransformContext) (Owned[Compaction], error) {
 	for _, h := range s.c.compactors {
-		nodes, err := contain(ctx, s, h.Plugin, "compact", func(ctx context.Context) (Compaction, error) {
+		c, err := within(ctx, s, max(s.host.timeout, compactTimeout), h.Plugin, "compact", func(ctx context.Context) (Compaction, error) {
 			return h.Value.fn(ctx, in)
 		})
 		if err != nil {
 			return Owned[Compaction]{}, hookError(h.Plugin, "compact", err)
 		}
-		if len(nodes) > 0 {
-			return Owned[Compaction]{h.Plugin, nodes}, nil
+		if len(c.Nodes) > 0 {
+			return Owned[Compaction]{h.Plugin, c}, nil
 		}
 	}
 	return Owned[Compaction]{}, nil

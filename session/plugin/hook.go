@@ -92,9 +92,16 @@ type Prepared struct {
 	Overlay  *Overlay         // tools and contributions for this session from now on; nil leaves them
 }
 
-// CompactFunc summarises the conversation into nodes that a new frame begins
-// with. None means no.
-type CompactFunc func(ctx context.Context, in TransformContext) ([]api.AppendNode, error)
+// CompactFunc summarises the conversation into what a new frame begins with.
+// Without nodes it means no. It may ask a model and take its time: five
+// minutes, where that is more than hooks have.
+type CompactFunc func(ctx context.Context, in TransformContext) (Compaction, error)
+
+// Compaction is what a new frame begins with.
+type Compaction struct {
+	Nodes []api.AppendNode
+	Keep  events.NodeID // nodes of the active path from here on stay visible behind Nodes; empty keeps none
+}
 
 // StreamFunc transforms a piece of a reply's text as it arrives.
 type StreamFunc func(ctx context.Context, session events.SessionID, chunk string) (StreamTransform, error)

@@ -8,6 +8,21 @@ import (
 // Options are JSON for plugins, by plugin id.
 type Options map[string]string
 
+// WithOptions makes a factory of a plugin with options. Where a session has
+// options for the plugin, they stand in place of these.
+func WithOptions[O any](id string, options O, build func(BuildContext, O) (Plugin, error)) Factory {
+	return New(id, func(in BuildContext) (Plugin, error) {
+		own, found, err := DecodeOptions[O](in.Options, id)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			own = options
+		}
+		return build(in, own)
+	})
+}
+
 // OptionsOf are the options of one plugin.
 func OptionsOf(id string, v any) (Options, error) {
 	o := make(Options)

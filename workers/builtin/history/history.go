@@ -1,0 +1,154 @@
+// Package history keeps long conversations within the model's context window.
+// As the window fills, what a turn shows of old attachments and large old tool
+// results is placeholders; close to the end it shows only the newest turns.
+// When a host compacts the session, the older part becomes a summary, written
+// by the session's own model, and the newest part stays as it is.
+//
+// Guarantees: the graph keeps everything, as only views and frames change. The
+// last two user turns are shown whole, unless the window is nearly full. A call
+// is never shown without its result. It imports session/plugin and below.
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// ID names the plugin in histories.
+const ID = "history"
+
+// Usage is the ledger's source of summaries.
+const Usage = "compaction"
+
+// priority of the transform and of the compactor.
+const priority = 100
+
+// Options of the plugin. A session may have its own. Sessions whose window is not configured are left alone.
+type Options struct {
+	PrunePercent int64 `json:"prune_percent,omitempty"` // of the window that is full before old results go. Defaults to 60
+	ResultBytes  int   `json:"result_bytes,omitempty"`  // of an old tool result that is kept. Defaults to 2048
+	Reserve      int64 `json:"reserve,omitempty"`       // tokens of the window that turns leave free, at most a quarter of it. Defaults to 20 000
+	Keep         int64 `json:"keep,omitempty"`          // tokens that a compaction leaves as they are. Defaults to 20 000
+}
+
+// Factory builds the plugin.
+func Factory(o Options) plugin.Factory {
+	return plugin.WithOptions(ID, o, func(_ plugin.BuildContext, o Options) (plugin.Plugin, error) {
+		return &history{Options{
+			PrunePercent: or(o.PrunePercent, 60), ResultBytes: or(o.ResultBytes, 2<<10), Reserve: or(o.Reserve, 20_000), Keep: or(o.Keep, 20_000),
+		}}, nil
+	})
+}
+
+func or[T int | int64](v, otherwise T) T {
+	if v > 0 {
+		return v
+	}
+	return otherwise
+}
+
+type history struct{ o Options }
+
+// Register implements [plugin.Plugin].
+func (h *history) Register(r *plugin.Registrar) error {
+	r.TransformContext(priority, h.prune)
+	r.Compact(priority, h.compact)
+	return nil
+}
+
+// prune shapes the view of a turn.
+func (h *history) prune(_ context.Context, in plugin.TransformContext, now plugin.Prepared) (plugin.Prepared, error) {
+	window := in.State.Config.ContextWindow
+	if window == 0 || max(in.LastPrompt, tokens(now.Messages))*100 < window*h.o.PrunePercent {
+		return now, nil
+	}
+	now.Messages = h.pruned(now.Messages)
+	if room := window - min(h.o.Reserve, window/4); max(in.LastPrompt, tokens(now.Messages)) >= room {
+		now.Messages = tail(now.Messages, room/2)
+	}
+	return now, nil
+}
+
+// compact has the older part summarised.
+func (h *history) compact(ctx context.Context, in plugin.TransformContext) (plugin.Compaction, error) {
+	view, err := in.State.View()
+	if err != nil {
+		return plugin.Compaction{}, err
+	}
+	cut, keep := h.cut(view)
+	if cut == 0 {
+		return plugin.Compaction{}, nil
+	}
+	old := h.pruned(view.Messages[:cut])
+	if window := in.State.Config.ContextWindow; window > 0 {
+		old = tail(old, window-min(h.o.Reserve, window/4))
+	}
+	reply, err := in.Host.Complete(ctx, plugin.CompletionRequest{Messages: asked(old)}, Usage)
+	switch {
+	case err != nil:
+		return plugin.Compaction{}, err
+	case reply.Text == "":
+		return plugin.Compaction{}, errors.New("the model gave no summary")
+	}
+	summary := plugin.Say(events.RoleAssistant, "Summary of the conversation so far:\n\n"+reply.Text)
+	return plugin.Compaction{Nodes: []api.AppendNode{{Message: &summary}}, Keep: keep}, nil
+}
+
+// cut finds where the kept part begins: how many messages come before it, and
+// its first node. What an earlier compaction kept stands behind that one's
+// summary and is not kept again.
+func (h *history) cut(v projector.ReadView) (int, events.NodeID) {
+	var nodes []*projector.Node // of the messages
+	seen := make(map[events.MessageID]bool)
+	for _, n := range v.Nodes {
+		if n.Kind == events.NodeMessage && !seen[n.Message.ID] {
+			seen[n.Message.ID] = true
+			nodes = append(nodes, n)
+		}
+	}
+	cut, keep, sum := len(nodes), events.NodeID(""), int64(0)
+	for i := len(nodes) - 1; i >= 0; i-- {
+		n := nodes[i]
+		own := v.Frame.Keep == "" || n.Frame == v.Frame.ID
+		if sum += tokens(v.Messages[i : i+1]); sum > h.o.Keep || !own {
+			break
+		}
+		if begins(&n.Message) {
+			cut, keep = i, n.ID
+		}
+	}
+	return cut, keep
+}
+
+// asked is the request for a summary of messages. Calls and their results
+// become text, as the request has no tools.
+func asked(list []events.Message) []events.Message {
+	out := []events.Message{plugin.Say(events.RoleSystem, "You summarise conversations between a user and an assistant that uses tools.")}
+	for _, m := range list {
+		said := events.Message{Role: m.Role}
+		for _, p := range m.Parts {
+			switch p.Kind {
+			case events.PartText:
+				said.Parts = append(said.Parts, events.Part{Kind: events.PartText, Text: p.Text, Blob: p.Blob})
+			case events.PartToolCall:
+				said.Parts = append(said.Parts, text(fmt.Sprintf("[called %s %s]", p.Tool, p.Args)))
+			case events.PartToolResult:
+				said.Parts = append(said.Parts, text("[result of "+p.Tool+"]\n"), events.Part{Kind: events.PartText, Text: p.Text, Blob: p.Blob})
+			case events.PartAttachment:
+				said.Parts = append(said.Parts, text("[attachment "+p.MediaType+"]"))
+			case events.PartReasoning: // it served its purpose
+			}
+		}
+		if len(said.Parts) > 0 {
+			out = append(out, said)
+		}
+	}
+	return append(out, plugin.Say(events.RoleUser, "Summarise our conversation for whoever carries on with it: what is wanted, "+
+		"what was done and decided, what was learnt (names, paths, values), what is still to do. Reply with the summary alone."))
+}

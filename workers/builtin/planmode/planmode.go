@@ -1,0 +1,135 @@
+// Package planmode lets a session plan before it acts. While it is on, the
+// tools that change anything are off, a call of one is refused, and the model
+// is told to plan. A host switches with the action "plan_mode.set"; the model
+// leaves with the tool exit_plan_mode, once a human has approved its plan.
+//
+// Guarantees: the mode is part of the history and outlives the node. The model
+// is told of a change exactly once, at the next turn or checkpoint, and hosts
+// are shown an event with it. It imports session/plugin, events and projector.
+package planmode
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// ID names the plugin in histories.
+const ID = "plan_mode"
+
+const exitTool = "exit_plan_mode"
+
+// Options of the plugin. A session may have its own.
+type Options struct {
+	Allow []string `json:"allow,omitempty"` // tools that stay although they have effects
+}
+
+// Factory builds the plugin.
+func Factory(o Options) plugin.Factory {
+	return plugin.WithOptions(ID, o, func(_ plugin.BuildContext, o Options) (plugin.Plugin, error) {
+		return &planMode{allow: append([]string{exitTool}, o.Allow...)}, nil
+	})
+}
+
+// Mode is the plugin's state, what its action gives, and its event.
+type Mode struct {
+	On   bool `json:"on"`
+	Told bool `json:"told"` // the mode that the model knows of
+}
+
+type planMode struct {
+	plugin.State[Mode]
+	allow []string
+}
+
+// Register implements [plugin.Plugin].
+func (p *planMode) Register(r *plugin.Registrar) error {
+	r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return p.tell() })
+	r.Checkpoint(func(context.Context, plugin.CheckpointContext) ([]plugin.Directive, error) { return p.tell() })
+	r.BeforeToolCall(p.guard)
+	r.Catalog(p.hide)
+	r.Prompt(p.contribute)
+	plugin.AddAction(r, plugin.ActionDef{Name: "plan_mode.set", Kind: "command", Description: "Switches plan mode on or off."},
+		func(_ context.Context, _ plugin.ActionContext, in struct {
+			On bool `json:"on"`
+		}) (Mode, error) {
+			return p.set(in.On), nil
+		})
+	plugin.AddTool(r, plugin.Tool{
+		Name: exitTool, Effects: events.EffectsIdempotent,
+		Description: "Shows your plan to the user. Once it is approved you may carry it out.",
+	}, func(_ context.Context, _ plugin.Call, _ struct {
+		Plan string `json:"plan" jsonschema:"what you are going to do, step by step"`
+	}) (string, error) {
+		p.set(false)
+		return "The plan is approved. Carry it out.", nil
+	})
+	return nil
+}
+
+func (p *planMode) set(on bool) Mode {
+	p.Update(func(m *Mode) { m.On = on })
+	return p.Load()
+}
+
+// tell notes a change of the mode, once.
+func (p *planMode) tell() ([]plugin.Directive, error) {
+	now := p.Load()
+	if now.On == now.Told {
+		return nil, nil
+	}
+	p.Update(func(m *Mode) { m.Told = now.On })
+	note := "Plan mode is off. You may change things now."
+	if now.On {
+		note = "Plan mode is on. Look around, then make a plan; change nothing. When it is ready, call " + exitTool + "."
+	}
+	event, err := json.Marshal(map[string]any{"type": ID, "on": now.On})
+	return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleSystem, note)), plugin.Emit(event)}, err
+}
+
+// guard refuses what changes anything, and asks before the mode is left.
+func (p *planMode) guard(ctx context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
+	if !p.Load().On {
+		return nil, nil
+	}
+	if in.Tool == exitTool {
+		return []plugin.Directive{plugin.Ask("Leave plan mode and carry out this plan?")}, nil
+	}
+	state, err := in.Host.SnapshotCurrent(ctx)
+	if err != nil || p.permits(&state.Catalog, in.Tool) {
+		return nil, err
+	}
+	return []plugin.Directive{plugin.Abort(ID, fmt.Sprintf("%s changes things, and plan mode is on: plan first, then call %s", in.Tool, exitTool))}, nil
+}
+
+func (p *planMode) permits(c *projector.Catalog, name string) bool {
+	tool, known := c.Tool(name)
+	return known && tool.Effects == events.EffectsNone || slices.Contains(p.allow, name)
+}
+
+// hide takes what may not be called out of the catalogue.
+func (p *planMode) hide(in plugin.CatalogContext) (plugin.CatalogContribution, error) {
+	levels := make(map[string]events.Availability)
+	on := p.Load().On
+	if !on {
+		levels[exitTool] = events.AvailOff
+	}
+	for _, tool := range in.Tools {
+		if on && !p.permits(&projector.Catalog{Tools: in.Tools}, tool.Name) {
+			levels[tool.Name] = events.AvailOff
+		}
+	}
+	return plugin.CatalogContribution{Levels: levels}, nil
+}
+
+func (p *planMode) contribute(context.Context, plugin.PromptContext) ([]events.Contribution, error) {
+	if !p.Load().On {
+		return nil, nil
+	}
+	return []events.Contribution{{Slot: events.SlotGuidance, Title: "Plan mode", Content: "Plan mode is on: read and think, and change nothing."}}, nil
+}

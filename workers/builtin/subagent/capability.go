@@ -1,0 +1,55 @@
+package subagent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lash-go/lash/session/api"
+)
+
+// Capability is a kind of agent.
+type Capability struct {
+	Name        string
+	Description string                   // for the model
+	Shape       func(*api.CreateRequest) // makes the child's session what it is; nil leaves it fresh
+}
+
+// Explore is an agent that begins with nothing but its task.
+func Explore() Capability {
+	return Capability{Name: "explore", Description: "knows nothing but its task"}
+}
+
+// Peer is an agent with the parent's tools, and its plugins as they are now.
+func Peer() Capability {
+	return Capability{Name: "peer", Description: "has your own tools, settings and plans", Shape: func(req *api.CreateRequest) {
+		req.Plugins = api.PluginsFork
+	}}
+}
+
+// Register puts capabilities behind others. One of a name that is there takes that one's place.
+func Register(list []Capability, more ...Capability) []Capability {
+	list = slices.Clone(list)
+	for _, c := range more {
+		if i := find(list, c.Name); i >= 0 {
+			list[i] = c
+		} else {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func find(list []Capability, name string) int {
+	return slices.IndexFunc(list, func(c Capability) bool { return c.Name == name })
+}
+
+// describe tells the model what there is.
+func describe(list []Capability) string {
+	var b strings.Builder
+	b.WriteString("Gives a task to an agent of its own, which sees nothing of this conversation, and waits for its answer. Capabilities:")
+	for _, c := range list {
+		fmt.Fprintf(&b, " %s (%s);", c.Name, c.Description)
+	}
+	return strings.TrimSuffix(b.String(), ";") + "."
+}

@@ -1,0 +1,130 @@
+package subagent
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// Turns of agents begin with one of these: whether somebody waits for them.
+const (
+	awaited    = "call-"
+	background = "bg-"
+)
+
+// turn runs a turn of an agent. Its id follows from the call: of a call that
+// runs again it is the same turn, and is waited for.
+func turn(ctx context.Context, call plugin.Call, agent events.SessionID, message string, behind bool) (Agent, error) {
+	task, prefix := events.TaskID(agent), awaited
+	if behind {
+		prefix = background
+	}
+	req := api.TurnRequest{ID: events.TurnID(prefix + digest(call)), Input: events.TurnInput{Parts: plugin.Say(events.RoleUser, message).Parts}}
+	if err := call.Host.TransitionBackgroundTask(ctx, call.Session, task, events.TaskRunning); err != nil {
+		return Agent{}, err
+	}
+	if behind {
+		_, _, err := call.Host.StartTurnStream(ctx, agent, req)
+		return Agent{Agent: agent, State: events.TaskRunning}, err
+	}
+	got, err := call.Host.StartTurn(ctx, agent, req)
+	if err := errors.Join(err, call.Host.TransitionBackgroundTask(ctx, call.Session, task, events.TaskWaiting)); err != nil {
+		return Agent{}, err
+	}
+	return Agent{Agent: agent, State: events.TaskWaiting, Outcome: got.Outcome.Reason, Answer: got.Output.SafeText, Usage: &got.Usage}, nil
+}
+
+// ended does what is due at the end of a turn, of an agent or of its parent.
+func (a agents) ended(ctx context.Context, e plugin.Lifecycle) error {
+	switch {
+	case e.Kind == plugin.TurnFinalized && !e.State.Subagent.IsZero() && strings.HasPrefix(string(e.Turn), background):
+		return report(ctx, e)
+	case e.Kind != plugin.TurnPersisted:
+		return nil
+	}
+	record, err := e.State.Record(e.Turn)
+	if err != nil || record == nil {
+		return err
+	}
+	if record.End == events.EndCancelled {
+		err = a.cancelled(ctx, e)
+	}
+	if e.State.Subagent.IsZero() || !strings.HasPrefix(string(e.Turn), background) {
+		return err
+	}
+	return errors.Join(err, e.Host.TransitionBackgroundTask(ctx, e.State.Parent, events.TaskID(e.Session), events.TaskWaiting))
+}
+
+// report gives the parent the answer of a background turn. It runs before the
+// turn's end is recorded, and again where that fails: the input's id makes it one.
+func report(ctx context.Context, e plugin.Lifecycle) error {
+	view, err := e.State.View()
+	if err != nil {
+		return err
+	}
+	answer := "(no answer)"
+	for _, m := range view.Messages {
+		if m.Role == events.RoleAssistant && m.Text() != "" {
+			answer = m.Text()
+		}
+	}
+	if ending := e.State.Turn().Ending.End; ending != events.EndFinished {
+		answer += "\n(its turn ended: " + string(ending) + ")"
+	}
+	return e.Host.InjectTurnInput(ctx, e.State.Parent, api.InjectRequest{
+		ID:    events.InputID(e.Turn),
+		Parts: plugin.Say(events.RoleUser, "Agent "+string(e.Session)+" answers: "+answer).Parts,
+	})
+}
+
+// cancelled passes the cancel of a turn on to those that it waited for.
+func (a agents) cancelled(ctx context.Context, e plugin.Lifecycle) error {
+	for i := range e.State.Tasks {
+		task := &e.State.Tasks[i]
+		if !task.Live() || task.Of != events.TaskSubagent {
+			continue
+		}
+		err := cancelTurns(ctx, e.Host, task.Child, func(id events.TurnID) bool { return strings.HasPrefix(string(id), awaited) }, false)
+		if err != nil {
+			return err
+		}
+		if err := e.Host.TransitionBackgroundTask(ctx, e.Session, task.ID, events.TaskWaiting); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cancelTurns cancels the turns of an agent that match, the queued ones too, and may wait for their ends.
+func cancelTurns(ctx context.Context, host plugin.ActionHost, agent events.SessionID, match func(events.TurnID) bool, wait bool) error {
+	state, err := host.SnapshotSession(ctx, agent)
+	if err != nil {
+		return err
+	}
+	var turns []events.TurnID
+	if t := state.Turn(); t != nil {
+		turns = append(turns, t.ID)
+	}
+	for i := range state.Queue {
+		turns = append(turns, state.Queue[i].ID)
+	}
+	for _, id := range turns {
+		if !match(id) {
+			continue
+		}
+		if err := host.CancelTurn(ctx, agent, id); err != nil {
+			return err
+		}
+		if !wait {
+			continue
+		}
+		if _, err := host.AwaitTurn(ctx, agent, id); err != nil && !errors.Is(err, api.ErrTurnFailed) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+// Package todo gives the model a list of what it is about to do: the tool
+// update_plan replaces the list, open items stand in the prompt of the next
+// turn, and hosts are shown the list after every change.
+//
+// Guarantees: the list is part of the history, and what an update says lands
+// with its result: both or neither. It imports session/plugin and events.
+package todo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// ID names the plugin in histories.
+const ID = "todo"
+
+const tool = "update_plan"
+
+// The statuses of an item.
+const (
+	Pending    = "pending"
+	InProgress = "in_progress"
+	Completed  = "completed"
+)
+
+// MaxItems bounds the list.
+const MaxItems = 100
+
+// Item is a step of the plan.
+type Item struct {
+	Text   string `json:"text"`
+	Status string `json:"status" jsonschema:"pending, in_progress or completed; at most one is in progress"`
+}
+
+// Plan is the plugin's state, the tool's arguments, and the body of its event.
+type Plan struct {
+	Items []Item `json:"items"`
+}
+
+// Factory builds the plugin.
+func Factory() plugin.Factory {
+	return plugin.New(ID, func(plugin.BuildContext) (plugin.Plugin, error) { return &todo{}, nil })
+}
+
+type todo struct{ plugin.State[Plan] }
+
+// Register implements [plugin.Plugin].
+func (t *todo) Register(r *plugin.Registrar) error {
+	plugin.AddTool(r, plugin.Tool{
+		Name: tool, Effects: events.EffectsIdempotent,
+		Description: "Replaces your list of steps. Keep it up to date while you work on anything with several steps.",
+	}, t.update)
+	r.AfterToolCall(t.show)
+	r.Prompt(t.contribute)
+	return nil
+}
+
+func (t *todo) update(_ context.Context, _ plugin.Call, in Plan) (string, error) {
+	count := make(map[string]int)
+	for i, item := range in.Items {
+		switch item.Status {
+		case Pending, InProgress, Completed:
+			count[item.Status]++
+		default:
+			return "", invalid("items[%d]: status %q, want %s, %s or %s", i, item.Status, Pending, InProgress, Completed)
+		}
+		if strings.TrimSpace(item.Text) == "" {
+			return "", invalid("items[%d]: text is blank", i)
+		}
+	}
+	if count[InProgress] > 1 || len(in.Items) > MaxItems {
+		return "", invalid("%d items with %d in progress, want at most %d with one", len(in.Items), count[InProgress], MaxItems)
+	}
+	t.Update(func(p *Plan) { *p = in })
+	return fmt.Sprintf("%d of %d completed", count[Completed], len(in.Items)), nil
+}
+
+func invalid(format string, args ...any) error {
+	return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: fmt.Sprintf(format, args...)}
+}
+
+// show tells hosts of a changed list.
+func (t *todo) show(_ context.Context, in plugin.ToolResultContext) ([]plugin.Directive, error) {
+	if in.Tool != tool || in.Result.Outcome != events.OutcomeSuccess {
+		return nil, nil
+	}
+	event, err := json.Marshal(struct {
+		Type string `json:"type"`
+		Plan
+	}{ID, t.Load()})
+	return []plugin.Directive{plugin.Emit(event)}, err
+}
+
+// contribute lists what is still to do.
+func (t *todo) contribute(context.Context, plugin.PromptContext) ([]events.Contribution, error) {
+	var open strings.Builder
+	for _, item := range t.Load().Items {
+		if item.Status != Completed {
+			fmt.Fprintf(&open, "- %s (%s)\n", item.Text, item.Status)
+		}
+	}
+	if open.Len() == 0 {
+		return nil, nil
+	}
+	return []events.Contribution{{Slot: events.SlotRuntimeContext, Title: "Your plan", Content: strings.TrimSpace(open.String())}}, nil
+}
