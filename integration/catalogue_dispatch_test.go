@@ -184,9 +184,8 @@ func TestDispatchUnavailable(t *testing.T) {
 	equal(t, "calls written down", len(find[*events.ToolCalled](b, id)), 0)
 }
 
-// TestDispatchOrder finishes parallel calls in reverse; results stand in call order (X13).
-func TestDispatchOrder(t *testing.T) {
-	t.Parallel()
+// testCallOrder finishes parallel calls in reverse; results stand in call order.
+func testCallOrder(t *testing.T) {
 	b := setupIdle(t)
 	names := []string{"a", "b", "c"}
 	turns := make([]chan struct{}, len(names)+1)

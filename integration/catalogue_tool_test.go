@@ -16,7 +16,7 @@ import (
 )
 
 func toolEntries() []entry {
-	return toolStateEntries()
+	return slices.Concat(toolStateEntries(), dispatchEntries())
 }
 
 func toolStateEntries() []entry {
