@@ -291,7 +291,7 @@ func TestCodeMessages(t *testing.T) {
 	var said []string
 	b.turnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
 		if e.Type == session.EventMessage {
-			if said = append(said, e.Kind+":"+e.Message); len(said) == 2 {
+			if said = append(said, e.Kind+":"+e.Text); len(said) == 2 {
 				close(seen)
 			}
 		}

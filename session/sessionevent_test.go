@@ -306,7 +306,7 @@ func TestEventStreamBeside(t *testing.T) {
 			of(emits(events.PointCheckpoint, events.AtBeforeCompletion, "3", "4"), adds("n2", "note"),
 				&events.InputAccepted{Inputs: []events.InputID{"i1"}, At: events.AtBeforeCompletion}),
 			of(says(1, texts("Also.")...), &events.TurnCheckpointed{At: events.AtEnd, Ending: *ends(events.EndFinished)}),
-			of(emits(events.PointAfterTurn, "", "5"), adds("n3", "after"), ends(events.EndFinished)),
+			of(emits(events.PointAfterTurn, events.AtEnd, "5"), adds("n3", "after"), ends(events.EndFinished)),
 		}, slices.Concat([]string{`plugin_event p {"a":1}`, `plugin_event p "b"`, request(2)}, hello, []string{
 			`plugin_event p 2`, `injected_turn_input_accepted i1 user "also" at before_completion`, `plugin_event p 3`, `plugin_event p 4`,
 			`injected_messages_committed system "note" at before_completion`, `llm_request 1 messages=5 tools=[]`,

@@ -47,8 +47,6 @@ func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, err
 	if err != nil {
 		return plugin.Result{}, fmt.Errorf("execution state: %w", err)
 	}
-	d.stack.SetMessageSender(d.w.sideMessages(d.session, d.turn, d.seen.state.Turn().Iteration))
-	defer d.stack.ClearMessageSender()
 	resp, err := d.contained(ctx, executor, in, []byte(state), plugin.ExecRequest{Language: req.Language, Code: req.Code, AcceptFinish: true})
 	switch {
 	case errors.Is(err, api.ErrRuntimeStopped):

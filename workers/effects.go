@@ -130,6 +130,7 @@ func (r *run) startTools(ctx context.Context, owes turn.Owes) error {
 		}
 		if now == nil {
 			now = r.seen()
+			r.stack.SetMessageSender(r.w.sideMessages(r.job.Session, owes.Turn, owes.Iteration))
 		}
 		tool, ok := r.state.Catalog.Tool(c.Tool)
 		d := &dispatch{

@@ -51,6 +51,7 @@ func (r *run) closeStack() {
 	r.forsake(r.g.inputs...)
 	r.forsake(turn.Facts{Beside: r.stack.beside})
 	if r.stack.release != nil {
+		r.stack.ClearMessageSender()
 		r.stack.release()
 	}
 	r.stack = stacked{}
