@@ -366,7 +366,9 @@ func testCompactorEmpty(t *testing.T) {
 
 	fails := setupIdle(t)
 	fails.node(compactor(&asked, "A", 1, "summary"), declares("B", func(r *plugin.Registrar) {
-		r.Compact(9, func(context.Context, plugin.TransformContext) (plugin.Compaction, error) { return plugin.Compaction{}, errRefusal })
+		r.Compact(9, func(context.Context, plugin.TransformContext) (plugin.Compaction, error) {
+			return plugin.Compaction{}, errRefusal
+		})
 	}))
 	id = fails.open(session.CreateRequest{})
 	opened, err = fails.Compact(fails.ctx, id)
