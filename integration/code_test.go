@@ -146,7 +146,7 @@ func TestCodeTurns(t *testing.T) {
 	asked := b.model.asked()[4]
 	equal(t, "tools in the request", len(asked.Tools), 0)
 	lines := b.model.prompt(4)
-	for _, want := range []string{"## Programs", "add(a: int, b: int = None)\n    Adds numbers.", "once()\n"} {
+	for _, want := range []string{"## Programs", "add(a: int, b: int = None)\n    Adds numbers.", "\nonce()"} {
 		equal(t, "system has "+want, strings.Contains(lines[0], want), true)
 	}
 	equalLists(t, "prompt", lines[1:], []string{
@@ -211,10 +211,10 @@ func TestCodeFinishRequired(t *testing.T) {
 func TestCodeHostile(t *testing.T) {
 	t.Parallel()
 	b, id, _ := setupCode(t, program("while True:\n    pass"), program("for i in range(100000):\n    print(\"spam\" * 20)"),
-		program("x = \"a\" * 1000000000000"), program("def f(n): return f(n)\nf(1)"), program("nothing(here"), program("fail(\"mine\")"),
+		program("s = \"a\"\nwhile True:\n    s += s"), program("def f(n): return f(n)\nf(1)"), program("nothing(here"), program("fail(\"mine\")"),
 		reply(text("enough")))
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
-	for i, want := range []string{"did too much work", "bytes cut", "too much memory", "recursion is off", "line 1", "mine"} {
+	for i, want := range []string{"did too much work", "bytes cut", "too much memory", "recursion is off", "want ')'", "mine"} {
 		if got := b.outputs(id)[i]; !strings.Contains(got, want) || len(got) > 20<<10 {
 			t.Errorf("output %d: got %d bytes, %.200q, want %q in it", i, len(got), got, want)
 		}
