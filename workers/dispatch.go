@@ -73,7 +73,23 @@ func (d *dispatch) run(ctx context.Context) (result *events.ToolResult, pending 
 			return nil, false
 		}
 	}
+	if out.Control == events.ControlSwitch {
+		out = d.switches(ctx, out)
+	}
 	return &out, false
+}
+
+// switches makes a result's frame switch fit for the history, or a failure of one that cannot be.
+func (d *dispatch) switches(ctx context.Context, out events.ToolResult) events.ToolResult {
+	to, err := d.w.spilled(ctx, out.Switch)
+	if err != nil {
+		failure := asFailure(err)
+		refused := failed(out.Call, failure.Class, failure.Code, failure)
+		refused.Attempts, refused.Millis = out.Attempts, out.Millis
+		return *refused
+	}
+	out.Switch = to
+	return out
 }
 
 // hooked reports whether the hooks after a call see it: not one that was refused.

@@ -69,7 +69,11 @@ func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
 		return turn.Broken{Iteration: m.owes.Iteration, Issue: issueOf("protocol", "protocol_before_llm_call", err)}
 	case s != nil:
 		to, err := m.w.spilled(ctx, *s)
-		if err != nil {
+		_, refused := errors.AsType[*plugin.Failure](err)
+		switch {
+		case refused:
+			return turn.Broken{Iteration: m.owes.Iteration, Issue: issueOf("protocol", "protocol_before_llm_call", err)}
+		case err != nil:
 			return m.failed(ctx, err, 0)
 		}
 		return turn.Switch{Iteration: m.owes.Iteration, FrameSwitch: to}

@@ -353,6 +353,9 @@ func (r *run) continueAs(task string, seed *starlark.Dict) error {
 	if strings.TrimSpace(task) == "" {
 		return errors.New("continue_as: say in the task what is left to do")
 	}
+	if len(task) > maxTask {
+		return fmt.Errorf("continue_as: the task is too long: %d bytes (limit %d); pass the details as variables", len(task), maxTask)
+	}
 	values := make(map[string]starlark.Value)
 	for key, v := range seed.Entries() {
 		name, _ := starlark.AsString(key)
@@ -367,7 +370,10 @@ func (r *run) continueAs(task string, seed *starlark.Dict) error {
 	for i, name := range names {
 		enc.size += int64(len(name)) + 4
 		b, err := enc.add(values[name])
-		if err != nil {
+		switch {
+		case errors.Is(err, errTooLarge):
+			return fmt.Errorf("continue_as: the seed takes more than %d bytes with %s; store it with a tool, and say in the task where", r.limits.StateBytes, name)
+		case err != nil:
 			return fmt.Errorf("continue_as: seed: %s: %w", name, err)
 		}
 		encoded[i] = b
