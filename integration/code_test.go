@@ -85,10 +85,15 @@ func (b *bundle) codeTools() *coded {
 // is the bundle's from then on, and returns how to stop it at once.
 func (b *bundle) codeNode(on *bus.Bus) (kill func()) {
 	b.t.Helper()
-	n, err := workers.NewNode(workers.Config{
-		Bus: on, Providers: map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, Provider: "scripted",
-		Tools: func(events.SessionID) *plugin.Tools { return b.tools }, Logger: zaptest.NewLogger(b.t),
-	})
+	return b.codeNodeWith(workers.Config{Bus: on})
+}
+
+// codeNodeWith is codeNode with more of a configuration.
+func (b *bundle) codeNodeWith(cfg workers.Config) (kill func()) {
+	b.t.Helper()
+	cfg.Providers, cfg.Provider = map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, "scripted"
+	cfg.Tools, cfg.Logger = func(events.SessionID) *plugin.Tools { return b.tools }, zaptest.NewLogger(b.t)
+	n, err := workers.NewNode(cfg)
 	if err != nil {
 		b.t.Fatal(err)
 	}
