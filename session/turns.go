@@ -12,6 +12,11 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
+// Ask is a request for a turn that answers a text.
+func Ask(text string) TurnRequest {
+	return TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: text}}}}
+}
+
 // Submit asks for a turn and returns its id. When it returns nil the command
 // is durable: it ends in the history. It does not wait for anything else. An
 // id that was used with other input is [ErrDifferent] where that waits in the

@@ -136,6 +136,17 @@ type Response struct {
 	Model string
 }
 
+// Text is what it says, without its calls and its reasoning.
+func (r Response) Text() string {
+	text := ""
+	for i := range r.Parts {
+		if r.Parts[i].Kind == events.PartText {
+			text += r.Parts[i].Text
+		}
+	}
+	return text
+}
+
 // ResponseFunc transforms it. An error counts as a failure of the provider.
 type ResponseFunc func(ctx context.Context, session events.SessionID, r Response) (Response, []json.RawMessage, error)
 

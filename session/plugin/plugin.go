@@ -84,6 +84,36 @@ func Func(id string, register func(*Registrar) error) Factory {
 	return factory{id, func(BuildContext) (Plugin, error) { return registration(register), nil }}
 }
 
+// OfTool makes a factory of one typed tool, see [AddTool]. Its id is the tool's name.
+func OfTool[In, Out any](tool Tool, run func(context.Context, Call, In) (Out, error)) Factory {
+	return Func(tool.Name, func(r *Registrar) error {
+		AddTool(r, tool, run)
+		return nil
+	})
+}
+
+// OfDriver makes a factory of a protocol that is nothing but its driver, for
+// the sessions whose configuration names it.
+func OfDriver(id string, d Driver) Factory { return driverFactory{id, d} }
+
+type driverFactory struct {
+	id     string
+	driver Driver
+}
+
+func (f driverFactory) ID() string { return f.id }
+
+// Wants implements [Selective].
+func (f driverFactory) Wants(in BuildContext) bool { return in.Config.Protocol == f.id }
+
+func (f driverFactory) Build(BuildContext) (Plugin, error) {
+	return registration(func(r *Registrar) error {
+		r.Protocol(BaseProtocol{})
+		r.Driver(f.driver)
+		return nil
+	}), nil
+}
+
 type registration func(*Registrar) error
 
 func (f registration) Register(r *Registrar) error { return f(r) }
