@@ -283,7 +283,7 @@ func TestCodeLost(t *testing.T) {
 
 func TestCodeMessages(t *testing.T) {
 	t.Parallel()
-	b, id, _ := setupCode(t, program("message(\"looking\")\nmessage(\"found\", kind=\"progress\")\nmessage(\"code\", kind=\"lashlang_code\")\nseen()"), reply(text("done")))
+	b, _, _ := setupCode(t, program("message(\"looking\")\nmessage(\"found\", kind=\"progress\")\nmessage(\"code\", kind=\"lashlang_code\")\nseen()"), reply(text("done")))
 	seen := make(chan struct{})
 	plugin.AddTool(b.tools, plugin.Tool{Name: "seen", Effects: events.EffectsNone}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
 		select {
@@ -292,7 +292,7 @@ func TestCodeMessages(t *testing.T) {
 		}
 		return "", ctx.Err()
 	})
-	id = b.open(inCode())
+	id := b.open(inCode())
 	var said []string
 	b.turnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
 		if e.Type == session.EventMessage {

@@ -3,7 +3,6 @@ package state_test
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/lash-go/lash/examples/state"
 	"github.com/lash-go/lash/session"
@@ -12,21 +11,19 @@ import (
 )
 
 func Example() {
-	dir, _ := os.MkdirTemp("", "notes")
-	defer os.RemoveAll(dir)
-	first := run(dir, scripted.Replies(scripted.Call("note", `{"Text":"likes tea"}`), scripted.Text("Noted.")))
-	fmt.Println(first, run(dir, scripted.Echo())) // the second is another process in the same directory
-	// Output: Noted. Your notes: ["likes tea"]
-}
-
-func run(dir string, model *scripted.Provider) string {
 	ctx := context.Background()
-	lash, err := embedded.Start(ctx, embedded.Config{Provider: model, StoreDir: dir}, state.Notes())
+	model := scripted.Replies(scripted.Call("note", `{"Text":"likes tea"}`), scripted.Text("Noted."))
+	lash, err := embedded.Start(ctx, embedded.Config{Provider: model}, state.Notes())
 	if err != nil {
 		panic(err)
 	}
 	defer lash.Stop()
-	_, _ = lash.Create(ctx, session.CreateRequest{ID: "tea"}) // the second time it is there
-	turn, _ := lash.Run(ctx, "tea", session.Ask("I like tea."))
-	return turn.Text // empty where it failed
+	id, _ := lash.Create(ctx, session.CreateRequest{}) // where it fails, so does the turn
+	turn, err := lash.Run(ctx, id, session.Ask("I like tea."))
+	fmt.Println(turn.Text, err)
+	now, err := lash.State(ctx, id) // as anybody reads it who has the history
+	fmt.Println(string(now.Plugin("notes").State), err)
+	// Output:
+	// Noted. <nil>
+	// ["likes tea"] <nil>
 }

@@ -1,4 +1,5 @@
-// Package state is a plugin with a state, which is on every node, and there after every crash.
+// Package state is a plugin with a state. That is part of the session's
+// history: it is there on every node, after every crash.
 package state
 
 import (
@@ -10,8 +11,9 @@ import (
 )
 
 // Notes lets the model take notes, and shows it all of them in every turn.
-func Notes() plugin.Factory { return plugin.New("notes", build) }
-func build(plugin.BuildContext) (plugin.Plugin, error) { return &notes{}, nil }
+func Notes() plugin.Factory {
+	return plugin.New("notes", func(plugin.BuildContext) (plugin.Plugin, error) { return &notes{}, nil })
+}
 
 type notes struct{ plugin.State[[]string] }
 

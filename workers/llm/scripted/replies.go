@@ -30,14 +30,6 @@ func Replies(list ...[]events.Part) *Provider {
 	})
 }
 
-// Echo is a provider that answers with the first message of what it is asked:
-// the prompt that plugins contributed to, where there is one.
-func Echo() *Provider {
-	return New(func(_ context.Context, req llm.Request) (Answer, error) {
-		return Answer{Response: llm.Response{Parts: req.Messages[0].Parts, Stop: events.StopEnd}}, nil
-	})
-}
-
 // Text is a reply of one text.
 func Text(s string) []events.Part { return []events.Part{{Kind: events.PartText, Text: s}} }
 
