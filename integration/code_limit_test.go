@@ -161,3 +161,20 @@ func TestCodeCancelled(t *testing.T) {
 	equal(t, "calls", c.of("once"), 1)
 	verified(t, b.bus.Log(), id)
 }
+
+// TestCodeRambling has a model that writes on after its block, and never ends.
+func TestCodeRambling(t *testing.T) {
+	t.Parallel()
+	b, id, _ := setupCode(t, hangs(make(chan struct{}), block("print(1)"), text("And then it goes on.")), reply(text("done")))
+	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
+	equalLists(t, "messages", b.messages(id)[3:], []string{"assistant done"})
+	equalLists(t, "output", b.outputs(id), []string{"1\n"})
+	equal(t, "what is kept of the reply", len(find[*events.ModelReplied](b, id)[0].Parts), 1)
+}
+
+// TestCodeUsage counts what a reply with a program has cost: its usage comes after the block.
+func TestCodeUsage(t *testing.T) {
+	t.Parallel()
+	b, id, _ := setupCode(t, program("print(1)"), program("print(2)"), reply(text("done")))
+	equal(t, "usage", b.run(id, "t1", text("go")).Usage, events.Usage{Input: 30, Output: 15})
+}

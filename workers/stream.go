@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
@@ -23,6 +24,7 @@ type stream struct {
 	text     strings.Builder // as it was let through
 	streamed bool
 	aborted  bool
+	late     *time.Timer // cuts what goes on after the protocol has read enough
 	err      error
 	shownBy  []events.Decision
 }
@@ -56,15 +58,26 @@ func (s *stream) pass(chunk string) {
 	if t.Chunk != "" {
 		s.deltas.add(llm.Delta{Kind: events.PartText, Text: t.Chunk})
 	}
-	if t.Abort || s.preamble.Cut != nil && s.preamble.Cut(s.text.String()) {
+	switch {
+	case t.Abort:
 		s.aborted = true
 		s.cut()
+	case s.preamble.Cut != nil && s.preamble.Cut(s.text.String()):
+		s.aborted = true
+		s.late = time.AfterFunc(usageGrace, s.cut)
 	}
 }
+
+// usageGrace is how long a reply that the protocol has read enough of may take
+// to its own end, as its usage comes last (host specification 3.4).
+const usageGrace = 2 * time.Second
 
 // close is the attempt's reply: the provider's own, with the text as it was
 // let through; or where the stream was ended, what came until then.
 func (s *stream) close(resp llm.Response, err error) (llm.Response, error) {
+	if s.late != nil {
+		s.late.Stop()
+	}
 	if err == nil && !s.streamed && s.stack.HasStream() {
 		s.pass(textOf(resp.Parts))
 	}

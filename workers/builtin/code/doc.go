@@ -19,8 +19,9 @@
 //
 // # A turn
 //
-// A reply with a fenced block is a call of [plugin.ToolCode]: the stream is
-// cut where the fence closes. A reply without one is the answer. In the history
+// A reply with a fenced block is a call of [plugin.ToolCode]. What follows the
+// block is not read: the stream may end by itself for 2 s, as its usage comes
+// last, and is cut then. A reply without a block is the answer. In the history
 // a program is a tool call and its output a result; a finish that is accepted
 // ends the turn with its value, and one that does not fit the schema is an error
 // that the model reads.
