@@ -188,3 +188,58 @@ func TestCodeSwitchLimit(t *testing.T) {
 	equal(t, "next turn", b.run(id, "t2", text("and")).End, events.EndFinished)
 	equal(t, "the variable: "+b.outputs(id)[17], strings.HasPrefix(b.outputs(id)[17], "<task tool-"), true)
 }
+
+// TestCodeHandlesRefused starts what needs what a started tool cannot have.
+func TestCodeHandlesRefused(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t, program("for h in [start(broken), start(once), start(outer), start(add, a=1)]: print(attempt(wait, h))"),
+		program("h = start(broken)\nwait(h)\nprint(\"never\")"), program("print(attempt(start, add, b=2), attempt(start, \"nobody\"))"), reply(text("done")))
+	c := b.codeTools()
+	outer(b.tools, plugin.Inner{Tool: "add", Args: []byte(`{"a":1}`)})
+	b.node(append(workers.Builtins()[1:], plugin.Func("ask", func(r *plugin.Registrar) error {
+		r.BeforeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
+			if in.Tool == "once" {
+				return []plugin.Directive{plugin.Ask("really?")}, nil
+			}
+			return nil, nil
+		})
+		return r.Tools(b.tools)
+	}))...)
+	id := b.open(inCode())
+	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
+	outputs := b.outputs(id)
+	complains(t, outputs[0], "out of paper 1", "needs an approval, which a tool that was started cannot have", "a tool that was started cannot call tools", "result(ok=True, value=1)\n")
+	complains(t, outputs[1], "[error] line 2: wait(h)\nbroken failed: out of paper 2")
+	complains(t, outputs[2], "[error] ", "nobody")
+	equal(t, "calls of what was not approved", c.of("once"), 0)
+}
+
+// TestCodeContinueAt fills the window: the turn goes on in a new frame with
+// every variable and every task, also where the state is kept in a blob.
+func TestCodeContinueAt(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"small": 1, "large": 100_000} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			full := stopped(events.StopEnd, events.Usage{Input: 60, Output: 5}, block(fmt.Sprintf("x = 41\ny = \"y\" * %d\nh = start(slow, gate=\"g\")", size)))
+			b := setupIdle(t, full, reply(text("Add one to x.")), program("print(x + 1, len(y), wait(h))"), reply(text("It is 42.")))
+			g := b.slow(b.codeTools())
+			kill := b.codeNode(b.bus)
+			defer kill()
+			req := inCode()
+			req.Config.ContextWindow = 100
+			req.Options = map[string]string{"code": `{"continue_at_percent":50}`}
+			id := b.open(req)
+			equal(t, "end", b.run(id, "t1", text("What is it?")).End, events.EndSwitched)
+			equal(t, "live tasks", b.live(id), 1)
+			close(g.of("g"))
+			equal(t, "end of the follow-on", b.ended(id, "t1-frame-1").End, events.EndFinished)
+			equal(t, "output", b.outputs(id)[1], fmt.Sprintf("42 %d g\n", size))
+			prompt := b.model.prompt(2)
+			equal(t, "task", prompt[len(prompt)-1], "user Add one to x.")
+			equal(t, "what came before", strings.Contains(strings.Join(prompt, "\n"), "What is it?"), false)
+			equal(t, "variables of the frame", len(b.state(id).Frames), 2)
+			verified(t, b.bus.Log(), id)
+		})
+	}
+}

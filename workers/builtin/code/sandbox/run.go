@@ -345,8 +345,8 @@ func (r *run) quote(pos syntax.Position) string {
 func (r *run) traceback(stack starlark.CallStack) string {
 	var lines []string
 	for _, frame := range stack {
-		if _, ok := r.program.texts[frame.Pos.Filename()]; !ok {
-			continue
+		if _, ok := r.program.texts[frame.Pos.Filename()]; !ok || frame.Pos.Line < 1 {
+			continue // the prologue has no line
 		}
 		at := r.place(frame.Pos)
 		if frame.Name != "<toplevel>" && frame.Pos.Filename() == codeFile {

@@ -433,6 +433,23 @@ func TestCallerEndsTheRun(t *testing.T) {
 	}
 }
 
+// TestLinesOfLaterPrograms has errors name their lines also where variables were restored before.
+func TestLinesOfLaterPrograms(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	state := runCode(t, d, Limits{}, Request{Code: "def f():\n    broken()\nx = 1"}).State
+	for _, c := range []struct{ code, err string }{
+		{"y = 2\nbroken()", "line 2: broken()\nbroken failed: out of paper"},
+		{"y = 2\nf()", "line 2: f()\nline 2 of the saved function f: broken()\nbroken failed: out of paper"},
+		{"if x:\n    def g():\n        fail('x')\n    g()", "line 4: g()\nline 3, in g: fail('x')\nfail: x"},
+		{"while True:\n    pass", "line 1: while True:\nthe program did too much work"},
+	} {
+		if resp := runCode(t, d, Limits{Steps: 1000}, Request{Code: c.code, State: state}); !strings.HasPrefix(resp.Error, c.err) {
+			t.Errorf("%q: got %q, want %q", c.code, resp.Error, c.err)
+		}
+	}
+}
+
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	d := newDesk()
