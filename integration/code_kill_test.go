@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
@@ -141,4 +144,69 @@ func (e *effects) one(ctx context.Context) {
 		close(e.reached)
 		<-ctx.Done()
 	}
+}
+
+// TestCodeApprovalsGathered has two calls of a gather wait for an approval, and
+// the node killed between the answers.
+func TestCodeApprovalsGathered(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t, program("print(gather([call(add, a=1), call(once), call(once)], attempt=True))"), reply(text("done")))
+	c := b.codeTools()
+	ask := plugin.Func("ask", func(r *plugin.Registrar) error {
+		r.BeforeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
+			if in.Tool == "once" {
+				return []plugin.Directive{plugin.Ask("really?")}, nil
+			}
+			return nil, nil
+		})
+		return r.Tools(b.tools)
+	})
+	node := func() (kill func()) {
+		n, kill := b.nodeOn(bustest.Open(t, b.server), append(workers.Builtins()[1:], ask)...)
+		b.Host = n.Host()
+		return kill
+	}
+	kill := node()
+	id := b.open(inCode())
+	b.submit(id, "t1", text("go"))
+	given := events.EffectID("")
+	for i := range 2 {
+		s := b.await(id, fmt.Sprintf("question %d", i+1), func(s *projector.State) bool { return unanswered(s, given) != "" })
+		kill()
+		kill = node()
+		given = unanswered(s, given)
+		must(t, "approve", b.Approve(b.ctx, id, events.ToolApprovalGiven{Effect: given, Granted: i == 0}), nil)
+	}
+	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
+	output := b.outputs(id)[0]
+	equal(t, "calls", c.of("once"), 1)
+	equal(t, "granted: "+output, strings.Contains(output, "value=\"once-1\""), true)
+	equal(t, "denied: "+output, strings.Contains(output, "the call was not approved"), true)
+	verified(t, b.bus.Log(), id)
+}
+
+// unanswered is a call that waits for an answer, but for one; empty when none does.
+func unanswered(s *projector.State, but events.EffectID) events.EffectID {
+	if s.Turn() == nil {
+		return ""
+	}
+	for i := range s.Turn().Asks {
+		if a := &s.Turn().Asks[i]; !a.Answered && a.Effect != but {
+			return a.Effect
+		}
+	}
+	return ""
+}
+
+// TestCodeFork forks a session: its variables stay behind, and what was said comes along.
+func TestCodeFork(t *testing.T) {
+	t.Parallel()
+	b, id, _ := setupCode(t, program("x = 1"), reply(text("kept")), program("print(x)"), reply(text("gone")), program("print(x)"), reply(text("still there")))
+	b.run(id, "t1", text("go"))
+	fork, err := b.Fork(b.ctx, id, session.CreateRequest{})
+	must(t, "fork", err, nil)
+	b.run(fork, "t1", text("go"))
+	equal(t, "in the fork: "+b.outputs(fork)[0], strings.Contains(b.outputs(fork)[0], "undefined: x"), true)
+	b.run(id, "t2", text("go"))
+	equal(t, "in the session", b.outputs(id)[1], "1\n")
 }

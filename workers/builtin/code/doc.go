@@ -29,11 +29,12 @@
 // # Limits
 //
 // Of one program, where [Config] sets no others: 5 million steps, 128 MiB that
-// bulk operations allocate, 10 s without the time that it waits for tools, 64
-// KiB of code, 100 calls of tools, 16 KiB of output (its head and its tail; the
-// cut is marked), 1 MiB and 1000 names of variables, no recursion, and data that
-// nests 100 levels. The task of continue_as has 16 000 bytes, and a turn goes on
-// in other frames 16 times: the next time ends it with agent_frame_switch_limit.
+// bulk operations allocate, 10 s without the time that it waits for tools,
+// 64 KiB of code, 100 calls of tools, 1000 waits, 200 messages, 16 KiB of output
+// (its head and its tail; the cut is marked), 1 MiB and 1000 names of variables,
+// no recursion, and data that nests 100 levels. The task of continue_as has
+// 16 000 bytes, and a turn goes on in other frames 16 times: the next time ends
+// it with agent_frame_switch_limit.
 // Whoever meets a limit reads which, and what to do instead.
 //
 // # Guarantees
@@ -53,7 +54,8 @@
 // left them as they were; the calls that it made stay made. A program that the
 // clock stopped, or whose turn was cancelled, changed none. One that ended with
 // any other error changed what it had changed by then. A frame that somebody
-// else opens, as a compaction does, begins without variables.
+// else opens, as a compaction does, begins without variables, and so does a fork.
+// A branch back does not undo what programs did to variables.
 //
 // continue_as(task, seed) goes on in a new frame that begins with the seed's
 // entries as its variables. Handles in it must be live or ended tasks of the

@@ -62,7 +62,7 @@
 //     hundred when it stores in a dict, so 5 million steps are below 200 MB.
 //   - Code, brackets and nesting before they are parsed, compiled or restored,
 //     so that no input exhausts Go's stack, which could not be recovered.
-//   - Integers (2^16 bits by product, shift and text), output, state, calls.
+//   - Integers (2^16 bits by product, shift and text), output, state, calls, waits, messages.
 //   - Time: the program is stopped between steps. One step takes at most about
 //     as long as it takes to copy MemoryBytes.
 //

@@ -59,6 +59,9 @@ func (r *run) host(ctx context.Context) starlark.StringDict {
 		if !ok {
 			return nil, fmt.Errorf("wait takes a handle, as start gives it, not a %s", args[0].Type())
 		}
+		if r.waits++; r.waits > maxWaits {
+			return nil, r.meter.stop("the program waited too often (limit %d); keep what wait gives", maxWaits)
+		}
 		return r.outside(ctx, h.tool, func() (json.RawMessage, error) { return r.caller.Await(ctx, h.id) })
 	})
 	add("attempt", func(thread *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
@@ -71,10 +74,14 @@ func (r *run) host(ctx context.Context) starlark.StringDict {
 			return nil, err
 		}
 		s, err := r.written(text)
-		if err == nil {
-			r.caller.Message(clean(s), clean(kind))
+		if err != nil {
+			return nil, err
 		}
-		return starlark.None, err
+		if r.messages++; r.messages > maxMessages {
+			return nil, r.meter.stop("the program sent too many messages (limit %d); send one for many steps", maxMessages)
+		}
+		r.caller.Message(clean(s), clean(kind))
+		return starlark.None, nil
 	})
 	add("finish", func(_ *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 		var value starlark.Value = starlark.None

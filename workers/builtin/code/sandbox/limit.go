@@ -52,6 +52,8 @@ const (
 	maxIntDigits = 20_000  // of an integer's text
 	maxVariables = 1000    // kept between runs
 	maxTask      = 16_000  // of the task that continue_as goes on with, in bytes
+	maxWaits     = 1000    // for handles, in one program
+	maxMessages  = 200     // that one program sends
 	wordBytes    = 16      // of an element of a list
 )
 

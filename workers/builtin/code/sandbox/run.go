@@ -91,6 +91,8 @@ type run struct {
 	program   *program
 	out       output
 	calls     int
+	waits     int
+	messages  int
 	accept    bool
 	schema    *jsonschema.Resolved
 	ended     bool // finish was called

@@ -341,6 +341,8 @@ func TestHostileProgramsEnd(t *testing.T) {
 		"comparisons":     {"x = " + strings.Repeat("not ", 16000) + "1", "excessive nesting"},
 		"tenmegabytes":    {strings.Repeat("x = 1\n", 10<<20/6), "the code is too long"},
 		"calls":           {"while True: add(a=1, b=2)", "called too many tools"},
+		"waits":           {"h = start(add, a=1)\nwhile True: wait(h)", "waited too often"},
+		"messages":        {"while True: message('spam')", "too many messages"},
 		"gathermany":      {"gather([call(add, a=1)] * 1000)", "called too many tools"},
 		"attemptlimit":    {"def f():\n    while True: pass\nattempt(f)\nprint('on')", "too much work"},
 		"attemptmemory":   {"attempt(lambda: 'a' * 1000000000000)\nprint('on')", "too much"},
