@@ -16,11 +16,17 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// CompleteFunc asks a model once, with the session's configuration and retry policy.
-type CompleteFunc func(ctx context.Context, config events.Config, id events.SessionID, req plugin.CompletionRequest) (plugin.Completion, error)
+// CompleteFunc asks a model once, under the retry policy.
+type CompleteFunc func(ctx context.Context, call DirectCall) (plugin.Completion, error)
 
-// TraceFunc takes one trace event. It must not block.
-type TraceFunc func(ctx context.Context, id events.SessionID, name string, payload json.RawMessage)
+// DirectCall is a direct completion as a session asks for it.
+type DirectCall struct {
+	plugin.CompletionRequest
+	Session events.SessionID
+	Config  events.Config // of the session
+	Source  string        // of usage, in the ledger
+	Where   api.TraceContext
+}
 
 // services are the capabilities of one session, as plugins see them. Every one
 // works from any node: it is a decision on the session's history.
@@ -134,13 +140,6 @@ func (s *services) ToolOutput(ctx context.Context, id events.SessionID, call eve
 	return s.h.ToolOutput(ctx, id, call)
 }
 
-func (s *services) EmitTrace(ctx context.Context, name string, payload json.RawMessage) error {
-	if s.h.trace != nil {
-		s.h.trace(ctx, s.id, name, payload)
-	}
-	return nil
-}
-
 // Complete asks the session's model. In a turn the reply is recorded under its
 // key before it is used: asked for again, it comes from the history.
 func (s *services) Complete(ctx context.Context, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
@@ -169,7 +168,7 @@ func (s *services) Complete(ctx context.Context, req plugin.CompletionRequest, s
 			return s.recorded(ctx, old.ModelCompleted)
 		}
 	}
-	got, err := s.h.complete(ctx, state.Config, s.id, req)
+	got, err := s.h.complete(ctx, DirectCall{CompletionRequest: req, Session: s.id, Config: state.Config, Source: source, Where: s.where()})
 	if err != nil {
 		return plugin.Completion{}, fmt.Errorf("direct completion: %w", err)
 	}
