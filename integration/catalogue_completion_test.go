@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"encoding/json"
+	"sync"
 	"testing"
 
 	"github.com/lash-go/lash/bus/bustest"
@@ -174,4 +175,48 @@ func testCumulative(t *testing.T) {
 	})
 	equalLists(t, "cumulative usage", got, []session.TokenUsage{{Input: 10}, {Input: 10, Output: 3}, {Input: 15, Output: 4}})
 	equal(t, "usage of the turn", b.ended(id, "t1").Usage, events.Usage{Input: 15, Output: 4})
+}
+
+// TestCompletionKeys asks again within one call: under the same key the answer
+// is the recorded one, also where both ask at once; every reply is charged.
+func TestCompletionKeys(t *testing.T) {
+	t.Parallel()
+	var both sync.WaitGroup
+	both.Add(2)
+	beside := first(func() { both.Done(); both.Wait() }, reply(text("beside"))) // answers when two are asked
+	b := setupIdle(t, reply(call("k", "asks", "{}")), reply(text("one")), reply(text("two")), beside, beside, reply(text("done")))
+	b.node(declares("titles", func(r *plugin.Registrar) {
+		plugin.AddTool(r, plugin.Tool{Name: "asks"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
+			said := ""
+			ask := func(key, s string) {
+				req := asks(s)
+				req.Key = key
+				got, err := c.Host.Complete(ctx, req, "title")
+				must(t, "complete", err, nil)
+				said += got.Text + " "
+			}
+			ask("", "a title?")
+			ask("", "a title?")
+			ask("x", "a title?")
+			req := asks("another title?")
+			req.Key = "x"
+			_, err := c.Host.Complete(ctx, req, "title")
+			must(t, "a key with another request", err, session.ErrDifferent)
+			_, err = c.Host.Complete(ctx, req, "")
+			must(t, "no source", err, events.ErrInvalid)
+			var group sync.WaitGroup
+			for range 2 {
+				group.Go(func() {
+					_, err := c.Host.Complete(ctx, asks("beside?"), "title")
+					must(t, "complete beside", err, nil)
+				})
+			}
+			group.Wait()
+			return said, nil
+		})
+	}))
+	id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	b.run(id, "t1", text("go"))
+	equal(t, "said", b.result(id, "k"), "one one two ")
+	equalLists(t, "ledger", b.state(id).Ledger, []projector.LedgerEntry{row("title", "small", 40, 20), row("turn", "small", 20, 10)})
 }

@@ -46,7 +46,8 @@ func (s *services) where() api.TraceContext {
 	c := api.TraceContext{Session: s.id, Effect: s.effect}
 	if s.current != nil {
 		if t := s.current().Turn(); t != nil {
-			c.Turn, c.TurnIndex, c.Iteration = t.ID, t.Index, &t.Iteration
+			iteration := t.Iteration
+			c.Turn, c.TurnIndex, c.Iteration = t.ID, t.Index, &iteration
 		}
 	}
 	return c
