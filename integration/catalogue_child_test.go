@@ -15,8 +15,10 @@ import (
 
 func childEntries() []entry {
 	return []entry{
-		{"T29", "child turns that use tokens, awaited or not, and a node that dies during one", "the parent's report",
-			"an entry under the usage source; the sum is the child's total", testChildUsage},
+		{
+			"T29", "child turns that use tokens, awaited or not, and a node that dies during one", "the parent's report",
+			"an entry under the usage source; the sum is the child's total", testChildUsage,
+		},
 	}
 }
 
