@@ -38,7 +38,8 @@ func testCallArgs(t *testing.T) {
 	b.node(plugin.Func("picky", func(r *plugin.Registrar) error {
 		plugin.AddTool(r, plugin.Tool{Name: "picky"}, func(context.Context, plugin.Call, struct {
 			N int `json:"n"`
-		}) (string, error) {
+		},
+		) (string, error) {
 			t.Error("picky: ran, want it refused")
 			return "", nil
 		})
@@ -247,7 +248,8 @@ func testBatch(t *testing.T) {
 	echo := plugin.Func("echo", func(r *plugin.Registrar) error {
 		plugin.AddTool(r, plugin.Tool{Name: "echo"}, func(ctx context.Context, _ plugin.Call, in struct {
 			N int `json:"n"`
-		}) (int, error) {
+		},
+		) (int, error) {
 			if in.N == 11 && stops.Add(1) == 1 {
 				close(hanging)
 				<-ctx.Done()
