@@ -278,3 +278,29 @@ func testTraceCustom(t *testing.T) {
 	equalLists(t, "custom", got, []string{`plugin.p.n {"a":1}`, "plugin.p.m ", "plugin.q.n "})
 	equal(t, "lines of the direct completion", direct, 3)
 }
+
+// TestTraceCode tells of a program as a step of the protocol, and of the calls that it makes as calls.
+func TestTraceCode(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t, program("x = add(a=1, b=2)\nonce()\nbroken()"), reply(text("done")))
+	list := b.traced(nil)
+	b.codeTools()
+	b.codeNode(b.bus)
+	id := b.open(inCode())
+	b.run(id, "t1", text("go"))
+	var steps []string
+	for _, r := range list() {
+		if r.Event.Type == api.TraceProtocolStep {
+			steps = append(steps, strings.TrimSpace(string(r.Context.Effect)+" "+string(r.Event.Outcome)))
+		}
+		if r.Event.Tool != "" {
+			equal(t, "origin of a call", r.Context.Origin, "t1/0/0")
+		}
+	}
+	equalLists(t, "steps", steps, []string{"t1/0/0 failure"})
+	got := pairs(list())
+	equal(t, "calls", len(got), 3)
+	equalLists(t, "add", got["add t1/0/0/0"], []string{"started", "completed"})
+	equalLists(t, "once", got["once t1/0/0/1"], []string{"started", "completed"})
+	equalLists(t, "broken", got["broken t1/0/0/2"], []string{"started", "completed failure"})
+}

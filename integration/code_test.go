@@ -87,7 +87,7 @@ func (b *bundle) codeNode(on *bus.Bus) (kill func()) {
 	b.t.Helper()
 	n, err := workers.NewNode(workers.Config{
 		Bus: on, Providers: map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, Provider: "scripted",
-		Tools: func(events.SessionID) *plugin.Tools { return b.tools }, Logger: zaptest.NewLogger(b.t),
+		Tools: func(events.SessionID) *plugin.Tools { return b.tools }, Logger: zaptest.NewLogger(b.t), Trace: b.trace,
 	})
 	if err != nil {
 		b.t.Fatal(err)
