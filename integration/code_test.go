@@ -93,6 +93,7 @@ func (b *bundle) codeNodeWith(cfg workers.Config) (kill func()) {
 	b.t.Helper()
 	cfg.Providers, cfg.Provider = map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, "scripted"
 	cfg.Tools, cfg.Logger = func(events.SessionID) *plugin.Tools { return b.tools }, zaptest.NewLogger(b.t)
+	cfg.Trace = b.trace
 	n, err := workers.NewNode(cfg)
 	if err != nil {
 		b.t.Fatal(err)

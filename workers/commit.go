@@ -147,6 +147,7 @@ func (r *run) flush(ctx context.Context) error {
 
 // landed makes the gathered commit history.
 func (r *run) landed(ctx context.Context, c *events.Commit) {
+	r.w.traceCommit(r.g.durable, c)
 	r.state.Landed()
 	r.g.clear()
 	r.stackLanded(ctx, c)

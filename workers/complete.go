@@ -3,15 +3,16 @@ package workers
 import (
 	"context"
 
-	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 )
 
 // complete asks a model directly, under the session's provider and retry policy: no hooks, no tools, no stream.
-func (w *Worker) complete(ctx context.Context, config events.Config, id events.SessionID, req plugin.CompletionRequest) (plugin.Completion, error) {
-	provider, ok := w.cfg.Providers[orDefault(config.Provider, w.cfg.Provider)]
+func (w *Worker) complete(ctx context.Context, req session.DirectCall) (plugin.Completion, error) {
+	config, id := req.Config, orDefault(req.Config.Provider, w.cfg.Provider)
+	provider, ok := w.cfg.Providers[id]
 	if !ok {
 		return plugin.Completion{}, &llm.Error{Kind: llm.KindRequest, Code: "provider_unavailable", Message: "provider " + config.Provider + " is not configured on this node"}
 	}
@@ -20,12 +21,15 @@ func (w *Worker) complete(ctx context.Context, config events.Config, id events.S
 		return plugin.Completion{}, err
 	}
 	model := orDefault(req.Model, orDefault(config.Model, w.cfg.Model))
-	resp, _, err := w.retried(ctx, func(ctx context.Context) (llm.Response, error) {
-		return complete(ctx, provider, llm.Request{
-			Session: id, Model: model, MaxOutputTokens: req.MaxTokens, Effort: orDefault(req.Effort, config.Effort),
-			Messages: messages, Tools: toolSpecs(req.Tools),
+	about := api.TraceEvent{Provider: id, Model: model, Source: req.Source}
+	resp, _, err := w.traceCall(req.Where, about, func() (llm.Response, int, error) {
+		return w.retried(ctx, func(ctx context.Context) (llm.Response, error) {
+			return complete(ctx, provider, llm.Request{
+				Session: req.Session, Model: model, MaxOutputTokens: req.MaxTokens, Effort: orDefault(req.Effort, config.Effort),
+				Messages: messages, Tools: toolSpecs(req.Tools),
+			}, nil)
 		}, nil)
-	}, nil)
+	})
 	if err != nil {
 		return plugin.Completion{}, err
 	}

@@ -3,6 +3,7 @@ package workers
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -35,8 +36,10 @@ type Config struct {
 	Plugins *plugin.Host
 	// Tools offered to a session, where no Plugins are given. Defaults to none.
 	Tools func(events.SessionID) *plugin.Tools
-	// Trace takes what plugins trace. Defaults to nobody.
+	// Trace takes what plugins and sessions trace, see [TraceFile]. Defaults to nobody.
 	Trace session.TraceFunc
+	// TraceMetadata is part of the context of every record, beside the worker's id.
+	TraceMetadata map[string]string
 	// Runners of background tasks, by name; see [Tasks]. Only a [Node] uses them.
 	Runners map[string]TaskFunc
 
@@ -90,6 +93,11 @@ func (c *Config) defaults() error {
 	if c.ID == "" {
 		c.ID = events.WorkerID(ulid.Make().String())
 	}
+	c.TraceMetadata = maps.Clone(c.TraceMetadata)
+	if c.TraceMetadata == nil {
+		c.TraceMetadata = make(map[string]string)
+	}
+	c.TraceMetadata["worker"] = string(c.ID)
 	return errors.Join(errs...)
 }
 

@@ -113,6 +113,7 @@ func (r *run) startModel(ctx context.Context, owes turn.Owes) error {
 		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("protocol", "protocol_preamble", err)})
 	}
 	call := &modelCall{w: r.w, session: r.job.Session, owes: owes, effect: effect, prompt: prompt, seen: r.seen(), stack: r.stack.Session, preamble: preamble}
+	call.tracePrompt()
 	r.fly(ctx, owes.Turn, effect, prompt.Ref.Digest, call.run)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/llm"
@@ -44,7 +45,8 @@ func (m *modelCall) run(ctx context.Context) (in turn.Input) {
 		return in
 	}
 	began := time.Now()
-	resp, attempts, err := m.complete(ctx)
+	about := api.TraceEvent{Provider: m.providerID(), Model: m.model(), Source: projector.TurnSource}
+	resp, attempts, err := m.w.traceCall(m.where(), about, func() (llm.Response, int, error) { return m.complete(ctx) })
 	m.endStream(ctx, err)
 	if err != nil {
 		return m.failed(ctx, err, attempts)
@@ -95,7 +97,7 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int, 
 	m.stream.show(shown)
 	reply := turn.Reply{Correct: reading.Correct, ModelReplied: events.ModelReplied{
 		Iteration: m.owes.Iteration, Prompt: m.prompt.Ref, Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage,
-		Provider: m.providerID(), Model: orDefault(resp.Model, orDefault(m.prompt.Config.Model, m.w.cfg.Model)), Detail: clip(resp.Detail),
+		Provider: m.providerID(), Model: orDefault(resp.Model, m.model()), Detail: clip(resp.Detail),
 		Attempts: manyOnly(attempts), Millis: time.Since(began).Milliseconds(),
 	}}
 	if fact := m.stream.fact(m.owes); fact != nil {
@@ -111,6 +113,8 @@ func manyOnly(attempts int) int64 {
 	}
 	return int64(attempts)
 }
+
+func (m *modelCall) model() string { return orDefault(m.prompt.Config.Model, m.w.cfg.Model) }
 
 func (m *modelCall) providerID() string { return orDefault(m.prompt.Config.Provider, m.w.cfg.Provider) }
 
@@ -128,7 +132,7 @@ func (m *modelCall) complete(ctx context.Context) (llm.Response, int, error) {
 	}
 	req := llm.Request{
 		Session: m.session, Turn: m.owes.Turn, Iteration: m.owes.Iteration, Effect: m.effect,
-		Model: orDefault(m.prompt.Config.Model, m.w.cfg.Model), MaxOutputTokens: m.prompt.Config.MaxOutputTokens, Effort: m.prompt.Config.Effort,
+		Model: m.model(), MaxOutputTokens: m.prompt.Config.MaxOutputTokens, Effort: m.prompt.Config.Effort,
 		Messages: m.shown(messages), Tools: toolSpecs(m.prompt.Tools),
 	}
 	if m.preamble.HideTools {

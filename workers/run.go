@@ -188,9 +188,14 @@ func (r *run) known(id events.TurnID) (bool, error) {
 	return record != nil, err
 }
 
-// advance steps until only outside events can help. It reports whether the run is over.
+// advance steps until only outside events can help. It reports whether the run
+// is over. When ctx ends it starts nothing more: a call that was cancelled with
+// it has arrived without a result perhaps, and the state owes it still.
 func (r *run) advance(ctx context.Context) (done bool, err error) {
 	for {
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
 		t := r.state.Turn()
 		owes := turn.Owed(r.state)
 		switch {

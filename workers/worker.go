@@ -55,7 +55,8 @@ func New(cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w.host, err = session.New(session.Config{
-		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: cfg.Plugins, Complete: w.complete, Spawner: w.tasks, Trace: cfg.Trace, Logger: cfg.Logger,
+		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: cfg.Plugins, Complete: w.complete, Spawner: w.tasks, Logger: cfg.Logger,
+		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata,
 	})
 	return w, err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/anthropic"
@@ -40,6 +41,7 @@ type serveCmd struct {
 	Model       string        `help:"Model of sessions that name none." placeholder:"NAME"`
 	Concurrency int           `help:"Sessions run at once." default:"256"`
 	Grace       time.Duration `help:"How long running turns may take to end after a signal, before they are handed to another node." default:"10s"`
+	Trace       string        `help:"Append a line of JSON for everything that sessions do to this file: turns, model calls, tool calls, what plugins trace. Never waits: lines that cannot be written are lost, counted and warned of." placeholder:"FILE" type:"path"`
 	Debug       bool          `help:"Log every step."`
 }
 
@@ -63,8 +65,13 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
+	trace, closeTrace, err := c.trace(log)
+	if err != nil {
+		return err
+	}
+	defer closeTrace()
 	node, err := workers.NewNode(workers.Config{
-		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Concurrency: c.Concurrency, Logger: log,
+		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Concurrency: c.Concurrency, Logger: log, Trace: trace,
 	})
 	if err != nil {
 		return err
@@ -79,6 +86,27 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	defer cancel()
 	node.Stop(soft)
 	return nil
+}
+
+// traceWait is how long what was traced last may take to be written.
+const traceWait = 2 * time.Second
+
+// trace is where the node's trace goes; nil without one.
+func (c *serveCmd) trace(log *zap.Logger) (trace session.TraceFunc, stop func(), err error) {
+	if c.Trace == "" {
+		return nil, func() {}, nil
+	}
+	file, err := workers.OpenTraceFile(c.Trace, log)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--trace: %w", err)
+	}
+	return file.Trace, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), traceWait) // the command's own has ended
+		defer cancel()
+		if err := file.Close(ctx); err != nil {
+			log.Warn("trace", zap.Error(err))
+		}
+	}, nil
 }
 
 func (c *serveCmd) logger() (*zap.Logger, error) {

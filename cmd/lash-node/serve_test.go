@@ -96,7 +96,8 @@ func TestServe(t *testing.T) {
 			t.Errorf("turn %s: got index %d, want %d", turn, r.Index, want)
 		}
 	}
-	one := serve(t, "--store", store, "--listen", "127.0.0.1:0")
+	trace := filepath.Join(t.TempDir(), "trace.jsonl")
+	one := serve(t, "--store", store, "--listen", "127.0.0.1:0", "--trace", trace)
 	ask(one, "t")
 	second := exec.CommandContext(t.Context(), os.Args[0])
 	second.Args = []string{"lash-node", "serve", "--store", store, "--listen", "127.0.0.1:0"}
@@ -104,6 +105,10 @@ func TestServe(t *testing.T) {
 		t.Errorf("a second node on the store: got %v, %s, want a refusal", err, out)
 	}
 	one.stop(t, syscall.SIGTERM)
+	lines, err := os.ReadFile(trace)
+	if err != nil || !strings.Contains(string(lines), `"event":{"type":"turn_completed","status":"finished","reason":"finished"}`) || !strings.HasSuffix(string(lines), "}\n") {
+		t.Errorf("trace: got %s, %v, want lines with the end of the turn", lines, err)
+	}
 	two := serve(t, "--config", config)
 	ask(two, "tt")
 	two.stop(t, os.Interrupt)
