@@ -169,13 +169,11 @@ func TestCodeApprovalsGathered(t *testing.T) {
 	kill := node()
 	id := b.open(inCode())
 	b.submit(id, "t1", text("go"))
-	given := events.EffectID("")
-	for i := range 2 {
-		s := b.await(id, fmt.Sprintf("question %d", i+1), func(s *projector.State) bool { return unanswered(s, given) != "" })
+	s := b.await(id, "both questions", func(s *projector.State) bool { return s.Turn() != nil && len(s.Turn().Asks) == 2 })
+	for i, asked := range s.Turn().Asks {
 		kill()
 		kill = node()
-		given = unanswered(s, given)
-		must(t, "approve", b.Approve(b.ctx, id, events.ToolApprovalGiven{Effect: given, Granted: i == 0}), nil)
+		must(t, "approve", b.Approve(b.ctx, id, events.ToolApprovalGiven{Effect: asked.Effect, Granted: i == 0}), nil)
 	}
 	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
 	output := b.outputs(id)[0]
@@ -183,19 +181,6 @@ func TestCodeApprovalsGathered(t *testing.T) {
 	equal(t, "granted: "+output, strings.Contains(output, "value=\"once-1\""), true)
 	equal(t, "denied: "+output, strings.Contains(output, "the call was not approved"), true)
 	verified(t, b.bus.Log(), id)
-}
-
-// unanswered is a call that waits for an answer, but for one; empty when none does.
-func unanswered(s *projector.State, but events.EffectID) events.EffectID {
-	if s.Turn() == nil {
-		return ""
-	}
-	for i := range s.Turn().Asks {
-		if a := &s.Turn().Asks[i]; !a.Answered && a.Effect != but {
-			return a.Effect
-		}
-	}
-	return ""
 }
 
 // TestCodeFork forks a session: its variables stay behind, and what was said comes along.
