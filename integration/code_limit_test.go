@@ -74,6 +74,22 @@ func TestSwitchTooLarge(t *testing.T) {
 	equal(t, "a seed", len(prompt[9]), len("user ")+100_000)
 }
 
+// TestFailureTooLarge has a tool fail with more than an event could hold, in every field.
+func TestFailureTooLarge(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t, reply(call("k", "fails", "{}")), reply(text("done")))
+	plugin.AddTool(b.tools, plugin.Tool{Name: "fails"}, func(context.Context, plugin.Call, struct{}) (string, error) {
+		long := strings.Repeat("x", 300_000)
+		return "", &plugin.Failure{Class: long, Code: long, Message: long}
+	})
+	b.work(b.bus)
+	id := b.open(session.CreateRequest{})
+	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
+	result := find[*events.ToolReturned](b, id)[0].Results[0]
+	equal(t, "outcome", result.Outcome, events.OutcomeFailure)
+	equal(t, "size of the message", result.Blob.Size, int64(len("[failed] "))+300_000)
+}
+
 // TestCodeStateTooLarge leaves more behind than is kept: nothing of the program counts but its calls.
 func TestCodeStateTooLarge(t *testing.T) {
 	t.Parallel()

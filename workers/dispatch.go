@@ -142,7 +142,7 @@ func (w *Worker) body(ctx context.Context, text string, ref events.BlobRef) (str
 func resultOf(index int64, r plugin.Result) events.ToolResult {
 	return events.ToolResult{
 		Call: index, Outcome: r.Outcome, Text: strings.ToValidUTF8(r.Text, "\uFFFD"), Attachments: r.Attachments,
-		Control: r.Control, Switch: r.Switch, Class: r.Class, Code: r.Code,
+		Control: r.Control, Switch: r.Switch, Class: clip(r.Class), Code: clip(r.Code),
 	}
 }
 
