@@ -195,6 +195,21 @@ func (h *Host) State(ctx context.Context, id events.SessionID) (*projector.State
 	return s.state.Clone(), nil
 }
 
+// atHand is a copy of the state that this host saw last, after a look that may
+// refuse. It may be old.
+func (h *Host) atHand(ctx context.Context, id events.SessionID, look func(*projector.State) error) (*projector.State, error) {
+	s := h.held(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := h.loadLocked(ctx, id, s, false); err != nil {
+		return nil, err
+	}
+	if err := look(s.state); err != nil {
+		return nil, err
+	}
+	return s.state.Clone(), nil
+}
+
 // View is the conversation as it stands, in the current frame.
 func (h *Host) View(ctx context.Context, id events.SessionID) (projector.ReadView, error) {
 	s, err := h.State(ctx, id)

@@ -68,23 +68,20 @@ func (h *Host) sameTurn(ctx context.Context, id events.SessionID, turn events.Tu
 // admissible refuses at the door what the state at hand already rules out.
 // The state may be old: the worker decides for good.
 func (h *Host) admissible(ctx context.Context, id events.SessionID, turn events.TurnID, input events.TurnInput) error {
-	s := h.held(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := h.loadLocked(ctx, id, s, false); err != nil {
+	digest := ""
+	s, err := h.atHand(ctx, id, func(s *projector.State) (err error) {
+		if err = open(s); err == nil {
+			_, digest, err = findTurn(s, turn)
+		}
 		return err
-	}
-	if err := open(s.state); err != nil {
-		return err
-	}
-	_, digest, err := findTurn(s.state, turn)
+	})
 	if err == nil && digest != "" && digest != projector.InputDigest(input) {
 		return ErrDifferent
 	}
 	if err != nil || digest != "" || h.plugins == nil {
 		return err
 	}
-	p, _, release, err := h.Stack(ctx, s.state)
+	p, _, release, err := h.Stack(ctx, s)
 	if err != nil {
 		return err
 	}
