@@ -81,7 +81,7 @@ func New(cfg Config) (*Host, error) {
 		actor:    events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
 		plugins: cfg.Plugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace,
-		stacks:    stacks{live: make(map[events.SessionID]*stack)},
+		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID]plugin.Overlay)},
 		callbacks: make(map[taskKey]*callback),
 	}, nil
 }

@@ -14,8 +14,9 @@ import (
 
 // stacks are the plugins of the sessions that this process works on.
 type stacks struct {
-	mu   sync.Mutex
-	live map[events.SessionID]*stack
+	mu       sync.Mutex
+	live     map[events.SessionID]*stack
+	overlays map[events.SessionID]plugin.Overlay // that hosts set
 }
 
 // stack is one session's plugins, with what they were built for.
@@ -147,7 +148,10 @@ func (h *Host) buildStack(ctx context.Context, st *stack, state *projector.State
 	if err != nil {
 		return err
 	}
-	if err := h.materialise(ctx, st, built, state, saved); err != nil {
+	if err = h.materialise(ctx, st, built, state, saved); err == nil {
+		err = built.SetOverlay(h.stacks.overlaid(state.Session))
+	}
+	if err != nil {
 		built.Close()
 		return fmt.Errorf("open session %s: %w", state.Session, err)
 	}

@@ -89,15 +89,13 @@ func (w *Worker) providerIssue(s *projector.State) events.Issue {
 	provider, ok := w.cfg.Providers[id]
 	err := &api.ProviderError{Session: s.Session, Provider: id}
 	switch {
-	case id == "":
-		return issueOf("provider", "provider_unconfigured", err)
-	case !ok:
-		return issueOf("provider", "provider_unavailable", err)
+	case id == "", !ok:
 	case s.Config.Provider != "" && provider.ID() != id:
 		err.Actual = provider.ID()
-		return issueOf("provider", "provider_mismatch", err)
+	default:
+		return events.Issue{}
 	}
-	return events.Issue{}
+	return issueOf("provider", err.Code(), err)
 }
 
 // unsaved are the facts that the next commit takes along: what the stack's

@@ -41,6 +41,9 @@ type Overlay struct {
 	WithoutBase   bool // only these tools
 }
 
+// IsZero reports whether it lays nothing over anything.
+func (o Overlay) IsZero() bool { return len(o.Tools) == 0 && len(o.Contributions) == 0 && !o.WithoutBase }
+
 type overlay struct {
 	tools         []*Tools
 	contributions []events.Contribution
@@ -99,6 +102,15 @@ func (s *Session) SetOverlay(o Overlay) error {
 func SameContribution(a, b events.Contribution) bool {
 	return a.Slot == b.Slot && a.Title == b.Title && a.Priority == b.Priority && a.Minimum == b.Minimum &&
 		a.Content == b.Content && slices.Equal(a.Tools, b.Tools)
+}
+
+// Overlay is what lies over the session's own tools.
+func (s *Session) Overlay() Overlay {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Overlay{
+		Tools: slices.Clone(s.overlay.tools), Contributions: slices.Clone(s.overlay.contributions), WithoutBase: !s.overlay.includeBase,
+	}
 }
 
 // OverlayContributions are the overlay's contributions.
