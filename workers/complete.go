@@ -11,9 +11,9 @@ import (
 
 // complete asks a model directly, under the session's provider and retry policy: no hooks, no tools, no stream.
 func (w *Worker) complete(ctx context.Context, config events.Config, id events.SessionID, req plugin.CompletionRequest) (plugin.Completion, error) {
-	provider, ok := w.cfg.Providers[orDefault(config.Provider, w.cfg.Provider)]
-	if !ok {
-		return plugin.Completion{}, &llm.Error{Kind: llm.KindRequest, Code: "provider_unavailable", Message: "provider " + config.Provider + " is not configured on this node"}
+	provider, err := w.provider(id, config)
+	if err != nil {
+		return plugin.Completion{}, err
 	}
 	messages, err := session.Fill(ctx, w.blobs, req.Messages)
 	if err != nil {

@@ -84,15 +84,17 @@ func (e *TurnFailedError) Error() string {
 
 // Is makes it an [ErrTurnFailed], and the provider's error where that is why.
 func (e *TurnFailedError) Is(target error) bool {
-	switch target { //nolint:errorlint // these are what it is
-	case ErrTurnFailed:
-		return true
+	return target == ErrTurnFailed || isProvider(e.Issue.Code, target)
+}
+
+func isProvider(code string, target error) bool {
+	switch target { //nolint:errorlint // exactly these
 	case ErrProviderUnconfigured:
-		return e.Issue.Code == CodeProviderUnconfigured
+		return code == CodeProviderUnconfigured
 	case ErrProviderUnavailable:
-		return e.Issue.Code == CodeProviderUnavailable
+		return code == CodeProviderUnavailable
 	case ErrProviderMismatch:
-		return e.Issue.Code == CodeProviderMismatch
+		return code == CodeProviderMismatch
 	}
 	return false
 }
@@ -131,3 +133,6 @@ func (e *ProviderError) Code() string {
 	}
 	return CodeProviderUnavailable
 }
+
+// Is makes it the one of the provider's errors that it is.
+func (e *ProviderError) Is(target error) bool { return isProvider(e.Code(), target) }

@@ -42,7 +42,9 @@ type Overlay struct {
 }
 
 // IsZero reports whether it lays nothing over anything.
-func (o Overlay) IsZero() bool { return len(o.Tools) == 0 && len(o.Contributions) == 0 && !o.WithoutBase }
+func (o Overlay) IsZero() bool {
+	return len(o.Tools) == 0 && len(o.Contributions) == 0 && !o.WithoutBase
+}
 
 type overlay struct {
 	tools         []*Tools
