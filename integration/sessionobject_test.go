@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,14 +26,16 @@ func overlays() plugin.Overlay {
 	}
 }
 
-// listed are the names of a session's catalogue as its host lists it.
+// catalogue are the names of a session's tools as its host lists them.
 func (b *bundle) catalogue(id events.SessionID) []string {
 	b.t.Helper()
 	list, err := b.ToolCatalog(b.ctx, id)
 	must(b.t, "catalogue", err, nil)
 	names := make([]string, len(list))
 	for i := range list {
-		names[i] = string(list[i][len(`{"name":"`):][:strings.IndexByte(string(list[i][len(`{"name":"`):]), '"')])
+		var item plugin.CatalogItem
+		must(b.t, "item", json.Unmarshal(list[i], &item), nil)
+		names[i] = item.Name
 	}
 	return names
 }
