@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -24,7 +27,7 @@ func pluginSummary(ev *events.Event) string {
 		if p.All {
 			frames = "of every frame"
 		}
-		return "options " + frames + " " + short(string(p.Options))
+		return "options " + frames + " " + shortJSON(p.Options)
 	case *events.FrameStateSaved:
 		return "execution state, " + bodySummary(p.State, p.Blob)
 	case *events.SessionFirstInputTaken:
@@ -78,7 +81,7 @@ func decisionSummary(d *events.Decision) string {
 		words = append(words, short(d.Message))
 	}
 	if len(d.Body) > 0 {
-		words = append(words, short(string(d.Body)))
+		words = append(words, shortJSON(d.Body))
 	}
 	return strings.Join(words, " ")
 }
@@ -123,7 +126,16 @@ func bodySummary(data []byte, blob events.BlobRef) string {
 	case len(data) == 0:
 		return "nothing"
 	}
-	return short(string(data))
+	return shortJSON(data)
+}
+
+// shortJSON is [short] that leaves JSON on a line as it is.
+func shortJSON(data []byte) string {
+	var line bytes.Buffer
+	if json.Compact(&line, data) != nil || line.Len() > shortBytes || strings.ContainsFunc(line.String(), func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return short(string(data))
+	}
+	return line.String()
 }
 
 // counted is "" for none.

@@ -142,7 +142,7 @@ type sessionJSON struct {
 	Tasks    value         `json:"tasks"`
 	Monitors value         `json:"monitors"`
 	Updates  value         `json:"monitor_updates"` // that nobody took
-	NodesAll int64         `json:"nodes"` // on every branch
+	NodesAll int64         `json:"nodes"`           // on every branch
 }
 
 // nodeJSON is a node of the path.

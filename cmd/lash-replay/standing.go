@@ -40,7 +40,7 @@ func waits(e *env, t *projector.Turn) {
 func (v *shown) standing(e *env) {
 	s := v.state
 	if options := s.Frame().Options; len(options) > 0 {
-		e.println("protocol options:", short(string(options)))
+		e.println("protocol options:", shortJSON(options))
 	}
 	for i := range s.Plugins {
 		p := &s.Plugins[i]
