@@ -268,14 +268,12 @@ func (h *Host) Cancel(ctx context.Context, id events.SessionID, turn events.Turn
 	var worker events.WorkerID
 	err = h.decide(ctx, id, "cancel", func(s *projector.State) ([]events.Event, error) {
 		receipt, evidence, worker = CancelRequested, req, ""
+		if first := cancelOf(s, turn); first != nil {
+			receipt, evidence = CancelAlreadyRequested, CancelRequest{ID: first.Request, Origin: first.Origin, Reason: first.Reason}
+			return nil, nil
+		}
 		if t := s.Turn(); t != nil && t.ID == turn {
-			if t.Cancelled {
-				receipt = CancelAlreadyRequested
-				evidence = CancelRequest{ID: t.Cancel.Request, Origin: t.Cancel.Origin, Reason: t.Cancel.Reason}
-				return nil, nil
-			}
 			worker = t.Worker
-			return cancelEvent(turn, req), nil
 		}
 		record, digest, err := findTurn(s, turn)
 		switch {
@@ -295,6 +293,19 @@ func (h *Host) Cancel(ctx context.Context, id events.SessionID, turn events.Turn
 		_ = h.b.Poke(worker, id)
 	}
 	return receipt, evidence, err
+}
+
+// cancelOf is the first cancel of a turn that runs or waits; nil where there is none.
+func cancelOf(s *projector.State, turn events.TurnID) *events.TurnCancelRequested {
+	if t := s.Turn(); t != nil && t.ID == turn && t.Cancelled {
+		return &t.Cancel
+	}
+	for i := range s.Queue {
+		if q := &s.Queue[i]; q.ID == turn && q.Cancelled {
+			return &q.Cancel
+		}
+	}
+	return nil
 }
 
 func cancelEvent(turn events.TurnID, req CancelRequest) []events.Event {
