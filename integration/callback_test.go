@@ -207,3 +207,36 @@ func TestMutatorMoved(t *testing.T) {
 	equal(t, "asked: the outer change, the inner one, the outer one again", n.times(id), 3)
 	equal(t, "changes", len(find[*events.SessionConfigured](b, id)), 2)
 }
+
+// early is a plugin that asks its host while the session's plugins are still being built.
+type early struct {
+	host   *atomic.Pointer[session.Host]
+	tools  error
+	append error
+}
+
+func (*early) Register(r *plugin.Registrar) error {
+	simple(r, "a")
+	return nil
+}
+
+func (e *early) SessionReady(ctx context.Context, s *plugin.Session) error {
+	_, e.tools = e.host.Load().ToolState(ctx, s.ID())
+	_, e.append = e.host.Load().AppendNodes(ctx, s.ID(), session.AppendNodesRequest{Nodes: says("too early")})
+	return nil
+}
+
+// TestBuildingAsks asks for what is being built from what builds it.
+func TestBuildingAsks(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t)
+	e := &early{host: new(atomic.Pointer[session.Host])}
+	b.node(plugin.New("early", func(plugin.BuildContext) (plugin.Plugin, error) { return e, nil }))
+	e.host.Store(b.Host)
+	id := b.open(session.CreateRequest{})
+	b.inTime("look", func() error { return b.doings()["look"](id) })
+	must(t, "tools, from the history", e.tools, nil)
+	must(t, "append, which the protocol would have to see", e.append, plugin.ErrBuilding)
+	equalLists(t, "messages", b.messages(id), []string{})
+	b.inTime("append", func() error { return b.doings()["append"](id) })
+}

@@ -83,7 +83,8 @@ func (s *stacks) giveBack(st *stack) {
 // is what the building wants recorded; until the history has it, or something
 // else in its place, every caller gets it. The state must be the caller's own,
 // and no lock held: plugins may ask the host for anything.
-// Errors: [plugin.ErrUnavailable] where the host has no plugins.
+// Errors: [plugin.ErrUnavailable] where the host has no plugins, and
+// [plugin.ErrBuilding] where what builds them asks for them.
 func (h *Host) Stack(ctx context.Context, state *projector.State) (p *plugin.Session, beside []events.Payload, release func(), err error) {
 	if h.plugins == nil {
 		return nil, nil, nil, fmt.Errorf("plugins: %w", plugin.ErrUnavailable)
@@ -103,8 +104,14 @@ func (h *Host) Stack(ctx context.Context, state *projector.State) (p *plugin.Ses
 	return p, beside, release, nil
 }
 
+// buildingKey marks the context of what builds a stack: who asks for that stack with it waits for itself.
+type buildingKey struct{}
+
 // openStack builds a stack, or brings it up to date.
 func (h *Host) openStack(ctx context.Context, st *stack, state *projector.State) (p *plugin.Session, beside []events.Payload, built bool, err error) {
+	if ctx.Value(buildingKey{}) == st {
+		return nil, nil, false, fmt.Errorf("plugins of session %s: %w", state.Session, plugin.ErrBuilding)
+	}
 	select {
 	case st.opening <- struct{}{}:
 		defer func() { <-st.opening }()
@@ -118,7 +125,7 @@ func (h *Host) openStack(ctx context.Context, st *stack, state *projector.State)
 	saved, err := h.filled(ctx, state.Plugins)
 	if err == nil && st.plugins == nil {
 		built = true
-		err = h.buildStack(ctx, st, state, saved)
+		err = h.buildStack(context.WithValue(ctx, buildingKey{}, st), st, state, saved)
 	} else if err == nil {
 		err = st.plugins.Follow(saved)
 	}

@@ -21,20 +21,12 @@ func (h *Host) ToolCatalog(ctx context.Context, id events.SessionID) ([]json.Raw
 	if err != nil {
 		return nil, err
 	}
-	if h.plugins == nil {
-		return plugin.ListTools(s.Catalog.Tools), nil
-	}
-	p, _, release, err := h.Stack(ctx, s)
+	entry, err := h.offered(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-	entry, err := p.Catalog(&s.Catalog)
-	if errors.Is(err, plugin.ErrBuilding) { // asked from within that
+	if entry == nil {
 		return plugin.ListTools(s.Catalog.Tools), nil
-	}
-	if err != nil {
-		return nil, err
 	}
 	return slices.Clone(entry.List()), nil
 }
@@ -51,28 +43,38 @@ func (h *Host) ToolState(ctx context.Context, id events.SessionID) (api.ToolStat
 }
 
 // tools are the session's tools as its plugins offer them now, with the
-// overrides of the history; where this host has no plugins, or is asked while
-// they are asked, those of the history.
+// overrides of the history; those of the history where nobody offers any.
 func (h *Host) tools(ctx context.Context, s *projector.State) ([]events.ToolEntry, error) {
-	if h.plugins == nil {
-		return s.Catalog.Tools, nil
-	}
-	p, _, release, err := h.Stack(ctx, s)
+	entry, err := h.offered(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-	entry, err := p.Catalog(&s.Catalog)
-	if errors.Is(err, plugin.ErrBuilding) {
-		return s.Catalog.Tools, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if fact := turn.Offer(&s.Catalog, entry.Tools); fact != nil {
-		return fact.Tools, nil
+	if entry != nil {
+		if fact := turn.Offer(&s.Catalog, entry.Tools); fact != nil {
+			return fact.Tools, nil
+		}
 	}
 	return s.Catalog.Tools, nil
+}
+
+// offered is what the session's plugins offer; nil where this host has no
+// plugins, or is asked by those whose answer that would be.
+func (h *Host) offered(ctx context.Context, s *projector.State) (*plugin.CatalogEntry, error) {
+	if h.plugins == nil {
+		return nil, nil //nolint:nilnil // nobody offers anything
+	}
+	p, _, release, err := h.Stack(ctx, s)
+	if err == nil {
+		defer release()
+		var entry *plugin.CatalogEntry
+		if entry, err = p.Catalog(&s.Catalog); err == nil {
+			return entry, nil
+		}
+	}
+	if errors.Is(err, plugin.ErrBuilding) {
+		err = nil
+	}
+	return nil, err
 }
 
 // ApplyToolState replaces the tool state and gives the new generation, if the
