@@ -280,7 +280,7 @@ func testProviderRules(t *testing.T) {
 		_, err := b.Run(b.ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}}})
 		must(t, "turn of "+recorded, err, want.err)
 		for _, other := range []error{api.ErrProviderUnavailable, api.ErrProviderUnconfigured, api.ErrProviderMismatch} {
-			equal(t, "error is "+other.Error(), errors.Is(err, other), other == want.err)
+			equal(t, "error is "+other.Error(), errors.Is(err, other), errors.Is(want.err, other))
 		}
 		record := b.ended(id, "t1")
 		equal(t, "end", record.End, events.EndFailed)

@@ -110,6 +110,30 @@ func TestHostOverlayKept(t *testing.T) {
 	must(t, "without plugins", b.otherHost().SetOverlay(b.ctx, fork.Session, over), plugin.ErrUnavailable)
 }
 
+// TestTransformOverlayKept has a plugin lay an overlay in one turn, and the plugins built anew after it.
+func TestTransformOverlayKept(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t, reply(text("hi")))
+	var once atomic.Bool
+	b.node(speaks(protocol{}), declares("math", func(r *plugin.Registrar) {
+		simple(r, "a", "b")
+		r.TransformContext(0, func(_ context.Context, _ plugin.TransformContext, now plugin.Prepared) (plugin.Prepared, error) {
+			if once.CompareAndSwap(false, true) {
+				over := overlays()
+				now.Overlay = &over
+			}
+			return now, nil
+		})
+	}))
+	id := b.open(session.CreateRequest{})
+	b.run(id, "t1", text("go"))
+	must(t, "another protocol", b.Configure(b.ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config {
+		c.Protocol = "other"
+		return c
+	}}), nil)
+	equalLists(t, "catalogue", b.catalogue(id), []string{"a", "b", "extra"})
+}
+
 // TestHostCatalogRefreshed builds catalogues anew when it is told to, and only then.
 func TestHostCatalogRefreshed(t *testing.T) {
 	t.Parallel()

@@ -84,19 +84,20 @@ func (e *TurnFailedError) Error() string {
 
 // Is makes it an [ErrTurnFailed], and the provider's error where that is why.
 func (e *TurnFailedError) Is(target error) bool {
-	return target == ErrTurnFailed || isProvider(e.Issue.Code, target)
+	return target == ErrTurnFailed || target == providerError(e.Issue.Code)
 }
 
-func isProvider(code string, target error) bool {
-	switch target { //nolint:errorlint // exactly these
-	case ErrProviderUnconfigured:
-		return code == CodeProviderUnconfigured
-	case ErrProviderUnavailable:
-		return code == CodeProviderUnavailable
-	case ErrProviderMismatch:
-		return code == CodeProviderMismatch
+// providerError is what a code of the provider's says; nil for other codes.
+func providerError(code string) error {
+	switch code {
+	case CodeProviderUnconfigured:
+		return ErrProviderUnconfigured
+	case CodeProviderUnavailable:
+		return ErrProviderUnavailable
+	case CodeProviderMismatch:
+		return ErrProviderMismatch
 	}
-	return false
+	return nil
 }
 
 // The codes of turns whose provider cannot be had.
@@ -135,4 +136,4 @@ func (e *ProviderError) Code() string {
 }
 
 // Is makes it the one of the provider's errors that it is.
-func (e *ProviderError) Is(target error) bool { return isProvider(e.Code(), target) }
+func (e *ProviderError) Is(target error) bool { return target == providerError(e.Code()) }
