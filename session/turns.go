@@ -68,23 +68,20 @@ func (h *Host) sameTurn(ctx context.Context, id events.SessionID, turn events.Tu
 // admissible refuses at the door what the state at hand already rules out.
 // The state may be old: the worker decides for good.
 func (h *Host) admissible(ctx context.Context, id events.SessionID, turn events.TurnID, input events.TurnInput) error {
-	s := h.held(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := h.loadLocked(ctx, id, s, false); err != nil {
+	digest := ""
+	s, err := h.atHand(ctx, id, func(s *projector.State) (err error) {
+		if err = open(s); err == nil {
+			_, digest, err = findTurn(s, turn)
+		}
 		return err
-	}
-	if err := open(s.state); err != nil {
-		return err
-	}
-	_, digest, err := findTurn(s.state, turn)
+	})
 	if err == nil && digest != "" && digest != projector.InputDigest(input) {
 		return ErrDifferent
 	}
 	if err != nil || digest != "" || h.plugins == nil {
 		return err
 	}
-	p, _, release, err := h.Stack(ctx, s.state)
+	p, _, release, err := h.Stack(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -271,14 +268,12 @@ func (h *Host) Cancel(ctx context.Context, id events.SessionID, turn events.Turn
 	var worker events.WorkerID
 	err = h.decide(ctx, id, "cancel", func(s *projector.State) ([]events.Event, error) {
 		receipt, evidence, worker = CancelRequested, req, ""
+		if first := cancelOf(s, turn); first != nil {
+			receipt, evidence = CancelAlreadyRequested, CancelRequest{ID: first.Request, Origin: first.Origin, Reason: first.Reason}
+			return nil, nil
+		}
 		if t := s.Turn(); t != nil && t.ID == turn {
-			if t.Cancelled {
-				receipt = CancelAlreadyRequested
-				evidence = CancelRequest{ID: t.Cancel.Request, Origin: t.Cancel.Origin, Reason: t.Cancel.Reason}
-				return nil, nil
-			}
 			worker = t.Worker
-			return cancelEvent(turn, req), nil
 		}
 		record, digest, err := findTurn(s, turn)
 		switch {
@@ -298,6 +293,19 @@ func (h *Host) Cancel(ctx context.Context, id events.SessionID, turn events.Turn
 		_ = h.b.Poke(worker, id)
 	}
 	return receipt, evidence, err
+}
+
+// cancelOf is the first cancel of a turn that runs or waits; nil where there is none.
+func cancelOf(s *projector.State, turn events.TurnID) *events.TurnCancelRequested {
+	if t := s.Turn(); t != nil && t.ID == turn && t.Cancelled {
+		return &t.Cancel
+	}
+	for i := range s.Queue {
+		if q := &s.Queue[i]; q.ID == turn && q.Cancelled {
+			return &q.Cancel
+		}
+	}
+	return nil
 }
 
 func cancelEvent(turn events.TurnID, req CancelRequest) []events.Event {

@@ -17,6 +17,9 @@ import (
 // runs only when the events that owe them are durable, or linger.
 func (r *run) start(ctx context.Context) error {
 	owes := turn.Owed(r.state)
+	if r.stack.Session != nil && len(owes.Calls) == 0 {
+		r.stack.ClearMessageSender() // no call runs
+	}
 	switch {
 	case owes.Turn == "":
 		return nil

@@ -141,6 +141,7 @@ func (h *hooks) overlay(o plugin.Overlay) error {
 	if err := h.stack.SetOverlay(o); err != nil {
 		return err
 	}
+	h.w.host.KeepOverlay(h.session, o)
 	entry, err := h.stack.Catalog(&h.state.Catalog)
 	if err != nil {
 		return err

@@ -71,10 +71,10 @@ type Session struct {
 	plugins []member
 	c       contributions
 
-	mu      sync.Mutex
-	overlay overlay
-	cache   map[CatalogKey]*CatalogEntry
-	sender  func(text, kind string)
+	mu       sync.Mutex
+	overlay  overlay
+	catalogs catalogs
+	sender   func(text, kind string)
 
 	executing chan struct{} // holds one while code runs
 }
@@ -131,7 +131,7 @@ func (h *Host) release(id events.SessionID) {
 
 func (h *Host) buildSession(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Session, error) {
 	s := &Session{
-		host: h, id: in.Session, cache: make(map[CatalogKey]*CatalogEntry), executing: make(chan struct{}, 1),
+		host: h, id: in.Session, catalogs: catalogs{entries: make(map[CatalogKey]*CatalogEntry)}, executing: make(chan struct{}, 1),
 	}
 	s.overlay.includeBase = true
 	s.c = contributions{
