@@ -34,7 +34,7 @@ func without(list []string, id string) []string {
 // entries lists the catalogue.
 func entries() []entry {
 	return slices.Concat(graphEntries(), graphRaces(), turnEntries(), stopEntries(), faultEntries(), taskEntries(), monitorEntries(),
-		frameEntries(), lifecycleEntries(), checkpointEntries(), pluginEntries(), toolEntries(), completionEntries(), codeEntries())
+		frameEntries(), lifecycleEntries(), checkpointEntries(), pluginEntries(), pluginEntries2(), turnEntries2(), toolEntries(), completionEntries(), codeEntries())
 }
 
 // TestCatalogue runs the catalogue, each entry on a server of its own.
