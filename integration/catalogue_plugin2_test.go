@@ -26,6 +26,12 @@ func pluginEntries2() []entry {
 	return []entry{
 		{"P17", "a stream hook that aborts", "a reply streams", "the provider's call is cut; the reply is the streamed text, ended by itself", testStreamAbort},
 		{"P18", "a slow lifecycle hook and one that fails", "the end of a turn", "told at once, the failure logged, the turn unaffected", testLifecycleHooks},
+		{"P19", "a plugin without an entry in a snapshot", "restore", "restored with nil state at its current revision", testRestoreMissing},
+		{"P20", "a snapshot", "compared with the stack", "current until a revision or version moves, or plugins differ", testSnapshotCurrent},
+		{"P21", "known ids, versions and revisions", "fingerprint", "the documented digest; order counts", testFingerprint},
+		{"P22", "an action that requires a session, one that forbids it", "invoked the other way", "missing session, unexpected session", testActionSession},
+		{"P23", "an unknown action, a pending result, a bad output", "called with types", "unknown; errors", testActionCall},
+		{"P24", "a session that is live", "its stack is built again", "error, until the first is closed", testLiveTwice},
 		{"P25", "a host's factory with a built-in one's id", "a session's stack", "only the host's runs, at its place in the host's order", testFactoryOverride},
 		{"P26", "a prompt contributor that fails", "turn", "error of kind plugin_prompt, then the outcome and done", testPromptError},
 		{"P32", "a result projector that fails", "a tool's result", "the model reads the error; the record is unchanged", testProjectorError},
