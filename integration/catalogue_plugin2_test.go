@@ -89,18 +89,17 @@ func testStreamAbort(t *testing.T) {
 	}
 }
 
-// nodeWith starts a node with a stack and a logger of the test's own.
-func (b *bundle) nodeWith(cfg plugin.HostConfig, log *zap.Logger) *workers.Node {
+// nodeWith starts a node with settings of the test's own, which ends with the test.
+func (b *bundle) nodeWith(cfg workers.Config, stack plugin.HostConfig) *workers.Node {
 	b.t.Helper()
-	h, err := plugin.NewHost(cfg)
+	var err error
+	cfg.Bus, cfg.Providers, cfg.Provider = b.bus, map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, "scripted"
+	cfg.Plugins, err = plugin.NewHost(stack)
 	must(b.t, "plugin host", err, nil)
-	n, err := workers.NewNode(workers.Config{
-		Bus: b.bus, Providers: map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, Provider: "scripted", Plugins: h, Logger: log,
-	})
+	n, err := workers.NewNode(cfg)
 	must(b.t, "node", err, nil)
 	must(b.t, "start", n.Start(b.ctx), nil)
 	b.t.Cleanup(func() { n.Stop(context.WithoutCancel(b.ctx)) })
-	b.Host = n.Host()
 	return n
 }
 
@@ -144,7 +143,9 @@ func testLifecycleHooks(t *testing.T) {
 		}
 		return nil
 	})
-	n := b.nodeWith(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{slow, failing, panicking, quick}}, zap.New(core))
+	n := b.nodeWith(workers.Config{Logger: zap.New(core)}, plugin.HostConfig{
+		Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{slow, failing, panicking, quick},
+	})
 	id := b.open(session.CreateRequest{})
 	r := b.run(id, "t1", text("hello"))
 	equal(t, "end", r.End, events.EndFinished)
@@ -185,10 +186,10 @@ func notes(id, note string) plugin.Factory {
 
 func testFactoryOverride(t *testing.T) {
 	b := setupIdle(t, reply(text("hi")))
-	b.nodeWith(plugin.HostConfig{
+	b.nodeWith(workers.Config{}, plugin.HostConfig{
 		Builtins:  []plugin.Factory{notes("x", "builtin x"), standard.Factory(), notes("y", "builtin y")},
 		Factories: []plugin.Factory{notes("a", "host a"), notes("x", "host x"), notes("b", "host b")},
-	}, nil)
+	})
 	id := b.open(session.CreateRequest{})
 	b.run(id, "t1", text("hello"))
 	equalLists(t, "prompt", b.model.prompt(0), []string{"user hello", "system builtin y", "system host a", "system host x", "system host b"})
