@@ -18,7 +18,7 @@ func (h *Host) Approvals(ctx context.Context, id events.SessionID) ([]projector.
 		return nil, err
 	}
 	var list []projector.Approval
-	if t := s.Turn(); t != nil {
+	if t := s.Turn(); t != nil && !t.Cancelled {
 		for _, a := range t.Asks {
 			if !a.Answered {
 				list = append(list, a)
@@ -30,28 +30,84 @@ func (h *Host) Approvals(ctx context.Context, id events.SessionID) ([]projector.
 
 // Approve answers a question about a call. The first answer counts; the same
 // again does nothing, another is [ErrDifferent]. When it returns nil the
-// answer is durable, and the turn goes on wherever a worker takes it.
+// answer is durable, and the turn goes on wherever a worker takes it; unless
+// it is cancelled before. Errors besides: [api.ErrNotAsked].
 func (h *Host) Approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
-	s, err := h.State(ctx, id)
-	if err != nil {
-		return fmt.Errorf("approve %s: %w", answer.Effect, err)
-	}
-	var asked *projector.Approval
-	if t := s.Turn(); t != nil {
-		asked = t.Approval(answer.Effect)
-	}
-	switch {
-	case asked == nil:
-		return fmt.Errorf("approve %s of session %s: %w", answer.Effect, id, api.ErrNotAsked)
-	case asked.Answered && asked.Answer.Granted == answer.Granted:
-		return nil
-	case asked.Answered:
-		return fmt.Errorf("approve %s: %w", answer.Effect, ErrDifferent)
-	}
 	if answer.By == "" {
 		answer.By = h.actor.ID
 	}
-	return enqueue(ctx, h.b, id, commandID("answer", answer.Effect), Command{Answer: answer, Actor: h.actor.ID})
+	err := h.approve(ctx, id, answer)
+	if err != nil {
+		return fmt.Errorf("approve %s of session %s: %w", answer.Effect, id, err)
+	}
+	return nil
+}
+
+func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
+	s, err := h.State(ctx, id)
+	if err != nil {
+		return err
+	}
+	t := s.Turn()
+	if t == nil || t.Cancelled || t.Approval(answer.Effect) == nil {
+		return api.ErrNotAsked
+	}
+	if asked := t.Approval(answer.Effect); asked.Answered {
+		return sameAnswer(&asked.Answer, answer)
+	}
+	for {
+		waited, err := enqueueNew(ctx, h.b, id, commandID("answer", answer.Effect), Command{Answer: answer, Actor: h.actor.ID})
+		if err != nil {
+			return err
+		}
+		known, err := h.answered(ctx, id, t.ID, s.Seq, answer, waited)
+		if known || err != nil {
+			return err
+		}
+	}
+}
+
+// answered finds out which answer counts, once one waits in the queue: what
+// the history has since the question was seen, or else what waits. Neither is
+// there where what waited was dropped.
+func (h *Host) answered(
+	ctx context.Context, id events.SessionID, turn events.TurnID, since events.Seq, answer events.ToolApprovalGiven, waited bool,
+) (known bool, err error) {
+	waits, there := Command{Answer: answer}, true
+	if waited {
+		if waits, there, err = h.queuedCommand(ctx, id, commandID("answer", answer.Effect)); err != nil {
+			return false, err
+		}
+	}
+	first, err := h.firstSince(ctx, id, since, func(ev *events.Event) bool {
+		given, ok := ev.Payload.(*events.ToolApprovalGiven)
+		return ok && given.Effect == answer.Effect ||
+			ev.Turn == turn && (ev.Kind == events.KindTurnCancelRequested || ev.Kind == events.KindTurnCompleted)
+	})
+	given, isAnswer := first.(*events.ToolApprovalGiven)
+	switch {
+	case err != nil:
+		return false, err
+	case isAnswer:
+		return true, sameAnswer(given, answer)
+	case first != nil:
+		return true, api.ErrNotAsked
+	case there:
+		return true, sameAnswer(&waits.Answer, answer)
+	}
+	return false, nil
+}
+
+// sameAnswer tells whoever answers otherwise what counts.
+func sameAnswer(first *events.ToolApprovalGiven, answer events.ToolApprovalGiven) error {
+	if first.Granted == answer.Granted {
+		return nil
+	}
+	word := "denied"
+	if first.Granted {
+		word = "granted"
+	}
+	return fmt.Errorf("%s has %s it before: %w", first.By, word, ErrDifferent)
 }
 
 // ResolveTool gives the result of a pending call, by its completion key, which

@@ -256,54 +256,6 @@ func resultParts(m events.Message) []events.Part {
 	return list
 }
 
-// Cancel asks a turn to stop and returns at once. The first request wins: the
-// evidence returned is its. A turn that ended before is left as it is. One
-// whose command no worker has taken yet is recorded with its cancel, and ends
-// without having run. One that nobody asked for is [ErrUnknownTurn].
-func (h *Host) Cancel(ctx context.Context, id events.SessionID, turn events.TurnID, req CancelRequest) (receipt CancelReceipt, evidence CancelRequest, err error) {
-	if req.ID == "" {
-		req.ID = ulid.Make().String()
-	}
-	input, waits, err := h.unrecorded(ctx, id, turn)
-	if err != nil {
-		return "", CancelRequest{}, fmt.Errorf("cancel turn %s of session %s: %w", turn, id, err)
-	}
-	var worker events.WorkerID
-	err = h.decide(ctx, id, "cancel", func(s *projector.State) ([]events.Event, error) {
-		receipt, evidence, worker = CancelRequested, req, ""
-		if t := s.Turn(); t != nil && t.ID == turn {
-			if t.Cancelled {
-				receipt = CancelAlreadyRequested
-				evidence = CancelRequest{ID: t.Cancel.Request, Origin: t.Cancel.Origin, Reason: t.Cancel.Reason}
-				return nil, nil
-			}
-			worker = t.Worker
-			return cancelEvent(turn, req), nil
-		}
-		record, digest, err := findTurn(s, turn)
-		switch {
-		case err != nil:
-			return nil, err
-		case digest == "" && waits && s.Status == projector.StatusOpen:
-			return append([]events.Event{events.Of(turn, &events.TurnRequested{Input: input})}, cancelEvent(turn, req)...), nil
-		case digest == "":
-			return nil, fmt.Errorf("cancel turn %s of session %s: %w", turn, id, ErrUnknownTurn)
-		case record != nil:
-			receipt, evidence = CancelCompletionWon, CancelRequest{}
-			return nil, nil
-		}
-		return cancelEvent(turn, req), nil
-	})
-	if err == nil && worker != "" {
-		_ = h.b.Poke(worker, id)
-	}
-	return receipt, evidence, err
-}
-
-func cancelEvent(turn events.TurnID, req CancelRequest) []events.Event {
-	return []events.Event{events.Of(turn, &events.TurnCancelRequested{Request: req.ID, Origin: req.Origin, Reason: req.Reason})}
-}
-
 // Inject queues an input. It never waits for the running turn: the next
 // checkpoint takes it, or the next turn's start.
 func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectRequest) (events.InputID, error) {

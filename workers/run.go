@@ -34,6 +34,7 @@ type run struct {
 	ticks    int
 	stack    stacked
 	asked    chan fact // what effects want recorded on their way
+	behind   bool      // the state may lack what the command, which asks for no turn, is about
 }
 
 func newRun(w *Worker, j *bus.Job) *run {
@@ -99,7 +100,7 @@ func (r *run) goOn(ctx context.Context) (over bool) {
 			continue
 		}
 		r.w.settle(ctx, r.job, nil)
-		r.job, r.cmd, r.g.claimed = mail[0], cmd, false
+		r.job, r.cmd, r.g.claimed, r.behind = mail[0], cmd, false, !cmd.AsksForTurn()
 		return false
 	}
 }
@@ -128,12 +129,7 @@ func (r *run) queue(ctx context.Context, j *bus.Job) error {
 		return nil
 	}
 	if !cmd.AsksForTurn() {
-		err := r.step(ctx, answerOf(&cmd))
-		if err == nil || errors.Is(err, turn.ErrStale) {
-			r.w.settle(ctx, j, nil)
-			return nil
-		}
-		return err
+		return r.answerMail(ctx, j, &cmd)
 	}
 	if cmd.Wake {
 		return j.GiveBack(time.Second) // the running turn may take its inputs
@@ -162,7 +158,7 @@ func (r *run) load(ctx context.Context) (err error) {
 		return fmt.Errorf("%w: %w", errRefused, err)
 	}
 	if r.state = r.w.cache.take(r.job.Session); r.state != nil {
-		if r.job.Deliveries == 1 {
+		if r.job.Deliveries == 1 && r.cmd.AsksForTurn() {
 			return nil // if it is behind, the first append conflicts
 		}
 		return follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state)
@@ -190,6 +186,12 @@ func (r *run) known(id events.TurnID) (bool, error) {
 
 // advance steps until only outside events can help. It reports whether the run is over.
 func (r *run) advance(ctx context.Context) (done bool, err error) {
+	if r.behind {
+		if err := r.catchUp(ctx); err != nil {
+			return false, err
+		}
+		r.behind = false
+	}
 	for {
 		t := r.state.Turn()
 		owes := turn.Owed(r.state)
@@ -295,9 +297,29 @@ func (r *run) answer(ctx context.Context, owes turn.Owes) (done bool, err error)
 	return false, nil // the next look finds it answered, or answers anew after a conflict
 }
 
+// answerMail performs a command that is about the turn that the run holds. A
+// run that holds it no longer, and ends over that, leaves it to others.
+func (r *run) answerMail(ctx context.Context, j *bus.Job, cmd *session.Command) error {
+	if err := r.catchUp(ctx); err != nil {
+		return err
+	}
+	if t := r.state.Turn(); t == nil || t.Worker != r.w.cfg.ID {
+		return j.GiveBack(0)
+	}
+	err := r.step(ctx, answerOf(cmd))
+	if err == nil || errors.Is(err, turn.ErrStale) {
+		r.w.settle(ctx, j, nil)
+		return nil
+	}
+	return err
+}
+
 func answerOf(cmd *session.Command) turn.Input {
-	if cmd.Answer.Effect != "" {
+	switch {
+	case !cmd.Answer.IsZero():
 		return turn.Answer{ToolApprovalGiven: cmd.Answer}
+	case !cmd.Cancel.IsZero():
+		return turn.Cancel{Turn: cmd.Cancel.Turn, TurnCancelRequested: cmd.Cancel.Request}
 	}
 	return turn.Resolved{ToolResolved: cmd.Resolve}
 }
