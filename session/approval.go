@@ -11,7 +11,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Approvals lists the questions about calls of the running turn that wait for an answer.
+// Approvals lists the questions about calls of the running turn that wait for
+// an answer, with the arguments whole.
 func (h *Host) Approvals(ctx context.Context, id events.SessionID) ([]projector.Approval, error) {
 	s, err := h.State(ctx, id)
 	if err != nil {
@@ -20,9 +21,13 @@ func (h *Host) Approvals(ctx context.Context, id events.SessionID) ([]projector.
 	var list []projector.Approval
 	if t := s.Turn(); t != nil && !t.Cancelled {
 		for _, a := range t.Asks {
-			if !a.Answered {
-				list = append(list, a)
+			if a.Answered {
+				continue
 			}
+			if a.Args, err = body(ctx, h.b, a.Args, a.Blob); err != nil {
+				return nil, fmt.Errorf("approvals of session %s: arguments of %s: %w", id, a.Effect, err)
+			}
+			list = append(list, a)
 		}
 	}
 	return list, nil
@@ -121,7 +126,7 @@ func (h *Host) ResolveTool(ctx context.Context, id events.SessionID, key events.
 	if err != nil {
 		return fmt.Errorf("resolve %s: %w", key, err)
 	}
-	if t := s.Turn(); t == nil {
+	if t := s.Turn(); t == nil || t.Cancelled {
 		return fmt.Errorf("resolve %s of session %s: %w", key, id, ErrUnknownTurn)
 	} else if t.Resolution(key) != nil {
 		return fmt.Errorf("resolve %s: %w", key, api.ErrResolved)
