@@ -388,6 +388,57 @@ func TestApprovalSeveral(t *testing.T) {
 	equal(t, "runs", g.runs.Load(), 2)
 }
 
+// TestApprovalLarge shows whoever answers all of the arguments, wherever they are kept.
+func TestApprovalLarge(t *testing.T) {
+	t.Parallel()
+	args := `{"A":1,"B":2,"Note":"` + strings.Repeat("long ", 64<<10) + `"}`
+	b := setupIdle(t, reply(call("k", "add", args)), reply(text("3")))
+	g := &asker{}
+	b.nodeOn(b.bus, declares("big", func(r *plugin.Registrar) {
+		r.BeforeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) {
+			return []plugin.Directive{plugin.Ask("so much?")}, nil
+		})
+		plugin.AddTool(r, plugin.Tool{Name: "add"}, func(_ context.Context, _ plugin.Call, in struct {
+			A, B int
+			Note string
+		},
+		) (int, error) {
+			g.runs.Add(1)
+			return in.A + in.B, nil
+		})
+	}))
+	id := b.open(session.CreateRequest{})
+	b.parks(id)
+	list, err := b.otherHost().Approvals(b.ctx, id)
+	must(t, "approvals", err, nil)
+	equal(t, "arguments are whole", len(list) == 1 && string(list[0].Args) == args, true)
+	must(t, "approve", b.approve(b.otherHost(), id, true), nil)
+	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
+	equal(t, "runs", g.runs.Load(), 1)
+}
+
+// TestApprovalQueued has a turn behind one that waits. No worker is busy with
+// either, and both go on with the answer, on another node.
+func TestApprovalQueued(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t, theCall(), reply(text("3")), reply(text("two")))
+	g := &asker{}
+	_, kill := b.nodeOn(b.bus, g.factory(events.EffectsNonIdempotent))
+	id := b.open(session.CreateRequest{})
+	b.parks(id)
+	b.submit(id, "t2", text("and then?"))
+	b.await(id, "t2 in the queue", func(s *projector.State) bool { return len(s.Queue) == 1 })
+	b.unqueued("t2")
+	kill()
+	b.nodeOn(bustest.Open(t, b.server), g.factory(events.EffectsNonIdempotent))
+	must(t, "approve", b.approve(b.otherHost(), id, true), nil)
+	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
+	equal(t, "next", b.ended(id, "t2").End, events.EndFinished)
+	equalLists(t, "messages", b.messages(id), []string{
+		"user 1+2?", `assistant k:add{"A":1,"B":2}`, "user k=3", "assistant 3", "user and then?", "assistant two",
+	})
+}
+
 // TestCancelPending cancels a turn that waits for the result of a call from outside.
 func TestCancelPending(t *testing.T) {
 	t.Parallel()
