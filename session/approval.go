@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -60,47 +61,14 @@ func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.T
 	if asked := t.Approval(answer.Effect); asked.Answered {
 		return sameAnswer(&asked.Answer, answer)
 	}
-	for {
-		waited, err := enqueueNew(ctx, h.b, id, commandID("answer", answer.Effect), Command{Answer: answer, Actor: h.actor.ID})
-		if err != nil {
-			return err
-		}
-		known, err := h.answered(ctx, id, t.ID, s.Seq, answer, waited)
-		if known || err != nil {
-			return err
-		}
+	first, err := h.settle(ctx, s, commandID("answer", answer.Effect), Command{Answer: answer, Actor: h.actor.ID})
+	if err != nil {
+		return err
 	}
-}
-
-// answered finds out which answer counts, once one waits in the queue: what
-// the history has since the question was seen, or else what waits. Neither is
-// there where what waited was dropped.
-func (h *Host) answered(
-	ctx context.Context, id events.SessionID, turn events.TurnID, since events.Seq, answer events.ToolApprovalGiven, waited bool,
-) (known bool, err error) {
-	waits, there := Command{Answer: answer}, true
-	if waited {
-		if waits, there, err = h.queuedCommand(ctx, id, commandID("answer", answer.Effect)); err != nil {
-			return false, err
-		}
+	if given, ok := first.(*events.ToolApprovalGiven); ok {
+		return sameAnswer(given, answer)
 	}
-	first, err := h.firstSince(ctx, id, since, func(ev *events.Event) bool {
-		given, ok := ev.Payload.(*events.ToolApprovalGiven)
-		return ok && given.Effect == answer.Effect ||
-			ev.Turn == turn && (ev.Kind == events.KindTurnCancelRequested || ev.Kind == events.KindTurnCompleted)
-	})
-	given, isAnswer := first.(*events.ToolApprovalGiven)
-	switch {
-	case err != nil:
-		return false, err
-	case isAnswer:
-		return true, sameAnswer(given, answer)
-	case first != nil:
-		return true, api.ErrNotAsked
-	case there:
-		return true, sameAnswer(&waits.Answer, answer)
-	}
-	return false, nil
+	return api.ErrNotAsked
 }
 
 // sameAnswer tells whoever answers otherwise what counts.
@@ -135,7 +103,68 @@ func (h *Host) ResolveTool(ctx context.Context, id events.SessionID, key events.
 	if err != nil {
 		return fmt.Errorf("resolve %s: %w", key, err)
 	}
-	return enqueue(ctx, h.b, id, commandID("resolve", key), Command{Resolve: *spilled.(*events.ToolResolved), Actor: h.actor.ID})
+	resolve = *spilled.(*events.ToolResolved)
+	first, err := h.settle(ctx, s, commandID("resolve", key), Command{Resolve: resolve, Actor: h.actor.ID})
+	if err == nil {
+		err = sameResult(first, &resolve)
+	}
+	if err != nil {
+		return fmt.Errorf("resolve %s of session %s: %w", key, id, err)
+	}
+	return nil
+}
+
+// sameResult tells whoever brings another result that it does not count.
+func sameResult(first events.Payload, resolve *events.ToolResolved) error {
+	if _, ok := first.(*events.ToolResolved); !ok {
+		return ErrUnknownTurn // it has ended meanwhile, or is about to
+	}
+	counts, err := events.EncodePayload(first)
+	if err != nil {
+		return err
+	}
+	ours, err := events.EncodePayload(resolve)
+	if err == nil && !bytes.Equal(counts, ours) {
+		err = api.ErrResolved
+	}
+	return err
+}
+
+// settle puts what somebody says of a call in the queue, and finds out which
+// word counts: the one that the history has since the state was seen, or else
+// the one that waits. It is the turn's cancel or end where that came first.
+func (h *Host) settle(ctx context.Context, seen *projector.State, name events.TurnID, cmd Command) (events.Payload, error) {
+	for {
+		waited, err := enqueueNew(ctx, h.b, seen.Session, name, cmd)
+		if err != nil {
+			return nil, err
+		}
+		waits, there := cmd, true
+		if waited {
+			if waits, there, err = h.queuedCommand(ctx, seen.Session, name); err != nil {
+				return nil, err
+			}
+		}
+		first, err := h.firstSince(ctx, seen.Session, seen.Seq, func(ev *events.Event) bool {
+			switch p := ev.Payload.(type) {
+			case *events.ToolApprovalGiven:
+				return p.Effect == cmd.Answer.Effect
+			case *events.ToolResolved:
+				return p.Effect == cmd.Resolve.Effect
+			case *events.TurnCancelRequested, *events.TurnCompleted:
+				return ev.Turn == seen.Turn().ID
+			}
+			return false
+		})
+		switch {
+		case err != nil || first != nil:
+			return first, err
+		case there && !cmd.Answer.IsZero():
+			return &waits.Answer, nil
+		case there:
+			return &waits.Resolve, nil
+		} // what waited was dropped meanwhile
+	}
 }
 
 // commandID names a command that is about an effect: one of each kind waits at a time.
