@@ -65,6 +65,18 @@ func (b *bundle) approve(h *session.Host, id events.SessionID, granted bool) err
 	return h.Approve(b.ctx, id, events.ToolApprovalGiven{Effect: theEffect, Granted: granted, By: by})
 }
 
+// atOnce lets two clients do something, each on a connection of its own.
+func (b *bundle) atOnce(do func(h *session.Host, yes bool) error) map[bool]error {
+	b.t.Helper()
+	var no, yes error
+	one, two := b.otherHost(), b.otherHost()
+	var clients sync.WaitGroup
+	clients.Go(func() { no = do(one, false) })
+	clients.Go(func() { yes = do(two, true) })
+	clients.Wait()
+	return map[bool]error{false: no, true: yes}
+}
+
 func resultsIn(b *bundle, id events.SessionID) []events.ToolResult {
 	var list []events.ToolResult
 	for _, p := range find[*events.ToolReturned](b, id) {
@@ -73,14 +85,19 @@ func resultsIn(b *bundle, id events.SessionID) []events.ToolResult {
 	return list
 }
 
-// TestApprovalAsked parks a turn, and lets any client see and answer the question.
+// TestApprovalAsked parks a turn, over which no worker is busy, and lets any
+// client see and answer the question.
 func TestApprovalAsked(t *testing.T) {
 	t.Parallel()
-	b := setupIdle(t, theCall(), reply(text("3")))
+	b := setupIdle(t, theCall(), reply(text("meanwhile")), reply(text("3")))
 	g := &asker{}
-	b.nodeOn(b.bus, g.factory(events.EffectsNonIdempotent))
+	b.nodeWith(workers.Config{Concurrency: 1}, plugin.HostConfig{
+		Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{g.factory(events.EffectsNonIdempotent)},
+	})
 	id := b.open(session.CreateRequest{})
 	b.parks(id)
+	other := b.open(session.CreateRequest{}) // the node's one pair of hands is free
+	equal(t, "another session's turn", b.run(other, "t1", text("hello")).Text, "meanwhile")
 	asked := find[*events.ToolApprovalAsked](b, id)
 	equal(t, "questions in the history", len(asked), 1)
 	client := b.otherHost()
@@ -100,7 +117,7 @@ func TestApprovalAsked(t *testing.T) {
 
 	must(t, "approve", b.otherHost().Approve(b.ctx, id, events.ToolApprovalGiven{Effect: theEffect, Granted: true, By: "ann", Reason: "fine"}), nil)
 	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
-	equalLists(t, "prompt", b.model.prompt(1), []string{"user 1+2?", `assistant k:add{"A":1,"B":2}`, "user k=3"})
+	equalLists(t, "prompt", b.model.prompt(2), []string{"user 1+2?", `assistant k:add{"A":1,"B":2}`, "user k=3"})
 	equal(t, "runs", g.runs.Load(), 1)
 	equal(t, "hooks asked", g.asked.Load(), 1)
 	equal(t, "answer", *find[*events.ToolApprovalGiven](b, id)[0], events.ToolApprovalGiven{Effect: theEffect, Granted: true, By: "ann", Reason: "fine"})
@@ -172,19 +189,7 @@ func TestApprovalTwice(t *testing.T) {
 			if idle {
 				kill()
 			}
-			errs := map[bool]error{}
-			var mu sync.Mutex
-			var clients sync.WaitGroup
-			for _, granted := range []bool{true, false} {
-				h := b.otherHost()
-				clients.Go(func() {
-					err := b.approve(h, id, granted)
-					mu.Lock()
-					defer mu.Unlock()
-					errs[granted] = err
-				})
-			}
-			clients.Wait()
+			errs := b.atOnce(func(h *session.Host, granted bool) error { return b.approve(h, id, granted) })
 			won := errs[true] == nil
 			must(t, "the first", errs[won], nil)
 			must(t, "the second", errs[!won], session.ErrDifferent)
@@ -274,58 +279,6 @@ func TestApprovalKilledAnswered(t *testing.T) {
 			equal(t, "what the model reads", b.model.prompt(1)[2], "user k="+c.read)
 			equal(t, "answers", len(find[*events.ToolApprovalGiven](b, id)), 1)
 			equal(t, "questions", len(find[*events.ToolApprovalAsked](b, id)), 1)
-		})
-	}
-}
-
-// TestApprovalCancelled cancels a turn that waits: while a node lives, while
-// none does, and while an answer waits that no node has taken.
-func TestApprovalCancelled(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ idle, answered bool }{"node": {}, "no_node": {idle: true}, "answered": {idle: true, answered: true}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := setupIdle(t, theCall(), reply(text("on")))
-			g := &asker{}
-			var after atomic.Int64
-			stack := []plugin.Factory{g.factory(events.EffectsNonIdempotent), declares("after", func(r *plugin.Registrar) {
-				r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) {
-					after.Add(1)
-					return nil, nil
-				})
-			})}
-			_, kill := b.nodeOn(b.bus, stack...)
-			id := b.open(session.CreateRequest{})
-			b.parks(id)
-			if c.idle {
-				kill()
-			}
-			if c.answered {
-				must(t, "approve", b.approve(b.otherHost(), id, true), nil)
-			}
-			one := session.CancelRequest{ID: "r1", Origin: "user", Reason: "enough"}
-			equal(t, "evidence", b.cancel(id, "t1", one, session.CancelRequested), one)
-			if c.idle {
-				got, evidence, err := b.otherHost().Cancel(b.ctx, id, "t1", session.CancelRequest{ID: "r2"})
-				must(t, "second cancel", err, nil)
-				equal(t, "second receipt", got, session.CancelAlreadyRequested)
-				equal(t, "second evidence", evidence, one)
-				list, err := b.Approvals(b.ctx, id)
-				must(t, "approvals", err, nil)
-				equal(t, "questions", len(list), 0)
-				must(t, "answer after the cancel", b.approve(b.otherHost(), id, true), api.ErrNotAsked)
-				b.nodeOn(bustest.Open(t, b.server), stack...)
-			}
-			equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)
-			err := b.approve(b.otherHost(), id, true)
-			must(t, "late answer", err, api.ErrNotAsked)
-			equal(t, "late answer tells which", strings.Contains(fmt.Sprint(err), string(theEffect)), true)
-			equal(t, "result", resultsIn(b, id)[0].Outcome, events.OutcomeCancelled)
-			equal(t, "cancels in the history", len(find[*events.TurnCancelRequested](b, id)), 1)
-			equal(t, "runs", g.runs.Load(), 0)
-			equal(t, "hooks after the turn", after.Load(), 1)
-			b.cancel(id, "t1", session.CancelRequest{}, session.CancelCompletionWon)
-			equal(t, "next turn", b.run(id, "t2", text("go on")).Text, "on")
 		})
 	}
 }
@@ -437,27 +390,4 @@ func TestApprovalQueued(t *testing.T) {
 	equalLists(t, "messages", b.messages(id), []string{
 		"user 1+2?", `assistant k:add{"A":1,"B":2}`, "user k=3", "assistant 3", "user and then?", "assistant two",
 	})
-}
-
-// TestCancelPending cancels a turn that waits for the result of a call from outside.
-func TestCancelPending(t *testing.T) {
-	t.Parallel()
-	b := setupIdle(t, reply(call("k", "later", "{}")), reply(text("on")))
-	plugin.AddTool(b.tools, plugin.Tool{Name: "later"}, func(_ context.Context, c plugin.Call, _ struct{}) (plugin.Result, error) {
-		c.CompletionKey()
-		return plugin.Result{Pending: true}, nil
-	})
-	b.work(b.bus)
-	id := b.open(session.CreateRequest{})
-	b.submit(id, "t1", text("go"))
-	b.await(id, "pending call", func(s *projector.State) bool {
-		t := s.Turn()
-		return t != nil && len(t.Calls) == 1 && t.Calls[0].Pended
-	})
-	b.unqueued("t1")
-	b.cancel(id, "t1", session.CancelRequest{}, session.CancelRequested)
-	equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)
-	equal(t, "result", resultsIn(b, id)[0].Outcome, events.OutcomeCancelled)
-	must(t, "late result", b.ResolveTool(b.ctx, id, theEffect, events.ToolResult{Text: "late"}), session.ErrUnknownTurn)
-	equal(t, "next turn", b.run(id, "t2", text("go on")).Text, "on")
 }
