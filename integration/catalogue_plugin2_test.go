@@ -38,12 +38,16 @@ func pluginEntries2() []entry {
 	}
 }
 
-// testStreamAbort has a provider that ends with an error when it is cut, and one that hands over what it has.
+// testStreamAbort has a provider that goes on until it is cut, then tells what
+// it used or not, and one that comes to its end soon.
 func testStreamAbort(t *testing.T) {
-	for name, keep := range map[string]bool{"nothing_left": false, "handed_over": true} {
+	for name, c := range map[string]struct{ hang, keep, told bool }{
+		"cut": {hang: true}, "cut_and_told": {hang: true, keep: true, told: true}, "ends_soon": {told: true},
+	} {
 		t.Run(name, func(t *testing.T) {
-			hanging := func(context.Context, llm.Request) (scripted.Answer, error) { // only a cut ends it
-				return scripted.Answer{Hang: true, Keep: keep, Response: llm.Response{
+			t.Parallel()
+			hanging := func(context.Context, llm.Request) (scripted.Answer, error) {
+				return scripted.Answer{Hang: c.hang, Keep: c.keep, Response: llm.Response{
 					Stop: events.StopToolUse, Usage: events.Usage{Input: 7, Output: 3}, Model: "m",
 					Parts: []events.Part{text("one "), text("stop"), text(" two"), call("k", "never", "{}")},
 				}}, nil
@@ -75,7 +79,7 @@ func testStreamAbort(t *testing.T) {
 			equal(t, "stop", replied.Stop, events.StopEnd)
 			equal(t, "parts", len(replied.Parts), 1)
 			usage := events.Usage{}
-			if keep {
+			if c.told {
 				usage = events.Usage{Input: 7, Output: 3}
 			}
 			equal(t, "usage", replied.Usage, usage)
