@@ -125,11 +125,14 @@ func (h *Host) Actions(ctx context.Context, id events.SessionID) (list []plugin.
 }
 
 // InvokeAction runs a plugin's action on a session and records what it changed
-// of plugins' states. Where another node changed the same state meanwhile it
-// is [plugin.ErrStateMoved].
+// of plugins' states. An action that takes no session is not told which it is.
+// Where another node changed the same state meanwhile it is [plugin.ErrStateMoved].
 func (h *Host) InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (result plugin.Result, err error) {
 	err = h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {
-		if result, err = p.InvokeAction(ctx, name, args, "", true, h.Services(id, nil, "")); err != nil {
+		takesNone := slices.ContainsFunc(p.Actions(), func(a plugin.ActionDef) bool {
+			return a.Name == name && a.Session == plugin.SessionForbidden
+		})
+		if result, err = p.InvokeAction(ctx, name, args, "", !takesNone, h.Services(id, nil, "")); err != nil {
 			return errors.Join(err, h.saveStates(ctx, id, p))
 		}
 		return h.saveStates(ctx, id, p)

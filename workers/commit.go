@@ -155,9 +155,11 @@ func (r *run) landed(ctx context.Context, c *events.Commit) {
 		f.ahead = false // what it builds on is in the log now
 	}
 	for i := range c.Events {
-		if c.Events[i].Kind == events.KindTurnCompleted {
+		if p, ok := c.Events[i].Payload.(*events.TurnCompleted); ok {
 			_ = r.w.cfg.Bus.MarkDirty(r.job.Session)
-			r.tellPersisted(c.Events[i].Turn)
+			if p.End != events.EndFailed { // nothing of what it came to was
+				r.tellPersisted(c.Events[i].Turn)
+			}
 			return
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
@@ -23,6 +24,7 @@ type stream struct {
 	text     strings.Builder // as it was let through
 	streamed bool
 	aborted  bool
+	late     *time.Timer // cuts what goes on after the reply was ended
 	err      error
 	shownBy  []events.Decision
 }
@@ -58,15 +60,22 @@ func (s *stream) pass(chunk string) {
 	}
 	if t.Abort || s.preamble.Cut != nil && s.preamble.Cut(s.text.String()) {
 		s.aborted = true
-		s.cut()
+		s.late = time.AfterFunc(usageGrace, s.cut)
 	}
 }
+
+// usageGrace is how long a reply that a plugin or the protocol has ended may
+// take to its own end, as its usage comes last (host specification 3.4 and 4.2).
+const usageGrace = 2 * time.Second
 
 // close is the attempt's reply: the provider's own, with the text as it was
 // let through; or where the stream was ended, what came until then.
 func (s *stream) close(resp llm.Response, err error) (llm.Response, error) {
 	if err == nil && !s.streamed && s.stack.HasStream() {
 		s.pass(textOf(resp.Parts))
+	}
+	if s.late != nil {
+		s.late.Stop()
 	}
 	switch {
 	case s.err != nil:

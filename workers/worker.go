@@ -50,6 +50,9 @@ func New(cfg Config) (*Worker, error) {
 		slots: make(chan struct{}, cfg.Concurrency),
 		runs:  make(map[events.SessionID]*run),
 	}
+	cfg.Plugins.WarnTo(func(plugin, point string, err error) {
+		w.log.Warn("hook", zap.String("plugin", plugin), zap.String("point", point), zap.Error(err))
+	})
 	var err error
 	if w.tasks, err = NewTasks(TasksConfig{Bus: cfg.Bus, Runners: cfg.Runners, Logger: cfg.Logger, ID: cfg.ID}); err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ type HostConfig struct {
 	// Probe brackets every hook: it is told "plugin_hook.<point>.<plugin>" at
 	// the beginning, and what it returns is called at the end. Defaults to nothing.
 	Probe func(phase string) (end func())
-	// Warn is told what is logged and otherwise ignored. Defaults to silence.
+	// Warn is told what is logged and otherwise ignored. Defaults to the log of the first worker that uses the host.
 	Warn func(plugin, point string, err error)
 }
 
@@ -28,23 +28,20 @@ type Host struct {
 	factories []Factory
 	timeout   time.Duration
 	probe     func(phase string) (end func())
-	warn      func(plugin, point string, err error)
 
-	mu   sync.Mutex
-	live map[events.SessionID]bool
+	mu     sync.Mutex
+	live   map[events.SessionID]bool
+	warned func(plugin, point string, err error) // nil: nobody
 }
 
 // NewHost puts factories in order (host specification 4.1). Of two with one id the error names it.
 func NewHost(cfg HostConfig) (*Host, error) {
-	h := &Host{timeout: cfg.Timeout, warn: cfg.Warn, live: make(map[events.SessionID]bool)}
+	h := &Host{timeout: cfg.Timeout, warned: cfg.Warn, live: make(map[events.SessionID]bool)}
 	if h.timeout == 0 {
 		h.timeout = 30 * time.Second
 	}
 	if h.probe = cfg.Probe; h.probe == nil {
 		h.probe = func(string) func() { return func() {} }
-	}
-	if h.warn == nil {
-		h.warn = func(string, string, error) {}
 	}
 	own := make(map[string]bool, len(cfg.Factories))
 	var errs []error
@@ -61,6 +58,24 @@ func NewHost(cfg HostConfig) (*Host, error) {
 	}
 	h.factories = append(h.factories, cfg.Factories...)
 	return h, errors.Join(errs...)
+}
+
+// WarnTo sets who is told what is logged and otherwise ignored, unless somebody is already.
+func (h *Host) WarnTo(warn func(plugin, point string, err error)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.warned == nil {
+		h.warned = warn
+	}
+}
+
+func (h *Host) warn(plugin, point string, err error) {
+	h.mu.Lock()
+	warned := h.warned
+	h.mu.Unlock()
+	if warned != nil {
+		warned(plugin, point, err)
+	}
 }
 
 // Session is a session's stack of plugins. Its methods may be called from many goroutines.

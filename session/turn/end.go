@@ -131,6 +131,18 @@ func (m *machine) limitReached(next int64) bool {
 	return limit > 0 && next >= limit
 }
 
+// cancel records a request, once. Where it was recorded before, and the turn is
+// parked all the same, whoever brings it has to see to the end; of any other turn somebody does.
+func (m *machine) cancel(in Cancel) (Output, error) {
+	switch {
+	case in.Turn != m.id, m.t.Cancelled && !Owed(m.s).Parked():
+		return Output{}, fmt.Errorf("%w: no end of %s to see to", ErrStale, in.Turn)
+	case !m.t.Cancelled:
+		m.emit(&in.TurnCancelRequested)
+	}
+	return m.done()
+}
+
 func (m *machine) stop() (Output, error) {
 	if !m.t.Cancelled || m.t.Checkpoint == events.AtEnd {
 		return Output{}, fmt.Errorf("%w: no cancel was requested", ErrStale)
