@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -80,34 +81,42 @@ func (b *bundle) nothingCounts(id events.SessionID) {
 	equal(b.t, "model calls", len(b.model.asked()), 0)
 }
 
-func testSlotsMissing(t *testing.T) {
-	for name, register := range map[string]func(*plugin.Registrar){
-		"protocol session": func(r *plugin.Registrar) { r.Driver(protocol{}) },
-		"protocol driver":  func(r *plugin.Registrar) { r.Protocol(protocol{}) },
-	} {
-		b := setupIdle(t)
-		b.node(declares(standard.ID, register))
-		_, err := b.Create(b.ctx, session.CreateRequest{ID: "s"})
-		must(t, "without a "+name, err, plugin.ErrRegistration)
-		if err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("error: got %v, want one that names the %s", err, name)
+// refusedStack fails the test unless plugins cannot be built, for a reason that has these words, nor run a turn.
+func refusedStack(t *testing.T, words []string, plugins ...plugin.Factory) {
+	t.Helper()
+	mentions := func(what, said string) {
+		for _, word := range words {
+			if !strings.Contains(said, word) {
+				t.Errorf("%s: got %q, want %q in it", what, said, word)
+			}
 		}
-		b.noSession("s")
 	}
+	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: plugins})
+	must(t, "host", err, nil)
+	for range 2 { // what was refused is not live
+		_, err = h.BuildSession(t.Context(), plugin.BuildContext{Session: "s"}, nil)
+		must(t, "build", err, plugin.ErrRegistration)
+		mentions("build", fmt.Sprint(err))
+	}
+	b := setupIdle(t)
+	b.nodeOn(b.bus, plugins...) // the host has no plugins, so the node is the first to find out
+	id := b.open(session.CreateRequest{})
+	issue := b.failedTurn(id, "t1")
+	equal(t, "code", issue.Code, "plugin_build")
+	mentions("turn", issue.Message)
+	b.nothingCounts(id)
+}
+
+func testSlotsMissing(t *testing.T) {
+	refusedStack(t, []string{"protocol session"}, declares(standard.ID, func(r *plugin.Registrar) { r.Driver(protocol{}) }))
+	refusedStack(t, []string{"protocol driver"}, declares(standard.ID, func(r *plugin.Registrar) { r.Protocol(protocol{}) }))
 }
 
 func testSlotTwice(t *testing.T) {
-	b := setupIdle(t)
 	project := func(r *plugin.Registrar) {
 		r.ProjectToolResult(func(context.Context, plugin.ToolResultContext) (string, []events.Part, error) { return "", nil, nil })
 	}
-	b.node(declares("one", project), declares("two", project))
-	_, err := b.Create(b.ctx, session.CreateRequest{ID: "s"})
-	must(t, "create", err, plugin.ErrRegistration)
-	if err == nil || !strings.Contains(err.Error(), "one") || !strings.Contains(err.Error(), "two") {
-		t.Errorf("error: got %v, want one that names both plugins", err)
-	}
-	b.noSession("s")
+	refusedStack(t, []string{"result projector", "one", "two"}, declares("one", project), declares("two", project))
 }
 
 func testHookFails(t *testing.T) {
@@ -259,6 +268,7 @@ func testTransforms(t *testing.T) {
 	b.run(id, "t1", text("go"))
 	equalLists(t, "transforms", seen, []string{"high gets go", "low gets go high"})
 	equalLists(t, "prompt", b.model.prompt(0), []string{"user go high low"})
+	equal(t, "recorded", find[*events.TurnPrepared](b, id)[0].View[0].Message.Text(), "go high low")
 	equalLists(t, "graph", b.messages(id), []string{"user go", "assistant done"}) // untouched
 	other := b.otherHost()
 	v, err := other.View(b.ctx, id)
@@ -283,7 +293,7 @@ func testStreamHooks(t *testing.T) {
 	var shown strings.Builder
 	list := b.turnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
 		if e.Type == session.EventTextDelta {
-			shown.WriteString(e.Text)
+			shown.WriteString(e.Content)
 		}
 	})
 	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)

@@ -120,7 +120,10 @@ func testShortCircuit(t *testing.T) {
 		return nil
 	})
 	b.node(short, answering(&runs, "add"), declares("after", func(r *plugin.Registrar) {
-		r.AfterToolCall(func(context.Context, plugin.ToolResultContext) ([]plugin.Directive, error) { after.Add(1); return nil, nil })
+		r.AfterToolCall(func(context.Context, plugin.ToolResultContext) ([]plugin.Directive, error) {
+			after.Add(1)
+			return nil, nil
+		})
 	}))
 	id := b.open(session.CreateRequest{})
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)

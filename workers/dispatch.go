@@ -235,7 +235,9 @@ func (d *dispatch) after(ctx context.Context, args []byte, r plugin.Result, out 
 	if d.inner {
 		return out
 	}
-	in.Result.Text, in.Result.Outcome = out.Text, out.Outcome
+	in.Result = plugin.Result{
+		Text: out.Text, Attachments: out.Attachments, Outcome: out.Outcome, Control: out.Control, Switch: out.Switch, Class: out.Class, Code: out.Code,
+	}
 	if text, attachments, projected := d.stack.ProjectToolResult(ctx, in); projected && text != out.Text {
 		out.Full, out.Text = out.Text, strings.ToValidUTF8(text, "\uFFFD")
 		out.Attachments = append(out.Attachments, attachments...)

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -45,8 +48,9 @@ type arrival struct {
 	in     turn.Input
 }
 
-// fly runs an effect in a goroutine of its own, once. Its arrival comes unless the run has ended.
-func (r *run) fly(runCtx context.Context, owner events.TurnID, id events.EffectID, prompt string, effect func(context.Context) turn.Input) {
+// fly runs an effect in a goroutine of its own, once. Its arrival comes unless
+// the run has ended. A panic ends the turn: whose it may be is contained before.
+func (r *run) fly(runCtx context.Context, owes turn.Owes, id events.EffectID, prompt string, effect func(context.Context) turn.Input) {
 	if _, flies := r.flights[id]; flies {
 		return
 	}
@@ -55,12 +59,22 @@ func (r *run) fly(runCtx context.Context, owner events.TurnID, id events.EffectI
 	r.flights[id] = f
 	r.w.jobs.Go(func() {
 		defer cancel()
-		in := effect(ctx)
+		in := r.caught(owes, id, func() turn.Input { return effect(ctx) })
 		select {
-		case r.arrivals <- arrival{owner, id, f, in}:
+		case r.arrivals <- arrival{owes.Turn, id, f, in}:
 		case <-runCtx.Done():
 		}
 	})
+}
+
+func (r *run) caught(owes turn.Owes, id events.EffectID, effect func() turn.Input) (in turn.Input) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.w.log.Error("effect panicked", zap.String("session", string(r.job.Session)), zap.String("effect", string(id)), zap.ByteString("stack", debug.Stack()))
+			in = turn.Broken{Iteration: owes.Iteration, Issue: issueOf("runtime", "effect_panic", fmt.Errorf("%s panicked: %v", id, p))}
+		}
+	}()
+	return effect()
 }
 
 // stopGrace is how long cancelled effects may take to hand over what they have.
@@ -113,7 +127,7 @@ func (r *run) startModel(ctx context.Context, owes turn.Owes) error {
 		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("protocol", "protocol_preamble", err)})
 	}
 	call := &modelCall{w: r.w, session: r.job.Session, owes: owes, effect: effect, prompt: prompt, seen: r.seen(), stack: r.stack.Session, preamble: preamble}
-	r.fly(ctx, owes.Turn, effect, prompt.Ref.Digest, call.run)
+	r.fly(ctx, owes, effect, prompt.Ref.Digest, call.run)
 	return nil
 }
 
@@ -137,7 +151,7 @@ func (r *run) startTools(ctx context.Context, owes turn.Owes) error {
 			w: r.w, session: r.job.Session, turn: owes.Turn, call: c, seen: now, stack: r.stack.Session,
 			tools: entry, callable: ok && tool.Callable(), facts: facts, parked: new(atomic.Bool),
 		}
-		r.fly(ctx, owes.Turn, c.Effect, "", func(ctx context.Context) turn.Input { return d.input(ctx, owes.Iteration) })
+		r.fly(ctx, owes, c.Effect, "", func(ctx context.Context) turn.Input { return d.input(ctx, owes.Iteration) })
 	}
 	return nil
 }

@@ -80,6 +80,9 @@ func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
 // reply runs a whole reply through the plugins and the protocol.
 func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int, began time.Time) turn.Input {
 	now, shown, err := m.stack.TransformResponse(ctx, plugin.Response{Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage, Model: resp.Model})
+	if err == nil {
+		err = m.stream.show(shown)
+	}
 	if err != nil {
 		return m.failed(ctx, &llm.Error{Kind: llm.KindRequest, Code: "plugin_assistant_response", Message: clip(err.Error())}, attempts)
 	}
@@ -88,7 +91,6 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int, 
 		reading = m.preamble.Read(now)
 	}
 	resp.Parts, resp.Stop, resp.Usage = reading.Parts, now.Stop, now.Usage
-	m.stream.show(shown)
 	reply := turn.Reply{Correct: reading.Correct, ModelReplied: events.ModelReplied{
 		Iteration: m.owes.Iteration, Prompt: m.prompt.Ref, Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage,
 		Provider: m.providerID(), Model: orDefault(resp.Model, orDefault(m.prompt.Config.Model, m.w.cfg.Model)), Detail: clip(resp.Detail),

@@ -160,9 +160,12 @@ func (s *Session) buildCatalogLocked(state *projector.Catalog) (*CatalogEntry, e
 		delete(entry.offered, name)
 	}
 	entry.Tools = entriesOf(entry.offered, levels)
-	entry.Preamble = s.c.driver.Value.Preamble(PreambleInput{
+	entry.Preamble, err = s.preamble(PreambleInput{
 		Tools: withOverrides(entry.Tools, state), Extensions: s.build.Extensions, Triggers: sortedTriggers(s.c.triggers),
 	})
+	if err != nil {
+		return nil, err
+	}
 	tools := withOverrides(entry.Tools, state)
 	entry.list = sync.OnceValue(func() []json.RawMessage { return ListTools(tools) })
 	return entry, nil
@@ -175,7 +178,7 @@ func (s *Session) contributeLocked(offered map[string]*Registered) (map[string]e
 		in := CatalogContext{
 			Session: s.id, Tools: entriesOf(offered, levels), Access: s.build.Access, Subagent: s.build.Subagent, Extensions: s.build.Extensions,
 		}
-		c, err := contribute(h, in)
+		c, err := caught(h.Plugin, "catalog", func() (CatalogContribution, error) { return h.Value(in) })
 		if err != nil {
 			return nil, hookError(h.Plugin, "catalog", err)
 		}
@@ -192,16 +195,6 @@ func (s *Session) contributeLocked(offered map[string]*Registered) (map[string]e
 		}
 	}
 	return levels, nil
-}
-
-// contribute asks one contributor, in the caller's goroutine: it must not block.
-func contribute(h Owned[CatalogFunc], in CatalogContext) (c CatalogContribution, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &HookError{Plugin: h.Plugin, Point: "catalog", Panic: true, Err: fmt.Errorf("%v", p)}
-		}
-	}()
-	return h.Value(in)
 }
 
 func entriesOf(offered map[string]*Registered, levels map[string]events.Availability) []events.ToolEntry {

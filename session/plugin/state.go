@@ -114,7 +114,7 @@ func (m *member) snapshot() (projector.PluginState, error) {
 		return state, nil
 	}
 	var w SnapshotWriter
-	data, err := p.Snapshot(&w)
+	data, err := caught(m.id, "snapshot", func() ([]byte, error) { return p.Snapshot(&w) })
 	if err == nil && len(data) > 0 && !json.Valid(data) {
 		err = fmt.Errorf("state is no JSON")
 	}
@@ -183,7 +183,8 @@ func (m *member) restore(from *projector.PluginState) error {
 		meta = Meta{Plugin: m.id, Version: from.Version, Revision: from.Revision, State: from.State}
 		reader.artifacts = from.Artifacts
 	}
-	if err := p.Restore(meta, reader); err != nil {
+	_, err := caught(m.id, "restore", func() (struct{}, error) { return struct{}{}, p.Restore(meta, reader) })
+	if err != nil {
 		return fmt.Errorf("%w: restore %s: %w", ErrSnapshot, m.id, err)
 	}
 	m.saved, m.seen, m.lost, m.given = 0, p.Revision(), false, nil
