@@ -69,8 +69,8 @@ func (d *dispatch) run(ctx context.Context) (result *events.ToolResult, pending 
 	out.Attempts, out.Millis = manyOnly(max(attempts, 1)), time.Since(began).Milliseconds()
 	if d.hooked(err) {
 		out = d.after(ctx, args, r, out)
-		if ctx.Err() != nil {
-			return nil, false
+		if ctx.Err() != nil && d.stack.SeesResults() {
+			return nil, false // what they said of it is not to be had
 		}
 	}
 	return &out, false

@@ -94,6 +94,9 @@ func (s *Session) Points() []events.HookPoint {
 	return list
 }
 
+// SeesResults reports whether some plugin sees what calls come to before they are recorded.
+func (s *Session) SeesResults() bool { return len(s.c.afterTool) > 0 || s.c.projector != nil }
+
 // contributes reports whether the protocol or an overlay adds to prompts.
 func (s *Session) contributes() bool {
 	s.mu.Lock()
