@@ -44,7 +44,9 @@ func transforms(list ...events.Message) func(*plugin.Registrar) {
 
 func contributes(c events.Contribution) func(*plugin.Registrar) {
 	return func(r *plugin.Registrar) {
-		r.Prompt(func(context.Context, plugin.PromptContext) ([]events.Contribution, error) { return []events.Contribution{c}, nil })
+		r.Prompt(func(context.Context, plugin.PromptContext) ([]events.Contribution, error) {
+			return []events.Contribution{c}, nil
+		})
 	}
 }
 
@@ -79,7 +81,9 @@ func lifecycle(kind plugin.LifecycleKind) misbehaves {
 func misbehaving() []misbehaves {
 	return []misbehaves{
 		{"context_transform", func(r *plugin.Registrar, do func() error) {
-			r.TransformContext(1, func(_ context.Context, _ plugin.TransformContext, now plugin.Prepared) (plugin.Prepared, error) { return now, do() })
+			r.TransformContext(1, func(_ context.Context, _ plugin.TransformContext, now plugin.Prepared) (plugin.Prepared, error) {
+				return now, do()
+			})
 		}, map[string]func(*plugin.Registrar){
 			"stranger": transforms(events.Message{Role: "stranger"}), "flood": transforms(flood()...),
 		}, events.EndFailed, "plugin/context_prepare_turn", 0},
@@ -107,7 +111,9 @@ func misbehaving() []misbehaves {
 		}, nil, events.EndFinished, "/", 1},
 		lifecycle(plugin.TurnFinalized), lifecycle(plugin.TurnPersisted), lifecycle(plugin.SessionRestored),
 		{"catalog", func(r *plugin.Registrar, do func() error) {
-			r.Catalog(func(plugin.CatalogContext) (plugin.CatalogContribution, error) { return plugin.CatalogContribution{}, do() })
+			r.Catalog(func(plugin.CatalogContext) (plugin.CatalogContribution, error) {
+				return plugin.CatalogContribution{}, do()
+			})
 		}, map[string]func(*plugin.Registrar){"level": func(r *plugin.Registrar) {
 			r.Catalog(func(plugin.CatalogContext) (plugin.CatalogContribution, error) {
 				return plugin.CatalogContribution{Levels: map[string]events.Availability{"look": "sort_of"}}, nil
@@ -197,7 +203,9 @@ func TestContainedCalls(t *testing.T) {
 					return plugin.Result{Text: "acted"}, do()
 				})
 				if f.name != "hang" { // compactors have a model's time
-					r.Compact(1, func(context.Context, plugin.TransformContext) (plugin.Compaction, error) { return plugin.Compaction{}, do() })
+					r.Compact(1, func(context.Context, plugin.TransformContext) (plugin.Compaction, error) {
+						return plugin.Compaction{}, do()
+					})
 				}
 			})
 			if f.name == "hang" {

@@ -232,7 +232,7 @@ func (d *dispatch) after(ctx context.Context, args []byte, r plugin.Result, out 
 		in.Args = []byte("{}")
 	}
 	out = d.askAfter(ctx, in, out)
-	if d.inner {
+	if d.inner || ctx.Err() != nil {
 		return out
 	}
 	in.Result = plugin.Result{
