@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -178,7 +179,8 @@ func (s *Session) contributeLocked(offered map[string]*Registered) (map[string]e
 		in := CatalogContext{
 			Session: s.id, Tools: entriesOf(offered, levels), Access: s.build.Access, Subagent: s.build.Subagent, Extensions: s.build.Extensions,
 		}
-		c, err := caught(h.Plugin, "catalog", func() (CatalogContribution, error) { return h.Value(in) })
+		// It takes no context, so there is none to end it with.
+		c, err := bounded(context.Background(), s.host.timeout, h.Plugin, "catalog", func(context.Context) (CatalogContribution, error) { return h.Value(in) })
 		if err != nil {
 			return nil, hookError(h.Plugin, "catalog", err)
 		}

@@ -162,7 +162,11 @@ func (h *Host) buildSession(ctx context.Context, in BuildContext, snapshot []pro
 		}
 	}
 	for i := range s.plugins {
-		s.plugins[i].seen = s.plugins[i].revision() // every node begins with the same
+		m := &s.plugins[i]
+		// Every node begins with the same.
+		if m.seen, err = caught(m.id, "revision", func() (uint64, error) { _ = m.version(); return m.revision(), nil }); err != nil {
+			return nil, err
+		}
 	}
 	if snapshot == nil {
 		return s, nil

@@ -46,7 +46,9 @@ func (p rudePlugin) Register(r *plugin.Registrar) error {
 
 func (p rudePlugin) SessionReady(context.Context, *plugin.Session) error { p.at("ready"); return nil }
 
-func (p rudePlugin) Revision() uint64 { return 1 }
+func (p rudePlugin) Revision() uint64 { p.at("revision"); return 1 }
+
+func (p rudePlugin) Version() string { p.at("version"); return "1" }
 
 func (p rudePlugin) Snapshot(*plugin.SnapshotWriter) ([]byte, error) {
 	p.at("snapshot")
@@ -83,7 +85,7 @@ func TestPanics(t *testing.T) {
 		}
 		return h.BuildSession(t.Context(), plugin.BuildContext{Session: "s"}, []projector.PluginState{})
 	}
-	for _, where := range []string{"wants", "extensions", "build", "register", "ready", "restore"} {
+	for _, where := range []string{"wants", "extensions", "build", "register", "ready", "revision", "version", "restore"} {
 		_, err := build(where)
 		panicked(t, where, err)
 	}
