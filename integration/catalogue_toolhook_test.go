@@ -108,10 +108,12 @@ func testReplaceArgs(t *testing.T) {
 }
 
 func testShortCircuit(t *testing.T) {
-	b := setupIdle(t, reply(call("k1", "add", `{"a":"no no number"}`), call("k2", "add", `{"a":1}`), call("k3", "add", `{"a":2}`)), reply(text("done")))
+	b := setupIdle(t, reply(call("k1", "add", `{"a":"no no number"}`), call("k2", "add", `{"a":1}`), call("k3", "add", `{"a":2}`), call("k4", "nobody", `{}`)), reply(text("done")))
 	var runs, after atomic.Int64
 	short := gatesCalls("short", func(in plugin.ToolContext) []plugin.Directive {
 		switch in.Call.ID {
+		case "k4":
+			return []plugin.Directive{plugin.ShortCircuit(plugin.Result{Text: "of no tool"})}
 		case "k1":
 			return []plugin.Directive{plugin.ShortCircuit(plugin.Result{Text: "not this"}), plugin.ShortCircuit(plugin.Result{Text: "instead"})}
 		case "k2":
@@ -133,6 +135,7 @@ func testShortCircuit(t *testing.T) {
 	equal(t, "a pending one", got[1].Code, plugin.CodePendingShort)
 	equal(t, "its outcome", got[1].Outcome, events.OutcomeFailure)
 	equal(t, "beside them", got[2].Text, "was add")
+	equal(t, "of a tool that nobody offers", got[3].Code, plugin.CodeUnavailable) // resolved before any hook
 	equal(t, "runs", runs.Load(), 1)
 	equal(t, "hooks after", after.Load(), 1)
 }

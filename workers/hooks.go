@@ -216,6 +216,9 @@ type gate struct {
 }
 
 func (h *hooks) gate(ctx context.Context, index int64, c *projector.Call) gate {
+	if !h.offers(c.Tool) {
+		return gate{} // the call fails, whatever hooks say
+	}
 	effect := turn.ToolEffect(h.turn, h.owes.Iteration, index)
 	args := c.Args
 	if !c.Blob.IsZero() {

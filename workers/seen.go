@@ -33,6 +33,12 @@ func (r *run) seen() *seen {
 	return s
 }
 
+// offers reports whether a tool can be called. A protocol's code is part of no catalogue.
+func (s *seen) offers(tool string) bool {
+	entry, known := s.state.Catalog.Tool(tool)
+	return known && entry.Callable() || tool == plugin.ToolCode
+}
+
 // host serves the plugins of an effect.
 func (s *seen) host(effect events.EffectID) plugin.RuntimeHost {
 	return s.w.host.Services(s.session, s.copy, effect)
