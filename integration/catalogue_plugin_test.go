@@ -268,7 +268,10 @@ func testTransforms(t *testing.T) {
 	b.run(id, "t1", text("go"))
 	equalLists(t, "transforms", seen, []string{"high gets go", "low gets go high"})
 	equalLists(t, "prompt", b.model.prompt(0), []string{"user go high low"})
-	equal(t, "recorded", find[*events.TurnPrepared](b, id)[0].View[0].Message.Text(), "go high low")
+	prepared := find[*events.TurnPrepared](b, id)
+	if len(prepared) != 1 || len(prepared[0].View) != 1 || prepared[0].View[0].Message.Text() != "go high low" {
+		t.Errorf("record: got %+v, want what the model was shown", prepared)
+	}
 	equalLists(t, "graph", b.messages(id), []string{"user go", "assistant done"}) // untouched
 	other := b.otherHost()
 	v, err := other.View(b.ctx, id)

@@ -100,6 +100,7 @@ func TestTakeoverAsksNoHookAgain(t *testing.T) {
 	}{
 		{"undisturbed", "nothing", nil, 0, nil},
 		{"before_turn", "before_turn", nil, 0, map[string]int{"transform": 1, "before_turn": 1}},
+		{"prompt", "prompt", nil, 0, map[string]int{"transform": 1, "before_turn": 1, "prompt": 1}}, // the session was created before
 		{"first_model_call", "", func(c chan<- struct{}) []step { return []step{hangs(c), calls, ends} }, 1, nil},
 		{"before_tool", "before_tool", nil, 2, map[string]int{"before_tool": 1}},
 		{"tool", "tool", nil, 3, map[string]int{"tool": 1}},

@@ -36,8 +36,8 @@ func (s *seen) carryOut(ctx context.Context, effect events.EffectID, list []plug
 		d := events.Decision{Plugin: owned.Plugin, Kind: owned.Value.Kind}
 		switch v := owned.Value; v.Kind {
 		case events.DirectiveAbort:
-			d.Code, d.Message = v.Code, clip(v.Message)
-			c.abort = &events.Issue{Kind: "plugin", Code: v.Code, Message: clip(v.Message)}
+			d.Code, d.Message = clip(v.Code), clip(v.Message)
+			c.abort = &events.Issue{Kind: "plugin", Code: d.Code, Message: d.Message}
 		case events.DirectiveEnqueue:
 			for _, m := range v.Messages {
 				if m.Role != events.RoleAssistant {

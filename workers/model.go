@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -227,10 +228,10 @@ func (m *modelCall) failed(ctx context.Context, err error, attempts int) turn.In
 const maxDetail = 4000
 
 func clip(s string) string {
-	if len(s) <= maxDetail {
-		return s
+	if len(s) > maxDetail {
+		s = s[:maxDetail] + fmt.Sprintf(" [%d more bytes]", len(s)-maxDetail)
 	}
-	return s[:maxDetail] + fmt.Sprintf(" [%d more bytes]", len(s)-maxDetail)
+	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
 func toolSpecs(entries []events.ToolEntry) []llm.Tool {
