@@ -145,7 +145,7 @@ func testHookFails(t *testing.T) {
 
 func testLastAbort(t *testing.T) {
 	b := setupIdle(t)
-	b.node(asksBefore("A", plugin.Abort("x", "first"), plugin.Enqueue(plugin.Say(events.RoleUser, "more"))), asksBefore("B", plugin.Abort("y", "second"), childSession("kid")))
+	b.node(asksBefore("A", plugin.Abort("x", "first"), plugin.Enqueue(plugin.Say(events.RoleUser, "more"))), asksBefore("B", plugin.Abort("y", "second"), childSession("kid"), plugin.Trace("late", nil)))
 	id := b.open(session.CreateRequest{})
 	list := b.turnEvents(b.Host, id, "t1", nil)
 	got := b.ended(id, "t1")
@@ -162,8 +162,9 @@ func testLastAbort(t *testing.T) {
 		kinds = append(kinds, d.Kind)
 	}
 	equalLists(t, "carried out", kinds, []events.DirectiveKind{
-		events.DirectiveAbort, events.DirectiveEnqueue, events.DirectiveAbort, events.DirectiveCreate,
+		events.DirectiveAbort, events.DirectiveEnqueue, events.DirectiveAbort, events.DirectiveCreate, events.DirectiveEmitTrace,
 	})
+	equal(t, "name of the trace", b.hooksRan(id, events.PointBeforeTurn).Decisions[4].Name, "plugin.B.late")
 	equalLists(t, "messages", b.messages(id), []string{"user hello", "user more"}) // what was prepared stays
 }
 
@@ -195,6 +196,7 @@ func testLateAbort(t *testing.T) {
 	equal(t, "code", issue.Code, "plugin_finalize_turn")
 	equal(t, "failed", b.hooksRan(id, events.PointAfterTurn).Failed, "A")
 	b.noSession("kid")
+	equalLists(t, "messages", b.messages(id), []string{"user go", "assistant done"}) // what was committed stays
 }
 
 // contributesToPrompt is a plugin that adds this to prompts.
