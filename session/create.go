@@ -219,7 +219,7 @@ func (h *Host) chunks(ctx context.Context, nodes []events.NewNode) ([]*events.Gr
 	var list []*events.GraphAppended
 	for len(nodes) > 0 {
 		n, size := 0, 0
-		for n < len(nodes) && n < nodesPerCommit && (n == 0 || size < InlineTotal) {
+		for n < len(nodes) && n < nodesPerCommit && (n == 0 || size < spillTotal) {
 			size += totalSize(nodeBodies(nil, nodes[n:n+1]))
 			n++
 		}

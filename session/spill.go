@@ -10,8 +10,8 @@ import (
 // InlineBytes is the largest body that stays inside an event. Longer ones become blobs.
 const InlineBytes = 64 << 10
 
-// InlineTotal is how many bytes of bodies stay inside one event before shorter ones become blobs too.
-const InlineTotal = 192 << 10
+// spillTotal is how many bytes of bodies one commit carries before shorter ones become blobs too.
+const spillTotal = 192 << 10
 
 // Blobs keeps bodies outside the log, by content.
 type Blobs interface {
@@ -58,7 +58,7 @@ func Spill(ctx context.Context, blobs Blobs, p events.Payload) (events.Payload, 
 				largest = i
 			}
 		}
-		if largest < 0 || list[largest].size() <= InlineBytes && total <= InlineTotal || list[largest].size() == 0 {
+		if largest < 0 || list[largest].size() <= InlineBytes && total <= spillTotal || list[largest].size() == 0 {
 			return p, nil
 		}
 		ref, err := blobs.PutBlob(ctx, list[largest].body())

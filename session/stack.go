@@ -85,39 +85,22 @@ func (h *Host) Stack(ctx context.Context, state *projector.State) (p *plugin.Ses
 		return nil, nil, nil, fmt.Errorf("plugins: %w", plugin.ErrUnavailable)
 	}
 	st := h.stacks.take(state.Session)
-	release = func() { h.stacks.giveBack(st) }
-	p, beside, restored, err := h.openStack(ctx, st, state)
-	if err != nil {
-		release()
-		return nil, nil, nil, err
-	}
-	if restored { // without the lock: what plugins ask of their host may need the stack
-		p.Tell(ctx, plugin.Lifecycle{
-			Kind: plugin.SessionRestored, Session: state.Session, State: state.Clone(), Host: h.Services(state.Session, nil, ""),
-		})
-	}
-	return p, beside, release, nil
-}
-
-// openStack builds a stack, or brings it to the state at hand.
-func (h *Host) openStack(ctx context.Context, st *stack, state *projector.State) (p *plugin.Session, beside []events.Payload, restored bool, err error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	release = func() { h.stacks.giveBack(st) }
 	if st.plugins != nil && st.protocol != state.Config.Protocol {
 		st.plugins.Close() // another protocol: another stack
 		st.plugins = nil
 	}
 	saved, err := h.filled(ctx, state.Plugins)
-	switch {
-	case err != nil:
-	case st.plugins == nil:
-		restored = true
+	if err == nil && st.plugins == nil {
 		err = h.buildStack(ctx, st, state, saved)
-	default:
+	} else if err == nil {
 		err = st.plugins.Follow(saved)
 	}
 	if err != nil {
-		return nil, nil, false, err
+		release()
+		return nil, nil, nil, err
 	}
 	if st.change != nil && !slices.EqualFunc(st.seen, optionsOf(state), bytes.Equal) {
 		st.change = nil
@@ -125,7 +108,7 @@ func (h *Host) openStack(ctx context.Context, st *stack, state *projector.State)
 	if st.change != nil {
 		beside = append(beside, st.change)
 	}
-	return st.plugins, beside, restored, nil
+	return st.plugins, beside, release, nil
 }
 
 // FollowStack brings a session's plugins to what others recorded, and drops what they changed and nobody will record.
@@ -147,6 +130,9 @@ func (h *Host) buildStack(ctx context.Context, st *stack, state *projector.State
 		return fmt.Errorf("open session %s: %w", state.Session, err)
 	}
 	st.plugins, st.protocol = built, state.Config.Protocol
+	built.Tell(ctx, plugin.Lifecycle{
+		Kind: plugin.SessionRestored, Session: state.Session, State: state.Clone(), Host: h.Services(state.Session, nil, ""),
+	})
 	return nil
 }
 

@@ -70,17 +70,17 @@ func (d *dispatch) run(ctx context.Context) (result *events.ToolResult, pending 
 	out.Attempts, out.Millis = manyOnly(max(attempts, 1)), time.Since(began).Milliseconds()
 	if d.hooked(err) {
 		out = d.after(ctx, args, r, out)
-		if ctx.Err() != nil && d.stack.SeesResults() {
-			return nil, false // what they said of it is not to be had
+		if ctx.Err() != nil {
+			return nil, false
 		}
 	}
 	return &out, false
 }
 
-// hooked reports whether the hooks after a call see it: not one that was refused, nor one of no tool.
+// hooked reports whether the hooks after a call see it: not one that was refused.
 func (d *dispatch) hooked(err error) bool {
 	failure, failed := errors.AsType[*plugin.Failure](err)
-	return !d.unknown && (!failed || failure.Code != plugin.CodeDenied)
+	return d.stack.SeesResults() && !d.unknown && (!failed || failure.Code != plugin.CodeDenied)
 }
 
 // outcome is what the tool itself came to, or whoever resolved the call in its place.

@@ -50,28 +50,29 @@ type arrival struct {
 
 // fly runs an effect in a goroutine of its own, once. Its arrival comes unless
 // the run has ended. A panic ends the turn: whose it may be is contained before.
-func (r *run) fly(runCtx context.Context, owes turn.Owes, id events.EffectID, prompt string, effect func(context.Context) turn.Input) {
+func (r *run) fly(runCtx context.Context, owner events.TurnID, id events.EffectID, prompt string, effect func(context.Context) turn.Input) {
 	if _, flies := r.flights[id]; flies {
 		return
 	}
 	ctx, cancel := context.WithCancel(runCtx)
 	f := &flight{cancel: cancel, ahead: prompt != "" && len(r.g.events) > 0, prompt: prompt}
 	r.flights[id] = f
+	iteration := r.state.Turn().Iteration
 	r.w.jobs.Go(func() {
 		defer cancel()
-		in := r.caught(owes, id, func() turn.Input { return effect(ctx) })
+		in := r.caught(iteration, id, func() turn.Input { return effect(ctx) })
 		select {
-		case r.arrivals <- arrival{owes.Turn, id, f, in}:
+		case r.arrivals <- arrival{owner, id, f, in}:
 		case <-runCtx.Done():
 		}
 	})
 }
 
-func (r *run) caught(owes turn.Owes, id events.EffectID, effect func() turn.Input) (in turn.Input) {
+func (r *run) caught(iteration int64, id events.EffectID, effect func() turn.Input) (in turn.Input) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.w.log.Error("effect panicked", zap.String("session", string(r.job.Session)), zap.String("effect", string(id)), zap.ByteString("stack", debug.Stack()))
-			in = turn.Broken{Iteration: owes.Iteration, Issue: issueOf("runtime", "effect_panic", fmt.Errorf("%s panicked: %v", id, p))}
+			in = turn.Broken{Iteration: iteration, Issue: issueOf("runtime", "effect_panic", fmt.Errorf("%s panicked: %v", id, p))}
 		}
 	}()
 	return effect()
@@ -127,7 +128,7 @@ func (r *run) startModel(ctx context.Context, owes turn.Owes) error {
 		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("protocol", "protocol_preamble", err)})
 	}
 	call := &modelCall{w: r.w, session: r.job.Session, owes: owes, effect: effect, prompt: prompt, seen: r.seen(), stack: r.stack.Session, preamble: preamble}
-	r.fly(ctx, owes, effect, prompt.Ref.Digest, call.run)
+	r.fly(ctx, owes.Turn, effect, prompt.Ref.Digest, call.run)
 	return nil
 }
 
@@ -151,7 +152,7 @@ func (r *run) startTools(ctx context.Context, owes turn.Owes) error {
 			w: r.w, session: r.job.Session, turn: owes.Turn, call: c, seen: now, stack: r.stack.Session,
 			tools: entry, callable: ok && tool.Callable(), facts: facts, parked: new(atomic.Bool),
 		}
-		r.fly(ctx, owes, c.Effect, "", func(ctx context.Context) turn.Input { return d.input(ctx, owes.Iteration) })
+		r.fly(ctx, owes.Turn, c.Effect, "", func(ctx context.Context) turn.Input { return d.input(ctx, owes.Iteration) })
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func (r *run) startHooks(ctx context.Context, owes turn.Owes) error {
 		}
 		h.preamble = preamble
 	}
-	r.fly(ctx, owes, effect, "", h.run)
+	r.fly(ctx, owes.Turn, effect, "", h.run)
 	return nil
 }
 

@@ -179,8 +179,7 @@ func (s *Session) contributeLocked(offered map[string]*Registered) (map[string]e
 		in := CatalogContext{
 			Session: s.id, Tools: entriesOf(offered, levels), Access: s.build.Access, Subagent: s.build.Subagent, Extensions: s.build.Extensions,
 		}
-		// It takes no context, so there is none to end it with.
-		c, err := bounded(context.Background(), s.host.timeout, h.Plugin, "catalog", func(context.Context) (CatalogContribution, error) { return h.Value(in) })
+		c, err := contain(context.Background(), s, h.Plugin, "catalog", func(context.Context) (CatalogContribution, error) { return h.Value(in) })
 		if err != nil {
 			return nil, hookError(h.Plugin, "catalog", err)
 		}
