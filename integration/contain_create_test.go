@@ -19,7 +19,7 @@ func TestCreateFails(t *testing.T) {
 			script := []step{reply(call("k", "look", `{"a":1}`)), reply(text("done"))}
 			b := setupIdle(t, script[:tt.calls]...)
 			var runs atomic.Int64
-			b.node(answering(&runs, "look"), at(tt.point, func() ([]plugin.Directive, error) {
+			b.node(answering(&runs, "look"), hookAt(tt.point, func() ([]plugin.Directive, error) {
 				return []plugin.Directive{childSession("first"), childSession("taken"), childSession("kid")}, nil
 			}))
 			b.open(session.CreateRequest{ID: "taken"})
@@ -53,7 +53,7 @@ func TestCancelHangingHook(t *testing.T) {
 			}
 			var runs, asked atomic.Int64
 			hangs := make(chan struct{})
-			b.node(answering(&runs, "look"), at(point, func() ([]plugin.Directive, error) {
+			b.node(answering(&runs, "look"), hookAt(point, func() ([]plugin.Directive, error) {
 				if asked.Add(1) == 1 {
 					close(hangs)
 					<-t.Context().Done()

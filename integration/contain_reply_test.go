@@ -23,10 +23,10 @@ type misbehaves struct {
 	calls    int    // of the model
 }
 
-var wide = json.RawMessage(`"` + strings.Repeat("x", 300<<10) + `"`)
+var wideEvent = json.RawMessage(`"` + strings.Repeat("x", 300<<10) + `"`)
 
-// flood is many small messages in the place of what there is.
-func flood() []events.Message {
+// manyMessages are many small messages in the place of what there is.
+func manyMessages() []events.Message {
 	list := make([]events.Message, 20000)
 	for i := range list {
 		list[i] = plugin.Say(events.RoleUser, "once more")
@@ -34,7 +34,7 @@ func flood() []events.Message {
 	return list
 }
 
-func transforms(list ...events.Message) func(*plugin.Registrar) {
+func transformsTo(list ...events.Message) func(*plugin.Registrar) {
 	return func(r *plugin.Registrar) {
 		r.TransformContext(1, func(context.Context, plugin.TransformContext, plugin.Prepared) (plugin.Prepared, error) {
 			return plugin.Prepared{Messages: list}, nil
@@ -58,7 +58,7 @@ func showsInStream(e json.RawMessage) func(*plugin.Registrar) {
 	}
 }
 
-func responds(e json.RawMessage, parts ...events.Part) func(*plugin.Registrar) {
+func respondsWith(e json.RawMessage, parts ...events.Part) func(*plugin.Registrar) {
 	return func(r *plugin.Registrar) {
 		r.Response(func(_ context.Context, _ events.SessionID, got plugin.Response) (plugin.Response, []json.RawMessage, error) {
 			got.Parts = append(got.Parts, parts...)
@@ -67,7 +67,7 @@ func responds(e json.RawMessage, parts ...events.Part) func(*plugin.Registrar) {
 	}
 }
 
-func lifecycle(kind plugin.LifecycleKind) misbehaves {
+func failsAtLifecycle(kind plugin.LifecycleKind) misbehaves {
 	return misbehaves{"lifecycle_" + string(kind), func(r *plugin.Registrar, do func() error) {
 		r.Lifecycle(func(_ context.Context, e plugin.Lifecycle) error {
 			if e.Kind == kind {
@@ -85,31 +85,31 @@ func misbehaving() []misbehaves {
 				return now, do()
 			})
 		}, map[string]func(*plugin.Registrar){
-			"stranger": transforms(events.Message{Role: "stranger"}), "flood": transforms(flood()...),
+			"stranger": transformsTo(events.Message{Role: "stranger"}), "flood": transformsTo(manyMessages()...),
 		}, events.EndFailed, "plugin/context_prepare_turn", 0},
 		{"prompt", func(r *plugin.Registrar, do func() error) {
 			r.Prompt(func(context.Context, plugin.PromptContext) ([]events.Contribution, error) { return nil, do() })
 		}, map[string]func(*plugin.Registrar){
-			"slot": contributes(events.Contribution{Slot: "nowhere", Content: "x"}), "wide": contributes(events.Contribution{Slot: events.SlotIntro, Content: string(wide)}),
+			"slot": contributes(events.Contribution{Slot: "nowhere", Content: "x"}), "wide": contributes(events.Contribution{Slot: events.SlotIntro, Content: string(wideEvent)}),
 		}, events.EndRuntimeError, "plugin_prompt/", 0},
 		{"stream", func(r *plugin.Registrar, do func() error) {
 			r.Stream(func(_ context.Context, _ events.SessionID, chunk string) (plugin.StreamTransform, error) {
 				return plugin.StreamTransform{Chunk: chunk}, do()
 			})
 		}, map[string]func(*plugin.Registrar){
-			"no_json": showsInStream(json.RawMessage(`{`)), "wide": showsInStream(wide),
+			"no_json": showsInStream(json.RawMessage(`{`)), "wide": showsInStream(wideEvent),
 		}, events.EndProviderError, "provider/plugin_assistant_stream", 1},
 		{"response", func(r *plugin.Registrar, do func() error) {
 			r.Response(func(_ context.Context, _ events.SessionID, got plugin.Response) (plugin.Response, []json.RawMessage, error) {
 				return got, nil, do()
 			})
 		}, map[string]func(*plugin.Registrar){
-			"no_json": responds(json.RawMessage(`{`)), "wide": responds(wide), "part": responds(json.RawMessage(`1`), events.Part{Kind: "smell"}),
+			"no_json": respondsWith(json.RawMessage(`{`)), "wide": respondsWith(wideEvent), "part": respondsWith(json.RawMessage(`1`), events.Part{Kind: "smell"}),
 		}, events.EndProviderError, "provider/plugin_assistant_response", 1},
 		{"stream_end", func(r *plugin.Registrar, do func() error) {
 			r.StreamEnd(func(context.Context, events.SessionID, plugin.StreamEnd) { _ = do() })
 		}, nil, events.EndFinished, "/", 1},
-		lifecycle(plugin.TurnFinalized), lifecycle(plugin.TurnPersisted), lifecycle(plugin.SessionRestored),
+		failsAtLifecycle(plugin.TurnFinalized), failsAtLifecycle(plugin.TurnPersisted), failsAtLifecycle(plugin.SessionRestored),
 		{"catalog", func(r *plugin.Registrar, do func() error) {
 			r.Catalog(func(plugin.CatalogContext) (plugin.CatalogContribution, error) {
 				return plugin.CatalogContribution{}, do()
@@ -162,7 +162,7 @@ func (m *misbehaves) run(t *testing.T, hurry bool, word string, register func(*p
 func TestContainedAround(t *testing.T) {
 	t.Parallel()
 	for _, m := range misbehaving() {
-		for _, f := range fails3() {
+		for _, f := range waysToFail() {
 			if f.name == "hang" && m.name == "protocol" {
 				continue // it has a model's time
 			}
@@ -181,7 +181,7 @@ func TestContainedAround(t *testing.T) {
 // TestContainedCalls lets the hooks of what hosts ask for misbehave.
 func TestContainedCalls(t *testing.T) {
 	t.Parallel()
-	for _, f := range fails3() {
+	for _, f := range waysToFail() {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			b := setupIdle(t)
@@ -237,7 +237,7 @@ func TestContainedCalls(t *testing.T) {
 // TestContainedProjector lets what shows results to the model misbehave: the model reads why, the record stands.
 func TestContainedProjector(t *testing.T) {
 	t.Parallel()
-	for _, f := range append(fails3(), fault{"garbage", "smell", nil}) {
+	for _, f := range append(waysToFail(), fault{"garbage", "smell", nil}) {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			b := setupIdle(t, reply(call("k", "look", `{"a":1}`)), reply(text("done")))

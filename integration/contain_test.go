@@ -42,7 +42,7 @@ type fault struct {
 	do         func(t *testing.T) ([]plugin.Directive, error)
 }
 
-func fails3() []fault {
+func waysToFail() []fault {
 	return []fault{
 		{"error", errRefusal.Error(), func(*testing.T) ([]plugin.Directive, error) { return nil, errRefusal }},
 		{"panic", "panicked: ouch", func(*testing.T) ([]plugin.Directive, error) { panic("ouch") }},
@@ -72,8 +72,8 @@ func garbage() []fault {
 	}
 }
 
-// at is a plugin with one hook, at that point.
-func at(point events.HookPoint, hook func() ([]plugin.Directive, error)) plugin.Factory {
+// hookAt is a plugin with one hook, at that point.
+func hookAt(point events.HookPoint, hook func() ([]plugin.Directive, error)) plugin.Factory {
 	return declares("bad", func(r *plugin.Registrar) {
 		switch point {
 		case events.PointBeforeTurn:
@@ -111,13 +111,13 @@ var contained = []struct {
 func TestContained(t *testing.T) {
 	t.Parallel()
 	for _, tt := range contained {
-		for _, f := range append(fails3(), garbage()...) {
+		for _, f := range append(waysToFail(), garbage()...) {
 			t.Run(string(tt.point)+"_"+f.name, func(t *testing.T) {
 				t.Parallel()
 				script := []step{reply(call("k", "look", `{"a":1}`)), reply(text("done"))}
 				b := setupIdle(t, append(script[:tt.calls:tt.calls], reply(text("on")))...)
 				var well atomic.Bool
-				bad := at(tt.point, func() ([]plugin.Directive, error) {
+				bad := hookAt(tt.point, func() ([]plugin.Directive, error) {
 					if well.Load() {
 						return nil, nil
 					}
@@ -202,7 +202,7 @@ func TestOversizedMessages(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			b := setupIdle(t, reply(text("done")))
-			b.node(at(tt.point, func() ([]plugin.Directive, error) { return []plugin.Directive{tt.list}, nil }))
+			b.node(hookAt(tt.point, func() ([]plugin.Directive, error) { return []plugin.Directive{tt.list}, nil }))
 			id := b.open(session.CreateRequest{})
 			b.submit(id, "t1", text("go"))
 			got := b.ended(id, "t1")

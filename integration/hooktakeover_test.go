@@ -14,20 +14,20 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// tally counts what is asked of plugins on all nodes together. What is asked
+// hookCounter counts what is asked of plugins on all nodes together. What is asked
 // for at one place for the first time hangs there until its node is killed.
-type tally struct {
+type hookCounter struct {
 	mu    sync.Mutex
 	count map[string]int
 	hang  string
 	hangs chan struct{}
 }
 
-func newTally(hang string) *tally {
-	return &tally{count: make(map[string]int), hang: hang, hangs: make(chan struct{})}
+func newHookCounter(hang string) *hookCounter {
+	return &hookCounter{count: make(map[string]int), hang: hang, hangs: make(chan struct{})}
 }
 
-func (c *tally) asked(ctx context.Context, what string) error {
+func (c *hookCounter) asked(ctx context.Context, what string) error {
 	c.mu.Lock()
 	c.count[what]++
 	stays := what == c.hang && c.count[what] == 1
@@ -40,7 +40,7 @@ func (c *tally) asked(ctx context.Context, what string) error {
 }
 
 // all is a plugin that is asked at every point whose outcome is recorded.
-func (c *tally) all() plugin.Factory {
+func (c *hookCounter) all() plugin.Factory {
 	shows := func(what string) []plugin.Directive {
 		return []plugin.Directive{plugin.Emit(json.RawMessage(`"` + what + `"`))}
 	}
@@ -112,7 +112,7 @@ func TestTakeoverAsksNoHookAgain(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c := newTally(tt.at)
+			c := newHookCounter(tt.at)
 			script := []step{calls, ends, ends, ends} // more than enough: what was not recorded is asked for again
 			if tt.script != nil {
 				script = tt.script(c.hangs)
