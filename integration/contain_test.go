@@ -240,3 +240,25 @@ func TestRefusedCommit(t *testing.T) {
 	equal(t, "next turn", b.run(id, "t2", text("go")).Text, "on")
 	equalLists(t, "messages", b.messages(id), []string{"user go", "assistant on"})
 }
+
+// TestRefusedResult has a tool that must not run twice come to what no log
+// takes: it does not run again, and the history says that its fate is unknown.
+func TestRefusedResult(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t, reply(call("k", "pay", `{}`)), reply(text("on")))
+	var runs atomic.Int64
+	b.node(declares("bad", func(r *plugin.Registrar) {
+		plugin.AddTool(r, plugin.Tool{Name: "pay"}, func(context.Context, plugin.Call, struct{}) (plugin.Result, error) {
+			runs.Add(1)
+			return plugin.Result{Text: "paid", Outcome: events.OutcomeFailure, Code: strings.Repeat("x", 300<<10)}, nil
+		})
+	}))
+	id := b.open(session.CreateRequest{})
+	equal(t, "code", b.failedTurn(id, "t1").Code, "commit_refused")
+	equal(t, "runs", runs.Load(), 1)
+	b.run(id, "t2", text("and"))
+	prompt := b.model.prompt(1)
+	if len(prompt) != 4 || !strings.Contains(prompt[2], "may or may not have taken effect") {
+		t.Errorf("prompt: got %q, want the call, that nobody knows what it did, and the new turn", prompt)
+	}
+}
