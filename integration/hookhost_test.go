@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lash-go/lash/events"
@@ -70,4 +71,31 @@ func TestHooksAskTheirHost(t *testing.T) {
 	}
 	told = slices.DeleteFunc(told, func(s string) bool { return !strings.HasPrefix(s, "before") })
 	equalLists(t, "hooks before calls", told, []string{"before " + seen, "before " + seen, "before " + seen})
+}
+
+// TestHooksOfCalls asks the hooks about the calls of a reply beside each other,
+// and about one call in the order of the plugins.
+func TestHooksOfCalls(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t, reply(call("k1", "look", `{"a":1}`), call("k2", "look", `{"a":1}`)), reply(text("done")))
+	var both sync.WaitGroup
+	both.Add(2)
+	var mu sync.Mutex
+	order := make(map[events.CallID]string)
+	hook := func(id string, wait func()) plugin.Factory {
+		return gatesCalls(id, func(in plugin.ToolContext) []plugin.Directive {
+			wait()
+			mu.Lock()
+			defer mu.Unlock()
+			order[in.Call.ID] += id
+			return nil
+		})
+	}
+	var runs atomic.Int64
+	b.node(answering(&runs, "look"), hook("b", func() { both.Done(); both.Wait() }), hook("a", func() {}), hook("c", func() {}))
+	id := b.open(session.CreateRequest{})
+	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
+	equal(t, "order for the first call", order["k1"], "bac")
+	equal(t, "order for the second call", order["k2"], "bac")
+	equal(t, "runs", runs.Load(), 2)
 }
