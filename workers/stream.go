@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ type stream struct {
 	late     *time.Timer // cuts what goes on after the reply was ended
 	err      error
 	shownBy  []events.Decision
+	bytes    int // of shownBy, about
 }
 
 func (s *stream) add(d llm.Delta) {
@@ -49,7 +51,10 @@ func (s *stream) pass(chunk string) {
 			s.cut()
 			return
 		}
-		s.show(shown)
+		if s.err = s.show(shown); s.err != nil {
+			s.cut()
+			return
+		}
 	}
 	for _, r := range t.Reasoning {
 		s.deltas.add(llm.Delta{Kind: events.PartReasoning, Text: r})
@@ -114,12 +119,19 @@ func withText(parts []events.Part, text string) []events.Part {
 	return list
 }
 
-// show adds what hooks want shown, which is JSON.
-func (s *stream) show(list []plugin.Owned[[]byte]) {
+// decisionBytes is about what a decision takes in a record beside its body.
+const decisionBytes = 64
+
+// show adds what hooks want shown, which is JSON. The error is more than a record holds.
+func (s *stream) show(list []plugin.Owned[[]byte]) error {
 	for _, e := range list {
 		body, _ := json.Marshal([]json.RawMessage{e.Value})
+		if s.bytes += len(body) + len(e.Plugin) + decisionBytes; s.bytes > maxHookBytes {
+			return fmt.Errorf("plugins show more than %d bytes with one reply: %w", maxHookBytes, events.ErrTooLarge)
+		}
 		s.shownBy = append(s.shownBy, events.Decision{Plugin: e.Plugin, Kind: events.DirectiveEmitEvents, Body: body})
 	}
+	return nil
 }
 
 // fact records what plugins showed while the reply came; nil when nothing.

@@ -29,6 +29,16 @@
 // it. It moves by compare-and-set on its revision: of two nodes that change it
 // at once the first to record wins, and the other one is brought up to that.
 //
+// # What is contained
+//
+// A panic, silence past the time of hooks, and an answer that no history could
+// hold are errors of the plugin, in hooks, protocols, drivers and stacks alike.
+// An error does what the point's rule says (host specification 4.2) and is
+// recorded with the plugin's name; one directive that the point does not allow,
+// or more than one record holds, drops the whole list. A hook that ignores its
+// context is left behind. Hooks before a call that say too much fail that call
+// only: what was said of the others counts.
+//
 // # The reference interfaces
 //
 // Every method of the reference interfaces of the session host (000), of

@@ -105,10 +105,14 @@ func (m *machine) frameSwitch(in Switch) (Output, error) {
 	return m.done()
 }
 
-// broken ends a turn whose pipeline failed. Before its first reply nothing of it stays on the path.
+// broken ends a turn whose pipeline failed. Before its first reply nothing of it stays on the path;
+// after it, calls without a result say so.
 func (m *machine) broken(in Broken) (Output, error) {
 	if in.Iteration != m.t.Iteration {
 		return Output{}, fmt.Errorf("%w: failure of iteration %d", ErrStale, in.Iteration)
+	}
+	if m.t.Replied {
+		m.closeCalls(m.t.Iteration, m.t.Calls)
 	}
 	m.fail(in.Issue)
 	return m.done()
