@@ -34,7 +34,8 @@ func without(list []string, id string) []string {
 // entries lists the catalogue.
 func entries() []entry {
 	return slices.Concat(graphEntries(), graphRaces(), turnEntries(), stopEntries(), faultEntries(), taskEntries(), monitorEntries(),
-		frameEntries(), lifecycleEntries(), checkpointEntries(), pluginEntries(), toolEntries(), completionEntries(), traceEntries(), childEntries(), codeEntries())
+		frameEntries(), lifecycleEntries(), checkpointEntries(), pluginEntries(), pluginEntries2(), turnEntries2(), childEntries(),
+		toolEntries(), completionEntries(), traceEntries(), codeEntries())
 }
 
 // TestCatalogue runs the catalogue, each entry on a server of its own.

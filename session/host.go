@@ -86,7 +86,7 @@ func New(cfg Config) (*Host, error) {
 		actor:    events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
 		plugins: cfg.Plugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
-		stacks:    stacks{live: make(map[events.SessionID]*stack)},
+		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID]plugin.Overlay)},
 		callbacks: make(map[taskKey]*callback),
 	}, nil
 }
@@ -196,6 +196,21 @@ func (h *Host) State(ctx context.Context, id events.SessionID) (*projector.State
 	defer s.mu.Unlock()
 	if err := h.loadLocked(ctx, id, s, true); err != nil {
 		return nil, fmt.Errorf("state of %s: %w", id, err)
+	}
+	return s.state.Clone(), nil
+}
+
+// atHand is a copy of the state that this host saw last, after a look that may
+// refuse. It may be old.
+func (h *Host) atHand(ctx context.Context, id events.SessionID, look func(*projector.State) error) (*projector.State, error) {
+	s := h.held(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := h.loadLocked(ctx, id, s, false); err != nil {
+		return nil, err
+	}
+	if err := look(s.state); err != nil {
+		return nil, err
 	}
 	return s.state.Clone(), nil
 }

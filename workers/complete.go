@@ -11,17 +11,17 @@ import (
 
 // complete asks a model directly, under the session's provider and retry policy: no hooks, no tools, no stream.
 func (w *Worker) complete(ctx context.Context, req session.DirectCall) (plugin.Completion, error) {
-	config, id := req.Config, orDefault(req.Config.Provider, w.cfg.Provider)
-	provider, ok := w.cfg.Providers[id]
-	if !ok {
-		return plugin.Completion{}, &llm.Error{Kind: llm.KindRequest, Code: "provider_unavailable", Message: "provider " + config.Provider + " is not configured on this node"}
+	config := req.Config
+	provider, err := w.provider(req.Session, config)
+	if err != nil {
+		return plugin.Completion{}, err
 	}
 	messages, err := session.Fill(ctx, w.blobs, req.Messages)
 	if err != nil {
 		return plugin.Completion{}, err
 	}
 	model := orDefault(req.Model, orDefault(config.Model, w.cfg.Model))
-	about := api.TraceEvent{Provider: id, Model: model, Source: req.Source}
+	about := api.TraceEvent{Provider: orDefault(config.Provider, w.cfg.Provider), Model: model, Source: req.Source}
 	resp, _, err := w.traceCall(req.Where, about, func() (llm.Response, int, error) {
 		return w.retried(ctx, func(ctx context.Context) (llm.Response, error) {
 			return complete(ctx, provider, llm.Request{

@@ -30,7 +30,7 @@ func Builtins() []plugin.Factory {
 type Config struct {
 	Bus       *bus.Bus
 	Providers map[string]llm.Provider // by id
-	Provider  string                  // of sessions that name none; must be one of Providers
+	Provider  string                  // of sessions that name none; one of Providers. Without it such sessions have none
 	Model     string                  // of sessions that name none
 	// Plugins of the sessions. Defaults to [Builtins] and Tools.
 	Plugins *plugin.Host
@@ -65,7 +65,7 @@ func (c *Config) defaults() error {
 	if c.Bus == nil {
 		errs = append(errs, errors.New("bus is required"))
 	}
-	if _, ok := c.Providers[c.Provider]; !ok {
+	if _, ok := c.Providers[c.Provider]; !ok && c.Provider != "" {
 		errs = append(errs, fmt.Errorf("provider %q is not among the providers", c.Provider))
 	}
 	if c.Plugins == nil {

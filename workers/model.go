@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -86,6 +87,9 @@ func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
 // reply runs a whole reply through the plugins and the protocol.
 func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int, began time.Time) turn.Input {
 	now, shown, err := m.stack.TransformResponse(ctx, plugin.Response{Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage, Model: resp.Model})
+	if err == nil {
+		err = m.stream.show(shown)
+	}
 	if err != nil {
 		return m.failed(ctx, &llm.Error{Kind: llm.KindRequest, Code: "plugin_assistant_response", Message: clip(err.Error())}, attempts)
 	}
@@ -94,7 +98,6 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int, 
 		reading = m.preamble.Read(now)
 	}
 	resp.Parts, resp.Stop, resp.Usage = reading.Parts, now.Stop, now.Usage
-	m.stream.show(shown)
 	reply := turn.Reply{Correct: reading.Correct, ModelReplied: events.ModelReplied{
 		Iteration: m.owes.Iteration, Prompt: m.prompt.Ref, Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage,
 		Provider: m.providerID(), Model: orDefault(resp.Model, m.model()), Detail: clip(resp.Detail),
@@ -233,10 +236,10 @@ func (m *modelCall) failed(ctx context.Context, err error, attempts int) turn.In
 const maxDetail = 4000
 
 func clip(s string) string {
-	if len(s) <= maxDetail {
-		return s
+	if len(s) > maxDetail {
+		s = s[:maxDetail] + fmt.Sprintf(" [%d more bytes]", len(s)-maxDetail)
 	}
-	return s[:maxDetail] + fmt.Sprintf(" [%d more bytes]", len(s)-maxDetail)
+	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
 func toolSpecs(entries []events.ToolEntry) []llm.Tool {

@@ -99,8 +99,8 @@ type AssistantOutput struct {
 type ToolCallRecord struct {
 	CallID         events.CallID   `json:"call_id,omitempty"` // as the model gave it; may repeat
 	Tool           string          `json:"tool"`
-	Args           json.RawMessage `json:"args"` // a JSON string where the model's JSON is broken
-	Output         string          `json:"output"`
+	Args           json.RawMessage `json:"args"`              // a JSON string where the model's JSON is broken
+	Output         string          `json:"output"`            // what the tool gave, whatever of it the model reads
 	Outcome        events.Outcome  `json:"outcome,omitempty"` // empty is success
 	DurationMillis int64           `json:"duration_ms"`       // 0 where nobody measured
 }

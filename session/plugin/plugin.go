@@ -44,13 +44,14 @@ type Versioned interface{ Version() string }
 type Stateful interface {
 	// Revision counts the changes: it must grow with every one.
 	Revision() uint64
-	// Snapshot gives the state as JSON; artifacts go to the writer.
+	// Snapshot gives the state as JSON; artifacts go to the writer. Neither it nor Restore may ask the host for anything.
 	Snapshot(*SnapshotWriter) ([]byte, error)
 	// Restore replaces the state. Without one, meta.State is nil: begin anew.
 	Restore(meta Meta, artifacts SnapshotReader) error
 }
 
-// Readier is told once that the session's stack is complete.
+// Readier is told once that the session's stack is complete. What needs the
+// stack is [ErrBuilding] until then; tools are answered from the history.
 type Readier interface {
 	SessionReady(ctx context.Context, s *Session) error
 }
