@@ -24,7 +24,7 @@ func codeEntries() []entry {
 		{"P27", "a protocol without an executor, or whose executor is gone", "exec", "CodeExecutionUnavailable, RuntimeStopped; the turn stops with RuntimeError", testNoExecutor},
 		{"P28", "an execution that is not dirty", "commit", "the same blob reference, nothing saved", testNotDirty},
 		{"P29", "a snapshot of the execution that fails", "commit", "it succeeds with the old reference", testSnapshotFails},
-		{"P30", "an extension for the default protocol", "apply", "protocol error, nothing recorded", testExtensionRefused},
+		{"P30", "an extension for the default protocol", "apply", "protocol error, nothing recorded", testSessionExtension},
 		{"P31", "malformed options; none at all", "decode", "error; none", testOptionsDecoded},
 	}
 }
@@ -185,7 +185,7 @@ func testSnapshotFails(t *testing.T) {
 	verified(t, b.bus.Log(), id)
 }
 
-func testExtensionRefused(t *testing.T) {
+func testSessionExtension(t *testing.T) {
 	b := setupIdle(t)
 	b.node()
 	id := b.open(session.CreateRequest{})
