@@ -57,13 +57,13 @@ func TestBackgroundTask(t *testing.T) {
 		return string(args)
 	}
 	b := setupIdle(t,
+		reply(call("c1", "task_start", start("build", "read x < '"+string(ready)+"'; echo built $x; echo badly >&2; exit 3"))),
 		reply(
-			call("c1", "task_start", start("build", "read x < '"+string(ready)+"'; echo built $x; echo badly >&2; exit 3")),
 			call("c2", "task_start", start("serve", keeps(kept, ""))),
 			call("c3", "task_start", start("blank", " ")),
 			call("c4", "task_start", start("a b", "true")),
 		), reply(text("started")),
-		reply(call("c5", "tasks_list", `{}`), call("c6", "tasks_stop", `{"id":"serve"}`), call("c7", "task_start", start("build", "true"))), reply(text("stopped")),
+		reply(call("c5", "tasks_list", `{}`)), reply(call("c6", "tasks_stop", `{"id":"serve"}`), call("c7", "task_start", start("build", "true"))), reply(text("stopped")),
 		reply(text("noted")),
 	)
 	b.node(background.Factory(background.Config{}))
