@@ -21,8 +21,8 @@ type demoEditCmd struct {
 
 const (
 	editSession events.SessionID = "edit"
-	editFile                     = "greeting.txt"
-	editBefore                   = "Hello, wrold!\n"
+	editFile    string           = "greeting.txt"
+	editBefore  string           = "Hello, wrold!\n"
 )
 
 // Run plays everything in this process but the human: a server, a node with

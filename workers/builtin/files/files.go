@@ -139,13 +139,13 @@ func (f *files) store(root *os.Root, name, text, key string, mode fs.FileMode) e
 }
 
 // clean gives a path as the directory's own, or refuses it.
-func clean(field, name string) (string, error) {
+func clean(name string) (string, error) {
 	if strings.IndexByte(name, 0) >= 0 || !utf8.ValidString(name) || len(name) > 4096 {
-		return "", invalid("%s: is no path of at most 4096 bytes", field)
+		return "", invalid("path: is no path of at most 4096 bytes")
 	}
 	local := path.Clean("./" + name)
 	if path.IsAbs(name) || local == ".." || strings.HasPrefix(local, "../") {
-		return "", invalid("%s: %q is not below this directory: paths are relative to it", field, name)
+		return "", invalid("path: %q is not below this directory: paths are relative to it", name)
 	}
 	return local, nil
 }

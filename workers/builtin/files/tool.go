@@ -35,7 +35,7 @@ type readRequest struct {
 }
 
 func (f *files) read(_ context.Context, root *os.Root, _ plugin.Call, in readRequest) (string, error) {
-	name, err := clean("path", in.Path)
+	name, err := clean(in.Path)
 	if err != nil {
 		return "", err
 	}
@@ -69,7 +69,7 @@ type writeRequest struct {
 }
 
 func (f *files) write(_ context.Context, root *os.Root, call plugin.Call, in writeRequest) (string, error) {
-	name, err := clean("path", in.Path)
+	name, err := clean(in.Path)
 	if err != nil {
 		return "", err
 	}
@@ -101,7 +101,7 @@ type editRequest struct {
 }
 
 func (f *files) edit(_ context.Context, root *os.Root, call plugin.Call, in editRequest) (string, error) {
-	name, err := clean("path", in.Path)
+	name, err := clean(in.Path)
 	if err != nil {
 		return "", err
 	}
@@ -138,7 +138,7 @@ type listRequest struct {
 }
 
 func (f *files) list(_ context.Context, root *os.Root, _ plugin.Call, in listRequest) (string, error) {
-	name, err := clean("path", in.Path)
+	name, err := clean(in.Path)
 	if err != nil {
 		return "", err
 	}
@@ -186,7 +186,7 @@ type searchRequest struct {
 
 // search leaves out what is no text, too large or a link, and directories that begin with a dot.
 func (f *files) search(ctx context.Context, root *os.Root, _ plugin.Call, in searchRequest) (string, error) {
-	top, err := clean("path", in.Path)
+	top, err := clean(in.Path)
 	if err != nil {
 		return "", err
 	}

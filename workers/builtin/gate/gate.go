@@ -158,5 +158,5 @@ func match(pattern, text string, plain bool) bool {
 		text = after
 	}
 	rest, found := strings.CutSuffix(text, pieces[last])
-	return found && !(plain && strings.ContainsAny(rest, operators))
+	return found && (!plain || !strings.ContainsAny(rest, operators))
 }
