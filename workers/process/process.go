@@ -53,7 +53,8 @@ type Process struct {
 const guardScript = `read -r group; read -r gone && exit 0; kill -9 "-$group"`
 
 // Start runs a command. Each output is read by a goroutine of its own until it
-// ends. Whoever starts a process must call [Process.Attend].
+// ends; where stderr is nil both outputs are one, in the order of the writes.
+// Whoever starts a process must call [Process.Attend].
 func Start(ctx context.Context, c Command, stdout, stderr func(io.Reader)) (*Process, error) {
 	bare := context.WithoutCancel(ctx) // the group is killed, not the shell alone
 	p := &Process{cmd: exec.CommandContext(bare, "bash", "-lc", c.Script), guard: exec.CommandContext(bare, "sh", "-c", guardScript)}
@@ -91,28 +92,41 @@ func environment(given map[string]string) []string {
 	return list
 }
 
-func (p *Process) start(readOut, readErr func(io.Reader)) error {
-	stdout, outEnd, err := os.Pipe()
-	if err != nil {
-		return err
+func (p *Process) start(readers ...func(io.Reader)) error {
+	var ends []*os.File
+	defer func() {
+		for _, end := range ends {
+			_ = end.Close() // the child has its own
+		}
+	}()
+	for _, read := range readers {
+		if read == nil {
+			continue
+		}
+		pipe, end, err := os.Pipe()
+		if err != nil {
+			p.closePipes()
+			return err
+		}
+		p.pipes, ends = append(p.pipes, pipe), append(ends, end)
 	}
-	defer outEnd.Close() //nolint:errcheck // the child has its own
-	stderr, errEnd, err := os.Pipe()
-	if err != nil {
-		_ = stdout.Close()
-		return err
-	}
-	defer errEnd.Close() //nolint:errcheck // the child has its own
-	p.cmd.Stdout, p.cmd.Stderr, p.pipes = outEnd, errEnd, []*os.File{stdout, stderr}
+	p.cmd.Stdout, p.cmd.Stderr = ends[0], ends[len(ends)-1]
 	if err := p.cmd.Start(); err != nil {
-		_, _ = stdout.Close(), stderr.Close()
+		p.closePipes()
 		return err
 	}
 	// A failed write is a guard that is dead already: the group is killed at its end all the same.
 	_, _ = fmt.Fprintln(p.lifeline, p.cmd.Process.Pid)
-	p.readers.Go(func() { readOut(stdout) })
-	p.readers.Go(func() { readErr(stderr) })
+	for i, pipe := range p.pipes {
+		p.readers.Go(func() { readers[i](pipe) })
+	}
 	return nil
+}
+
+func (p *Process) closePipes() {
+	for _, pipe := range p.pipes {
+		_ = pipe.Close()
+	}
 }
 
 // release tells the guard that there is nothing to kill any more.
@@ -165,8 +179,6 @@ func (p *Process) drain() {
 	case <-done:
 	case <-time.After(Grace): // a process left the group and keeps a pipe open
 	}
-	for _, pipe := range p.pipes {
-		_ = pipe.Close()
-	}
+	p.closePipes()
 	<-done
 }

@@ -31,7 +31,7 @@ func TestRun(t *testing.T) {
 		"printf 123456789012345678901":           "1234567890\n[1 bytes are not shown]\n2345678901",
 		"head -c 1000000 /dev/zero | tr '\\0' x": "xxxxxxxxxx\n[999980 bytes are not shown]\nxxxxxxxxxx",
 		"printf '\\377'":                         "\uFFFD",
-		"echo a >&2":                             "a\n",
+		"echo b; echo a >&2; echo c":             "b\na\nc\n",
 		"echo $GIVEN":                            "yes\n",
 		"cat":                                    "", // nothing is there to be read
 	} {

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 )
 
-// Output is what a command printed, on both outputs together.
+// Output is what a command printed, on both outputs as they came.
 type Output struct {
 	Exit
 	Text  string // valid UTF-8
@@ -20,7 +19,7 @@ type Output struct {
 func Run(ctx context.Context, c Command, maxBytes int) (Output, error) {
 	kept := window{half: max(maxBytes/2, 1)}
 	read := func(r io.Reader) { _, _ = io.Copy(&kept, r) } // a pipe that is closed under it has ended
-	p, err := Start(ctx, c, read, read)
+	p, err := Start(ctx, c, read, nil)
 	if err != nil {
 		return Output{}, err
 	}
@@ -31,8 +30,6 @@ func Run(ctx context.Context, c Command, maxBytes int) (Output, error) {
 // window keeps the beginning and the end of what is written.
 type window struct {
 	half int
-
-	mu   sync.Mutex
 	head []byte
 	tail []byte // its end counts: at most half
 	all  int64
@@ -40,8 +37,6 @@ type window struct {
 
 // Write implements [io.Writer].
 func (w *window) Write(data []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.all += int64(len(data))
 	take := min(len(data), w.half-len(w.head))
 	w.head = append(w.head, data[:take]...)
@@ -53,8 +48,6 @@ func (w *window) Write(data []byte) (int, error) {
 }
 
 func (w *window) text() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	tail := w.tail[max(0, len(w.tail)-w.half):]
 	text := string(w.head)
 	if missing := w.all - int64(len(w.head)+len(tail)); missing > 0 {
