@@ -18,6 +18,7 @@ import (
 	"github.com/lash-go/lash/workers/builtin/files"
 	"github.com/lash-go/lash/workers/builtin/gate"
 	"github.com/lash-go/lash/workers/builtin/shell"
+	"github.com/lash-go/lash/workers/builtin/subagent"
 )
 
 func shellIn(t *testing.T, cfg shell.Config) plugin.Factory {
@@ -179,6 +180,24 @@ func (b *bundle) answer(id events.SessionID, callID events.CallID, answer events
 	answer.Effect = open[0].Effect
 	must(b.t, "approve", b.Approve(b.ctx, id, answer), nil)
 	return open[0].ToolApprovalAsked
+}
+
+// TestGateAgent holds an agent to the rules of its parent's session, and asks in the agent's own.
+func TestGateAgent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := setupIdle(t, reply(call("c1", "spawn_agent", `{"capability":"explore","task":"touch them"}`)),
+		reply(command("c2", "touch evil")), reply(command("c3", "touch fine")), reply(text("touched")), reply(text("done")))
+	b.node(shellIn(t, shell.Config{Dir: dir}), subagent.Factory(subagent.Config{}), gate.Factory(gate.Options{Allow: []string{"run_command"}}))
+	options, err := plugin.OptionsOf(gate.ID, gate.Options{Deny: []string{"run_command:*evil*"}})
+	must(t, "options", err, nil)
+	id := b.open(session.CreateRequest{Options: options})
+	b.submit(id, "t1", text("go"))
+	agent := b.await(id, "agent", func(s *projector.State) bool { return len(s.Tasks) == 1 }).Tasks[0].Child
+	b.answer(agent, "c3", events.ToolApprovalGiven{Granted: true})
+	b.ended(id, "t1")
+	equal(t, "denied", b.result(agent, "c2"), "[failed] run_command is not allowed here touch evil")
+	equal(t, "approved", b.result(agent, "c3"), "[no output]")
 }
 
 // TestGateKilled kills the node while the question waits, and the one that then runs the call.

@@ -6,7 +6,8 @@
 //
 // Guarantees: a call that waits has not begun, and waits through the death of
 // its node; the first answer counts. A refused call is a result that the model
-// reads. Rules are hints to a careful user, no sandbox: a command that is
+// reads. Agents are held to the rules of the session that they work for, and
+// ask in their own. Rules are hints to a careful user, no sandbox: a command that is
 // allowed may do whatever it can. It imports session/plugin and events.
 package gate
 
