@@ -32,10 +32,10 @@ type answered struct {
 	Call     events.EffectID  `json:"call"`
 	Granted  bool             `json:"granted"`
 	Reason   string           `json:"reason,omitempty"`
-	Recorded bool             `json:"recorded"` // false: it waits for a node
+	Recorded bool             `json:"recorded"` // false: it is kept, and waits for a node
 }
 
-// recordWait is how long a node may take until the answer is in the history.
+// recordWait is how long a node may take to put the answer into the history.
 const recordWait = 10 * time.Second
 
 func (c *approveCmd) Run(ctx context.Context, s *streams) error {
@@ -57,7 +57,10 @@ func (c *approveCmd) Run(ctx context.Context, s *streams) error {
 		return fmt.Errorf("%w: lash-node approvals lists the calls that wait", err)
 	}
 	if err == nil {
-		out.Recorded, err = c.recorded(ctx, on, before, out.Granted)
+		first := c.counted(ctx, on, before)
+		if out.Recorded = first != nil; first != nil && first.Granted != out.Granted {
+			err = session.ErrDifferent
+		}
 	}
 	if errors.Is(err, session.ErrDifferent) {
 		return fmt.Errorf("%w: %w", errAnswered, err)
@@ -68,7 +71,7 @@ func (c *approveCmd) Run(ctx context.Context, s *streams) error {
 	word := map[bool]string{true: "approved", false: "denied"}[out.Granted]
 	write(s.out, "%s: call %s of session %s\n", word, c.Call, c.Session)
 	if !out.Recorded {
-		write(s.err, "lash-node: no node runs now; the answer is kept, and counts if it was the first\n")
+		write(s.err, "lash-node: no node has taken the answer yet; it is kept, and counts if it is the first\n")
 	}
 	return nil
 }
@@ -83,22 +86,17 @@ func writeIf(yes bool, s *streams, v any) error {
 	return writeJSON(s, v)
 }
 
-// recorded waits until an answer is in the history, and reports whether there is one. The first counts, which may be another's.
-func (c *approveCmd) recorded(ctx context.Context, on *client, from *projector.State, granted bool) (bool, error) {
-	for deadline := time.Now().Add(recordWait); time.Now().Before(deadline); {
-		first, err := c.given(ctx, on, from)
-		switch {
-		case err != nil:
-			return false, err
-		case first != nil && first.Granted != granted:
-			return true, session.ErrDifferent
-		case first != nil:
-			return true, nil
-		case !pause(ctx, askEvery):
-			return false, ctx.Err()
+// counted waits for the answer that counts, which may be another's. It is nil
+// where none is known in time: no node runs, or the servers are gone. Ours is
+// kept all the same.
+func (c *approveCmd) counted(ctx context.Context, on *client, from *projector.State) *events.ToolApprovalGiven {
+	ctx, cancel := context.WithTimeout(ctx, recordWait)
+	defer cancel()
+	for {
+		if first, err := c.given(ctx, on, from); first != nil || err != nil || !pause(ctx, askEvery) {
+			return first
 		}
 	}
-	return false, nil
 }
 
 // given is the answer that counts; nil while there is none.
