@@ -54,7 +54,8 @@ func results(t *testing.T, list []asked, factories ...plugin.Factory) (*bundle, 
 	id := b.open(session.CreateRequest{})
 	b.run(id, "t1", text("go"))
 	for i, c := range list {
-		if got := b.result(id, string(rune('a'+i/26))+string(rune('a'+i%26))); got != c.want && !(strings.HasSuffix(c.want, "…") && strings.HasPrefix(got, strings.TrimSuffix(c.want, "…"))) {
+		begin, open := strings.CutSuffix(c.want, "…")
+		if got := b.result(id, string(rune('a'+i/26))+string(rune('a'+i%26))); got != c.want && (!open || !strings.HasPrefix(got, begin)) {
 			t.Errorf("%s %s: got %.300q, want %.300q", c.tool, c.args, got, c.want)
 		}
 	}
