@@ -126,24 +126,37 @@ func (s *services) ToolOutput(ctx context.Context, id events.SessionID, call eve
 	return s.h.ToolOutput(ctx, id, call)
 }
 
-// ChargeChild tells a parent what its child has used in all.
+// ChargeChild tells a parent what its child has used in all, and the parent's own parent then, up to the root.
 func (h *Host) ChargeChild(ctx context.Context, child *projector.State) error {
-	if child.Parent == "" || child.Relation != events.RelationChild {
-		return nil
+	for child.Parent != "" && child.Relation == events.RelationChild {
+		parent, err := h.chargeParent(ctx, child)
+		if errors.Is(err, events.ErrNoSession) {
+			return nil // the parent is gone, and its ledger with it
+		}
+		if err != nil || parent == nil {
+			return err
+		}
+		child = parent
 	}
+	return nil
+}
+
+// chargeParent charges one level, and gives the parent where that is a child itself.
+func (h *Host) chargeParent(ctx context.Context, child *projector.State) (*projector.State, error) {
 	charge := &events.UsageCharged{Child: child.Session, Source: child.Source, At: child.Seq, Entries: []events.UsageEntry{}}
 	if charge.Source == "" {
 		charge.Source = "child"
 	}
-	report := child.Usage()
-	for model, u := range report.ByModel {
+	for model, u := range child.Usage().ByModel {
 		charge.Entries = append(charge.Entries, events.UsageEntry{Model: model, Usage: u})
 	}
 	if len(charge.Entries) == 0 {
-		return nil
+		return nil, nil //nolint:nilnil // there is nothing to tell
 	}
 	slices.SortFunc(charge.Entries, func(a, b events.UsageEntry) int { return compare(a.Model, b.Model) })
+	above := false
 	err := h.decide(ctx, child.Parent, "child usage", func(s *projector.State) ([]events.Event, error) {
+		above = s.Parent != ""
 		for _, c := range s.Children {
 			if c.Session == child.Session && (c.At >= charge.At || slices.Equal(c.Entries, charge.Entries)) {
 				return nil, nil
@@ -151,10 +164,10 @@ func (h *Host) ChargeChild(ctx context.Context, child *projector.State) error {
 		}
 		return []events.Event{events.Of("", charge)}, nil
 	})
-	if errors.Is(err, events.ErrNoSession) {
-		return nil // the parent is gone, and its ledger with it
+	if err != nil || !above {
+		return nil, err
 	}
-	return err
+	return h.State(ctx, child.Parent)
 }
 
 func compare(a, b string) int {

@@ -29,13 +29,11 @@ type serveCmd struct {
 	Listen  string           `help:"Address at which the embedded server takes clients." default:"127.0.0.1:4222" placeholder:"HOST:PORT"`
 	Profile busembed.Profile `help:"What an acknowledged append survives: interval or always." default:"interval" enum:"interval,always"`
 
-	NATS     string `name:"nats" help:"Run on existing servers instead of an embedded one." placeholder:"URL"`
-	Creds    string `help:"Credentials file for --nats." placeholder:"FILE" type:"path"`
-	TLSCA    string `name:"tls-ca" help:"Certificate authority of the servers." placeholder:"FILE" type:"path"`
-	TLSCert  string `name:"tls-cert" help:"Client certificate." placeholder:"FILE" type:"path"`
-	TLSKey   string `name:"tls-key" help:"Key of the client certificate." placeholder:"FILE" type:"path"`
-	Prefix   string `help:"Prefix of every stream, bucket and subject." default:"lash"`
-	Replicas int    `help:"Replicas of every durable stream, with --nats: 1, 3 or 5." default:"1"`
+	NATS string `name:"nats" help:"Run on existing servers instead of an embedded one." placeholder:"URL"`
+	accessFlags
+	Replicas int `help:"Replicas of every durable stream, with --nats: 1, 3 or 5." default:"1"`
+
+	pluginFlags
 
 	Provider    string        `help:"Model provider of sessions that name none: openai, anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
 	Model       string        `help:"Model of sessions that name none." placeholder:"NAME"`
@@ -47,6 +45,10 @@ type serveCmd struct {
 
 func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	log, err := c.logger()
+	if err != nil {
+		return err
+	}
+	plugins, err := c.plugins(s)
 	if err != nil {
 		return err
 	}
@@ -71,7 +73,8 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	}
 	defer closeTrace()
 	node, err := workers.NewNode(workers.Config{
-		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Concurrency: c.Concurrency, Logger: log, Trace: trace,
+		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Plugins: plugins, Concurrency: c.Concurrency, Logger: log,
+		Trace: trace,
 	})
 	if err != nil {
 		return err
@@ -121,7 +124,7 @@ func (c *serveCmd) logger() (*zap.Logger, error) {
 func (c *serveCmd) server(s *streams) (cfg bus.Config, stop func(), err error) {
 	cfg = bus.Config{URL: c.NATS, Prefix: c.Prefix, Replicas: c.Replicas}
 	if c.NATS != "" {
-		cfg.Options, err = c.natsOptions()
+		cfg.Options, err = c.options()
 		write(s.err, "lash-node: durability as %s keeps it, %d replicas\n", c.NATS, c.Replicas)
 		return cfg, func() {}, err
 	}
@@ -143,23 +146,6 @@ func (c *serveCmd) server(s *streams) (cfg bus.Config, stop func(), err error) {
 	write(s.err, "lash-node: embedded server at %s, store %s, durability %s: %s\n", server.URL(), c.Store, c.Profile, c.Profile.Promise())
 	cfg.Options = []nats.Option{server.InProcess()}
 	return cfg, server.Stop, nil
-}
-
-func (c *serveCmd) natsOptions() ([]nats.Option, error) {
-	var opts []nats.Option
-	if c.Creds != "" {
-		opts = append(opts, nats.UserCredentials(c.Creds))
-	}
-	if c.TLSCA != "" {
-		opts = append(opts, nats.RootCAs(c.TLSCA))
-	}
-	if (c.TLSCert == "") != (c.TLSKey == "") {
-		return nil, fmt.Errorf("--tls-cert and --tls-key go together")
-	}
-	if c.TLSCert != "" {
-		opts = append(opts, nats.ClientCert(c.TLSCert, c.TLSKey))
-	}
-	return opts, nil
 }
 
 // providers are all whose key is in the environment, and the scripted one.

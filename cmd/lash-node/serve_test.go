@@ -26,9 +26,15 @@ type serving struct {
 // serve starts a node and waits until it says that it serves.
 func serve(t *testing.T, args ...string) *serving {
 	t.Helper()
+	return serveModel(t, "", args...)
+}
+
+// serveModel is serve with an endpoint that speaks as OpenAI's do.
+func serveModel(t *testing.T, model string, args ...string) *serving {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Args = append([]string{"lash-node", "serve"}, args...) // the name makes the test binary the command
-	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL="+model, "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0")
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +48,7 @@ func serve(t *testing.T, args ...string) *serving {
 		if _, rest, ok := strings.Cut(line, "embedded server at "); ok {
 			s.url, _, _ = strings.Cut(rest, ",")
 		}
-		if strings.Contains(line, "serving, provider scripted") {
+		if strings.Contains(line, "serving, provider ") {
 			return s
 		}
 	}
