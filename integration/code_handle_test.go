@@ -38,7 +38,8 @@ func (b *bundle) slow(c *coded) *gates {
 	plugin.AddTool(b.tools, plugin.Tool{Name: "slow"}, func(ctx context.Context, _ plugin.Call, in struct {
 		Gate string `json:"gate"`
 		Size int    `json:"size,omitempty"`
-	}) (string, error) {
+	},
+	) (string, error) {
 		c.count(in.Gate)
 		select {
 		case <-g.of(in.Gate):

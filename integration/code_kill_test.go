@@ -88,7 +88,8 @@ func TestCodeKilledAnywhere(t *testing.T) {
 	})
 	plugin.AddTool(b.tools, plugin.Tool{Name: "plus", Effects: events.EffectsNone}, func(ctx context.Context, _ plugin.Call, in struct {
 		N int `json:"n"`
-	}) (int, error) {
+	},
+	) (int, error) {
 		effects.one(ctx)
 		return in.N, ctx.Err()
 	})

@@ -53,7 +53,8 @@ func TestSwitchTooLarge(t *testing.T) {
 	plugin.AddTool(b.tools, plugin.Tool{Name: "go"}, func(_ context.Context, _ plugin.Call, in struct {
 		Task int `json:"task,omitempty"`
 		Node int `json:"node,omitempty"`
-	}) (plugin.Result, error) {
+	},
+	) (plugin.Result, error) {
 		nodes := []events.NewNode{}
 		for i := range 10 {
 			nodes = append(nodes, seed(events.NodeID(fmt.Sprintf("s%d", i)), events.RoleUser, strings.Repeat("n", in.Node/10)))

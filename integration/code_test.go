@@ -173,7 +173,8 @@ func TestCodeGather(t *testing.T) {
 	both.Add(2)
 	plugin.AddTool(b.tools, plugin.Tool{Name: "meet"}, func(_ context.Context, _ plugin.Call, in struct {
 		N int `json:"n"`
-	}) (int, error) {
+	},
+	) (int, error) {
 		both.Done()
 		both.Wait() // for each other: they run at the same time or never end
 		return in.N * 10, nil

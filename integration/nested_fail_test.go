@@ -140,7 +140,8 @@ func TestBatchControl(t *testing.T) {
 		simple(r, "plain")
 		plugin.AddTool(r, plugin.Tool{Name: "finish"}, func(_ context.Context, _ plugin.Call, in struct {
 			V string `json:"v"`
-		}) (plugin.Result, error) {
+		},
+		) (plugin.Result, error) {
 			return plugin.Result{Text: in.V, Control: events.ControlFinish}, nil
 		})
 	}))

@@ -172,7 +172,9 @@ func (e executor) Execute(_ context.Context, in plugin.ExecContext, req plugin.E
 	}
 	return e.run(in)
 }
-func (executor) Dirty() bool                                                         { return false }
+
+func (executor) Dirty() bool { return false }
+
 func (executor) Snapshot(context.Context, plugin.ProtocolSession) ([]byte, error)    { return nil, nil }
 func (executor) Restore(_ context.Context, _ plugin.ProtocolSession, _ []byte) error { return nil }
 

@@ -20,7 +20,7 @@ func TestSummaryOfEveryKind(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			ev := events.Of("t1", eventstest.Payload(kind).Draw(rt, "payload"))
 			got := summary(&ev)
-			if strings.HasPrefix(got, `"{`) || strings.Contains(got, "\n") {
+			if got == short(value{ev.Payload}.String()) || strings.Contains(got, "\n") {
 				rt.Errorf("%s: got %s, want a line in words", kind, got)
 			}
 		})
