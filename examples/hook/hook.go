@@ -4,6 +4,7 @@ package hook
 import (
 	"context"
 	"encoding/json"
+	"path/filepath"
 	"strings"
 
 	"github.com/lash-go/lash/session/plugin"
@@ -14,7 +15,7 @@ func Fence(dir string) plugin.Factory {
 	return plugin.Func("fence", func(r *plugin.Registrar) error {
 		r.BeforeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
 			var to struct{ Path string }
-			if err := json.Unmarshal(in.Args, &to); err != nil || in.Tool != "write" || strings.HasPrefix(to.Path, dir) {
+			if err := json.Unmarshal(in.Args, &to); err != nil || in.Tool != "write" || strings.HasPrefix(filepath.Clean(to.Path), dir) {
 				return nil, err
 			}
 			// Or plugin.Ask("May it?"), and the call waits until somebody approves it.
