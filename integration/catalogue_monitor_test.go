@@ -345,7 +345,7 @@ func testMonitorWake(t *testing.T) {
 	b.tasks(bustest.Open(t, b.server), nil)
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
-	<-asked
+	receive(b, "asked", asked)
 	b.start(id, events.MonitorSpec{ID: "m", Command: "echo one; read x < '" + string(f) + "'; echo $x; sleep 1000"})
 	b.updates(id, 1)
 	b.queued("wake-monitor-m-1")

@@ -212,6 +212,18 @@ func (b *bundle) await(id events.SessionID, what string, ok func(*projector.Stat
 	}
 }
 
+// receive waits for what comes, or for the close of the channel, in the test's own goroutine.
+func receive[T any](b *bundle, what string, from <-chan T) T {
+	b.t.Helper()
+	select {
+	case got := <-from:
+		return got
+	case <-b.ctx.Done():
+		b.t.Fatalf("wait for %q: got nothing, %v", what, context.Cause(b.ctx))
+		panic("unreachable")
+	}
+}
+
 // ended waits for the end of a turn.
 func (b *bundle) ended(id events.SessionID, turn events.TurnID) projector.TurnRecord {
 	b.t.Helper()
