@@ -45,6 +45,14 @@ type bundle struct {
 	trace  session.TraceFunc // of nodes that are started from then on
 }
 
+// limited is a context that ends with the test, and before the test is killed.
+func limited(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // setup has a host, and a worker that plays the script.
 func setup(t *testing.T, script ...step) *bundle {
 	t.Helper()
@@ -56,9 +64,7 @@ func setup(t *testing.T, script ...step) *bundle {
 // setupIdle has no worker yet.
 func setupIdle(t *testing.T, script ...step) *bundle {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	b := &bundle{t: t, ctx: ctx, server: bustest.Server(t, busembed.Config{}), model: &model{t: t, script: script}, tools: plugin.NewTools()}
+	b := &bundle{t: t, ctx: limited(t), server: bustest.Server(t, busembed.Config{}), model: &model{t: t, script: script}, tools: plugin.NewTools()}
 	b.bus = bustest.Open(t, b.server)
 	b.Host = b.newHost(b.bus)
 	return b
