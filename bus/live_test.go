@@ -16,13 +16,7 @@ import (
 // heard waits for the next message of a subscription.
 func heard(t *testing.T, c <-chan *nats.Msg) bus.LiveMessage {
 	t.Helper()
-	select {
-	case m := <-c:
-		return bus.ParseLive(m)
-	case <-t.Context().Done():
-		t.Fatal("nothing was heard")
-		return bus.LiveMessage{}
-	}
+	return bus.ParseLive(delivered(t, c))
 }
 
 func TestLive(t *testing.T) {
