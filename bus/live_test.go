@@ -3,6 +3,7 @@ package bus_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -15,13 +16,7 @@ import (
 // heard waits for the next message of a subscription.
 func heard(t *testing.T, c <-chan *nats.Msg) bus.LiveMessage {
 	t.Helper()
-	select {
-	case m := <-c:
-		return bus.ParseLive(m)
-	case <-t.Context().Done():
-		t.Fatal("nothing was heard")
-		return bus.LiveMessage{}
-	}
+	return bus.ParseLive(delivered(t, c))
 }
 
 func TestLive(t *testing.T) {
@@ -54,6 +49,17 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// delivered waits for what comes.
+func delivered[T any](t *testing.T, from <-chan T) (got T) {
+	t.Helper()
+	select {
+	case got = <-from:
+	case <-time.After(20 * time.Second):
+		t.Fatal("got nothing in 20 s, want a delivery")
+	}
+	return got
+}
+
 func TestHear(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -67,7 +73,7 @@ func TestHear(t *testing.T) {
 	}
 	grow(t, b.Log(), "s", 2)
 	for want := events.Seq(1); want <= 2; want++ {
-		if m := <-got; m.Seq != want {
+		if m := delivered(t, got); m.Seq != want {
 			t.Errorf("got sequence %d, want %d", m.Seq, want)
 		}
 	}
@@ -96,7 +102,7 @@ func TestPokes(t *testing.T) {
 		}
 	}
 	for _, want := range []events.SessionID{"s1", "s2"} {
-		if id := <-got; id != want {
+		if id := delivered(t, got); id != want {
 			t.Errorf("got %s, want %s", id, want)
 		}
 	}

@@ -160,7 +160,7 @@ func TestApprovalElsewhere(t *testing.T) {
 	id, other := b.open(session.CreateRequest{}), b.open(session.CreateRequest{})
 	b.run(id, "t0", text("hello"))
 	b.submit(other, "t9", text("keep the first node busy"))
-	<-begun
+	receive(b, "begun", begun)
 	_, kill := b.nodeOn(bustest.Open(t, b.server), g.factory(events.EffectsNonIdempotent))
 	b.parks(id)
 	kill()
@@ -271,7 +271,7 @@ func TestApprovalKilledAnswered(t *testing.T) {
 			b.parks(id)
 			dying.Store(true)
 			must(t, "approve", b.approve(b.otherHost(), id, true), nil)
-			<-here
+			receive(b, "here", here)
 			kill()
 			b.nodeOn(bustest.Open(t, b.server), stack...)
 			equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
@@ -326,7 +326,7 @@ func TestApprovalSeveral(t *testing.T) {
 		must(t, "answer "+string(effect), b.otherHost().Approve(b.ctx, id, events.ToolApprovalGiven{Effect: effect, Granted: granted}), nil)
 	}
 	answer("t1/0/1", true)
-	<-here
+	receive(b, "here", here)
 	kill()
 	list, err := b.Approvals(b.ctx, id)
 	must(t, "approvals", err, nil)

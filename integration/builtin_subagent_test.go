@@ -82,7 +82,7 @@ func TestSubagentTakeover(t *testing.T) {
 	first := b.node(subagent.Factory(subagent.Config{}))
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("go"))
-	<-begun
+	receive(b, "begun", begun)
 	now, cancel := context.WithCancel(b.ctx)
 	cancel()
 	first.Stop(now)
@@ -137,7 +137,7 @@ func TestSubagentCancel(t *testing.T) {
 	b.node(subagent.Factory(subagent.Config{}))
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("go"))
-	<-begun
+	receive(b, "begun", begun)
 	if _, _, err := b.Cancel(b.ctx, id, "t1", api.CancelRequest{}); err != nil {
 		t.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func testCheckpointOrder(t *testing.T) {
 		var got []string
 		for _, e := range b.turnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
 			if e.Type == session.EventInputAccepted {
-				<-begun
+				receive(b, "begun", begun)
 				kill()
 				b.node(queue)
 			}

@@ -205,7 +205,7 @@ func testInjectTakeover(t *testing.T) {
 		reply(call("k", "busy", "{}")), hangs(begun), reply(text("done")))
 	kill := b.work(bustest.Open(t, b.server))
 	b.submit(id, "t1", text("hello"))
-	<-begun
+	receive(b, "begun", begun)
 	kill()
 	b.work(b.bus)
 	equal(t, "attempts", b.ended(id, "t1").Attempts, 2)
@@ -241,7 +241,7 @@ func testInjectCancel(t *testing.T) {
 	equalLists(t, "again", cancel("i2"), []session.InputReceipt{session.InputAlreadyCancelled})
 	b.work(b.bus)
 	b.submit(id, "t1", text("hello"))
-	<-begun
+	receive(b, "begun", begun)
 	for i := 3; i <= 6; i++ {
 		b.inject(id, events.InputID(fmt.Sprint("i", i)), fmt.Sprint(i))
 	}

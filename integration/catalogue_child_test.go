@@ -48,7 +48,7 @@ func testChildUsage(t *testing.T) {
 	_, kill := b.nodeOn(bustest.Open(t, b.server), delegates())
 	id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
 	b.submit(id, "t1", text("go"))
-	<-begun
+	receive(b, "begun", begun)
 	kill()
 	b.node(delegates())
 	b.ended(id, "t1")

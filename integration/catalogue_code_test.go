@@ -47,7 +47,7 @@ func testExecutionStates(t *testing.T) {
 	kill := b.codeNode(bustest.Open(t, b.server))
 	id := b.open(inCode())
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndSwitched)
-	<-asked
+	receive(b, "asked", asked)
 	kill()
 	b.codeNode(b.bus)
 	equal(t, "end of the follow-on", b.ended(id, "t1-frame-1").End, events.EndFinished)

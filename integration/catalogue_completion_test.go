@@ -92,7 +92,7 @@ func testCompleteAgain(t *testing.T) {
 		_, kill := b.nodeOn(bustest.Open(t, b.server), factory)
 		id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
 		b.submit(id, "t1", text("go"))
-		<-begun
+		receive(b, "begun", begun)
 		kill()
 		b.node(factory)
 		equal(t, name+": end", b.ended(id, "t1").End, events.EndFinished)
@@ -168,7 +168,7 @@ func testCumulative(t *testing.T) {
 		}
 		got = append(got, *e.Cumulative)
 		if seen++; seen == 2 {
-			<-begun
+			receive(b, "begun", begun)
 			kill()
 			b.work(b.bus)
 		}

@@ -64,7 +64,7 @@ func testKilled(t *testing.T) {
 	kill := b.work(bustest.Open(t, b.server))
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
-	keys := []string{<-begun, <-begun}
+	keys := []string{receive(b, "a call", begun), receive(b, "another call", begun)}
 	b.await(id, "the first result", func(s *projector.State) bool {
 		t := s.Turn()
 		return t != nil && len(t.Calls) == 3 && t.Calls[0].Done
@@ -77,7 +77,7 @@ func testKilled(t *testing.T) {
 	record := b.ended(id, "t1")
 	equal(t, "end", record.End, events.EndFinished)
 	equal(t, "attempts", record.Attempts, 2)
-	third := <-begun
+	third := receive(b, "the call again", begun)
 	if third != keys[0] && third != keys[1] {
 		t.Errorf("key of the call that ran again: got %s, want one of %v", third, keys)
 	}

@@ -221,13 +221,13 @@ func testSwitchCrash(t *testing.T) {
 	_, kill := b.nodeOn(bustest.Open(t, b.server), speaks(dies), switcher(func() { close(begun); <-release }))
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("go"))
-	<-begun
+	receive(b, "begun", begun)
 	b.submit(id, "t2", text("two"))
 	b.await(id, "t2 in the queue", func(s *projector.State) bool { return len(s.Queue) == 1 })
 	_, err := b.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("by the way")}})
 	must(t, "inject", err, nil)
 	close(release)
-	<-claiming
+	receive(b, "claiming", claiming)
 	kill()
 	s := b.state(id)
 	equal(t, "last event before the crash", b.lastEvent(id).Kind, events.KindTurnRequested)

@@ -109,8 +109,8 @@ func testTaskNodeDies(t *testing.T) {
 		_, err := b.RegisterTask(b.ctx, id, session.TaskRequest{ID: name, Runner: "digest", Args: []byte(`{"n":1}`), Restart: restart})
 		must(t, "register", err, nil)
 	}
-	equal(t, "attempt", <-attempts, 1)
-	equal(t, "attempt", <-attempts, 1)
+	equal(t, "attempt", receive(b, "an attempt", attempts), 1)
+	equal(t, "attempt", receive(b, "an attempt", attempts), 1)
 	away.Close()
 	second, _ := b.tasks(bustest.Open(t, b.server), runners)
 	why := "abandoned: worker " + string(first.ID()) + " is gone"
@@ -120,7 +120,7 @@ func testTaskNodeDies(t *testing.T) {
 	equal(t, "restarted task", rec.Summary, `again: {"n":1}`)
 	equal(t, "attempts", rec.Attempt, 2)
 	equal(t, "worker", rec.Worker, second.ID())
-	equal(t, "attempt", <-attempts, 2)
+	equal(t, "attempt", receive(b, "an attempt", attempts), 2)
 	stop()
 
 	// A worker that stops in order hands back at once, and says so.

@@ -247,13 +247,15 @@ func testMonitorTimeout(t *testing.T) {
 	b, id, _ := setupTasks(t)
 	f := newFifo(t)
 	gone := f.gone(t)
-	b.start(id, events.MonitorSpec{ID: "m", Command: keeps(f, "trap '' TERM; "), TimeoutMillis: 2000})
-	b.updates(id, 1)
+	b.start(id, events.MonitorSpec{ID: "m", Command: keeps(f, "trap '' TERM; "), TimeoutMillis: 5000})
+	if first := b.updates(id, 1)[0].Message; first != "up" {
+		t.Fatalf("the command: got %q, want it up before its time is", first)
+	}
 	b.wait("processes", gone)
 	m := b.monitorIs(id, "m", events.MonitorFailed)
 	equal(t, "armed", m.Armed, false)
-	equal(t, "error", m.LastError, "timed out after 2s")
-	equal(t, "task", b.taskIs(id, "monitor-m", events.TaskFailed).Summary, "timed out after 2s")
+	equal(t, "error", m.LastError, "timed out after 5s")
+	equal(t, "task", b.taskIs(id, "monitor-m", events.TaskFailed).Summary, "timed out after 5s")
 }
 
 func testMonitorExit(t *testing.T) {
@@ -343,7 +345,7 @@ func testMonitorWake(t *testing.T) {
 	b.tasks(bustest.Open(t, b.server), nil)
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
-	<-asked
+	receive(b, "asked", asked)
 	b.start(id, events.MonitorSpec{ID: "m", Command: "echo one; read x < '" + string(f) + "'; echo $x; sleep 1000"})
 	b.updates(id, 1)
 	b.queued("wake-monitor-m-1")

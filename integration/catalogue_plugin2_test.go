@@ -247,10 +247,10 @@ func testPromptError(t *testing.T) {
 	list := make(chan []session.SessionEvent, 1)
 	host := b.otherHost()
 	go func() { list <- b.turnEvents(host, id, "t1", nil) }()
-	<-asking
+	receive(b, "asking", asking)
 	kill()
 	b.nodeOn(b.bus, stack)
-	got := <-list
+	got := receive(b, "the turn's events", list)
 	tags, _ := names(got)
 	equalLists(t, "events", tags, []string{"error", "turn_outcome", "done"})
 	equal(t, "kind", got[0].Envelope.Kind, "plugin_prompt")
@@ -293,7 +293,7 @@ func testProjectorError(t *testing.T) {
 	_, kill := b.nodeOn(b.bus, stack)
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("go"))
-	<-begun
+	receive(b, "begun", begun)
 	kill() // before the result was recorded
 	b.nodeOn(b.bus, stack)
 	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)

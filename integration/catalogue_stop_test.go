@@ -47,7 +47,7 @@ func testCancelModel(t *testing.T) {
 	b.work(b.bus)
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
-	<-begun
+	receive(b, "begun", begun)
 	b.cancel(id, "t1", session.CancelRequest{ID: "r1", Reason: "enough"}, session.CancelRequested)
 	record := b.ended(id, "t1")
 	equal(t, "end", record.End, events.EndCancelled)
@@ -70,7 +70,7 @@ func testCancelTool(t *testing.T) {
 	b.work(b.bus)
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
-	<-begun
+	receive(b, "begun", begun)
 	b.await(id, "first result", func(s *projector.State) bool { t := s.Turn(); return t != nil && len(t.Calls) == 2 && t.Calls[0].Done })
 	b.cancel(id, "t1", session.CancelRequest{}, session.CancelRequested)
 	equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)
@@ -110,7 +110,7 @@ func testCancelTwice(t *testing.T) {
 	b.work(b.bus)
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
-	<-begun
+	receive(b, "begun", begun)
 	one := session.CancelRequest{ID: "r1", Origin: "user", Reason: "first"}
 	equal(t, "evidence", b.cancel(id, "t1", one, session.CancelRequested), one)
 	got, evidence, err := b.otherHost().Cancel(b.ctx, id, "t1", session.CancelRequest{ID: "r2", Reason: "second"})
@@ -190,7 +190,7 @@ func testRetry(t *testing.T) {
 	equal(t, "attempts", find[*events.ModelReplied](b, id)[0].Attempts, 3)
 	var failed []int64
 	for { // what was published before the turn's end has arrived before it
-		m := bus.ParseLive(<-live.C)
+		m := bus.ParseLive(receive(b, "the turn's end", live.C))
 		if m.Ends {
 			break
 		}

@@ -244,7 +244,7 @@ func testTaskAsked(t *testing.T) {
 	})
 	_, err := b.RequestCancelTask(b.ctx, id, "k", "enough")
 	must(t, "request", err, nil)
-	must(t, "what the task is told", <-told, workers.ErrTaskCancelled)
+	must(t, "what the task is told", receive(b, "told", told), workers.ErrTaskCancelled)
 	before := b.last(id)
 	must(t, "transition", b.TransitionTask(b.ctx, id, "k", events.TaskRunning), nil)
 	equal(t, "state", b.listed(id, "k").State, events.TaskCancelling)
@@ -275,13 +275,13 @@ func testTaskCallback(t *testing.T) {
 		must(t, "cancel", err, nil)
 		equal(t, "state", rec.State, events.TaskCancelled)
 	}
-	equal(t, "called", <-calls, "near")
+	equal(t, "called", receive(b, "calls", calls), "near")
 	other := b.otherHost()
 	for range 2 {
 		_, err := other.CancelTask(b.ctx, id, "far")
 		must(t, "cancel elsewhere", err, nil)
 	}
-	equal(t, "called", <-calls, "far")
+	equal(t, "called", receive(b, "calls", calls), "far")
 	equal(t, "more calls", len(calls), 0)
 }
 
@@ -305,7 +305,7 @@ func testCancelAll(t *testing.T) {
 		equal(t, "state of "+string(rec.ID), rec.State, events.TaskCancelled)
 	}
 	equalLists(t, "cancelled", names, []events.TaskID{"c", "b", "a"})
-	must(t, "what the closure is told", <-stopped, workers.ErrTaskCancelled)
+	must(t, "what the closure is told", receive(b, "stopped", stopped), workers.ErrTaskCancelled)
 	equal(t, "commits", b.last(id)-before, 1)
 	equal(t, "done", b.listed(id, "done").State, events.TaskCompleted)
 }
@@ -323,7 +323,7 @@ func testUnregister(t *testing.T) {
 	equal(t, "listed", b.listed(id, "k").ID, "")
 	b.spawn(s, id, "k2", gated(nil)) // a commit that the first task's runner hears of
 	close(gate)
-	equal(t, "the task's error", <-told, "")
+	equal(t, "the task's error", receive(b, "told", told), "")
 	equal(t, "ends", len(find[*events.TaskEnded](b, id)), 0)
 }
 

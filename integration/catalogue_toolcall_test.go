@@ -102,7 +102,7 @@ func testCallRetry(t *testing.T) {
 	kill := b.work(b.bus)
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("go"))
-	<-begun
+	receive(b, "begun", begun)
 	kill()
 	b.work(b.bus)
 	b.ended(id, "t1")
@@ -185,7 +185,7 @@ func testCallResolved(t *testing.T) {
 			_, kill := b.nodeOn(b.bus, later)
 			b.submit(id, "t1", text("go"))
 			if name != "plain" {
-				<-resolved
+				receive(b, "resolved", resolved)
 				kill()
 				b.nodeOn(b.bus, later)
 			}
@@ -275,7 +275,7 @@ func testBatch(t *testing.T) {
 	_, kill := b.nodeOn(b.bus, standard.Batch(), echo)
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("go"))
-	<-hanging
+	receive(b, "hanging", hanging)
 	b.await(id, "all results but one", func(s *projector.State) bool {
 		done := 0
 		if t := s.Turn(); t != nil {

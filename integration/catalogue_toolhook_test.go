@@ -97,7 +97,7 @@ func testReplaceArgs(t *testing.T) {
 	b.Host = n.Host()
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("go"))
-	<-begun
+	receive(b, "begun", begun)
 	b.Host = b.otherHost()
 	kill()
 	b.nodeOn(bustest.Open(t, b.server), plugins...)

@@ -228,12 +228,12 @@ func testTraceTools(t *testing.T) {
 	b.submit(id, "t1", text("go"))
 	b.await(id, "question", hasAsk)
 	must(t, "approve", b.Approve(b.ctx, id, events.ToolApprovalGiven{Effect: "t1/0/4", Granted: true}), nil)
-	<-begun
-	<-begun
+	receive(b, "begun", begun)
+	receive(b, "begun", begun)
 	kill()
 	b.node(factory)
 	b.await(id, "last call", func(s *projector.State) bool { return s.Turn() != nil && s.Turn().Iteration == 2 && s.Turn().Replied })
-	<-begun
+	receive(b, "begun", begun)
 	b.cancel(id, "t1", session.CancelRequest{}, session.CancelRequested)
 	b.ended(id, "t1")
 	want := map[string][]string{

@@ -60,10 +60,10 @@ func testBeforeTurnAbort(t *testing.T) {
 	got := make(chan []session.SessionEvent, 1)
 	host := b.otherHost()
 	go func() { got <- b.turnEvents(host, id, "t1", nil) }()
-	<-begun
+	receive(b, "begun", begun)
 	kill()
 	b.nodeOn(b.bus, stack)
-	list := <-got
+	list := receive(b, "the turn's events", got)
 	tags, _ := names(list)
 	equalLists(t, "events", tags, []string{"error", "turn_outcome", "done"})
 	equal(t, "error", list[0].Message, "the budget is spent")
@@ -137,7 +137,7 @@ func testTurnOptions(t *testing.T) {
 
 	_, err = plain.Submit(b.ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}, Options: []byte(`{"steps":9}`)}})
 	must(t, "submit", err, nil)
-	<-begun
+	receive(b, "begun", begun)
 	kill()
 	b.nodeOn(b.bus, stack...)
 	b.ended(id, "t1")
@@ -234,7 +234,7 @@ func testAfterTurnError(t *testing.T) {
 	_, kill := b.nodeOn(b.bus, stack...)
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("go"))
-	<-asking
+	receive(b, "asking", asking)
 	kill()
 	n, stop := b.nodeOn(bustest.Open(t, b.server), stack...)
 	_, err := n.Host().Await(b.ctx, id, "t1")

@@ -87,7 +87,7 @@ func testSecondTurn(t *testing.T) {
 	b.work(bustest.Open(t, b.server))
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("1"))
-	<-begun
+	receive(b, "begun", begun)
 	b.submit(id, "t2", text("2"))
 	b.await(id, "t2 in the queue", func(s *projector.State) bool { return len(s.Queue) == 1 })
 	b.submit(id, "t3", text("3"))

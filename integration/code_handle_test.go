@@ -91,7 +91,7 @@ func TestCodeHandlesAcrossNodes(t *testing.T) {
 	id, other := b.open(inCode()), b.open(inCode())
 	b.run(id, "t1", text("go"))
 	b.submit(other, "t1", text("go")) // the first node has its hands full from here on
-	<-busy
+	receive(b, "busy", busy)
 	b.codeNode(b.bus)
 	b.submit(id, "t2", text("wait"))
 	b.await(id, "t2 on the other node", func(s *projector.State) bool { return s.Turn() != nil && s.Turn().ID == "t2" })

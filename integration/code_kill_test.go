@@ -35,13 +35,12 @@ func TestCodeGatherKilled(t *testing.T) {
 	b := setupIdle(t, program("n = 1\nr = gather([call(add, a=1), call(once), call(again), call(hang)], attempt=True)\nn += 1"),
 		program("print(n)\nfor x in r: print(x.value, x.error)"), reply(text("done")))
 	c := b.codeTools()
-	var begun sync.WaitGroup
-	begun.Add(2)
+	begun := make(chan struct{}, 2)
 	hangs := func(ctx context.Context, name string) (string, error) {
 		if n := c.count(name); n > 1 {
 			return fmt.Sprintf("%s-%d", name, n), nil
 		}
-		begun.Done()
+		begun <- struct{}{}
 		<-ctx.Done()
 		return "", ctx.Err()
 	}
@@ -54,7 +53,8 @@ func TestCodeGatherKilled(t *testing.T) {
 	kill := b.codeNode(bustest.Open(t, b.server))
 	id := b.open(inCode())
 	b.submit(id, "t1", text("go"))
-	begun.Wait()
+	receive(b, "a call", begun)
+	receive(b, "another call", begun)
 	b.await(id, "two results", returned("t1/0/0/0", "t1/0/0/1"))
 	kill()
 	b.codeNode(b.bus)

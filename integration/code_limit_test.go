@@ -168,7 +168,7 @@ func TestCodeCancelled(t *testing.T) {
 	b.codeNode(bustest.Open(t, b.server))
 	id := b.open(inCode())
 	b.submit(id, "t1", text("go"))
-	<-begun
+	receive(b, "begun", begun)
 	_, _, err := b.Cancel(b.ctx, id, "t1", session.CancelRequest{})
 	must(t, "cancel", err, nil)
 	equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)

@@ -250,7 +250,7 @@ func TestCodeNodeKilled(t *testing.T) {
 	id := b.open(inCode())
 	b.run(id, "t1", text("go"))
 	b.submit(id, "t2", text("go on"))
-	<-hold
+	receive(b, "hold", hold)
 	kill()
 	b.codeNode(b.bus)
 	equal(t, "end", b.ended(id, "t2").End, events.EndFinished)
@@ -275,7 +275,7 @@ func TestCodeLost(t *testing.T) {
 	kill := b.codeNode(bustest.Open(t, b.server))
 	id := b.open(inCode())
 	b.submit(id, "t1", text("go"))
-	<-hold
+	receive(b, "hold", hold)
 	kill()
 	b.codeNode(b.bus)
 	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)

@@ -62,7 +62,7 @@ func TestCancelHangingHook(t *testing.T) {
 			}))
 			id := b.open(session.CreateRequest{})
 			b.submit(id, "t1", text("go"))
-			<-hangs
+			receive(b, "hangs", hangs)
 			_, _, err := b.Cancel(b.ctx, id, "t1", session.CancelRequest{ID: "c1"})
 			must(t, "cancel", err, nil)
 			equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)

@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -250,7 +251,8 @@ func TestRefusedResult(t *testing.T) {
 	b.node(declares("bad", func(r *plugin.Registrar) {
 		plugin.AddTool(r, plugin.Tool{Name: "pay"}, func(context.Context, plugin.Call, struct{}) (plugin.Result, error) {
 			runs.Add(1)
-			return plugin.Result{Text: "paid", Outcome: events.OutcomeFailure, Code: strings.Repeat("x", 300<<10)}, nil
+			receipts := slices.Repeat([]events.Part{{Kind: events.PartAttachment, MediaType: "text/plain", Text: "x"}}, 30_000)
+			return plugin.Result{Text: "paid", Attachments: receipts}, nil
 		})
 	}))
 	id := b.open(session.CreateRequest{})

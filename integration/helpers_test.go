@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +27,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Commands run in login shells. What somebody's profile does, or waits for, is none of the tests' business.
+	_ = os.Setenv("HOME", "/no-home")
 	// nats.go 1.55 now and then leaves this goroutine behind after an object was stored.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
 }
@@ -42,6 +45,14 @@ type bundle struct {
 	trace  session.TraceFunc // of nodes that are started from then on
 }
 
+// limited is a context that ends with the test, and before the test is killed.
+func limited(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // setup has a host, and a worker that plays the script.
 func setup(t *testing.T, script ...step) *bundle {
 	t.Helper()
@@ -53,9 +64,7 @@ func setup(t *testing.T, script ...step) *bundle {
 // setupIdle has no worker yet.
 func setupIdle(t *testing.T, script ...step) *bundle {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	b := &bundle{t: t, ctx: ctx, server: bustest.Server(t, busembed.Config{}), model: &model{t: t, script: script}, tools: plugin.NewTools()}
+	b := &bundle{t: t, ctx: limited(t), server: bustest.Server(t, busembed.Config{}), model: &model{t: t, script: script}, tools: plugin.NewTools()}
 	b.bus = bustest.Open(t, b.server)
 	b.Host = b.newHost(b.bus)
 	return b
@@ -206,6 +215,18 @@ func (b *bundle) await(id events.SessionID, what string, ok func(*projector.Stat
 		case <-b.ctx.Done():
 			b.t.Fatalf("await %s: %v", what, context.Cause(b.ctx))
 		}
+	}
+}
+
+// receive waits for what comes, or for the close of the channel, in the test's own goroutine.
+func receive[T any](b *bundle, what string, from <-chan T) T {
+	b.t.Helper()
+	select {
+	case got := <-from:
+		return got
+	case <-b.ctx.Done():
+		b.t.Fatalf("wait for %q: got nothing, %v", what, context.Cause(b.ctx))
+		panic("unreachable")
 	}
 }
 

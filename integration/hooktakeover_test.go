@@ -122,7 +122,7 @@ func TestTakeoverAsksNoHookAgain(t *testing.T) {
 			id := b.open(session.CreateRequest{})
 			b.submit(id, "t1", text("go"))
 			if tt.at != "nothing" {
-				<-c.hangs
+				receive(b, "hangs", c.hangs)
 				b.await(id, "what comes before it in the history", func(*projector.State) bool {
 					return len(find[*events.HookRan](b, id)) >= tt.recorded
 				})

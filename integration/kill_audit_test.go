@@ -32,7 +32,7 @@ func auditSession(t *testing.T, b *bus.Bus, id events.SessionID, turns int, line
 		seen: make(map[events.EffectID]bool), lost: make(map[events.EffectID]bool),
 	}
 	v := projector.NewVerifier(id)
-	for entry, err := range b.Log().Read(t.Context(), id, 1) {
+	for entry, err := range b.Log().Read(limited(t), id, 1) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func auditAll(t *testing.T, b *bus.Bus, sessions, turns int, journal string) tot
 		auditSession(t, b, toilSession(i), turns, lines, &sum)
 	}
 	var listed []events.SessionID
-	for id, err := range b.Sessions(t.Context()) {
+	for id, err := range b.Sessions(limited(t)) {
 		if err != nil {
 			t.Fatal(err)
 		}

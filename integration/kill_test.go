@@ -57,12 +57,12 @@ func TestKilledProcess(t *testing.T) {
 	if err := node.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	defer node.Stop(t.Context())
+	defer node.Stop(limited(t))
 	h, err := session.New(session.Config{Bus: bustest.Open(t, server)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := drive(t.Context(), h, killSessions, killTurns); err != nil {
+	if err := drive(limited(t), h, killSessions, killTurns); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -88,7 +88,7 @@ func TestKillDuringTurns(t *testing.T) {
 		killed++
 	}
 	t.Logf("seed %d: killed %d times", seed, killed)
-	if out, err := killChild(t.Context(), store, rounds).CombinedOutput(); !passed(out) {
+	if out, err := killChild(limited(t), store, rounds).CombinedOutput(); !passed(out) {
 		t.Fatalf("the last run: got %v\n%s", err, out)
 	}
 	journal, err := os.ReadFile(journalOf(store))
@@ -158,15 +158,17 @@ func TestTakeover(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := start(bustest.Open(t, server))
-	driven := make(chan error, 1)
+	ctx, driven := limited(t), make(chan error, 1)
 	var driver sync.WaitGroup
-	driver.Go(func() { driven <- drive(t.Context(), h, sessions, turns) })
+	driver.Go(func() { driven <- drive(ctx, h, sessions, turns) })
 	defer driver.Wait()
 	for n := 1; n < nodes; n++ {
 		next := start(bustest.Open(t, server))
-		for lines := range moved {
-			if lines >= n*sessions*turns {
-				break
+		for lines := 0; lines < n*sessions*turns; {
+			select {
+			case lines = <-moved:
+			case <-ctx.Done():
+				t.Fatalf("node %d: got %d effects, want %d", n, lines, n*sessions*turns)
 			}
 		}
 		stop()

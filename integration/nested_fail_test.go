@@ -89,7 +89,7 @@ func TestNestedChanged(t *testing.T) {
 		kill := b.work(bustest.Open(t, b.server))
 		id := b.open(session.CreateRequest{})
 		b.submit(id, "t1", text("go"))
-		<-begun
+		receive(b, "begun", begun)
 		kill()
 		b.work(b.bus)
 		b.ended(id, "t1")
@@ -123,7 +123,7 @@ func TestNestedCancelled(t *testing.T) {
 	b.work(b.bus)
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("go"))
-	<-begun
+	receive(b, "begun", begun)
 	b.cancel(id, "t1", session.CancelRequest{}, session.CancelRequested)
 	equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)
 	equal(t, "outcome", find[*events.ToolReturned](b, id)[0].Results[0].Outcome, events.OutcomeCancelled)

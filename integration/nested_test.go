@@ -48,7 +48,7 @@ func TestNestedKilled(t *testing.T) {
 	kill := b.work(b.bus)
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("go"))
-	<-begun
+	receive(b, "begun", begun)
 	kill()
 	b.work(b.bus)
 	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)

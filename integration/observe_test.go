@@ -160,7 +160,7 @@ func TestObserveLate(t *testing.T) {
 	})
 	must(t, "observe late", err, nil)
 	equalLists(t, "late", late, []string{`"one "`, `"two "`, `"three "`, "3"})
-	equalLists(t, "early", <-early, []string{"1", "2", `"one "`, `"two "`, `"three "`, "3"})
+	equalLists(t, "early", receive(b, "early", early), []string{"1", "2", `"one "`, `"two "`, `"three "`, "3"})
 
 	again, err := collect(b.ctx, b.otherHost(), id, 0, until(3))
 	must(t, "observe the end", err, nil)
@@ -291,7 +291,7 @@ func TestObserveMany(t *testing.T) {
 	last := b.last(id)
 	close(step)
 	for range 3 {
-		equalLists(t, "seen", <-done, seqs(1, last))
+		equalLists(t, "seen", receive(b, "seen", done), seqs(1, last))
 	}
 }
 

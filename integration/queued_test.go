@@ -97,7 +97,7 @@ func TestQueuedClosed(t *testing.T) {
 		waits <- err
 	}()
 	must(t, "close", b.CloseSession(b.ctx, id, "over"), nil)
-	err := <-waits
+	err := receive(b, "whoever waits", waits)
 	equal(t, "whoever waits is told", errors.Is(err, session.ErrClosed) || errors.Is(err, session.ErrUnknownTurn), true)
 	_, err = b.Await(b.ctx, id, "t1")
 	must(t, "await", err, session.ErrUnknownTurn)
@@ -141,7 +141,7 @@ func TestQueuedCancel(t *testing.T) {
 		waits <- r
 	}()
 	b.work(bustest.Open(t, b.server))
-	equal(t, "end", (<-waits).End, events.EndCancelled)
+	equal(t, "end", receive(b, "whoever waits", waits).End, events.EndCancelled)
 	equal(t, "end of the next", b.ended(id, "t2").End, events.EndFinished)
 	equalLists(t, "messages", b.messages(id), []string{"user go", "assistant second"})
 	equal(t, "requests for the first", requests(b, id, "t1"), 1)

@@ -120,7 +120,7 @@ func TestSerialKilled(t *testing.T) {
 	kill := b.work(bustest.Open(t, b.server))
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("go"))
-	<-begun
+	receive(b, "begun", begun)
 	b.await(id, "the free call", func(s *projector.State) bool {
 		return s.Turn() != nil && len(s.Turn().Calls) == 3 && s.Turn().Calls[1].Done
 	})

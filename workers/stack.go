@@ -144,9 +144,11 @@ func (r *run) stackLanded(ctx context.Context, c *events.Commit) {
 	r.settleStack(ctx)
 }
 
-// settleStack restores the plugins of which something given out was lost.
+// settleStack restores the plugins of which something given out was lost. A
+// run that is cut short leaves that to whoever opens the stack next, as it
+// cannot know whether its last commit landed.
 func (r *run) settleStack(ctx context.Context) {
-	if r.stack.Session == nil || !r.stack.HasLost() {
+	if r.stack.Session == nil || !r.stack.HasLost() || ctx.Err() != nil {
 		return
 	}
 	durable := r.state

@@ -128,6 +128,9 @@ func (s *Server) URL() string { return s.ns.ClientURL() }
 // InProcess connects through memory instead of TCP.
 func (s *Server) InProcess() nats.Option { return nats.InProcessServer(s.ns) }
 
+// Clients is how many connections the server has, this process's own among them.
+func (s *Server) Clients() int { return s.ns.NumClients() }
+
 // Ready reports whether the server, in a cluster, knows its meta leader.
 func (s *Server) Ready() bool { return s.ns.JetStreamIsCurrent() || !s.ns.JetStreamIsClustered() }
 

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
@@ -42,13 +44,12 @@ func (c *demoEditCmd) Run(ctx context.Context, s *streams) (err error) {
 		return err
 	}
 	serve := &serveCmd{Store: filepath.Join(dir, "store"), Listen: c.Listen, Profile: busembed.ProfileInterval, Replicas: 1}
-	serve.Prefix = "lash"
-	cfg, stop, err := serve.server(s)
+	server, err := serve.embedded(s)
 	if err != nil {
 		return err
 	}
-	defer stop()
-	b, err := bus.Open(ctx, cfg)
+	defer server.Stop()
+	b, err := bus.Open(ctx, bus.Config{Options: []nats.Option{server.InProcess()}})
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,20 @@ func (c *demoEditCmd) Run(ctx context.Context, s *streams) (err error) {
 		defer cancel()
 		node.Stop(soft)
 	}()
-	return c.converse(ctx, s, node.Host(), file)
+	if err := c.converse(ctx, s, node.Host(), file); err != nil {
+		return err
+	}
+	parted(ctx, server)
+	return nil
+}
+
+// parted waits until nobody else is connected: the other terminal still reads
+// what its answer came to. One that stays gets as long as it waits at most.
+func parted(ctx context.Context, server *busembed.Server) {
+	ctx, cancel := context.WithTimeout(ctx, recordWait)
+	defer cancel()
+	for server.Clients() > 1 && pause(ctx, askEvery) { // the one is this process
+	}
 }
 
 func (c *demoEditCmd) converse(ctx context.Context, s *streams, h *session.Host, file string) error {

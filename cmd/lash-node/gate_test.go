@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -48,7 +50,7 @@ func endpoint(t *testing.T, calls ...string) string {
 // lashNode runs the command in a process of its own.
 func lashNode(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd := exec.CommandContext(limited(t), os.Args[0])
 	cmd.Args = append([]string{"lash-node"}, args...)
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	var out, errs strings.Builder
@@ -62,7 +64,7 @@ func lashNode(t *testing.T, args ...string) (stdout, stderr string, code int) {
 // clientOf is a host on a served node.
 func clientOf(t *testing.T, s *serving) *session.Host {
 	t.Helper()
-	b, err := bus.Open(t.Context(), bus.Config{URL: s.url})
+	b, err := bus.Open(limited(t), bus.Config{URL: s.url})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,13 +98,13 @@ func TestServeGate(t *testing.T) {
 		t.Errorf("approvals of nothing: got %q", out)
 	}
 	h := clientOf(t, s)
-	if _, err := h.Create(t.Context(), session.CreateRequest{ID: "s"}); err != nil {
+	if _, err := h.Create(limited(t), session.CreateRequest{ID: "s"}); err != nil {
 		t.Fatal(err)
 	}
 	if out := run(exitDifferent, "approvals", "s", "--wait", "1ms"); !strings.Contains(out, "nothing was asked") {
 		t.Errorf("approvals that do not come: got %q", out)
 	}
-	if _, err := h.Submit(t.Context(), "s", session.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}}); err != nil {
+	if _, err := h.Submit(limited(t), "s", session.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	var list []waiting
@@ -116,7 +118,7 @@ func TestServeGate(t *testing.T) {
 		t.Errorf("another answer: got %q", out)
 	}
 	run(exitOK, "approve", "s", "t/0/1")
-	r, err := h.Await(t.Context(), "s", "t")
+	r, err := h.Await(limited(t), "s", "t")
 	if err != nil || r.End != events.EndFinished || r.Text != "done" {
 		t.Errorf("turn: got %+v, %v", r, err)
 	}
@@ -134,7 +136,7 @@ func TestServeGate(t *testing.T) {
 // resultsOf are the results that the model of the session s read.
 func resultsOf(t *testing.T, h *session.Host) (list []string) {
 	t.Helper()
-	v, err := h.View(t.Context(), "s")
+	v, err := h.View(limited(t), "s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,24 +150,36 @@ func resultsOf(t *testing.T, h *session.Host) (list []string) {
 	return list
 }
 
+// pipe makes a pipe with a name and opens it. Reading it fails after a minute.
+func pipe(t *testing.T, path string, flag int) *os.File {
+	t.Helper()
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, flag|syscall.O_NONBLOCK, 0) // does not wait for the other end
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	if err := f.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 // TestServeKilled kills a node with kill -9 in a command that was approved: the command is gone, and the next node does not run it again.
 func TestServeKilled(t *testing.T) {
 	t.Parallel()
 	dir, store := t.TempDir(), filepath.Join(t.TempDir(), "st")
-	up, kept := filepath.Join(dir, "up"), filepath.Join(dir, "kept")
-	for _, fifo := range []string{up, kept} {
-		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	model := endpoint(t, `run_command {"command":"echo ran >> log; echo up > up; exec 3> kept; sleep 1000 & sleep 1000"}`)
+	up, kept := pipe(t, filepath.Join(dir, "up"), os.O_RDWR), pipe(t, filepath.Join(dir, "kept"), os.O_RDONLY)
+	model := endpoint(t, `run_command {"command":"echo ran >> log; exec 3> kept; echo up > up; sleep 1000 & sleep 1000"}`)
 	args := []string{"--store", store, "--listen", "127.0.0.1:0", "--plugins", "gate,shell", "--root", dir}
 	first := serveModel(t, model, args...)
 	h := clientOf(t, first)
-	if _, err := h.Create(t.Context(), session.CreateRequest{ID: "s"}); err != nil {
+	if _, err := h.Create(limited(t), session.CreateRequest{ID: "s"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Submit(t.Context(), "s", session.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}}); err != nil {
+	if _, err := h.Submit(limited(t), "s", session.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, command := range [][]string{{"approvals", "--wait", "1m"}, {"approve", "s", "t/0/0"}} {
@@ -173,25 +187,20 @@ func TestServeKilled(t *testing.T) {
 			t.Fatalf("%q: got %d, %s", command, code, errs)
 		}
 	}
-	if _, err := os.ReadFile(up); err != nil { // waits for its writer
-		t.Fatal(err)
-	}
-	held, err := os.Open(kept) // likewise
-	if err != nil {
-		t.Fatal(err)
+	if line, err := bufio.NewReader(up).ReadString('\n'); err != nil {
+		t.Fatalf("the command: got %q, %v, want it up", line, err)
 	}
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = first.cmd.Wait()
-	if _, err := io.Copy(io.Discard, held); err != nil { // ends when nobody holds it any more
-		t.Fatal(err)
+	if _, err := io.Copy(io.Discard, kept); err != nil { // ends when nobody holds it any more
+		t.Fatalf("the command's processes: got %v, want them gone", err)
 	}
-	_ = held.Close()
 	second := serveModel(t, model, args...)
 	defer second.stop(t, syscall.SIGTERM)
 	h = clientOf(t, second)
-	if r, err := h.Await(t.Context(), "s", "t"); err != nil || r.End != events.EndFinished {
+	if r, err := h.Await(limited(t), "s", "t"); err != nil || r.End != events.EndFinished {
 		t.Errorf("turn: got %+v, %v", r, err)
 	}
 	if got := resultsOf(t, h); len(got) != 1 || got[0] != projector.LostText {

@@ -30,6 +30,7 @@ func (l leakChecked) Run() int {
 }
 
 func TestMain(m *testing.M) {
+	_ = os.Setenv("HOME", "/no-home") // nodes run commands in login shells: not with somebody's profile
 	testscript.Main(leakChecked{m}, map[string]func(){"lash-node": main, "exits": exits})
 }
 

@@ -128,24 +128,33 @@ func (c *serveCmd) server(s *streams) (cfg bus.Config, stop func(), err error) {
 		write(s.err, "lash-node: durability as %s keeps it, %d replicas\n", c.NATS, c.Replicas)
 		return cfg, func() {}, err
 	}
-	if c.Replicas != 1 {
-		return cfg, nil, fmt.Errorf("--replicas %d: an embedded server has one; use --nats with a cluster", c.Replicas)
-	}
-	host, text, err := net.SplitHostPort(c.Listen)
-	if err != nil {
-		return cfg, nil, fmt.Errorf("--listen: %w", err)
-	}
-	port, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		return cfg, nil, fmt.Errorf("--listen %s: port: %w", c.Listen, err)
-	}
-	server, err := busembed.Start(busembed.Config{StoreDir: c.Store, Profile: c.Profile, Listen: true, Host: host, Port: int(port)})
+	server, err := c.embedded(s)
 	if err != nil {
 		return cfg, nil, err
 	}
-	write(s.err, "lash-node: embedded server at %s, store %s, durability %s: %s\n", server.URL(), c.Store, c.Profile, c.Profile.Promise())
 	cfg.Options = []nats.Option{server.InProcess()}
 	return cfg, server.Stop, nil
+}
+
+// embedded starts a server in this process.
+func (c *serveCmd) embedded(s *streams) (*busembed.Server, error) {
+	if c.Replicas != 1 {
+		return nil, fmt.Errorf("--replicas %d: an embedded server has one; use --nats with a cluster", c.Replicas)
+	}
+	host, text, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("--listen %s: port: %w", c.Listen, err)
+	}
+	server, err := busembed.Start(busembed.Config{StoreDir: c.Store, Profile: c.Profile, Listen: true, Host: host, Port: int(port)})
+	if err != nil {
+		return nil, err
+	}
+	write(s.err, "lash-node: embedded server at %s, store %s, durability %s: %s\n", server.URL(), c.Store, c.Profile, c.Profile.Promise())
+	return server, nil
 }
 
 // providers are all whose key is in the environment, and the scripted one.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -23,6 +25,14 @@ type serving struct {
 	err *bufio.Scanner
 }
 
+// limited is a context that ends with the test, and before the test is killed.
+func limited(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // serve starts a node and waits until it says that it serves.
 func serve(t *testing.T, args ...string) *serving {
 	t.Helper()
@@ -32,7 +42,7 @@ func serve(t *testing.T, args ...string) *serving {
 // serveModel is serve with an endpoint that speaks as OpenAI's do.
 func serveModel(t *testing.T, model string, args ...string) *serving {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd := exec.CommandContext(limited(t), os.Args[0])
 	cmd.Args = append([]string{"lash-node", "serve"}, args...) // the name makes the test binary the command
 	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL="+model, "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0")
 	stderr, err := cmd.StderrPipe()
@@ -82,7 +92,7 @@ func TestServe(t *testing.T) {
 	}
 	ask := func(s *serving, turn events.TurnID) {
 		t.Helper()
-		b, err := bus.Open(t.Context(), bus.Config{URL: s.url})
+		b, err := bus.Open(limited(t), bus.Config{URL: s.url})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,10 +101,10 @@ func TestServe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.Create(t.Context(), session.CreateRequest{ID: "s"}); err != nil && !errors.Is(err, session.ErrExists) {
+		if _, err := h.Create(limited(t), session.CreateRequest{ID: "s"}); err != nil && !errors.Is(err, session.ErrExists) {
 			t.Fatal(err)
 		}
-		r, err := h.Run(t.Context(), "s", session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "hi"}}}})
+		r, err := h.Run(limited(t), "s", session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "hi"}}}})
 		if err != nil || r.End != events.EndFinished || !strings.Contains(r.Text, "This node has no model") {
 			t.Errorf("turn %s: got %+v, %v, want the advice of a node without a model", turn, r, err)
 		}
@@ -105,7 +115,7 @@ func TestServe(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")
 	one := serve(t, "--store", store, "--listen", "127.0.0.1:0", "--trace", trace)
 	ask(one, "t")
-	second := exec.CommandContext(t.Context(), os.Args[0])
+	second := exec.CommandContext(limited(t), os.Args[0])
 	second.Args = []string{"lash-node", "serve", "--store", store, "--listen", "127.0.0.1:0"}
 	if out, err := second.CombinedOutput(); err == nil || !strings.Contains(string(out), "store is in use by a running process") {
 		t.Errorf("a second node on the store: got %v, %s, want a refusal", err, out)

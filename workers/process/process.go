@@ -27,7 +27,7 @@ const Grace = 200 * time.Millisecond
 
 // Command is what to run.
 type Command struct {
-	Script string            // for bash
+	Script string            // for bash as a login shell: what the user's profile does comes first
 	Dir    string            // Defaults to this process's own
 	Env    map[string]string // beside what every program needs
 }

@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"context"
+	"os"
 	"strings"
 	"testing"
 
@@ -10,7 +11,11 @@ import (
 	"github.com/lash-go/lash/workers/process"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// What somebody's profile does in a login shell, or waits for, is none of the tests' business.
+	_ = os.Setenv("HOME", "/no-home")
+	goleak.VerifyTestMain(m)
+}
 
 // run runs a script with a bound of 20 bytes.
 func run(ctx context.Context, t *testing.T, script string) process.Output {
