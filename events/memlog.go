@@ -62,7 +62,7 @@ func (s *memSession) appendLocked(c *Commit, data []byte, at Expect) (Seq, error
 		return seq, nil
 	case s.sealed:
 		return 0, fmt.Errorf("append to %s: %w", c.Session, ErrSealed)
-	case guarded && last != expected:
+	case checksExpected && guarded && last != expected:
 		return 0, &ConflictError{Session: c.Session, Expected: expected, Last: last}
 	}
 	s.add(c.ID, data)

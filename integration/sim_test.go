@@ -1,0 +1,249 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/oklog/ulid/v2"
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// The simulation runs the pure machines of several nodes and clients over a
+// log that loses, delays and refuses. Rapid draws which of them makes its next
+// step, and what goes wrong; after each step the history is verified. A
+// failing seed is cut down to the shortest script that still fails.
+//
+//	go test ./integration -run TestSimulation -rapid.checks=100000
+
+const (
+	simNodes    = 3
+	simSessions = 2
+	simTurns    = 4 // ids of turns that clients use, in each session
+)
+
+// simTools are what every node offers.
+var simTools = []events.ToolEntry{
+	{Name: "again", Effects: events.EffectsIdempotent}, {Name: "once"}, {Name: "pure", Effects: events.EffectsNone},
+}
+
+// simCalls are the calls of a turn's replies; the one after the last is the answer.
+var simCalls = [][]string{{"again", "once"}, {"once", "once", "pure"}}
+
+// world is everything that is not a node.
+type world struct {
+	t        *rapid.T
+	ctx      context.Context
+	log      *eventstest.FaultyLog
+	truth    *events.MemLog
+	ids      uint64
+	queue    []*simJob
+	nodes    []*simNode
+	verified map[events.SessionID]*projector.Verifier
+	asked    map[string]bool // turns that clients were told are accepted
+	begun    map[string]int  // runs of each effect outside
+	workers  int
+}
+
+// simJob is a queued command. Whoever held it last and is alive may still work on it.
+type simJob struct {
+	session events.SessionID
+	turn    events.TurnID
+	input   events.TurnInput
+	held    bool
+}
+
+func newWorld(t *rapid.T) *world {
+	w := &world{
+		t: t, ctx: context.Background(), truth: &events.MemLog{}, verified: make(map[events.SessionID]*projector.Verifier),
+		asked: make(map[string]bool), begun: make(map[string]int),
+	}
+	w.log = eventstest.NewFaultyLog(w.truth, eventstest.FaultOptions{
+		Seed: rapid.Uint64().Draw(t, "faults"), Rate: rapid.SampledFrom([]float64{0, 0.1, 0.3}).Draw(t, "rate"), GiveUpAfter: 3,
+	})
+	for i := range simSessions {
+		id := events.SessionID(fmt.Sprintf("s%d", i))
+		w.verified[id] = projector.NewVerifier(id)
+		if _, err := w.truth.Append(w.ctx, w.commit(id, events.Of("", &events.SessionOpened{})), events.At(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range simNodes {
+		w.nodes = append(w.nodes, w.newNode())
+	}
+	return w
+}
+
+func (w *world) commit(id events.SessionID, list ...events.Event) *events.Commit {
+	w.ids++
+	var raw ulid.ULID
+	for i := range 8 {
+		raw[15-i] = byte(w.ids >> (8 * i))
+	}
+	return &events.Commit{
+		ID: events.CommitID(raw.String()), Session: id, At: events.Millis(w.ids), Actor: events.Actor{Kind: events.ActorSystem}, Events: list,
+	}
+}
+
+func (w *world) session() events.SessionID {
+	return events.SessionID(fmt.Sprintf("s%d", rapid.IntRange(0, simSessions-1).Draw(w.t, "session")))
+}
+
+func (w *world) turn() events.TurnID {
+	return events.TurnID(fmt.Sprintf("t%d", rapid.IntRange(0, simTurns-1).Draw(w.t, "turn")))
+}
+
+// submit is a client that asks for a turn, perhaps once more.
+func (w *world) submit(*rapid.T) {
+	id, turn := w.session(), w.turn()
+	w.asked[string(id)+"/"+string(turn)] = true
+	for _, j := range w.queue {
+		if j.session == id && j.turn == turn {
+			return // the queue refuses a second one
+		}
+	}
+	w.queue = append(w.queue, &simJob{session: id, turn: turn, input: events.TurnInput{Parts: []events.Part{text(string(turn))}}})
+}
+
+// cancel is a client that wants a turn to stop.
+func (w *world) cancel(*rapid.T) {
+	id, turn := w.session(), w.turn()
+	w.decide(id, func(s *projector.State) []events.Event {
+		known := s.Turn() != nil && s.Turn().ID == turn && !s.Turn().Cancelled
+		for _, q := range s.Queue {
+			known = known || q.ID == turn && !q.Cancelled
+		}
+		if !known {
+			return nil
+		}
+		return []events.Event{events.Of(turn, &events.TurnCancelRequested{Request: "r"})}
+	})
+}
+
+// inject is a client that says something beside the turns.
+func (w *world) inject(*rapid.T) {
+	w.ids++
+	input := events.InputID(fmt.Sprintf("i%d", w.ids))
+	w.decide(w.session(), func(*projector.State) []events.Event {
+		return []events.Event{events.Of("", &events.InputInjected{Input: input, Role: events.RoleUser, Parts: []events.Part{text(string(input))}})}
+	})
+}
+
+// decide is what hosts do: fold, decide, append at what was folded, again after a conflict.
+func (w *world) decide(id events.SessionID, what func(*projector.State) []events.Event) {
+	for {
+		s := w.fold(id)
+		list := what(s)
+		if len(list) == 0 {
+			return
+		}
+		_, err := w.log.Append(w.ctx, w.commit(id, list...), events.At(s.Seq))
+		if !errors.As(err, new(*events.ConflictError)) {
+			return // done, or the client gives up without knowing
+		}
+	}
+}
+
+func (w *world) fold(id events.SessionID) *projector.State {
+	s := projector.New(id)
+	if err := follow.Sync(w.ctx, w.truth, s); err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// check verifies what is new in the histories.
+func (w *world) check(t *rapid.T) {
+	for id, v := range w.verified {
+		for entry, err := range w.truth.Read(w.ctx, id, v.State().Seq+1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, wrong := range v.Apply(entry) {
+				t.Fatalf("session %s: %+v", id, wrong)
+			}
+		}
+	}
+}
+
+// settle lets everybody work without faults until nothing is left to do, and
+// checks that whatever was accepted has ended.
+func (w *world) settle() {
+	w.log = eventstest.NewFaultyLog(w.truth, eventstest.FaultOptions{})
+	for _, n := range w.nodes {
+		n.restart(w.t)
+	}
+	for range 2000 {
+		for _, n := range w.nodes {
+			n.fetch(w.t)
+			n.step(w.t)
+			n.finish(w.t)
+		}
+		w.check(w.t)
+		if len(w.queue) == 0 {
+			break
+		}
+	}
+	if len(w.queue) > 0 {
+		w.t.Fatalf("commands that never end: %+v", *w.queue[0])
+	}
+	for id := range w.verified {
+		s := w.fold(id)
+		if !s.Idle() {
+			w.t.Fatalf("session %s: got work left, want it idle: %+v", id, turn.Owed(s))
+		}
+		for i := range simTurns {
+			name := events.TurnID(fmt.Sprintf("t%d", i))
+			record, err := s.Record(name)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if got := record != nil; got != w.asked[string(id)+"/"+string(name)] {
+				w.t.Fatalf("turn %s of %s: ended %t, accepted %t", name, id, got, !got)
+			}
+		}
+	}
+}
+
+// TestSimulation runs seeded schedules, 100 in each part unless the flag says otherwise.
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	for part := range 20 {
+		t.Run(fmt.Sprintf("part_%d", part), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, simulate)
+		})
+	}
+}
+
+func simulate(t *rapid.T) {
+	w := newWorld(t)
+	node := func(do func(*simNode, *rapid.T)) func(*rapid.T) {
+		return func(t *rapid.T) { do(w.nodes[rapid.IntRange(0, simNodes-1).Draw(t, "node")], t) }
+	}
+	actions := map[string]func(*rapid.T){
+		"submit": w.submit, "cancel": w.cancel, "inject": w.inject,
+		"fetch": node((*simNode).fetch), "fetch_more": node((*simNode).fetch),
+		"step": node((*simNode).step), "step_more": node((*simNode).step), "step_on": node((*simNode).step),
+		"finish": node((*simNode).finish), "finish_more": node((*simNode).finish),
+		"quiet": node((*simNode).quiet), "restart": node((*simNode).restart),
+		"": w.check,
+	}
+	for range 4 {
+		t.Repeat(actions)
+	}
+	w.settle()
+}
+
+// drop takes a job out of the queue.
+func (w *world) drop(j *simJob) {
+	w.queue = slices.DeleteFunc(w.queue, func(q *simJob) bool { return q == j })
+}
