@@ -35,7 +35,7 @@ func TestMonitorFence(t *testing.T) {
 	for processOf(list, "m") == nil {
 		list = append(list, b.updates(id, list[len(list)-1].Sequence+1)...)
 	}
-	if err := syscall.Kill(old["m"], 0); err != syscall.ESRCH { //nolint:errorlint // an error of the system
+	if err := syscall.Kill(old["m"], 0); err != syscall.ESRCH {
 		t.Errorf("process %d of the node that was cut off: got %v, want it gone before the second one runs", old["m"], err)
 	}
 	again := processID(t, *processOf(list, "m"))
@@ -44,7 +44,7 @@ func TestMonitorFence(t *testing.T) {
 	equal(t, "attempts", b.taskIs(id, "monitor-m", events.TaskRunning).Attempt, 2)
 	why := "abandoned: worker " + string(first.ID()) + " is gone"
 	equal(t, "the one that is not to run again", b.taskIs(id, "monitor-once", events.TaskFailed).Summary, why)
-	if err := syscall.Kill(old["once"], 0); err != syscall.ESRCH { //nolint:errorlint // an error of the system
+	if err := syscall.Kill(old["once"], 0); err != syscall.ESRCH {
 		t.Errorf("process %d of the other monitor: got %v, want it gone", old["once"], err)
 	}
 	verified(t, b.bus.Log(), id)
