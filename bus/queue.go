@@ -65,6 +65,7 @@ type Job struct {
 	Body       []byte
 	Deliveries int // 1 the first time; more when an earlier worker went quiet or gave it back
 	msg        jetstream.Msg
+	b          *Bus
 }
 
 // Ack ends the job.
@@ -72,6 +73,15 @@ func (j *Job) Ack() error { return mapError(j.msg.Ack()) }
 
 // Progress says that the worker is alive; the queue waits another [AckWait].
 func (j *Job) Progress() error { return mapError(j.msg.InProgress()) }
+
+// Hold is [Job.Progress], and waits until the queue has it: for [AckWait] from
+// when Hold was called, nobody else gets the job.
+func (j *Job) Hold(ctx context.Context) error {
+	once, cancel := context.WithTimeout(ctx, AckWait)
+	defer cancel()
+	_, err := j.b.nc.RequestWithContext(once, j.msg.Reply(), []byte("+WPI"))
+	return mapError(err)
+}
 
 // GiveBack returns the job to the queue, to be delivered after delay.
 func (j *Job) GiveBack(delay time.Duration) error { return mapError(j.msg.NakWithDelay(delay)) }
@@ -125,5 +135,5 @@ func (w *Work) take(msg jetstream.Msg, take func(*Job)) {
 		_ = msg.Term() // not ours: a subject that no command of ours has
 		return
 	}
-	take(&Job{Session: session, ID: id, Body: msg.Data(), Deliveries: int(meta.NumDelivered), msg: msg})
+	take(&Job{Session: session, ID: id, Body: msg.Data(), Deliveries: int(meta.NumDelivered), msg: msg, b: w.b})
 }

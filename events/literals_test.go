@@ -72,7 +72,7 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 		Iteration: 1, Prompt: goldenPrompt, Parts: goldenParts, Stop: events.StopToolUse,
 		Usage:    goldenUsage,
 		Provider: "anthropic", Model: "claude", Attempts: 2, Millis: 1234, Message: "m4",
-		Detail: "the provider says so",
+		Detail: "the provider says so", Shown: []events.Part{{Kind: events.PartText, Text: "as users see it"}},
 	}},
 	events.KindModelFailed: {&events.ModelFailed{
 		Iteration: 1, Prompt: goldenPrompt, Error: "rate_limited", Code: "429", Status: 429, Message: "slow down", Attempts: 5,

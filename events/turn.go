@@ -1,6 +1,7 @@
 package events
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -207,6 +208,7 @@ type ModelReplied struct {
 	Millis    int64      `msgpack:"t,omitempty"` // duration of the call
 	Detail    string     `msgpack:"d,omitempty"` // the provider's own words on a bad stop
 	Message   MessageID  `msgpack:"i,omitempty"` // id of the message, where the default is taken
+	Shown     []Part     `msgpack:"h,omitempty"` // text that users see in place of what the model said, where a plugin projects that
 }
 
 // Kind implements [Payload].
@@ -220,7 +222,12 @@ func (p *ModelReplied) Validate() error {
 	if err := p.Stop.validate("stop"); err != nil {
 		return err
 	}
-	return validateParts(p.Parts)
+	for i := range p.Shown {
+		if p.Shown[i].Kind != PartText {
+			return invalid("shown", "is no text")
+		}
+	}
+	return errors.Join(validateParts(p.Parts), validateParts(p.Shown))
 }
 
 func (s StopReason) validate(field string) error {

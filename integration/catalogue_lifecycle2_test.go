@@ -111,6 +111,15 @@ func testHiddenTool(t *testing.T) {
 		}
 	}
 	equal(t, "the parent has both", len(b.toolState(parent).Tools), 2)
+
+	// A list of what a session may use binds its children too.
+	only, err := b.CreateFrom(b.ctx, parent, session.CreateRequest{Relation: events.RelationChild, Access: events.ToolAccess{Tools: []string{"b"}}})
+	must(t, "child with a list", err, nil)
+	for what, list := range map[string][]string{"no list": nil, "a longer list": {"a", "b"}} {
+		below, err := b.CreateFrom(b.ctx, only.Session, session.CreateRequest{Relation: events.RelationChild, Access: events.ToolAccess{Tools: list}})
+		must(t, "grandchild", err, nil)
+		equalLists(t, "tools of a grandchild with "+what, levels(b.toolState(below.Session)), []string{"b=showcased"})
+	}
 }
 
 func testBuildContext(t *testing.T) {

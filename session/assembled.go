@@ -112,6 +112,7 @@ type assembly struct {
 	calls []assembledCall
 	last  string // text of the last reply
 	prose string // of the last reply that has any
+	shown string // of it, to users
 	cause turnError
 	ended *events.TurnCompleted
 	code  bool
@@ -174,7 +175,10 @@ func (a *assembly) event(p events.Payload) {
 
 func (a *assembly) replied(p *events.ModelReplied) {
 	if a.last = textOf(p.Parts, events.PartText); a.last != "" {
-		a.prose = a.last
+		a.prose, a.shown = a.last, a.last
+		if len(p.Shown) > 0 {
+			a.shown = textOf(p.Shown, events.PartText)
+		}
 	}
 	index := int64(0)
 	for i := range p.Parts {
@@ -211,7 +215,7 @@ func (a *assembly) assemble(r projector.TurnRecord) AssembledTurn {
 	t := AssembledTurn{
 		Turn: r.ID, Seq: r.Seq, Outcome: outcomeOf(a.ended, a.last, a.given(r.Call)), HadToolCalls: a.inner, HadCode: a.code,
 		StartedAt: r.StartedAt, Usage: usageOf(r.Usage), ToolCalls: []ToolCallRecord{},
-		Output: AssistantOutput{SafeText: a.prose, RawText: a.prose, State: OutputUsable},
+		Output: AssistantOutput{SafeText: a.shown, RawText: a.prose, State: OutputUsable},
 		Errors: []ErrorEnvelope{},
 	}
 	for i := range a.calls {

@@ -115,16 +115,33 @@ func (o *opening) opened() *events.SessionOpened {
 		}
 	}
 	if o.creator != nil && p.Parent == o.creator.Session {
-		for _, name := range o.creator.Access.Hidden { // what a parent may not use, no child may
-			if !slices.Contains(p.Access.Hidden, name) {
-				p.Access.Hidden = append(slices.Clip(p.Access.Hidden), name)
-			}
-		}
+		p.Access = within(o.creator.Access, p.Access)
 	}
 	if o.base != nil {
 		p.Forked = events.ForkedFrom{Session: o.base.Session, Leaf: o.base.Leaf, Seq: o.base.Seq}
 	}
 	return p
+}
+
+// within restricts a child: what its parent may not use, it may not either.
+func within(parent, child events.ToolAccess) events.ToolAccess {
+	hide := slices.Clone(parent.Hidden)
+	if len(parent.Tools) > 0 {
+		if len(child.Tools) == 0 {
+			child.Tools = parent.Tools
+		}
+		for _, name := range child.Tools {
+			if !slices.Contains(parent.Tools, name) {
+				hide = append(hide, name)
+			}
+		}
+	}
+	for _, name := range hide {
+		if !slices.Contains(child.Hidden, name) {
+			child.Hidden = append(slices.Clip(child.Hidden), name)
+		}
+	}
+	return child
 }
 
 func (o *opening) nodes() ([]events.NewNode, error) {

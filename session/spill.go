@@ -101,7 +101,7 @@ func bodies(p events.Payload) []spillable {
 	case *events.InputInjected:
 		list = partBodies(list, p.Parts)
 	case *events.ModelReplied:
-		list = partBodies(list, p.Parts)
+		list = partBodies(partBodies(list, p.Parts), p.Shown)
 	case *events.ToolReturned:
 		for i := range p.Results {
 			list = resultBodies(list, &p.Results[i])
@@ -171,6 +171,7 @@ func clonePayload(p events.Payload) events.Payload {
 	case *events.ModelReplied:
 		c := *p
 		c.Parts = append([]events.Part(nil), p.Parts...)
+		c.Shown = append([]events.Part(nil), p.Shown...)
 		return &c
 	case *events.ToolReturned:
 		c := *p

@@ -98,7 +98,7 @@ func fillPayload(ctx context.Context, blobs BlobReader, p events.Payload) (event
 	var list []spillable
 	switch p := p.(type) {
 	case *events.ModelReplied:
-		list = partBodies(nil, p.Parts)
+		list = partBodies(partBodies(nil, p.Parts), p.Shown)
 	case *events.ToolReturned:
 		for i := range p.Results {
 			r := &p.Results[i]

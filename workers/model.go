@@ -103,6 +103,11 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int, 
 		Provider: m.providerID(), Model: orDefault(resp.Model, m.model()), Detail: clip(resp.Detail),
 		Attempts: manyOnly(attempts), Millis: time.Since(began).Milliseconds(),
 	}}
+	if prose := textOf(resp.Parts); prose != "" {
+		if to := m.stack.ProjectProse(prose); to != prose {
+			reply.Shown = []events.Part{{Kind: events.PartText, Text: strings.ToValidUTF8(to, "\uFFFD")}}
+		}
+	}
 	if fact := m.stream.fact(m.owes); fact != nil {
 		reply.Beside = append(reply.Beside, fact)
 	}

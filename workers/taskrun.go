@@ -27,6 +27,7 @@ type taskRun struct {
 	ctx    context.Context //nolint:containedctx // of the work; cancel ends it with a cause
 	cancel context.CancelCauseFunc
 
+	touch touch
 	jobs  chan *bus.Job // deliveries of its job
 	poked chan struct{}
 
@@ -93,7 +94,12 @@ func (r *taskRun) plain(work TaskFunc) func(context.Context) taskEnd {
 func (r *taskRun) supervise() {
 	defer r.cancel(nil)
 	ended := make(chan taskEnd, 1)
-	r.t.jobs.Go(func() { ended <- r.work(r.ctx) })
+	returned := make(chan struct{})
+	r.t.jobs.Go(func() { defer close(returned); ended <- r.work(r.ctx) })
+	if !r.local {
+		r.touch.renew(time.Now())
+		r.t.jobs.Go(func() { r.fence(returned) })
+	}
 	r.hear()
 	defer func() { r.unear() }()
 	ctx := context.WithoutCancel(r.ctx) // the history is watched until the work has returned
@@ -109,9 +115,7 @@ func (r *taskRun) supervise() {
 		case <-r.poked:
 			r.look(ctx)
 		case <-progress.C:
-			if r.job != nil {
-				_ = r.job.Progress()
-			}
+			r.renew(ctx)
 			if ticks++; ticks%3 == 0 {
 				r.look(ctx) // a live message may have been lost
 			}
@@ -173,7 +177,11 @@ func (r *taskRun) look(ctx context.Context) {
 	}
 	once, cancel := context.WithTimeout(ctx, killWait)
 	defer cancel()
+	began := time.Now()
 	rec, err := r.t.h.Task(once, r.session, r.claim.Task)
+	if err == nil && r.job == nil {
+		r.touch.renew(began)
+	}
 	switch {
 	case errors.Is(err, session.ErrUnknownTask):
 		r.settle() // unregistered: it goes on, unheard
@@ -220,14 +228,20 @@ const recordWait = 2 * time.Second
 
 // finish records what the work came to.
 func (r *taskRun) finish(ctx context.Context, end taskEnd) {
-	stopped := errors.Is(context.Cause(r.ctx), ErrStopped)
+	gone := "" // what became of the worker, where the task did not end by itself
+	switch cause := context.Cause(r.ctx); {
+	case errors.Is(cause, ErrStopped):
+		gone = "stopped"
+	case errors.Is(cause, ErrOutOfTouch):
+		gone = "was out of touch"
+	}
 	for !r.over && !end.recorded {
-		if stopped && r.again {
+		if gone != "" && r.again {
 			r.giveBack()
 			return
 		}
 		once, cancel := context.WithTimeout(ctx, recordWait)
-		err := r.record(once, end, stopped)
+		err := r.record(once, end, gone)
 		cancel()
 		switch {
 		case err == nil:
@@ -258,13 +272,13 @@ func (r *taskRun) giveBack() {
 	}
 }
 
-func (r *taskRun) record(ctx context.Context, end taskEnd, stopped bool) error {
+func (r *taskRun) record(ctx context.Context, end taskEnd, gone string) error {
 	h := r.t.h
 	switch {
 	case end.err == nil:
 		return h.FinishTask(ctx, r.session, r.claim, events.TaskCompleted, end.summary)
-	case stopped:
-		return h.AbandonTask(ctx, r.session, r.claim, fmt.Sprintf("abandoned: worker %s stopped", r.claim.Worker))
+	case gone != "":
+		return h.AbandonTask(ctx, r.session, r.claim, fmt.Sprintf("abandoned: worker %s %s", r.claim.Worker, gone))
 	case r.asked:
 		return h.FinishTask(ctx, r.session, r.claim, events.TaskCancelled, end.err.Error())
 	}

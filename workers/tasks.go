@@ -21,7 +21,7 @@ var ErrTaskCancelled = errors.New("task was cancelled")
 // TaskFunc does a task's work. What it returns ends the task: completed with
 // the summary, or failed with the error's text; cancelled where it was asked
 // to stop and returns an error. Its context ends with [ErrTaskCancelled],
-// [ErrSuperseded] or [ErrStopped] as the cause. A panic fails the task.
+// [ErrSuperseded], [ErrOutOfTouch] or [ErrStopped] as the cause. A panic fails the task.
 type TaskFunc func(ctx context.Context, t *RunningTask) (summary string, err error)
 
 // TasksConfig of a tasks service.

@@ -91,6 +91,13 @@ func part(t *rapid.T) events.Part {
 	}
 }
 
+// shown is a reply's text as users see it.
+func shown(t *rapid.T) []events.Part {
+	return list(t, 0, func(t *rapid.T) events.Part {
+		return events.Part{Kind: events.PartText, Text: text(t), Blob: maybe(t, blob)}
+	})
+}
+
 func stop(t *rapid.T) events.StopReason {
 	return one(t, events.StopEnd, events.StopToolUse, events.StopOutputLimit, events.StopContextOverflow,
 		events.StopContentFilter, events.StopProviderError, events.StopCancelled, events.StopUnknown)

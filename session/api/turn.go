@@ -90,7 +90,7 @@ const (
 
 // AssistantOutput is the last text that the assistant wrote in the turn.
 type AssistantOutput struct {
-	SafeText string      `json:"safe_text"` // to be shown; the raw text where that is usable
+	SafeText string      `json:"safe_text"` // to be shown: the raw text, as the plugin that projects prose gives it
 	RawText  string      `json:"raw_text"`
 	State    OutputState `json:"state"`
 }

@@ -339,7 +339,11 @@ func (s *Session) ForkWithCatalog(ctx context.Context, in BuildContext, o Overla
 	if err != nil {
 		return nil, err
 	}
-	return fork, fork.SetOverlay(o)
+	if err := fork.SetOverlay(o); err != nil {
+		fork.Close()
+		return nil, err
+	}
+	return fork, nil
 }
 
 // Monitors are the monitors that plugins declare, with their ids made unique.

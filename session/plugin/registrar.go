@@ -175,7 +175,8 @@ func (r *Registrar) Driver(d Driver) { slot(r, "protocol driver", &r.c.driver, d
 // CodeExecutor sets what runs the model's code. One plugin may.
 func (r *Registrar) CodeExecutor(e CodeExecutor) { slot(r, "code executor", &r.c.executor, e) }
 
-// ProjectProse sets what users see of the model's prose. One plugin may.
+// ProjectProse sets what users see of the model's prose, in the turn as it is put together (safe_text).
+// One plugin may. It is asked once for each reply, and recorded with it.
 func (r *Registrar) ProjectProse(fn ProseFunc) {
 	slot(r, "assistant prose projector", &r.c.proseProject, fn)
 }
