@@ -14,6 +14,7 @@ import (
 func faultEntries() []entry {
 	return []entry{
 		{"T22", "a turn whose final commit cannot be written", "reopened", "shows the last committed state; the turn is done once", testCommitFails},
+		{"T23", "a commit of progress that cannot be written for a while", "the turn goes on", "it is written then, and nothing runs again", testProgressFails},
 		{"T24", "a worker stopped in the middle", "another goes on", "messages up to that point, a valid prompt, no call twice", testKilled},
 	}
 }
