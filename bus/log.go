@@ -35,8 +35,8 @@ func (l Log) Append(ctx context.Context, c *events.Commit, at events.Expect) (ev
 		return 0, err
 	}
 	if seq, guarded := at.Guarded(); guarded && seq == 0 {
-		if err := l.b.ensureStream(ctx, l.b.sessionConfig(c.Session)); err != nil {
-			return 0, fmt.Errorf("append to %s: %w", c.Session, mapError(err))
+		if err := l.create(ctx, c.Session); err != nil {
+			return 0, fmt.Errorf("append to %s: %w", c.Session, err)
 		}
 	}
 	seq, err := events.Settle(ctx, events.Publication{
@@ -58,6 +58,22 @@ func (l Log) Append(ctx context.Context, c *events.Commit, at events.Expect) (ev
 	return seq, nil
 }
 
+// create makes the stream of a session that does not exist. A session that is
+// archived exists; one that is hot answers the append itself.
+func (l Log) create(ctx context.Context, session events.SessionID) error {
+	plain := l.b.names.sessionStream(session, 1)
+	fresh, err := l.b.makeStream(ctx, l.b.sessionConfig(session, plain))
+	if err != nil || !fresh {
+		return err
+	}
+	// The look comes after the stream: whoever archived it before has left an entry.
+	row, err := l.b.archived(ctx, session)
+	if err == nil && row.Revision != 0 {
+		err = errors.Join(l.b.clear(ctx, session, row), &events.ConflictError{Session: session, Last: row.Last})
+	}
+	return err
+}
+
 // Conflicts is how many appends on this bus found that their session had moved.
 func (b *Bus) Conflicts() int64 { return b.conflicts.Load() }
 
@@ -76,13 +92,38 @@ func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at even
 	if err == nil {
 		return events.Seq(ack.Sequence), nil
 	}
-	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) {
-		// Nobody listens: the session does not exist, or its stream has no leader just now.
-		if _, lastErr := l.last(ctx, c.Session); errors.Is(lastErr, events.ErrNoSession) {
-			return 0, events.ErrNoSession
-		}
+	switch mapped := mapError(err); {
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
+		// Nobody listens: the session does not exist, or is cold, or its stream has no leader just now.
+		return 0, l.warm(ctx, c.Session, mapped)
+	case errors.Is(mapped, events.ErrSealed):
+		return 0, l.thaw(ctx, c.Session)
+	default:
+		return 0, mapped
 	}
-	return 0, mapError(err)
+}
+
+// warm makes a session that is cold hot; the append is to be tried again.
+func (l Log) warm(ctx context.Context, session events.SessionID, otherwise error) error {
+	p, err := l.b.locate(ctx, session)
+	switch {
+	case errors.Is(err, events.ErrNoSession):
+		return events.ErrNoSession
+	case err != nil || p.stream != "":
+		return otherwise
+	}
+	if err := l.b.reopen(ctx, session, p.cold); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: the session was cold", events.ErrOutcomeUnknown)
+}
+
+// thaw finishes what an archiver began, who may be dead, and makes the session hot again.
+func (l Log) thaw(ctx context.Context, session events.SessionID) error {
+	if err := l.b.Archive(ctx, session, 0); err != nil {
+		return err
+	}
+	return l.warm(ctx, session, fmt.Errorf("%w: the session was being archived", events.ErrOutcomeUnknown))
 }
 
 func kindsOf(c *events.Commit) string {
@@ -112,16 +153,8 @@ func noHistory(session events.SessionID) error {
 
 // last is [Log.Last], and 0 for a stream without commits.
 func (l Log) last(ctx context.Context, session events.SessionID) (events.Seq, error) {
-	if err := events.CheckToken("session", session); err != nil {
-		return 0, err
-	}
-	once, cancel := l.b.timeout(ctx)
-	defer cancel()
-	stream, err := l.b.js.Stream(once, l.b.names.sessionStream(session))
-	if err != nil {
-		return 0, fmt.Errorf("session %s: %w", session, mapError(err))
-	}
-	return events.Seq(stream.CachedInfo().State.LastSeq), nil
+	p, err := l.b.locate(ctx, session)
+	return p.last, err
 }
 
 // directLimit is how many commits are read with direct gets, one request and
@@ -130,56 +163,91 @@ const directLimit = 512
 
 // Read implements [events.Log].
 func (l Log) Read(ctx context.Context, session events.SessionID, from events.Seq) iter.Seq2[events.Entry, error] {
-	return l.readFrom(ctx, session, from, l.Last)
+	return l.readFrom(ctx, session, from, true)
 }
 
 // read is [Log.Read], and nothing for a stream without commits.
 func (l Log) read(ctx context.Context, session events.SessionID, from events.Seq) iter.Seq2[events.Entry, error] {
-	return l.readFrom(ctx, session, from, l.last)
+	return l.readFrom(ctx, session, from, false)
 }
 
-func (l Log) readFrom(ctx context.Context, session events.SessionID, from events.Seq,
-	until func(context.Context, events.SessionID) (events.Seq, error),
-) iter.Seq2[events.Entry, error] {
+func (l Log) readFrom(ctx context.Context, session events.SessionID, from events.Seq, begun bool) iter.Seq2[events.Entry, error] {
 	return func(yield func(events.Entry, error) bool) {
-		last, err := until(ctx, session)
+		p, err := l.b.locate(ctx, session)
+		if err == nil && p.last == 0 && begun {
+			err = noHistory(session)
+		}
 		if err != nil {
 			yield(events.Entry{}, fmt.Errorf("read: %w", err))
 			return
 		}
-		l.readTo(ctx, session, from, last)(yield)
-	}
-}
-
-func (l Log) readTo(ctx context.Context, session events.SessionID, from, last events.Seq) iter.Seq2[events.Entry, error] {
-	return func(yield func(events.Entry, error) bool) {
-		from = max(from, 1)
-		if last < from {
-			return
-		}
-		read := l.readDirect
-		if last-from >= directLimit {
-			read = l.readOrdered
-		}
-		next := from
-		for raw, err := range read(ctx, session, from, last) {
-			entry := events.Entry{Seq: raw.seq, Data: raw.data}
-			if err == nil && raw.seq != next {
-				err = fmt.Errorf("%w: sequence %d is missing", events.ErrMalformed, next)
-			}
-			if err == nil {
-				entry.Commit, err = events.Decode(raw.data)
+		next, last := max(from, 1), p.last
+		for next <= last {
+			err := l.readPlace(ctx, session, p, &next, last, yield)
+			switch {
+			case errors.Is(err, errEnough):
+				return
+			case errors.Is(err, events.ErrNoSession): // it was archived meanwhile
+				p, err = l.b.locate(ctx, session)
 			}
 			if err != nil {
 				yield(events.Entry{}, fmt.Errorf("read %s at %d: %w", session, next, err))
 				return
 			}
-			next++
-			if !yield(entry, nil) {
-				return
+		}
+	}
+}
+
+// errEnough is a reader that wants no more.
+var errEnough = errors.New("enough was read")
+
+// readPlace yields the commits from *next to last, which it moves on, as far as this place has them.
+func (l Log) readPlace(ctx context.Context, session events.SessionID, p place, next *events.Seq, last events.Seq,
+	yield func(events.Entry, error) bool,
+) error {
+	give := func(entry events.Entry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.Seq != *next:
+			return fmt.Errorf("%w: sequence %d is missing", events.ErrMalformed, *next)
+		}
+		*next++
+		if !yield(entry, nil) {
+			return errEnough
+		}
+		return nil
+	}
+	for _, r := range p.cold.Runs {
+		if r.Last < *next || r.First > last {
+			continue
+		}
+		for entry, err := range l.b.readRun(ctx, session, r, *next) {
+			if err := give(entry, err); err != nil {
+				return err
+			}
+			if *next > last {
+				return nil
 			}
 		}
 	}
+	if p.stream == "" || *next > last {
+		return nil
+	}
+	read := l.readDirect
+	if last-*next >= directLimit {
+		read = l.readOrdered
+	}
+	for raw, err := range read(ctx, p.stream, *next, last) {
+		entry := events.Entry{Seq: raw.seq, Data: raw.data}
+		if err == nil {
+			entry.Commit, err = events.Decode(raw.data)
+		}
+		if err := give(entry, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type rawEntry struct {
@@ -188,10 +256,10 @@ type rawEntry struct {
 }
 
 // readDirect asks for batches until it has last. A replica that is behind answers short: ask again.
-func (l Log) readDirect(ctx context.Context, session events.SessionID, from, last events.Seq) iter.Seq2[rawEntry, error] {
+func (l Log) readDirect(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
 		for try := 1; from <= last; try++ {
-			for raw, err := range l.batch(ctx, session, from, last) {
+			for raw, err := range l.batch(ctx, stream, from, last) {
 				if err != nil {
 					if !errors.Is(err, jetstreamext.ErrNoMessages) && !isUnknown(mapError(err)) {
 						yield(rawEntry{}, mapError(err))
@@ -207,7 +275,11 @@ func (l Log) readDirect(ctx context.Context, session events.SessionID, from, las
 			if from > last {
 				return
 			}
-			if err := pause(ctx, try); err != nil {
+			err := pause(ctx, try)
+			if err == nil {
+				_, err = l.b.streamState(ctx, stream) // which may have been archived
+			}
+			if err != nil && !isUnknown(err) {
 				yield(rawEntry{}, err)
 				return
 			}
@@ -216,11 +288,11 @@ func (l Log) readDirect(ctx context.Context, session events.SessionID, from, las
 }
 
 // batch is one request. Its own time limit makes up for a reply that a reconnect lost.
-func (l Log) batch(ctx context.Context, session events.SessionID, from, last events.Seq) iter.Seq2[rawEntry, error] {
+func (l Log) batch(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
 		once, cancel := l.b.timeout(ctx)
 		defer cancel()
-		batch, err := jetstreamext.GetBatch(once, l.b.js, l.b.names.sessionStream(session), int(last-from+1), jetstreamext.GetBatchSeq(uint64(from)))
+		batch, err := jetstreamext.GetBatch(once, l.b.js, stream, int(last-from+1), jetstreamext.GetBatchSeq(uint64(from)))
 		if err != nil {
 			yield(rawEntry{}, err)
 			return
@@ -239,9 +311,9 @@ func (l Log) batch(ctx context.Context, session events.SessionID, from, last eve
 
 func isUnknown(err error) bool { return errors.Is(err, events.ErrOutcomeUnknown) }
 
-func (l Log) readOrdered(ctx context.Context, session events.SessionID, from, last events.Seq) iter.Seq2[rawEntry, error] {
+func (l Log) readOrdered(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
-		consumer, err := l.b.js.OrderedConsumer(ctx, l.b.names.sessionStream(session), jetstream.OrderedConsumerConfig{
+		consumer, err := l.b.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
 			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: uint64(from),
 		})
 		if err != nil {

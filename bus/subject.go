@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -19,12 +20,32 @@ const (
 	ClassTask Class = "task" // runs of background tasks
 )
 
-func (n names) sessionStream(id events.SessionID) string { return n.prefix + "-s-" + string(id) }
+// sessionStream is the stream of a session that begins with sequence first. A
+// stream that goes on after an archive has a name of its own, so that whoever
+// deletes the archived one late never hits it.
+func (n names) sessionStream(id events.SessionID, first events.Seq) string {
+	name := n.prefix + "-s-" + string(id)
+	if first > 1 {
+		name += "@" + strconv.FormatUint(uint64(first), 10)
+	}
+	return name
+}
 
 // sessionOf is the inverse of sessionStream.
 func (n names) sessionOf(stream string) (events.SessionID, bool) {
-	id, ok := strings.CutPrefix(stream, n.prefix+"-s-")
+	rest, ok := strings.CutPrefix(stream, n.prefix+"-s-")
+	id, _, _ := strings.Cut(rest, "@")
 	return events.SessionID(id), ok
+}
+
+func (n names) archiveStream() string { return n.prefix + "-archive" }
+func (n names) archiveAll() string    { return n.prefix + ".archive.*" }
+
+func (n names) archive(id events.SessionID) string { return n.prefix + ".archive." + string(id) }
+
+// archivedSession is the inverse of archive.
+func (n names) archivedSession(subject string) events.SessionID {
+	return events.SessionID(strings.TrimPrefix(subject, n.prefix+".archive."))
 }
 
 func (n names) sessionAll(id events.SessionID) string { return n.prefix + ".s." + string(id) + ".>" }
