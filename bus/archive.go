@@ -114,22 +114,28 @@ func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.S
 	switch {
 	case err != nil:
 		return err
-	case p.stream == "", p.last == row.Last:
+	case p.stream == "", p.stream == row.Stream:
 		return b.clear(ctx, session, row)
 	}
-	if err := b.seal(ctx, session, p.stream, at); err != nil {
+	err = b.seal(ctx, session, p.stream, at)
+	if errors.Is(err, events.ErrNoSession) {
+		return ErrStale // somebody else archived it
+	}
+	if err != nil {
 		return err
 	}
 	if p, err = b.locate(ctx, session); err != nil || p.stream == "" {
 		return err // somebody else archived it
 	}
-	fresh, err := b.writeRuns(ctx, session, &row, p)
-	if err != nil {
-		return err
-	}
-	row.Runs, row.Last, row.Stream = append(row.Runs, fresh...), p.last, p.stream
-	if err := b.putArchived(ctx, session, &row); err != nil {
-		return err
+	if p.last > row.Last {
+		fresh, err := b.writeRuns(ctx, session, &row, p)
+		if err != nil {
+			return err
+		}
+		row.Runs, row.Last, row.Stream = append(row.Runs, fresh...), p.last, p.stream
+		if err := b.putArchived(ctx, session, &row); err != nil {
+			return err
+		}
 	}
 	return b.deleteStream(ctx, p.stream)
 }
@@ -263,15 +269,17 @@ func (b *Bus) readRun(ctx context.Context, session events.SessionID, r run, from
 	}
 }
 
-// Cold lists the sessions of which something is archived, in no order.
-func (b *Bus) Cold(ctx context.Context) iter.Seq2[events.SessionID, error] {
+// cold lists the sessions of which something is archived, in no order.
+func (b *Bus) cold(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {
 		stream, err := b.js.Stream(ctx, b.names.archiveStream())
-		if err != nil {
-			yield("", fmt.Errorf("list archives: %w", mapError(err)))
-			return
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return // a store of before there were archives
 		}
-		info, err := stream.Info(ctx, jetstream.WithSubjectFilter(b.names.archiveAll()))
+		var info *jetstream.StreamInfo
+		if err == nil {
+			info, err = stream.Info(ctx, jetstream.WithSubjectFilter(b.names.archiveAll()))
+		}
 		if err != nil {
 			yield("", fmt.Errorf("list archives: %w", mapError(err)))
 			return

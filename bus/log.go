@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -120,7 +121,8 @@ func (l Log) warm(ctx context.Context, session events.SessionID, otherwise error
 
 // thaw finishes what an archiver began, who may be dead, and makes the session hot again.
 func (l Log) thaw(ctx context.Context, session events.SessionID) error {
-	if err := l.b.Archive(ctx, session, 0); err != nil {
+	err := l.b.Archive(ctx, session, 0)
+	if err != nil && !errors.As(err, new(*events.ConflictError)) { // it is hot again
 		return err
 	}
 	return l.warm(ctx, session, fmt.Errorf("%w: the session was being archived", events.ErrOutcomeUnknown))
@@ -345,12 +347,18 @@ func (l Log) readOrdered(ctx context.Context, stream string, from, last events.S
 	}
 }
 
-// Sessions lists every hot session, in no order.
+// Sessions lists every session, in no order.
 func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {
+		cold := make(map[events.SessionID]bool)
+		for id, err := range b.cold(ctx) { // first: what goes cold meanwhile is listed hot
+			if cold[id] = true; !yield(id, err) || err != nil {
+				return
+			}
+		}
 		list := b.js.StreamNames(ctx, jetstream.WithStreamListSubject(b.names.prefix+".s.>"))
 		for name := range list.Name() {
-			if id, ok := b.names.sessionOf(name); ok && !yield(id, nil) {
+			if id, ok := b.names.sessionOf(name); ok && !cold[id] && !yield(id, nil) {
 				return
 			}
 		}
@@ -360,13 +368,25 @@ func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	}
 }
 
-// Lasts lists every hot session with its last sequence, in no order. What cannot be listed just now is left out.
-func (b *Bus) Lasts(ctx context.Context) iter.Seq2[events.SessionID, events.Seq] {
-	return func(yield func(events.SessionID, events.Seq) bool) {
+// HotSession is a session that has a live stream.
+type HotSession struct {
+	ID     events.SessionID
+	Last   events.Seq
+	Moved  time.Time // of the last commit, or of the stream, by the server's clock
+	Sealed bool      // somebody began to archive it
+}
+
+// Hot lists every hot session, in no order. What cannot be listed just now is left out.
+func (b *Bus) Hot(ctx context.Context) iter.Seq[HotSession] {
+	return func(yield func(HotSession) bool) {
 		list := b.js.ListStreams(ctx, jetstream.WithStreamListSubject(b.names.prefix+".s.>"))
 		for info := range list.Info() {
 			id, ok := b.names.sessionOf(info.Config.Name)
-			if ok && !yield(id, events.Seq(info.State.LastSeq)) {
+			hot := HotSession{ID: id, Last: events.Seq(info.State.LastSeq), Moved: info.State.LastTime, Sealed: info.Config.Sealed}
+			if hot.Moved.Before(info.Created) {
+				hot.Moved = info.Created
+			}
+			if ok && !yield(hot) {
 				return
 			}
 		}
