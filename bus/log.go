@@ -78,6 +78,10 @@ func (l Log) create(ctx context.Context, session events.SessionID) error {
 // Conflicts is how many appends on this bus found that their session had moved.
 func (b *Bus) Conflicts() int64 { return b.conflicts.Load() }
 
+// errWarmed is a publish that met a cold session, which is hot now.
+var errWarmed = fmt.Errorf("%w: the session was cold", events.ErrOutcomeUnknown)
+
+// publish tries once, and at once again where the session was cold.
 func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at events.Expect) (events.Seq, error) {
 	msg := &nats.Msg{Subject: l.b.names.commit(c), Data: data, Header: nats.Header{
 		jetstream.MsgIDHeader: {string(c.ID)},
@@ -87,6 +91,14 @@ func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at even
 	if seq, guarded := at.Guarded(); guarded {
 		msg.Header[jetstream.ExpectedLastSeqHeader] = []string{strconv.FormatUint(uint64(seq), 10)}
 	}
+	seq, err := l.publishOnce(ctx, c.Session, msg)
+	if errors.Is(err, errWarmed) {
+		seq, err = l.publishOnce(ctx, c.Session, msg)
+	}
+	return seq, err
+}
+
+func (l Log) publishOnce(ctx context.Context, session events.SessionID, msg *nats.Msg) (events.Seq, error) {
 	once, cancel := l.b.timeout(ctx)
 	defer cancel()
 	ack, err := l.b.js.PublishMsg(once, msg, jetstream.WithRetryAttempts(0))
@@ -96,9 +108,9 @@ func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at even
 	switch mapped := mapError(err); {
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
 		// Nobody listens: the session does not exist, or is cold, or its stream has no leader just now.
-		return 0, l.warm(ctx, c.Session, mapped)
+		return 0, l.warm(ctx, session, mapped)
 	case errors.Is(mapped, events.ErrSealed):
-		return 0, l.thaw(ctx, c.Session)
+		return 0, l.thaw(ctx, session)
 	default:
 		return 0, mapped
 	}
@@ -116,7 +128,7 @@ func (l Log) warm(ctx context.Context, session events.SessionID, otherwise error
 	if err := l.b.reopen(ctx, session, p.cold); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: the session was cold", events.ErrOutcomeUnknown)
+	return errWarmed
 }
 
 // thaw finishes what an archiver began, who may be dead, and makes the session hot again.

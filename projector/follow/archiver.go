@@ -35,47 +35,50 @@ func (a *Archiver) Run(ctx context.Context) {
 	every := min(max(a.after/8, time.Second), time.Minute)
 	for sleep(ctx, every); ctx.Err() == nil; sleep(ctx, every) {
 		for hot := range a.b.Hot(ctx) {
-			if !hot.Sealed && time.Since(hot.Moved) < a.after {
+			if !a.due(hot) {
 				continue
 			}
-			if err := a.Archive(ctx, hot.ID); err != nil && ctx.Err() == nil {
+			if _, err := a.Archive(ctx, hot.ID); err != nil && ctx.Err() == nil {
 				a.log.Warn("archive", zap.String("session", string(hot.ID)), zap.Error(err))
 			}
 		}
 	}
 }
 
+// due reports whether it is time to look. A sealed stream is of an archiver that died.
+func (a *Archiver) due(hot bus.HotSession) bool {
+	return hot.Sealed || time.Since(hot.Moved) >= a.after
+}
+
 // snapshotCold is how many commits a cold session has at most that is folded
 // from its archive; a longer one keeps its snapshot, so that opening it costs the same.
 const snapshotCold = 512
 
-// Archive makes a session cold, unless it has work.
-func (a *Archiver) Archive(ctx context.Context, session events.SessionID) error {
+// Archive makes a session cold. It is false where the session has work.
+func (a *Archiver) Archive(ctx context.Context, session events.SessionID) (bool, error) {
 	s, err := Open(ctx, a.b, session)
 	switch {
 	case errors.Is(err, events.ErrNoSession):
-		return nil // a creator died before its first commit, or has not made it yet
-	case err != nil:
-		return err
-	case !restful(s):
-		return nil
+		return false, nil // a creator died before its first commit, or has not made it yet
+	case err != nil || !restful(s):
+		return false, err
 	}
 	if s.Seq > snapshotCold {
 		if _, err := Save(ctx, a.b, s); err != nil {
-			return err
+			return false, err
 		}
 	}
 	err = a.b.Archive(ctx, session, s.Seq)
 	if errors.As(err, new(*events.ConflictError)) {
-		return nil // it has work again
+		return false, nil // it has work again
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	return a.settle(ctx, s)
+	return true, a.settle(ctx, s)
 }
 
-// restful reports whether nothing runs or is about to. What waits for an answer is no work.
+// restful reports whether nothing runs, waits or is about to run.
 func restful(s *projector.State) bool {
 	if s.Status == projector.StatusOpening || !s.Idle() {
 		return false

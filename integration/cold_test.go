@@ -1,0 +1,133 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+// echo answers with what the user said.
+func echo(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+	last := req.Messages[len(req.Messages)-1]
+	return reply(text("re: "+last.Parts[0].Text))(ctx, req)
+}
+
+// TestColdUnderLoad archives sessions whenever nothing runs in them, while
+// turns are asked for and watched: neither clients nor watchers see any of it.
+func TestColdUnderLoad(t *testing.T) {
+	t.Parallel()
+	const sessions, turns = 3, 20
+	b := setup(t, slices.Repeat([]step{echo}, sessions*turns)...)
+	ctx, stop := context.WithCancel(b.ctx)
+	var cold atomic.Int64
+	var archiving, running sync.WaitGroup
+	archiving.Go(func() { archiveAlways(ctx, t, b, &cold) })
+	for i := range sessions {
+		id := b.open(session.CreateRequest{ID: events.SessionID(fmt.Sprintf("cold-%d", i))})
+		running.Go(func() {
+			host, want := b.otherHost(), []string{}
+			for n := range turns {
+				said := fmt.Sprintf("%s says %d", id, n)
+				r, err := host.Run(b.ctx, id, session.TurnRequest{Input: events.TurnInput{Parts: []events.Part{text(said)}}})
+				if err != nil || r.Text != "re: "+said {
+					t.Errorf("turn %d: got %q, %v", n, r.Text, err)
+				}
+				want = append(want, "user "+said, "assistant re: "+said)
+			}
+			equalLists(t, "messages", b.messages(id), want)
+		})
+		running.Go(func() { watchEnds(t, b, id, turns) })
+	}
+	running.Wait()
+	for i := range sessions {
+		for id := events.SessionID(fmt.Sprintf("cold-%d", i)); b.ctx.Err() == nil; {
+			if row := b.directory(b.ctx, id); row.Place == follow.PlaceCold && row.Seq == b.last(id) {
+				break
+			}
+		}
+	}
+	stop()
+	archiving.Wait()
+	if cold.Load() < sessions {
+		t.Errorf("sessions went cold %d times, want more", cold.Load())
+	}
+	for i := range sessions {
+		id := events.SessionID(fmt.Sprintf("cold-%d", i))
+		v := projector.NewVerifier(id)
+		for entry, err := range b.bus.Log().Read(b.ctx, id, 1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, wrong := range v.Apply(entry) {
+				t.Errorf("session %s at %d: %v", id, entry.Seq, wrong)
+			}
+		}
+	}
+}
+
+func archiveAlways(ctx context.Context, t *testing.T, b *bundle, cold *atomic.Int64) {
+	other := bustest.Open(t, b.server)
+	a := follow.NewArchiver(other, 0, nil)
+	for ctx.Err() == nil {
+		for hot := range other.Hot(ctx) {
+			if time.Since(hot.Moved) < 5*time.Millisecond {
+				continue // as an archiver does that is told to wait
+			}
+			done, err := a.Archive(ctx, hot.ID)
+			if err != nil && ctx.Err() == nil {
+				t.Errorf("archive %s: %v", hot.ID, err)
+			}
+			if done {
+				cold.Add(1)
+			}
+		}
+	}
+}
+
+// watchEnds watches a session until it saw the end of so many turns.
+func watchEnds(t *testing.T, b *bundle, id events.SessionID, turns int) {
+	ended, next := 0, events.Seq(1)
+	for seen, err := range b.otherHost().Observe(b.ctx, id, 0) {
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if seen.Commit == nil {
+			continue
+		}
+		equal(t, "sequence", seen.Seq, next)
+		next++
+		for _, e := range seen.Commit.Events {
+			if e.Kind == events.KindTurnCompleted {
+				ended++
+			}
+		}
+		if ended == turns {
+			return
+		}
+	}
+}
+
+func (b *bundle) directory(ctx context.Context, id events.SessionID) (row follow.Directory) {
+	stored, err := b.bus.Directory().Get(ctx, id)
+	if err == nil && stored.Revision != 0 {
+		err = json.Unmarshal(stored.Value, &row)
+	}
+	if err != nil && ctx.Err() == nil {
+		b.t.Error(err)
+	}
+	return row
+}
