@@ -359,6 +359,10 @@ func (l Log) readOrdered(ctx context.Context, stream string, from, last events.S
 	}
 }
 
+// listTimeout bounds a listing. While streams are deleted the server (2.15.2)
+// now and then does not answer.
+const listTimeout = 10 * time.Second
+
 // Sessions lists every session, in no order.
 func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {
@@ -368,6 +372,8 @@ func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
 				return
 			}
 		}
+		ctx, cancel := context.WithTimeout(ctx, listTimeout)
+		defer cancel()
 		list := b.js.StreamNames(ctx, jetstream.WithStreamListSubject(b.names.prefix+".s.>"))
 		for name := range list.Name() {
 			if id, ok := b.names.sessionOf(name); ok && !cold[id] && !yield(id, nil) {
@@ -391,6 +397,8 @@ type HotSession struct {
 // Hot lists every hot session, in no order. What cannot be listed just now is left out.
 func (b *Bus) Hot(ctx context.Context) iter.Seq[HotSession] {
 	return func(yield func(HotSession) bool) {
+		ctx, cancel := context.WithTimeout(ctx, listTimeout)
+		defer cancel()
 		list := b.js.ListStreams(ctx, jetstream.WithStreamListSubject(b.names.prefix+".s.>"))
 		for info := range list.Info() {
 			id, ok := b.names.sessionOf(info.Config.Name)
