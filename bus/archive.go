@@ -89,33 +89,29 @@ func (b *Bus) putArchived(ctx context.Context, session events.SessionID, row *ar
 	}
 }
 
-// Archive makes a hot session cold: its stream is sealed, written to archive
-// files, which are read back, and deleted. It may be repeated, and by any number
-// at once; what one that died left undone is done. A session that moved past
-// at is not sealed: [events.ConflictError]. A sealed one is archived wherever it ends.
+// Archive seals a hot session's stream and writes it to archive files, which
+// are read back; then [Bus.Discard] is due. It may be repeated, and by any
+// number at once; what one that died left undone is done. A session that moved
+// past at is not sealed: [events.ConflictError]. A sealed one is archived wherever it ends.
 func (b *Bus) Archive(ctx context.Context, session events.SessionID, at events.Seq) error {
-	for {
+	for try := 1; ; try++ {
 		err := b.archive(ctx, session, at)
-		if !errors.Is(err, ErrStale) {
-			if err != nil {
-				return fmt.Errorf("archive session %s: %w", session, err)
-			}
+		switch {
+		case err == nil:
 			return nil
+		case !errors.Is(err, ErrStale):
+			return fmt.Errorf("archive session %s: %w", session, err)
+		}
+		if err := pause(ctx, try); err != nil {
+			return fmt.Errorf("archive session %s: %w", session, err)
 		}
 	}
 }
 
 func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.Seq) error {
 	p, err := b.locate(ctx, session)
-	if err != nil {
+	if err != nil || p.stream == "" {
 		return err
-	}
-	row, err := b.archived(ctx, session)
-	switch {
-	case err != nil:
-		return err
-	case p.stream == "", p.stream == row.Stream:
-		return b.clear(ctx, session, row)
 	}
 	err = b.seal(ctx, session, p.stream, at)
 	if errors.Is(err, events.ErrNoSession) {
@@ -124,20 +120,38 @@ func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.S
 	if err != nil {
 		return err
 	}
-	if p, err = b.locate(ctx, session); err != nil || p.stream == "" {
-		return err // somebody else archived it
+	row, err := b.archived(ctx, session)
+	if err != nil {
+		return err
 	}
-	if p.last > row.Last {
-		fresh, err := b.writeRuns(ctx, session, &row, p)
-		if err != nil {
-			return err
-		}
-		row.Runs, row.Last, row.Stream = append(row.Runs, fresh...), p.last, p.stream
-		if err := b.putArchived(ctx, session, &row); err != nil {
-			return err
-		}
+	if p, err = b.locate(ctx, session); err != nil || p.last <= row.Last {
+		return err
 	}
-	return b.deleteStream(ctx, p.stream)
+	fresh, err := b.writeRuns(ctx, session, &row, p)
+	if err != nil {
+		return err
+	}
+	row.Runs, row.Last, row.Stream = append(row.Runs, fresh...), p.last, p.stream
+	return b.putArchived(ctx, session, &row)
+}
+
+// Discard makes a session cold that is archived to its end: its stream is deleted.
+func (b *Bus) Discard(ctx context.Context, session events.SessionID) error {
+	p, err := b.locate(ctx, session)
+	if err != nil {
+		return fmt.Errorf("discard stream of %s: %w", session, err)
+	}
+	row, err := b.archived(ctx, session)
+	if err == nil && p.sealed && p.last == row.Last {
+		err = b.deleteStream(ctx, p.stream)
+	}
+	if err == nil && row.Revision != 0 {
+		err = b.clear(ctx, session, row)
+	}
+	if err != nil {
+		return fmt.Errorf("discard stream of %s: %w", session, err)
+	}
+	return nil
 }
 
 // seal lets the stream take no more appends.

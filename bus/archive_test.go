@@ -48,6 +48,14 @@ func say(t *testing.T, b *bus.Bus, id events.SessionID, want []string, last int)
 	return want
 }
 
+func goCold(ctx context.Context, b *bus.Bus, id events.SessionID, at events.Seq) error {
+	err := b.Archive(ctx, id, at)
+	if err == nil {
+		err = b.Discard(ctx, id)
+	}
+	return err
+}
+
 func streams(t *testing.T, b *bus.Bus) (list []string) {
 	t.Helper()
 	js, err := jetstream.New(b.Conn())
@@ -74,7 +82,7 @@ func TestArchive(t *testing.T) {
 		if err := b.Archive(t.Context(), "s", events.Seq(last-1)); !errors.As(err, new(*events.ConflictError)) {
 			t.Errorf("archive of a session that moved: got %v, want a conflict", err)
 		}
-		if err := b.Archive(t.Context(), "s", events.Seq(last)); err != nil {
+		if err := goCold(t.Context(), b, "s", events.Seq(last)); err != nil {
 			t.Fatal(err)
 		}
 		if got := streams(t, b); len(got) != 0 {
@@ -108,7 +116,7 @@ func TestArchiveKilled(t *testing.T) {
 		"reader":   func(*testing.T, events.SessionID, []string) {},
 		"appender": func(t *testing.T, id events.SessionID, want []string) { say(t, b, id, want, 7) },
 		"archiver": func(t *testing.T, id events.SessionID, _ []string) {
-			if err := b.Archive(t.Context(), id, 5); err != nil {
+			if err := goCold(t.Context(), b, id, 5); err != nil {
 				t.Error(err)
 			}
 		},
@@ -125,7 +133,7 @@ func TestArchiveKilled(t *testing.T) {
 					id := events.SessionID(fmt.Sprintf("%s-%t-%d", name, late, k))
 					want := say(t, b, id, nil, 5)
 					done := bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error {
-						return victim.Archive(ctx, id, 5)
+						return goCold(ctx, victim, id, 5)
 					})
 					next(t, id, want)
 					got := said(t, b, id, 0)
@@ -181,7 +189,7 @@ func (l *archivingLog) archive(id events.SessionID) {
 	go func() {
 		defer cancel()
 		if last, err := l.b.Log().Last(ctx, id); err == nil {
-			if l.b.Archive(ctx, id, last) == nil {
+			if goCold(ctx, l.b, id, last) == nil {
 				l.cold.Add(1)
 			}
 		}

@@ -134,6 +134,9 @@ func (l Log) warm(ctx context.Context, session events.SessionID, otherwise error
 // thaw finishes what an archiver began, who may be dead, and makes the session hot again.
 func (l Log) thaw(ctx context.Context, session events.SessionID) error {
 	err := l.b.Archive(ctx, session, 0)
+	if err == nil {
+		err = l.b.Discard(ctx, session)
+	}
 	if err != nil && !errors.As(err, new(*events.ConflictError)) { // it is hot again
 		return err
 	}
@@ -291,7 +294,7 @@ func (l Log) readDirect(ctx context.Context, stream string, from, last events.Se
 			}
 			err := pause(ctx, try)
 			if err == nil {
-				_, err = l.b.streamState(ctx, stream) // which may have been archived
+				_, _, err = l.b.streamEnd(ctx, stream) // which may have been archived
 			}
 			if err != nil && !isUnknown(err) {
 				yield(rawEntry{}, err)

@@ -141,7 +141,7 @@ func TestSessionsAreListed(t *testing.T) {
 	for id, n := range want {
 		grow(t, b.Log(), id, int(n))
 	}
-	if err := b.Archive(t.Context(), "a", 1); err != nil {
+	if err := goCold(t.Context(), b, "a", 1); err != nil {
 		t.Fatal(err)
 	}
 	names := 0

@@ -15,6 +15,7 @@ type place struct {
 	stream string     // of a hot session; empty: it is cold
 	first  events.Seq // of the stream
 	last   events.Seq // of the session; 0: there is a stream and no commit
+	sealed bool       // the stream: somebody began to archive it
 	cold   archived   // what comes before the stream
 }
 
@@ -25,9 +26,9 @@ func (b *Bus) locate(ctx context.Context, session events.SessionID) (place, erro
 		return place{}, err
 	}
 	plain := b.names.sessionStream(session, 1)
-	state, err := b.streamState(ctx, plain)
-	if err == nil && state.LastSeq > 0 {
-		return place{stream: plain, first: 1, last: events.Seq(state.LastSeq)}, nil
+	last, sealed, err := b.streamEnd(ctx, plain)
+	if err == nil && last > 0 {
+		return place{stream: plain, first: 1, last: last, sealed: sealed}, nil
 	}
 	if err != nil && !errors.Is(err, events.ErrNoSession) {
 		return place{}, err
@@ -44,9 +45,9 @@ func (b *Bus) locate(ctx context.Context, session events.SessionID) (place, erro
 			return place{}, fmt.Errorf("session %s: %w", session, events.ErrNoSession)
 		}
 		p := place{stream: b.names.sessionStream(session, row.Last+1), first: row.Last + 1, cold: row}
-		state, err := b.streamState(ctx, p.stream)
+		p.last, p.sealed, err = b.streamEnd(ctx, p.stream)
 		if err == nil {
-			p.last = max(row.Last, events.Seq(state.LastSeq))
+			p.last = max(row.Last, p.last)
 			return p, nil
 		}
 		if !errors.Is(err, events.ErrNoSession) {
@@ -63,14 +64,16 @@ func (b *Bus) locate(ctx context.Context, session events.SessionID) (place, erro
 	}
 }
 
-func (b *Bus) streamState(ctx context.Context, name string) (jetstream.StreamState, error) {
+// streamEnd is a stream's last sequence, as its leader has it, and whether it takes no more.
+func (b *Bus) streamEnd(ctx context.Context, name string) (last events.Seq, sealed bool, err error) {
 	once, cancel := b.timeout(ctx)
 	defer cancel()
 	stream, err := b.js.Stream(once, name)
 	if err != nil {
-		return jetstream.StreamState{}, mapError(err)
+		return 0, false, mapError(err)
 	}
-	return stream.CachedInfo().State, nil
+	info := stream.CachedInfo()
+	return events.Seq(info.State.LastSeq), info.Config.Sealed, nil
 }
 
 // reopen makes a cold session hot: a stream that goes on after the archive.
@@ -104,11 +107,11 @@ func (b *Bus) clear(ctx context.Context, session events.SessionID, row archived)
 	if row.Stream == plain {
 		return nil
 	}
-	state, err := b.streamState(ctx, plain)
+	last, _, err := b.streamEnd(ctx, plain)
 	switch {
 	case errors.Is(err, events.ErrNoSession):
 		return nil
-	case err == nil && state.LastSeq == 0: // of a creator that had not looked yet, and will not append
+	case err == nil && last == 0: // of a creator that had not looked yet, and will not append
 		return b.deleteStream(ctx, plain)
 	}
 	return err

@@ -83,7 +83,7 @@ func archiveAlways(ctx context.Context, t *testing.T, b *bundle, cold *atomic.In
 	a := follow.NewArchiver(other, 0, nil)
 	for ctx.Err() == nil {
 		for hot := range other.Hot(ctx) {
-			if time.Since(hot.Moved) < 5*time.Millisecond {
+			if !hot.Sealed && time.Since(hot.Moved) < 5*time.Millisecond {
 				continue // as an archiver does that is told to wait
 			}
 			done, err := a.Archive(ctx, hot.ID)

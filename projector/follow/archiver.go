@@ -75,7 +75,10 @@ func (a *Archiver) Archive(ctx context.Context, session events.SessionID) (bool,
 	if err != nil {
 		return false, err
 	}
-	return true, a.settle(ctx, s)
+	if err := a.settle(ctx, s); err != nil { // before the stream goes, so that whoever finds that repeats it
+		return false, err
+	}
+	return true, a.b.Discard(ctx, session)
 }
 
 // restful reports whether nothing runs, waits or is about to run.
