@@ -25,7 +25,8 @@ func lister() plugin.Factory {
 	return plugin.Func("lister", func(r *plugin.Registrar) error {
 		list := func(_ context.Context, _ plugin.Call, in struct {
 			N int `json:"n"`
-		}) (string, error) {
+		},
+		) (string, error) {
 			return counted(1, in.N), nil
 		}
 		plugin.AddTool(r, plugin.Tool{Name: "list", Effects: events.EffectsNone}, list)

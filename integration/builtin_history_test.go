@@ -18,7 +18,8 @@ func printing() plugin.Factory {
 	return plugin.Func("printing", func(r *plugin.Registrar) error {
 		plugin.AddTool(r, plugin.Tool{Name: "print", Effects: events.EffectsNone}, func(_ context.Context, _ plugin.Call, in struct {
 			N int `json:"n"`
-		}) (string, error) {
+		},
+		) (string, error) {
 			return strings.Repeat("x", in.N), nil
 		})
 		return nil

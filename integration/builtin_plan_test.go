@@ -89,7 +89,7 @@ func TestPlanMode(t *testing.T) {
 		t.Errorf("prompt: got %q, want the contribution and the note", prompt)
 	}
 	results := b.model.prompt(1)
-	if got, want := results[len(results)-1], "user c1=was read c2=[failed] write changes things, and plan mode is on"; !strings.HasPrefix(got, want) {
+	if got, want := results[len(results)-1], "user c1=was read c2=[failed] tool \"write\" is not available in this session"; !strings.HasPrefix(got, want) {
 		t.Errorf("results: got %q, want %q", got, want)
 	}
 	b.submit(id, "t2", text("go on"))

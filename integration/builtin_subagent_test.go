@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/subagent"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -179,4 +181,83 @@ func TestCapabilities(t *testing.T) {
 	}
 	equalLists(t, "capabilities", got, []string{"explore", "peer", "test"})
 	equal(t, "replaced", list[0].Description, "another")
+}
+
+// TestSubagentUsage kills one node while an agent works, and another between
+// the agent's answer and its record: what the agent used is the parent's once.
+func TestSubagentUsage(t *testing.T) {
+	t.Parallel()
+	begun, answered := make(chan struct{}), make(chan struct{})
+	b := setupIdle(t, reply(call("c1", "spawn_agent", `{"capability":"peer","task":"work"}`)),
+		reply(call("c2", "list_agents", `{}`)), hangs(begun), reply(text("worked")),
+		reply(text("done")), reply(text("and so on")),
+	)
+	stuck := plugin.Func("stuck", func(r *plugin.Registrar) error {
+		r.AfterToolCall(func(ctx context.Context, in plugin.ToolResultContext) ([]plugin.Directive, error) {
+			if in.Tool == "spawn_agent" {
+				close(answered)
+				<-ctx.Done()
+			}
+			return nil, ctx.Err()
+		})
+		return nil
+	})
+	agents := subagent.Factory(subagent.Config{})
+	n, kill := b.nodeOn(bustest.Open(t, b.server), agents)
+	b.Host = n.Host()
+	id := b.open(session.CreateRequest{})
+	b.submit(id, "t1", text("go"))
+	b.wait("the agent's second question", begun)
+	kill()
+	n, kill = b.nodeOn(bustest.Open(t, b.server), agents, stuck)
+	b.Host = n.Host()
+	b.wait("the agent's answer", answered)
+	kill()
+	b.node(agents)
+	b.ended(id, "t1")
+	child := b.agents(id)[0].Child
+	equal(t, "the agent's own", b.state(child).Usage().Total, events.Usage{Input: 20, Output: 10})
+	equal(t, "ledger", b.state(id).Usage().BySource[subagent.ID], events.Usage{Input: 20, Output: 10})
+	equal(t, "the parent's own", b.state(id).Usage().BySource["turn"], events.Usage{Input: 20, Output: 10})
+	equal(t, "charges", len(find[*events.UsageCharged](b, id)), 1)
+	whole, err := b.AssembledTurn(b.ctx, id, "t1")
+	if err != nil || len(whole.ChildrenUsage) != 1 || whole.ChildrenUsage[0].Source != subagent.ID || whole.ChildrenUsage[0].Usage.Output != 10 {
+		t.Errorf("turn: got %+v, %v, want the agent's usage", whole.ChildrenUsage, err)
+	}
+	b.run(child, "more", text("more"))
+	b.await(id, "charge", func(s *projector.State) bool {
+		return s.Usage().BySource[subagent.ID] == events.Usage{Input: 30, Output: 15}
+	})
+}
+
+// TestSubagentUsageNested has an agent of an agent use something while those above it do nothing: all of them are charged.
+func TestSubagentUsageNested(t *testing.T) {
+	t.Parallel()
+	root, release := events.SessionID("root"), make(chan struct{})
+	b := setupIdle(t)
+	script := func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+		state, err := b.State(ctx, req.Session)
+		if err != nil {
+			return scripted.Answer{}, err
+		}
+		part := text("done")
+		switch depth := state.Subagent.Depth; {
+		case depth == 2:
+			<-release
+		case depth == 1 && len(req.Messages) == 1:
+			part = call("c1", "spawn_agent", `{"capability":"explore","task":"work","background":true}`)
+		case depth == 0 && len(req.Messages) == 1:
+			part = call("c1", "spawn_agent", `{"capability":"explore","task":"have somebody work"}`)
+		}
+		return scripted.Answer{Response: llm.Response{Parts: []events.Part{part}, Stop: events.StopEnd, Usage: events.Usage{Input: 10, Output: 5}}}, nil
+	}
+	b.model.script = []step{script, script, script, script, script}
+	b.node(subagent.Factory(subagent.Config{}))
+	b.open(session.CreateRequest{ID: root})
+	b.run(root, "t1", text("go"))
+	equal(t, "ledger before", b.state(root).Usage().BySource[subagent.ID].Output, 10)
+	close(release)
+	b.await(root, "charge", func(s *projector.State) bool { return s.Usage().BySource[subagent.ID].Output == 15 })
+	equal(t, "ledger of the agent", b.state(b.agents(root)[0].Child).Usage().BySource[subagent.ID].Output, 5)
+	equal(t, "total", b.state(root).Usage().Total, events.Usage{Input: 50, Output: 25})
 }

@@ -1,3 +1,222 @@
 package integration
 
-func completionEntries() []entry { return nil }
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"testing"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/llm"
+)
+
+func completionEntries() []entry {
+	return []entry{
+		{"D01", "an idle session", "a direct completion for a title", "its text; a ledger row (title, model); no node, no turn", testComplete},
+		{"D02", "a direct completion in a turn", "the worker dies after it, or during it", "charged once", testCompleteAgain},
+		{"D03", "a completion that used nothing", "asked", "no ledger row", testCompleteFree},
+		{"D04", "a ledger, and one with a smaller counter", "diff", "an error", testLedgerShrinks},
+		{"D05", "a turn of several calls, taken over once", "watched", "cumulative usage never falls", testCumulative},
+	}
+}
+
+// row is a ledger's entry with only input and output.
+func row(source, model string, input, output int64) projector.LedgerEntry {
+	return projector.LedgerEntry{Source: source, Model: model, Usage: events.Usage{Input: input, Output: output}}
+}
+
+func asks(s string) plugin.CompletionRequest {
+	return plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, s)}}
+}
+
+func testComplete(t *testing.T) {
+	b := setupIdle(t, reply(text("A talk")), reply(text("Another")), fails(llm.KindAuth, "no_key"))
+	hooked := 0
+	b.node(declares("counter", func(r *plugin.Registrar) {
+		r.Response(func(_ context.Context, _ events.SessionID, got plugin.Response) (plugin.Response, []json.RawMessage, error) {
+			hooked++
+			return got, nil, nil
+		})
+		simple(r, "noop")
+	}))
+	id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	b.say(id, "A")
+	host := b.Services(id, nil, "")
+	got, err := host.Complete(b.ctx, asks("a title?"), "title")
+	must(t, "complete", err, nil)
+	equal(t, "text", got.Text, "A talk")
+	equal(t, "usage", got.Usage, events.Usage{Input: 10, Output: 5})
+	_, err = host.Complete(b.ctx, asks("another?"), "title")
+	must(t, "complete", err, nil)
+	equalLists(t, "prompt", b.model.prompt(0), []string{"user a title?"})
+	equal(t, "tools offered", len(b.model.asked()[0].Tools), 0)
+	equalLists(t, "ledger", b.state(id).Ledger, []projector.LedgerEntry{row("title", "small", 20, 10)})
+	_, err = host.Complete(b.ctx, asks("a third?"), "title")
+	if err == nil {
+		t.Error("a provider that fails: got nil, want an error")
+	}
+	equalLists(t, "ledger after a failure", b.state(id).Ledger, []projector.LedgerEntry{row("title", "small", 20, 10)})
+	equalLists(t, "messages", b.messages(id), []string{"user A"})
+	equal(t, "turns", b.state(id).Turns, 0)
+	equal(t, "response hooks asked", hooked, 0)
+	for _, e := range b.history(id) {
+		equal(t, "turn of "+string(e.Kind), e.Turn, "")
+	}
+}
+
+// testCompleteAgain has a tool that asks for a title and then waits, or waits for the title itself.
+func testCompleteAgain(t *testing.T) {
+	for name, during := range map[string]bool{"after": false, "during": true} {
+		begun := make(chan struct{})
+		title := []step{reply(text("A talk"))}
+		if during {
+			title = []step{hangs(begun), reply(text("A talk"))}
+		}
+		b := setupIdle(t, append(append([]step{reply(call("k", "titled", "{}"))}, title...), reply(text("done")))...)
+		runs := 0
+		factory := declares("titles", func(r *plugin.Registrar) {
+			plugin.AddTool(r, plugin.Tool{Name: "titled", Effects: events.EffectsIdempotent}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
+				runs++
+				got, err := c.Host.Complete(ctx, asks("a title?"), "title")
+				if err == nil && !during && runs == 1 {
+					close(begun)
+					<-ctx.Done()
+				}
+				return got.Text, err
+			})
+		})
+		_, kill := b.nodeOn(bustest.Open(t, b.server), factory)
+		id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
+		b.submit(id, "t1", text("go"))
+		<-begun
+		kill()
+		b.node(factory)
+		equal(t, name+": end", b.ended(id, "t1").End, events.EndFinished)
+		equal(t, name+": tool runs", runs, 2)
+		equal(t, name+": result", b.result(id, "k"), "A talk")
+		equal(t, name+": model calls", len(b.model.asked()), 2+len(title))
+		equal(t, name+": completions recorded", len(find[*events.ModelCompleted](b, id)), 1)
+		equalLists(t, name+": ledger", b.state(id).Ledger, []projector.LedgerEntry{row("title", "small", 10, 5), row("turn", "small", 20, 10)})
+		equal(t, name+": usage of the turn", b.ended(id, "t1").Usage, events.Usage{Input: 20, Output: 10})
+	}
+}
+
+func testCompleteFree(t *testing.T) {
+	free := stopped(events.StopEnd, events.Usage{}, text("free"))
+	b := setupIdle(t, free, reply(call("k", "titled", "{}")), free, reply(text("done")))
+	b.node(declares("titles", func(r *plugin.Registrar) {
+		plugin.AddTool(r, plugin.Tool{Name: "titled"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
+			got, err := c.Host.Complete(ctx, asks("a title?"), "title")
+			return got.Text, err
+		})
+	}))
+	id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	before := b.last(id)
+	got, err := b.Services(id, nil, "").Complete(b.ctx, asks("a title?"), "title")
+	must(t, "complete", err, nil)
+	equal(t, "text", got.Text, "free")
+	equal(t, "last sequence", b.last(id), before)
+	b.run(id, "t1", text("go"))
+	equal(t, "result in a turn", b.result(id, "k"), "free")
+	equalLists(t, "ledger", b.state(id).Ledger, []projector.LedgerEntry{row("turn", "small", 20, 10)})
+}
+
+func testLedgerShrinks(t *testing.T) {
+	b := setup(t, reply(text("hi")), reply(text("on")))
+	id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	b.run(id, "t1", text("hello"))
+	one := b.state(id).Ledger
+	b.run(id, "t2", text("go on"))
+	two := b.state(id).Ledger
+	got, err := projector.UsageSince(one, two)
+	must(t, "diff", err, nil)
+	equalLists(t, "gained", got, []projector.LedgerEntry{row("turn", "small", 10, 5)})
+	for name, after := range map[string][]projector.LedgerEntry{"earlier": one, "missing": nil, "other model": {row("turn", "large", 99, 99)}} {
+		if got, err := projector.UsageSince(two, after); err == nil {
+			t.Errorf("diff with a ledger that is %s: got %v, want an error", name, got)
+		}
+	}
+	for name, less := range map[string]events.Usage{
+		"input": {Input: 9, Output: 5}, "output": {Input: 10, Output: 4}, "cache reads": {Input: 10, Output: 5, CacheRead: -1},
+		"cache writes": {Input: 10, Output: 5, CacheWrite: -1}, "reasoning": {Input: 10, Output: 5, Reasoning: -1},
+	} {
+		if got, err := projector.UsageSince(one, []projector.LedgerEntry{{Source: "turn", Model: "small", Usage: less}}); err == nil {
+			t.Errorf("diff with less %s: got %v, want an error", name, got)
+		}
+	}
+}
+
+func testCumulative(t *testing.T) {
+	begun := make(chan struct{})
+	used := func(input, output int64, parts ...events.Part) step {
+		return stopped(events.StopEnd, events.Usage{Input: input, Output: output}, parts...)
+	}
+	b := setupIdle(t, used(10, 0, call("k", "add", `{"A":1,"B":2}`)), fails(llm.KindServer, ""), used(0, 3, call("k", "add", `{"A":1,"B":2}`)),
+		hangs(begun), used(5, 1, text("done")))
+	adder(b, events.EffectsNone)
+	kill := b.work(bustest.Open(t, b.server))
+	id := b.open(session.CreateRequest{})
+	var got []session.TokenUsage
+	seen := 0
+	b.turnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
+		if e.Type != session.EventTokenUsage {
+			return
+		}
+		got = append(got, *e.Cumulative)
+		if seen++; seen == 2 {
+			<-begun
+			kill()
+			b.work(b.bus)
+		}
+	})
+	equalLists(t, "cumulative usage", got, []session.TokenUsage{{Input: 10}, {Input: 10, Output: 3}, {Input: 15, Output: 4}})
+	equal(t, "usage of the turn", b.ended(id, "t1").Usage, events.Usage{Input: 15, Output: 4})
+}
+
+// TestCompletionKeys asks again within one call: under the same key the answer
+// is the recorded one, also where both ask at once; every reply is charged.
+func TestCompletionKeys(t *testing.T) {
+	t.Parallel()
+	var both sync.WaitGroup
+	both.Add(2)
+	beside := first(func() { both.Done(); both.Wait() }, reply(text("beside"))) // answers when two are asked
+	b := setupIdle(t, reply(call("k", "asks", "{}")), reply(text("one")), reply(text("two")), beside, beside, reply(text("done")))
+	b.node(declares("titles", func(r *plugin.Registrar) {
+		plugin.AddTool(r, plugin.Tool{Name: "asks"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
+			said := ""
+			ask := func(key, s string) {
+				req := asks(s)
+				req.Key = key
+				got, err := c.Host.Complete(ctx, req, "title")
+				must(t, "complete", err, nil)
+				said += got.Text + " "
+			}
+			ask("", "a title?")
+			ask("", "a title?")
+			ask("x", "a title?")
+			req := asks("another title?")
+			req.Key = "x"
+			_, err := c.Host.Complete(ctx, req, "title")
+			must(t, "a key with another request", err, session.ErrDifferent)
+			_, err = c.Host.Complete(ctx, req, "")
+			must(t, "no source", err, events.ErrInvalid)
+			var group sync.WaitGroup
+			for range 2 {
+				group.Go(func() {
+					_, err := c.Host.Complete(ctx, asks("beside?"), "title")
+					must(t, "complete beside", err, nil)
+				})
+			}
+			group.Wait()
+			return said, nil
+		})
+	}))
+	id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	b.run(id, "t1", text("go"))
+	equal(t, "said", b.result(id, "k"), "one one two ")
+	equalLists(t, "ledger", b.state(id).Ledger, []projector.LedgerEntry{row("title", "small", 40, 20), row("turn", "small", 20, 10)})
+}

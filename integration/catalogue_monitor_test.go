@@ -104,10 +104,18 @@ func newFifo(t *testing.T) fifo {
 // gone is closed when every process is gone that had the pipe open for writing, the first of which comes yet.
 func (f fifo) gone(t *testing.T) <-chan struct{} {
 	t.Helper()
-	done := make(chan struct{})
+	_, done := f.held(t)
+	return done
+}
+
+// held is gone, with a channel before it that is closed when the first such process is there.
+func (f fifo) held(t *testing.T) (up, gone <-chan struct{}) {
+	t.Helper()
+	here, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		r, err := os.Open(string(f))
+		close(here)
 		if err != nil {
 			t.Error(err)
 			return
@@ -117,13 +125,18 @@ func (f fifo) gone(t *testing.T) <-chan struct{} {
 			t.Error(err)
 		}
 	}()
-	return done
+	return here, done
 }
 
-// say lets a command go on that reads the pipe.
+// say lets a command go on that reads the pipe, now or later: the pipe stays open, so that no line is lost between two readers.
 func (f fifo) say(t *testing.T, line string) {
 	t.Helper()
-	if err := os.WriteFile(string(f), []byte(line+"\n"), 0o600); err != nil {
+	w, err := os.OpenFile(string(f), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Close() })
+	if _, err := w.WriteString(line + "\n"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -38,7 +38,8 @@ func testCallArgs(t *testing.T) {
 	b.node(plugin.Func("picky", func(r *plugin.Registrar) error {
 		plugin.AddTool(r, plugin.Tool{Name: "picky"}, func(context.Context, plugin.Call, struct {
 			N int `json:"n"`
-		}) (string, error) {
+		},
+		) (string, error) {
 			t.Error("picky: ran, want it refused")
 			return "", nil
 		})
@@ -247,7 +248,8 @@ func testBatch(t *testing.T) {
 	echo := plugin.Func("echo", func(r *plugin.Registrar) error {
 		plugin.AddTool(r, plugin.Tool{Name: "echo"}, func(ctx context.Context, _ plugin.Call, in struct {
 			N int `json:"n"`
-		}) (int, error) {
+		},
+		) (int, error) {
 			if in.N == 11 && stops.Add(1) == 1 {
 				close(hanging)
 				<-ctx.Done()
@@ -307,32 +309,4 @@ func testBatch(t *testing.T) {
 			t.Errorf("error of %d: got %q, want %q in it", i, r.Error, want)
 		}
 	}
-}
-
-// TestSerialCalls runs serial tools alone, in order, after the others.
-func TestSerialCalls(t *testing.T) {
-	t.Parallel()
-	b := setupIdle(t)
-	var running, most atomic.Int64
-	var mu sync.Mutex
-	var order []string
-	for _, tool := range []plugin.Tool{{Name: "s1", Serial: true}, {Name: "p1"}, {Name: "s2", Serial: true, Effects: events.EffectsNone}, {Name: "p2"}} {
-		plugin.AddTool(b.tools, tool, func(context.Context, plugin.Call, struct{}) (string, error) {
-			if n := running.Add(1); tool.Serial && n > most.Load() {
-				most.Store(n)
-			}
-			defer running.Add(-1)
-			mu.Lock()
-			defer mu.Unlock()
-			order = append(order, tool.Name[:1])
-			if tool.Serial {
-				order[len(order)-1] = tool.Name
-			}
-			return tool.Name, nil
-		})
-	}
-	oneCall(t, b, "s1", "p1", "s2", "p2", "s1")
-	equalLists(t, "order", order, []string{"p", "p", "s1", "s2", "s1"})
-	equal(t, "beside a serial call", most.Load(), 1)
-	equal(t, "results", b.model.prompt(1)[2], "user k=s1 k=p1 k=s2 k=p2 k=s1")
 }

@@ -85,10 +85,16 @@ func (b *bundle) codeTools() *coded {
 // is the bundle's from then on, and returns how to stop it at once.
 func (b *bundle) codeNode(on *bus.Bus) (kill func()) {
 	b.t.Helper()
-	n, err := workers.NewNode(workers.Config{
-		Bus: on, Providers: map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, Provider: "scripted",
-		Tools: func(events.SessionID) *plugin.Tools { return b.tools }, Logger: zaptest.NewLogger(b.t),
-	})
+	return b.codeNodeWith(workers.Config{Bus: on})
+}
+
+// codeNodeWith is codeNode with more of a configuration.
+func (b *bundle) codeNodeWith(cfg workers.Config) (kill func()) {
+	b.t.Helper()
+	cfg.Providers, cfg.Provider = map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, "scripted"
+	cfg.Tools, cfg.Logger = func(events.SessionID) *plugin.Tools { return b.tools }, zaptest.NewLogger(b.t)
+	cfg.Trace = b.trace
+	n, err := workers.NewNode(cfg)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -146,7 +152,7 @@ func TestCodeTurns(t *testing.T) {
 	asked := b.model.asked()[4]
 	equal(t, "tools in the request", len(asked.Tools), 0)
 	lines := b.model.prompt(4)
-	for _, want := range []string{"## Programs", "add(a: int, b: int = None)\n    Adds numbers.", "once()\n"} {
+	for _, want := range []string{"## Programs", "add(a: int, b: int = None)\n    Adds numbers.", "\nonce()"} {
 		equal(t, "system has "+want, strings.Contains(lines[0], want), true)
 	}
 	equalLists(t, "prompt", lines[1:], []string{
@@ -167,7 +173,8 @@ func TestCodeGather(t *testing.T) {
 	both.Add(2)
 	plugin.AddTool(b.tools, plugin.Tool{Name: "meet"}, func(_ context.Context, _ plugin.Call, in struct {
 		N int `json:"n"`
-	}) (int, error) {
+	},
+	) (int, error) {
 		both.Done()
 		both.Wait() // for each other: they run at the same time or never end
 		return in.N * 10, nil
@@ -211,10 +218,10 @@ func TestCodeFinishRequired(t *testing.T) {
 func TestCodeHostile(t *testing.T) {
 	t.Parallel()
 	b, id, _ := setupCode(t, program("while True:\n    pass"), program("for i in range(100000):\n    print(\"spam\" * 20)"),
-		program("x = \"a\" * 1000000000000"), program("def f(n): return f(n)\nf(1)"), program("nothing(here"), program("fail(\"mine\")"),
+		program("s = \"a\"\nwhile True:\n    s += s"), program("def f(n): return f(n)\nf(1)"), program("nothing(here"), program("fail(\"mine\")"),
 		reply(text("enough")))
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
-	for i, want := range []string{"did too much work", "bytes cut", "too much memory", "recursion is off", "line 1", "mine"} {
+	for i, want := range []string{"did too much work", "bytes cut", "too much memory", "recursion is off", "want ')'", "mine"} {
 		if got := b.outputs(id)[i]; !strings.Contains(got, want) || len(got) > 20<<10 {
 			t.Errorf("output %d: got %d bytes, %.200q, want %q in it", i, len(got), got, want)
 		}
@@ -278,7 +285,7 @@ func TestCodeLost(t *testing.T) {
 
 func TestCodeMessages(t *testing.T) {
 	t.Parallel()
-	b, id, _ := setupCode(t, program("message(\"looking\")\nmessage(\"found\", kind=\"progress\")\nmessage(\"code\", kind=\"lashlang_code\")\nseen()"), reply(text("done")))
+	b, _, _ := setupCode(t, program("message(\"looking\")\nmessage(\"found\", kind=\"progress\")\nmessage(\"code\", kind=\"lashlang_code\")\nseen()"), reply(text("done")))
 	seen := make(chan struct{})
 	plugin.AddTool(b.tools, plugin.Tool{Name: "seen", Effects: events.EffectsNone}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
 		select {
@@ -287,7 +294,7 @@ func TestCodeMessages(t *testing.T) {
 		}
 		return "", ctx.Err()
 	})
-	id = b.open(inCode())
+	id := b.open(inCode())
 	var said []string
 	b.turnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
 		if e.Type == session.EventMessage {

@@ -39,6 +39,7 @@ type bundle struct {
 	bus    *bus.Bus
 	model  *model
 	tools  *plugin.Tools
+	trace  session.TraceFunc // of nodes that are started from then on
 }
 
 // setup has a host, and a worker that plays the script.
@@ -121,7 +122,7 @@ func (b *bundle) nodeOn(on *bus.Bus, factories ...plugin.Factory) (n *workers.No
 	}
 	n, err = workers.NewNode(workers.Config{
 		Bus: on, Providers: map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, Provider: "scripted",
-		Plugins: h, Logger: zaptest.NewLogger(b.t), ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},
+		Plugins: h, Logger: zaptest.NewLogger(b.t), Trace: b.trace, ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},
 	})
 	if err != nil {
 		b.t.Fatal(err)

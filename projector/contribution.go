@@ -15,12 +15,12 @@ var template = []events.Slot{
 	events.SlotProjectInstructions, events.SlotRuntimeContext, events.SlotEnvironment,
 }
 
-// System renders what plugins contributed to the prompt, as the catalogue gates it.
-func (s *State) System() string {
+// system renders what plugins contributed to the prompt, as a catalogue gates it.
+func (s *State) system(catalog *Catalog) string {
 	var sections []string
 	for _, slot := range template {
 		for i := range s.Contributions {
-			if c := &s.Contributions[i]; c.Slot == slot && s.Catalog.opens(c) {
+			if c := &s.Contributions[i]; c.Slot == slot && catalog.opens(c) {
 				sections = append(sections, section(c))
 			}
 		}

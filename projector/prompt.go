@@ -35,21 +35,32 @@ func (s *State) Prompt() (Prompt, error) {
 	} else {
 		p.Messages, p.Spilled = s.body.prompt(frame.ID, nodes)
 	}
-	chain := s.body.chainDigest(path)
-	if t != nil && t.Viewed {
-		chain = hexSum(appendField(appendField(nil, chain), digestOf(events.TurnPrepared{Upto: t.Upto, View: t.View})))
-	}
-	if t != nil && t.Owes(events.PointBeforeTurn) {
-		if p.System = s.System(); p.System != "" {
-			chain = hexSum(appendField(appendField(nil, chain), p.System))
-		}
-	}
+	var chain string
+	chain, p.System = s.bound(s.body.chainDigest(path), &s.Catalog)
 	p.Ref = events.PromptRef{Leaf: s.Leaf, Catalog: s.Catalog.Generation, Config: s.ConfigSeq}
 	if len(s.Frames) > 1 {
 		p.Ref.Frame = frame.ID
 	}
 	p.Ref.Digest = promptDigest(s.Config, s.Catalog.Digest, frame, chain)
 	return p, nil
+}
+
+// bound binds a chain to what the running turn shows and no path has: its view
+// and the system text, which it also gives.
+func (s *State) bound(chain string, catalog *Catalog) (bound, system string) {
+	t := s.Turn()
+	if t == nil {
+		return chain, ""
+	}
+	if t.Viewed {
+		chain = hexSum(appendField(appendField(nil, chain), digestOf(events.TurnPrepared{Upto: t.Upto, View: t.View})))
+	}
+	if t.Owes(events.PointBeforeTurn) {
+		if system = s.system(catalog); system != "" {
+			chain = hexSum(appendField(appendField(nil, chain), system))
+		}
+	}
+	return chain, system
 }
 
 // promptDigest binds a prompt to everything it was built from: the

@@ -106,12 +106,13 @@ func (c *Catalog) Tool(name string) (*events.ToolEntry, bool) {
 
 // QueuedTurn is a turn that was requested and waits.
 type QueuedTurn struct {
-	ID          events.TurnID    `msgpack:"i"`
-	Input       events.TurnInput `msgpack:"n"`
-	Cancelled   bool             `msgpack:"c,omitempty"` // a cancel came before it started
-	RequestedAt events.Millis    `msgpack:"a"`
-	Root        events.TurnID    `msgpack:"r,omitempty"` // of a follow-on: the turn that a host asked for
-	Switches    int64            `msgpack:"s,omitempty"` // frame switches that led here
+	ID          events.TurnID              `msgpack:"i"`
+	Input       events.TurnInput           `msgpack:"n"`
+	Cancelled   bool                       `msgpack:"c,omitempty"` // a cancel came before it started
+	Cancel      events.TurnCancelRequested `msgpack:"x,omitempty"` // the evidence, of the first one
+	RequestedAt events.Millis              `msgpack:"a"`
+	Root        events.TurnID              `msgpack:"r,omitempty"` // of a follow-on: the turn that a host asked for
+	Switches    int64                      `msgpack:"s,omitempty"` // frame switches that led here
 }
 
 // Turn is the running turn.

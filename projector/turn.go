@@ -107,9 +107,9 @@ func (s *State) applyCancel(id events.TurnID, p *events.TurnCancelRequested) {
 		return
 	}
 	for i := range s.Queue {
-		if s.Queue[i].ID == id {
+		if s.Queue[i].ID == id && !s.Queue[i].Cancelled {
 			queue := slices.Clone(s.Queue)
-			queue[i].Cancelled = true
+			queue[i].Cancelled, queue[i].Cancel = true, *p
 			s.Queue = queue
 		}
 	}

@@ -31,7 +31,7 @@ type Verifier struct {
 	broken   bool // the fold has a hole and cannot go on
 	commits  map[events.CommitID]events.Seq
 	configs  map[events.Seq]events.Config // by where they were set
-	catalogs map[int64]string             // digest by generation
+	catalogs map[int64]Catalog            // by generation
 	found    []Violation                  // in the commit at hand
 }
 
@@ -39,7 +39,7 @@ type Verifier struct {
 func NewVerifier(session events.SessionID) *Verifier {
 	v := &Verifier{
 		s: New(session), commits: make(map[events.CommitID]events.Seq),
-		configs: make(map[events.Seq]events.Config), catalogs: make(map[int64]string),
+		configs: make(map[events.Seq]events.Config), catalogs: make(map[int64]Catalog),
 	}
 	v.note(v.s)
 	return v
@@ -110,7 +110,7 @@ func isULID(id string) bool {
 // note remembers what later replies may say that their prompts were built from.
 func (v *Verifier) note(s *State) {
 	v.configs[s.ConfigSeq] = s.Config
-	v.catalogs[s.Catalog.Generation] = s.Catalog.Digest
+	v.catalogs[s.Catalog.Generation] = s.Catalog
 }
 
 // checkPrompts rebuilds the prompt of every reply in the commit. A reply may
@@ -160,7 +160,8 @@ func (v *Verifier) checkPrompt(s *State, seq events.Seq, event int, ref *events.
 }
 
 // digest computes the digest of the prompt that ref describes, whatever the
-// state's own leaf, frame, catalogue and configuration have become since.
+// state's own leaf, frame, catalogue and configuration have become since. The
+// view and the contributions are the running turn's.
 func (v *Verifier) digest(s *State, ref *events.PromptRef) (string, error) {
 	config, ok := v.configs[ref.Config]
 	if !ok {
@@ -178,7 +179,8 @@ func (v *Verifier) digest(s *State, ref *events.PromptRef) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return promptDigest(config, catalog, frame, chain), nil
+	chain, _ = s.bound(chain, &catalog)
+	return promptDigest(config, catalog.Digest, frame, chain), nil
 }
 
 // findFrame finds a frame as a [events.PromptRef] names it: empty is the initial one.

@@ -30,6 +30,7 @@ type (
 	CancelReceipt      = api.CancelReceipt
 	CancelRequest      = api.CancelRequest
 	InjectRequest      = api.InjectRequest
+	InputReceipt       = api.InputReceipt
 	AssembledTurn      = api.AssembledTurn
 	OutputState        = api.OutputState
 	AssistantOutput    = api.AssistantOutput
@@ -75,6 +76,11 @@ const (
 	CancelRequested         = api.CancelRequested
 	CancelAlreadyRequested  = api.CancelAlreadyRequested
 	CancelCompletionWon     = api.CancelCompletionWon
+	InputCancelled          = api.InputCancelled
+	InputAlreadyClaimed     = api.InputAlreadyClaimed
+	InputAlreadyCompleted   = api.InputAlreadyCompleted
+	InputAlreadyCancelled   = api.InputAlreadyCancelled
+	InputNotFound           = api.InputNotFound
 	OutputUsable            = api.OutputUsable
 	OutputEmpty             = api.OutputEmpty
 )

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,18 +12,23 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Approvals lists the questions about calls of the running turn that wait for an answer.
+// Approvals lists the questions about calls of the running turn that wait for
+// an answer, with the arguments whole.
 func (h *Host) Approvals(ctx context.Context, id events.SessionID) ([]projector.Approval, error) {
 	s, err := h.State(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	var list []projector.Approval
-	if t := s.Turn(); t != nil {
+	if t := s.Turn(); t != nil && !t.Cancelled {
 		for _, a := range t.Asks {
-			if !a.Answered {
-				list = append(list, a)
+			if a.Answered {
+				continue
 			}
+			if a.Args, err = body(ctx, h.b, a.Args, a.Blob); err != nil {
+				return nil, fmt.Errorf("approvals of session %s: arguments of %s: %w", id, a.Effect, err)
+			}
+			list = append(list, a)
 		}
 	}
 	return list, nil
@@ -30,28 +36,51 @@ func (h *Host) Approvals(ctx context.Context, id events.SessionID) ([]projector.
 
 // Approve answers a question about a call. The first answer counts; the same
 // again does nothing, another is [ErrDifferent]. When it returns nil the
-// answer is durable, and the turn goes on wherever a worker takes it.
+// answer is durable, and the turn goes on wherever a worker takes it; unless
+// it is cancelled before. Errors besides: [api.ErrNotAsked].
 func (h *Host) Approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
-	s, err := h.State(ctx, id)
-	if err != nil {
-		return fmt.Errorf("approve %s: %w", answer.Effect, err)
-	}
-	var asked *projector.Approval
-	if t := s.Turn(); t != nil {
-		asked = t.Approval(answer.Effect)
-	}
-	switch {
-	case asked == nil:
-		return fmt.Errorf("approve %s of session %s: %w", answer.Effect, id, api.ErrNotAsked)
-	case asked.Answered && asked.Answer.Granted == answer.Granted:
-		return nil
-	case asked.Answered:
-		return fmt.Errorf("approve %s: %w", answer.Effect, ErrDifferent)
-	}
 	if answer.By == "" {
 		answer.By = h.actor.ID
 	}
-	return enqueue(ctx, h.b, id, commandID("answer", answer.Effect), Command{Answer: answer, Actor: h.actor.ID})
+	err := h.approve(ctx, id, answer)
+	if err != nil {
+		return fmt.Errorf("approve %s of session %s: %w", answer.Effect, id, err)
+	}
+	return nil
+}
+
+func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
+	s, err := h.State(ctx, id)
+	if err != nil {
+		return err
+	}
+	t := s.Turn()
+	if t == nil || t.Cancelled || t.Approval(answer.Effect) == nil {
+		return api.ErrNotAsked
+	}
+	if asked := t.Approval(answer.Effect); asked.Answered {
+		return sameAnswer(&asked.Answer, answer)
+	}
+	first, err := h.settle(ctx, s, commandID("answer", answer.Effect), Command{Answer: answer, Actor: h.actor.ID})
+	if err != nil {
+		return err
+	}
+	if given, ok := first.(*events.ToolApprovalGiven); ok {
+		return sameAnswer(given, answer)
+	}
+	return api.ErrNotAsked
+}
+
+// sameAnswer tells whoever answers otherwise what counts.
+func sameAnswer(first *events.ToolApprovalGiven, answer events.ToolApprovalGiven) error {
+	if first.Granted == answer.Granted {
+		return nil
+	}
+	word := "denied"
+	if first.Granted {
+		word = "granted"
+	}
+	return fmt.Errorf("%s has %s it before: %w", first.By, word, ErrDifferent)
 }
 
 // ResolveTool gives the result of a pending call, by its completion key, which
@@ -65,7 +94,7 @@ func (h *Host) ResolveTool(ctx context.Context, id events.SessionID, key events.
 	if err != nil {
 		return fmt.Errorf("resolve %s: %w", key, err)
 	}
-	if t := s.Turn(); t == nil {
+	if t := s.Turn(); t == nil || t.Cancelled {
 		return fmt.Errorf("resolve %s of session %s: %w", key, id, ErrUnknownTurn)
 	} else if t.Resolution(key) != nil {
 		return fmt.Errorf("resolve %s: %w", key, api.ErrResolved)
@@ -74,7 +103,68 @@ func (h *Host) ResolveTool(ctx context.Context, id events.SessionID, key events.
 	if err != nil {
 		return fmt.Errorf("resolve %s: %w", key, err)
 	}
-	return enqueue(ctx, h.b, id, commandID("resolve", key), Command{Resolve: *spilled.(*events.ToolResolved), Actor: h.actor.ID})
+	resolve = *spilled.(*events.ToolResolved)
+	first, err := h.settle(ctx, s, commandID("resolve", key), Command{Resolve: resolve, Actor: h.actor.ID})
+	if err == nil {
+		err = sameResult(first, &resolve)
+	}
+	if err != nil {
+		return fmt.Errorf("resolve %s of session %s: %w", key, id, err)
+	}
+	return nil
+}
+
+// sameResult tells whoever brings another result that it does not count.
+func sameResult(first events.Payload, resolve *events.ToolResolved) error {
+	if _, ok := first.(*events.ToolResolved); !ok {
+		return ErrUnknownTurn // it has ended meanwhile, or is about to
+	}
+	counts, err := events.EncodePayload(first)
+	if err != nil {
+		return err
+	}
+	ours, err := events.EncodePayload(resolve)
+	if err == nil && !bytes.Equal(counts, ours) {
+		err = api.ErrResolved
+	}
+	return err
+}
+
+// settle puts what somebody says of a call in the queue, and finds out which
+// word counts: the one that the history has since the state was seen, or else
+// the one that waits. It is the turn's cancel or end where that came first.
+func (h *Host) settle(ctx context.Context, seen *projector.State, name events.TurnID, cmd Command) (events.Payload, error) {
+	for {
+		waited, err := enqueueNew(ctx, h.b, seen.Session, name, cmd)
+		if err != nil {
+			return nil, err
+		}
+		waits, there := cmd, true
+		if waited {
+			if waits, there, err = h.queuedCommand(ctx, seen.Session, name); err != nil {
+				return nil, err
+			}
+		}
+		first, err := h.firstSince(ctx, seen.Session, seen.Seq, func(ev *events.Event) bool {
+			switch p := ev.Payload.(type) {
+			case *events.ToolApprovalGiven:
+				return p.Effect == cmd.Answer.Effect
+			case *events.ToolResolved:
+				return p.Effect == cmd.Resolve.Effect
+			case *events.TurnCancelRequested, *events.TurnCompleted:
+				return ev.Turn == seen.Turn().ID
+			}
+			return false
+		})
+		switch {
+		case err != nil || first != nil:
+			return first, err
+		case there && !cmd.Answer.IsZero():
+			return &waits.Answer, nil
+		case there:
+			return &waits.Resolve, nil
+		} // what waited was dropped meanwhile
+	}
 }
 
 // commandID names a command that is about an effect: one of each kind waits at a time.

@@ -191,7 +191,7 @@ func (a *assembly) result(iteration int64, r *events.ToolResult) {
 	for i := range a.calls {
 		c := &a.calls[i]
 		if c.iteration == iteration && c.index == r.Call && !c.done {
-			c.Output, c.Outcome, c.DurationMillis, c.done = r.Text, r.Outcome, r.Millis, true
+			c.Output, c.Outcome, c.DurationMillis, c.done = outputOf(r), r.Outcome, r.Millis, true
 		}
 	}
 }

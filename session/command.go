@@ -17,11 +17,23 @@ type Command struct {
 	Actor   string                   `msgpack:"a,omitempty"`
 	Answer  events.ToolApprovalGiven `msgpack:"w,omitempty"` // to a question about a call
 	Resolve events.ToolResolved      `msgpack:"r,omitempty"` // of a pending call
+	Cancel  Cancellation             `msgpack:"c,omitempty"` // of a parked turn, which no worker holds
 	Wake    bool                     `msgpack:"k,omitempty"` // the turn is for inputs that wait; without any it is not even recorded
 }
 
+// Cancellation asks for the end of a turn.
+type Cancellation struct {
+	Turn    events.TurnID              `msgpack:"t"`
+	Request events.TurnCancelRequested `msgpack:"r"`
+}
+
+// IsZero reports whether it cancels nothing.
+func (c Cancellation) IsZero() bool { return c.Turn == "" }
+
 // AsksForTurn reports whether the command is a request for a turn of its own.
-func (c *Command) AsksForTurn() bool { return c.Answer.Effect == "" && c.Resolve.Effect == "" }
+func (c *Command) AsksForTurn() bool {
+	return c.Answer.IsZero() && c.Resolve.IsZero() && c.Cancel.IsZero()
+}
 
 // enqueue puts a command in the queue, where one of the same id is as good.
 func enqueue(ctx context.Context, b *bus.Bus, id events.SessionID, turn events.TurnID, cmd Command) error {
@@ -48,15 +60,21 @@ func enqueueNew(ctx context.Context, b *bus.Bus, id events.SessionID, turn event
 // queuedTurn is the input of a command that asks for a turn and waits in the
 // queue; false when there is none.
 func (h *Host) queuedTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (events.TurnInput, bool, error) {
-	body, err := h.b.Queued(ctx, bus.ClassTurn, id, string(turn))
+	cmd, waits, err := h.queuedCommand(ctx, id, turn)
+	return cmd.Input, waits && cmd.AsksForTurn() && !cmd.Wake, err
+}
+
+// queuedCommand is the command of that id that waits in the queue; false when there is none.
+func (h *Host) queuedCommand(ctx context.Context, id events.SessionID, name events.TurnID) (Command, bool, error) {
+	body, err := h.b.Queued(ctx, bus.ClassTurn, id, string(name))
 	if errors.Is(err, bus.ErrNotFound) {
-		return events.TurnInput{}, false, nil
+		return Command{}, false, nil
 	}
 	if err != nil {
-		return events.TurnInput{}, false, err
+		return Command{}, false, err
 	}
 	cmd, err := DecodeCommand(body)
-	return cmd.Input, err == nil && cmd.AsksForTurn() && !cmd.Wake, err
+	return cmd, err == nil, err
 }
 
 // DecodeCommand reads a queued command.

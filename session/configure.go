@@ -17,29 +17,24 @@ import (
 )
 
 // Configure replaces the configuration, as the plugins' mutators leave it, and
-// tells the plugins. Where it changes nothing, nothing is appended and nobody told.
+// tells the plugins. Where it changes nothing, nothing is appended and nobody
+// told. Mutators are asked again where the configuration moved meanwhile.
 func (h *Host) Configure(ctx context.Context, id events.SessionID, req ConfigureRequest) error {
 	var change plugin.ConfigChange
-	err := h.decide(ctx, id, "configure", func(s *projector.State) ([]events.Event, error) {
-		change = plugin.ConfigChange{Session: id, Previous: s.Config}
-		if err := open(s); err != nil {
-			return nil, err
+	for moved := true; moved; {
+		s, err := h.State(ctx, id)
+		if err == nil {
+			change, err = h.mutated(ctx, s, req)
 		}
-		next := req.Change(s.Config)
-		if next == s.Config || (req.IdempotencyKey != "" && req.IdempotencyKey == s.ConfigKey) {
-			return nil, nil
+		if err == nil {
+			moved, err = h.configure(ctx, change, req.IdempotencyKey)
 		}
-		change.Current = next
-		next, err := h.mutated(ctx, s, change)
-		if err != nil || next == s.Config {
-			change.Current = s.Config
-			return nil, err
+		if err != nil {
+			return err
 		}
-		change.Current = next
-		return []events.Event{events.Of("", &events.SessionConfigured{Config: next, Key: req.IdempotencyKey})}, nil
-	})
-	if err != nil || h.plugins == nil || change.Current == change.Previous || change.Current == (events.Config{}) {
-		return err
+	}
+	if h.plugins == nil || change.Current == change.Previous {
+		return nil
 	}
 	return h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
 		p.Tell(ctx, plugin.Lifecycle{Kind: plugin.SessionConfigChanged, Session: id, State: s, Change: change, Host: h.Services(id, nil, "")})
@@ -47,16 +42,36 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req Configure
 	})
 }
 
-func (h *Host) mutated(ctx context.Context, s *projector.State, change plugin.ConfigChange) (events.Config, error) {
-	if h.plugins == nil {
-		return change.Current, nil
+// mutated is the change as the mutators leave it; they are not asked of one that changes nothing.
+func (h *Host) mutated(ctx context.Context, s *projector.State, req ConfigureRequest) (plugin.ConfigChange, error) {
+	change := plugin.ConfigChange{Session: s.Session, Previous: s.Config, Current: s.Config}
+	if err := open(s); err != nil || (req.IdempotencyKey != "" && req.IdempotencyKey == s.ConfigKey) {
+		return change, err
+	}
+	if change.Current = req.Change(s.Config); change.Current == s.Config || h.plugins == nil {
+		return change, nil
 	}
 	p, _, release, err := h.Stack(ctx, s)
 	if err != nil {
-		return events.Config{}, err
+		return change, err
 	}
 	defer release()
-	return p.MutateConfig(ctx, change), nil
+	change.Current = p.MutateConfig(ctx, change)
+	return change, nil
+}
+
+// configure records a change, unless the configuration is not what it was made from: then it moved.
+func (h *Host) configure(ctx context.Context, change plugin.ConfigChange, key string) (moved bool, err error) {
+	if change.Current == change.Previous {
+		return false, nil
+	}
+	err = h.decide(ctx, change.Session, "configure", func(s *projector.State) ([]events.Event, error) {
+		if moved = s.Config != change.Previous; moved {
+			return nil, nil
+		}
+		return []events.Event{events.Of("", &events.SessionConfigured{Config: change.Current, Key: key})}, open(s)
+	})
+	return moved && err == nil, err
 }
 
 // withStack works with a session's plugins as of now.
@@ -90,19 +105,6 @@ func (h *Host) record(ctx context.Context, id events.SessionID, cause string, li
 	})
 }
 
-// protocolAppend lets the protocol see nodes before they are appended.
-func (h *Host) protocolAppend(ctx context.Context, s *projector.State, nodes []AppendNode) error {
-	if h.plugins == nil {
-		return nil
-	}
-	p, _, release, err := h.Stack(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return p.Protocol().AppendNodes(ctx, plugin.ProtocolSession{Session: s.Session}, nodes)
-}
-
 // ApplyExtension hands the protocol an object of its own.
 func (h *Host) ApplyExtension(ctx context.Context, id events.SessionID, e events.Extension) error {
 	return h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {
@@ -123,11 +125,14 @@ func (h *Host) Actions(ctx context.Context, id events.SessionID) (list []plugin.
 }
 
 // InvokeAction runs a plugin's action on a session and records what it changed
-// of plugins' states. Where another node changed the same state meanwhile it
-// is [plugin.ErrStateMoved].
+// of plugins' states. An action that takes no session is not told which it is.
+// Where another node changed the same state meanwhile it is [plugin.ErrStateMoved].
 func (h *Host) InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (result plugin.Result, err error) {
 	err = h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {
-		if result, err = p.InvokeAction(ctx, name, args, "", true, h.Services(id, nil, "")); err != nil {
+		takesNone := slices.ContainsFunc(p.Actions(), func(a plugin.ActionDef) bool {
+			return a.Name == name && a.Session == plugin.SessionForbidden
+		})
+		if result, err = p.InvokeAction(ctx, name, args, "", !takesNone, h.Services(id, nil, "")); err != nil {
 			return errors.Join(err, h.saveStates(ctx, id, p))
 		}
 		return h.saveStates(ctx, id, p)

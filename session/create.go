@@ -43,8 +43,13 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req Cre
 	if err != nil {
 		return Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
-	handle := Handle{Session: id, Parent: opened.Parent, Config: opened.Config}
-	return handle, h.create(ctx, id, opened, o.inherited(), nodes)
+	if err := h.create(ctx, id, opened, o.inherited(), nodes); err != nil {
+		return Handle{}, err
+	}
+	if req.Plugins == PluginsFork {
+		h.KeepOverlay(id, h.stacks.overlaid(o.creator.Session))
+	}
+	return Handle{Session: id, Parent: opened.Parent, Config: opened.Config}, nil
 }
 
 // opening is a session that is about to be.
@@ -240,9 +245,11 @@ func (h *Host) Fork(ctx context.Context, from events.SessionID, req CreateReques
 	return h.Create(ctx, req)
 }
 
-// CloseSession ends a session and, in the same commit, its live tasks. A second close does nothing; a running turn refuses it with [ErrTurnRunning].
+// CloseSession ends a session and, in the same commit, its live tasks. A second
+// close does nothing, nor does that of a session which never was; a turn that
+// runs or waits refuses it with [ErrTurnRunning].
 func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
-	return h.decide(ctx, id, "close", func(s *projector.State) ([]events.Event, error) {
+	err := h.decide(ctx, id, "close", func(s *projector.State) ([]events.Event, error) {
 		switch {
 		case s.Status == projector.StatusClosed:
 			return nil, nil
@@ -252,6 +259,13 @@ func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason str
 		list := task.CancelAll(s, task.Live(s), "session closed")
 		return append(list, events.Of("", &events.SessionClosed{Reason: reason})), open(s)
 	})
+	switch {
+	case errors.Is(err, events.ErrNoSession):
+		return nil // host specification 2.4
+	case err == nil:
+		h.stacks.forget(id)
+	}
+	return err
 }
 
 // OpenFrame starts a fresh prompt over the same graph. It is false, and does

@@ -281,10 +281,11 @@ func (e *EventStream) result(iteration int64, r events.ToolResult) {
 		return // as the fold does
 	}
 	c := &t.Calls[r.Call]
-	e.given[r.Call] = r.Text
+	output := outputOf(&r)
+	e.given[r.Call] = output
 	e.emit(SessionEvent{
 		Type: EventToolCall, CallID: c.ID, Name: c.Tool, Args: argsOf(c.Args),
-		Output: r.Text, Outcome: r.Outcome, DurationMillis: r.Millis,
+		Output: output, Outcome: r.Outcome, DurationMillis: r.Millis,
 	})
 }
 

@@ -8,62 +8,97 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/plugin"
 )
 
 // AppendNodes appends nodes, all or none. A required ancestor that left the
 // active path gives [*StaleBranchError]: a guard against branch change, not
-// against company, as others may append meanwhile.
-func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendNodesRequest) (AppendedNodes, error) {
-	var result AppendedNodes
-	err := h.decide(ctx, id, "append nodes", func(s *projector.State) ([]events.Event, error) {
-		if err := open(s); err != nil {
-			return nil, err
-		}
-		if req.IdempotencyKey != "" {
-			ids, err := s.Appended(req.IdempotencyKey)
-			if err != nil || len(ids) > 0 {
-				result = AppendedNodes{IDs: ids, Leaf: s.Leaf}
-				return nil, err
+// against company, as others may append meanwhile. The protocol sees the nodes
+// before, once, with no lock held.
+func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendNodesRequest) (result AppendedNodes, err error) {
+	for asked, wanted := h.plugins == nil, true; wanted; {
+		if !asked {
+			if asked, err = h.protocolAppend(ctx, id, req); err != nil {
+				return AppendedNodes{}, err
 			}
 		}
-		return h.appendNodes(ctx, s, req, &result)
-	})
-	if err != nil {
-		return AppendedNodes{}, err
+		err = h.decide(ctx, id, "append nodes", func(s *projector.State) (list []events.Event, err error) {
+			wanted = false
+			result, err = before(s, req)
+			if err != nil || result.IDs != nil {
+				return nil, err
+			}
+			if wanted = !asked; wanted {
+				return nil, nil
+			}
+			list, result, err = appendNodes(s, req)
+			return list, err
+		})
+		if err != nil {
+			return AppendedNodes{}, err
+		}
 	}
 	return result, nil
 }
 
-func (h *Host) appendNodes(ctx context.Context, s *projector.State, req AppendNodesRequest, result *AppendedNodes) ([]events.Event, error) {
-	heal, leaf, err := healed(s)
-	if err != nil {
-		return nil, err
+// before is what rules an append out, or what the same append gave before.
+func before(s *projector.State, req AppendNodesRequest) (AppendedNodes, error) {
+	if err := open(s); err != nil {
+		return AppendedNodes{}, err
+	}
+	if req.IdempotencyKey != "" {
+		ids, err := s.Appended(req.IdempotencyKey)
+		if err != nil || len(ids) > 0 {
+			return AppendedNodes{IDs: ids, Leaf: s.Leaf}, err
+		}
 	}
 	if req.RequiresAncestor != "" {
 		on, err := s.OnPath(req.RequiresAncestor)
-		if err != nil {
-			return nil, err
+		if err == nil && !on {
+			err = &StaleBranchError{Required: req.RequiresAncestor, Leaf: s.Leaf}
 		}
-		if !on {
-			return nil, &StaleBranchError{Required: req.RequiresAncestor, Leaf: s.Leaf}
-		}
+		return AppendedNodes{}, err
 	}
-	if err := h.protocolAppend(ctx, s, req.Nodes); err != nil {
-		return nil, err
+	return AppendedNodes{}, nil
+}
+
+// protocolAppend lets the protocol see nodes, unless the state at hand, which may be old, rules their append out.
+func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req AppendNodesRequest) (asked bool, err error) {
+	wanted := false
+	s, err := h.atHand(ctx, id, func(s *projector.State) error {
+		old, err := before(s, req)
+		wanted = err == nil && old.IDs == nil
+		return nil
+	})
+	if err != nil || !wanted {
+		return false, err
+	}
+	p, _, release, err := h.Stack(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	return true, p.Protocol().AppendNodes(ctx, plugin.ProtocolSession{Session: id}, req.Nodes)
+}
+
+func appendNodes(s *projector.State, req AppendNodesRequest) ([]events.Event, AppendedNodes, error) {
+	heal, leaf, err := healed(s)
+	if err != nil {
+		return nil, AppendedNodes{}, err
 	}
 	nodes, err := newNodes(s, req.Nodes)
 	if err != nil {
-		return nil, err
+		return nil, AppendedNodes{}, err
 	}
-	*result = AppendedNodes{IDs: []events.NodeID{}, Leaf: leaf}
+	result := AppendedNodes{IDs: []events.NodeID{}, Leaf: leaf}
 	if len(nodes) == 0 {
-		return nil, nil
+		return nil, result, nil
 	}
 	for i := range nodes {
 		result.IDs = append(result.IDs, nodes[i].ID)
 	}
 	result.Leaf = nodes[len(nodes)-1].ID
-	return append(heal, events.Of("", &events.GraphAppended{Nodes: nodes, Key: req.IdempotencyKey})), nil
+	return append(heal, events.Of("", &events.GraphAppended{Nodes: nodes, Key: req.IdempotencyKey})), result, nil
 }
 
 // healed moves a leaf that names no node to the newest message (host specification 1.3).

@@ -28,7 +28,10 @@ type Config struct {
 	// Spawner runs tasks of this process. Without it, those are [plugin.ErrUnavailable] here.
 	Spawner Spawner
 	// Trace takes what plugins and sessions trace. Without it, traces go nowhere.
-	Trace  TraceFunc
+	Trace TraceFunc
+	// TraceMetadata is part of the context of every record.
+	TraceMetadata map[string]string
+
 	Logger *zap.Logger      // nil is silent
 	Kind   events.ActorKind // of Actor. Defaults to client
 }
@@ -51,6 +54,8 @@ type Host struct {
 	trace     TraceFunc
 	stacks    stacks
 	callbacks map[taskKey]*callback // of tasks that somebody outside runs
+
+	traceMetadata map[string]string
 }
 
 // held is a session's state as this host saw it last.
@@ -80,8 +85,8 @@ func New(cfg Config) (*Host, error) {
 		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
 		actor:    events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
-		plugins: cfg.Plugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace,
-		stacks:    stacks{live: make(map[events.SessionID]*stack)},
+		plugins: cfg.Plugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
+		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID]plugin.Overlay)},
 		callbacks: make(map[taskKey]*callback),
 	}, nil
 }
@@ -191,6 +196,21 @@ func (h *Host) State(ctx context.Context, id events.SessionID) (*projector.State
 	defer s.mu.Unlock()
 	if err := h.loadLocked(ctx, id, s, true); err != nil {
 		return nil, fmt.Errorf("state of %s: %w", id, err)
+	}
+	return s.state.Clone(), nil
+}
+
+// atHand is a copy of the state that this host saw last, after a look that may
+// refuse. It may be old.
+func (h *Host) atHand(ctx context.Context, id events.SessionID, look func(*projector.State) error) (*projector.State, error) {
+	s := h.held(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := h.loadLocked(ctx, id, s, false); err != nil {
+		return nil, err
+	}
+	if err := look(s.state); err != nil {
+		return nil, err
 	}
 	return s.state.Clone(), nil
 }

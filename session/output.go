@@ -53,7 +53,7 @@ func (h *Host) outputFrom(ctx context.Context, id events.SessionID, call events.
 }
 
 func (h *Host) output(ctx context.Context, r *events.ToolResult) (string, error) {
-	if r.Full == "" && r.FullBlob.IsZero() {
+	if !projected(r) {
 		text, err := body(ctx, h.b, []byte(r.Text), r.Blob)
 		return string(text), err
 	}

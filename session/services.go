@@ -2,8 +2,6 @@ package session
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,12 +13,6 @@ import (
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
-
-// CompleteFunc asks a model once, with the session's configuration and retry policy.
-type CompleteFunc func(ctx context.Context, config events.Config, id events.SessionID, req plugin.CompletionRequest) (plugin.Completion, error)
-
-// TraceFunc takes one trace event. It must not block.
-type TraceFunc func(ctx context.Context, id events.SessionID, name string, payload json.RawMessage)
 
 // services are the capabilities of one session, as plugins see them. Every one
 // works from any node: it is a decision on the session's history.
@@ -134,102 +126,37 @@ func (s *services) ToolOutput(ctx context.Context, id events.SessionID, call eve
 	return s.h.ToolOutput(ctx, id, call)
 }
 
-func (s *services) EmitTrace(ctx context.Context, name string, payload json.RawMessage) error {
-	if s.h.trace != nil {
-		s.h.trace(ctx, s.id, name, payload)
+// ChargeChild tells a parent what its child has used in all, and the parent's own parent then, up to the root.
+func (h *Host) ChargeChild(ctx context.Context, child *projector.State) error {
+	for child.Parent != "" && child.Relation == events.RelationChild {
+		parent, err := h.chargeParent(ctx, child)
+		if errors.Is(err, events.ErrNoSession) {
+			return nil // the parent is gone, and its ledger with it
+		}
+		if err != nil || parent == nil {
+			return err
+		}
+		child = parent
 	}
 	return nil
 }
 
-// Complete asks the session's model. In a turn the reply is recorded under its
-// key before it is used: asked for again, it comes from the history.
-func (s *services) Complete(ctx context.Context, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
-	if s.h.complete == nil {
-		return plugin.Completion{}, fmt.Errorf("direct completions: %w", plugin.ErrUnavailable)
-	}
-	state, err := s.SnapshotCurrent(ctx)
-	if err != nil {
-		return plugin.Completion{}, err
-	}
-	digest, err := requestDigest(req)
-	if err != nil {
-		return plugin.Completion{}, fmt.Errorf("direct completion: %w", err)
-	}
-	key := req.Key
-	if key == "" {
-		key = digest
-	}
-	if s.effect != "" {
-		key = string(s.effect) + "/" + key
-	}
-	var turn events.TurnID
-	if t := state.Turn(); t != nil && s.effect != "" {
-		turn = t.ID
-		if old := t.DirectReply(key); old != nil && old.Request == digest {
-			return s.recorded(ctx, old.ModelCompleted)
-		}
-	}
-	got, err := s.h.complete(ctx, state.Config, s.id, req)
-	if err != nil {
-		return plugin.Completion{}, fmt.Errorf("direct completion: %w", err)
-	}
-	fact := &events.ModelCompleted{
-		Key: key, Request: digest, Source: source, Parts: got.Parts, Stop: got.Stop, Usage: got.Usage, Model: got.Model,
-	}
-	if turn == "" && got.Usage.IsZero() {
-		return got, nil // nothing to charge, nothing to find again
-	}
-	return got, s.h.charge(ctx, s.id, turn, fact)
-}
-
-func (s *services) recorded(ctx context.Context, p events.ModelCompleted) (plugin.Completion, error) {
-	filled, err := Fill(ctx, s.h.b, []events.Message{{Parts: p.Parts}})
-	if err != nil {
-		return plugin.Completion{}, err
-	}
-	return plugin.Completion{
-		Text: filled[0].Text(), Parts: filled[0].Parts, Stop: p.Stop, Model: p.Model, Usage: p.Usage,
-	}, nil
-}
-
-// charge records a direct completion, once.
-func (h *Host) charge(ctx context.Context, id events.SessionID, turn events.TurnID, fact *events.ModelCompleted) error {
-	return h.decide(ctx, id, "direct completion", func(s *projector.State) ([]events.Event, error) {
-		in := events.TurnID("")
-		if t := s.Turn(); t != nil && t.ID == turn {
-			if in = turn; t.DirectReply(fact.Key) != nil {
-				return nil, nil
-			}
-		}
-		return []events.Event{events.Of(in, fact)}, nil
-	})
-}
-
-// requestDigest identifies a request, for the history.
-func requestDigest(req plugin.CompletionRequest) (string, error) {
-	data, err := json.Marshal(req)
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:]), err
-}
-
-// ChargeChild tells a parent what its child has used in all.
-func (h *Host) ChargeChild(ctx context.Context, child *projector.State) error {
-	if child.Parent == "" || child.Relation != events.RelationChild {
-		return nil
-	}
+// chargeParent charges one level, and gives the parent where that is a child itself.
+func (h *Host) chargeParent(ctx context.Context, child *projector.State) (*projector.State, error) {
 	charge := &events.UsageCharged{Child: child.Session, Source: child.Source, At: child.Seq, Entries: []events.UsageEntry{}}
 	if charge.Source == "" {
 		charge.Source = "child"
 	}
-	report := child.Usage()
-	for model, u := range report.ByModel {
+	for model, u := range child.Usage().ByModel {
 		charge.Entries = append(charge.Entries, events.UsageEntry{Model: model, Usage: u})
 	}
 	if len(charge.Entries) == 0 {
-		return nil
+		return nil, nil //nolint:nilnil // there is nothing to tell
 	}
 	slices.SortFunc(charge.Entries, func(a, b events.UsageEntry) int { return compare(a.Model, b.Model) })
+	above := false
 	err := h.decide(ctx, child.Parent, "child usage", func(s *projector.State) ([]events.Event, error) {
+		above = s.Parent != ""
 		for _, c := range s.Children {
 			if c.Session == child.Session && (c.At >= charge.At || slices.Equal(c.Entries, charge.Entries)) {
 				return nil, nil
@@ -237,10 +164,10 @@ func (h *Host) ChargeChild(ctx context.Context, child *projector.State) error {
 		}
 		return []events.Event{events.Of("", charge)}, nil
 	})
-	if errors.Is(err, events.ErrNoSession) {
-		return nil // the parent is gone, and its ledger with it
+	if err != nil || !above {
+		return nil, err
 	}
-	return err
+	return h.State(ctx, child.Parent)
 }
 
 func compare(a, b string) int {

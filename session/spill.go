@@ -45,7 +45,13 @@ func (s spillable) size() int {
 // a copy where it changes something; blobs are stored before it returns, so
 // that a reference never points nowhere.
 func Spill(ctx context.Context, blobs Blobs, p events.Payload) (events.Payload, error) {
-	if totalSize(bodies(p)) < InlineBytes {
+	return SpillAbove(ctx, blobs, p, InlineBytes, spillTotal)
+}
+
+// SpillAbove is [Spill] with other bounds, in bytes: of one body, and of all
+// that stay inside the event together, which is not less than the first.
+func SpillAbove(ctx context.Context, blobs Blobs, p events.Payload, inline, all int) (events.Payload, error) {
+	if totalSize(bodies(p)) < inline {
 		return p, nil
 	}
 	p = clonePayload(p)
@@ -58,7 +64,7 @@ func Spill(ctx context.Context, blobs Blobs, p events.Payload) (events.Payload, 
 				largest = i
 			}
 		}
-		if largest < 0 || list[largest].size() <= InlineBytes && total <= spillTotal || list[largest].size() == 0 {
+		if largest < 0 || list[largest].size() <= inline && total <= all || list[largest].size() == 0 {
 			return p, nil
 		}
 		ref, err := blobs.PutBlob(ctx, list[largest].body())

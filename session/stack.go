@@ -14,13 +14,14 @@ import (
 
 // stacks are the plugins of the sessions that this process works on.
 type stacks struct {
-	mu   sync.Mutex
-	live map[events.SessionID]*stack
+	mu       sync.Mutex
+	live     map[events.SessionID]*stack
+	overlays map[events.SessionID]plugin.Overlay // that hosts set
 }
 
 // stack is one session's plugins, with what they were built for.
 type stack struct {
-	mu       sync.Mutex // held while it is built
+	opening  chan struct{} // holds one while somebody builds it or brings it up to date
 	plugins  *plugin.Session
 	protocol string
 	change   *events.FrameConfigured // what its materialisation wants recorded
@@ -46,7 +47,7 @@ func (s *stacks) take(id events.SessionID) *stack {
 				s.dropLocked(old, other)
 			}
 		}
-		st = &stack{}
+		st = &stack{opening: make(chan struct{}, 1)}
 		s.live[id] = st
 	}
 	st.users++
@@ -77,30 +78,59 @@ func (s *stacks) giveBack(st *stack) {
 
 // Stack gives a session's plugins, at the states that the session saved, until
 // release is called. They are built once in a process: the protocol is
-// initialised, restored and configured, and the lifecycle told. beside is what
-// that wants recorded; until the history has it, or something else in its
-// place, every caller gets it. Errors: [plugin.ErrUnavailable] where the host has no plugins.
+// initialised, restored and configured, and the lifecycle told; who comes
+// meanwhile does not wait for that telling, as a plugin that is told may. beside
+// is what the building wants recorded; until the history has it, or something
+// else in its place, every caller gets it. The state must be the caller's own,
+// and no lock held: plugins may ask the host for anything.
+// Errors: [plugin.ErrUnavailable] where the host has no plugins, and
+// [plugin.ErrBuilding] where what builds them asks for them.
 func (h *Host) Stack(ctx context.Context, state *projector.State) (p *plugin.Session, beside []events.Payload, release func(), err error) {
 	if h.plugins == nil {
 		return nil, nil, nil, fmt.Errorf("plugins: %w", plugin.ErrUnavailable)
 	}
 	st := h.stacks.take(state.Session)
-	st.mu.Lock()
-	defer st.mu.Unlock()
 	release = func() { h.stacks.giveBack(st) }
+	p, beside, built, err := h.openStack(ctx, st, state)
+	if err != nil {
+		release()
+		return nil, nil, nil, err
+	}
+	if built {
+		p.Tell(ctx, plugin.Lifecycle{
+			Kind: plugin.SessionRestored, Session: state.Session, State: state.Clone(), Host: h.Services(state.Session, nil, ""),
+		})
+	}
+	return p, beside, release, nil
+}
+
+// buildingKey marks the context of what builds a stack: who asks for that stack with it waits for itself.
+type buildingKey struct{}
+
+// openStack builds a stack, or brings it up to date.
+func (h *Host) openStack(ctx context.Context, st *stack, state *projector.State) (p *plugin.Session, beside []events.Payload, built bool, err error) {
+	if ctx.Value(buildingKey{}) == st {
+		return nil, nil, false, fmt.Errorf("plugins of session %s: %w", state.Session, plugin.ErrBuilding)
+	}
+	select {
+	case st.opening <- struct{}{}:
+		defer func() { <-st.opening }()
+	case <-ctx.Done():
+		return nil, nil, false, fmt.Errorf("plugins of session %s: %w", state.Session, context.Cause(ctx))
+	}
 	if st.plugins != nil && st.protocol != state.Config.Protocol {
 		st.plugins.Close() // another protocol: another stack
 		st.plugins = nil
 	}
 	saved, err := h.filled(ctx, state.Plugins)
 	if err == nil && st.plugins == nil {
-		err = h.buildStack(ctx, st, state, saved)
+		built = true
+		err = h.buildStack(context.WithValue(ctx, buildingKey{}, st), st, state, saved)
 	} else if err == nil {
 		err = st.plugins.Follow(saved)
 	}
 	if err != nil {
-		release()
-		return nil, nil, nil, err
+		return nil, nil, false, err
 	}
 	if st.change != nil && !slices.EqualFunc(st.seen, optionsOf(state), bytes.Equal) {
 		st.change = nil
@@ -108,7 +138,7 @@ func (h *Host) Stack(ctx context.Context, state *projector.State) (p *plugin.Ses
 	if st.change != nil {
 		beside = append(beside, st.change)
 	}
-	return st.plugins, beside, release, nil
+	return st.plugins, beside, built, nil
 }
 
 // FollowStack brings a session's plugins to what others recorded, and drops what they changed and nobody will record.
@@ -125,14 +155,14 @@ func (h *Host) buildStack(ctx context.Context, st *stack, state *projector.State
 	if err != nil {
 		return err
 	}
-	if err := h.materialise(ctx, st, built, state, saved); err != nil {
+	if err = h.materialise(ctx, st, built, state, saved); err == nil {
+		err = built.SetOverlay(h.stacks.overlaid(state.Session))
+	}
+	if err != nil {
 		built.Close()
 		return fmt.Errorf("open session %s: %w", state.Session, err)
 	}
 	st.plugins, st.protocol = built, state.Config.Protocol
-	built.Tell(ctx, plugin.Lifecycle{
-		Kind: plugin.SessionRestored, Session: state.Session, State: state.Clone(), Host: h.Services(state.Session, nil, ""),
-	})
 	return nil
 }
 

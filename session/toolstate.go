@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,17 +21,12 @@ func (h *Host) ToolCatalog(ctx context.Context, id events.SessionID) ([]json.Raw
 	if err != nil {
 		return nil, err
 	}
-	if h.plugins == nil {
+	entry, err := h.offered(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if entry == nil {
 		return plugin.ListTools(s.Catalog.Tools), nil
-	}
-	p, _, release, err := h.Stack(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	entry, err := p.Catalog(&s.Catalog)
-	if err != nil {
-		return nil, err
 	}
 	return slices.Clone(entry.List()), nil
 }
@@ -47,24 +43,38 @@ func (h *Host) ToolState(ctx context.Context, id events.SessionID) (api.ToolStat
 }
 
 // tools are the session's tools as its plugins offer them now, with the
-// overrides of the history; where this host has no plugins, those of the history.
+// overrides of the history; those of the history where nobody offers any.
 func (h *Host) tools(ctx context.Context, s *projector.State) ([]events.ToolEntry, error) {
-	if h.plugins == nil {
-		return s.Catalog.Tools, nil
-	}
-	p, _, release, err := h.Stack(ctx, s)
+	entry, err := h.offered(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-	entry, err := p.Catalog(&s.Catalog)
-	if err != nil {
-		return nil, err
-	}
-	if fact := turn.Offer(&s.Catalog, entry.Tools); fact != nil {
-		return fact.Tools, nil
+	if entry != nil {
+		if fact := turn.Offer(&s.Catalog, entry.Tools); fact != nil {
+			return fact.Tools, nil
+		}
 	}
 	return s.Catalog.Tools, nil
+}
+
+// offered is what the session's plugins offer; nil where this host has no
+// plugins, or is asked by those whose answer that would be.
+func (h *Host) offered(ctx context.Context, s *projector.State) (*plugin.CatalogEntry, error) {
+	if h.plugins == nil {
+		return nil, nil //nolint:nilnil // nobody offers anything
+	}
+	p, _, release, err := h.Stack(ctx, s)
+	if err == nil {
+		defer release()
+		var entry *plugin.CatalogEntry
+		if entry, err = p.Catalog(&s.Catalog); err == nil {
+			return entry, nil
+		}
+	}
+	if errors.Is(err, plugin.ErrBuilding) {
+		err = nil
+	}
+	return nil, err
 }
 
 // ApplyToolState replaces the tool state and gives the new generation, if the
@@ -72,24 +82,48 @@ func (h *Host) tools(ctx context.Context, s *projector.State) ([]events.ToolEntr
 // leaves out are off, whoever offers them. A source that nobody registered is
 // [api.ErrUnknownSource]; a tool that its source does not have, [api.ErrUnknownTool].
 func (h *Host) ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (generation int64, err error) {
-	err = h.decide(ctx, id, "apply tool state", func(s *projector.State) ([]events.Event, error) {
-		if err := open(s); err != nil {
-			return nil, err
-		}
+	err = h.retool(ctx, id, "apply tool state", func(s *projector.State, known []events.ToolEntry) ([]events.Event, error) {
 		if state.Generation != s.Catalog.Generation {
 			return nil, &api.GenerationError{Expected: state.Generation, Actual: s.Catalog.Generation}
 		}
-		known, err := h.tools(ctx, s)
-		if err == nil {
-			err = checkTools(known, state.Tools)
-		}
-		if err != nil {
+		if err := checkTools(known, state.Tools); err != nil {
 			return nil, err
 		}
 		generation = s.Catalog.Generation + 1
 		return toolStateEvent(generation, withoutRest(known, state.Tools)), nil
 	})
 	return generation, err
+}
+
+// retool runs a decision on a session's tools. What the plugins offer is asked
+// before, with no lock held, and again where the tools moved meanwhile.
+func (h *Host) retool(ctx context.Context, id events.SessionID, cause string, d func(*projector.State, []events.ToolEntry) ([]events.Event, error)) error {
+	for moved := true; moved; {
+		asked, err := h.State(ctx, id)
+		if err == nil {
+			err = open(asked)
+		}
+		if err != nil {
+			return err
+		}
+		known, err := h.tools(ctx, asked)
+		if err != nil {
+			return err
+		}
+		err = h.decide(ctx, id, cause, func(s *projector.State) ([]events.Event, error) {
+			if err := open(s); err != nil {
+				return nil, err
+			}
+			if moved = s.Catalog.Generation != asked.Catalog.Generation; moved {
+				return nil, nil
+			}
+			return d(s, known)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func toolStateEvent(generation int64, tools []events.ToolEntry) []events.Event {
@@ -132,14 +166,7 @@ func checkTools(known, tools []events.ToolEntry) error {
 // SetToolsAvailability overrides the level of tools in one step, all or none,
 // and gives the new generation; "" lifts the override.
 func (h *Host) SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (generation int64, err error) {
-	err = h.decide(ctx, id, "set tool availability", func(s *projector.State) ([]events.Event, error) {
-		if err := open(s); err != nil {
-			return nil, err
-		}
-		tools, err := h.tools(ctx, s)
-		if err != nil {
-			return nil, err
-		}
+	err = h.retool(ctx, id, "set tool availability", func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
 		state := api.ToolState{Tools: tools}
 		for _, name := range names {
 			if err := state.SetAvailability(name, level); err != nil {

@@ -12,6 +12,11 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
+// Ask is a request for a turn that answers a text.
+func Ask(text string) TurnRequest {
+	return TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: text}}}}
+}
+
 // Submit asks for a turn and returns its id. When it returns nil the command
 // is durable: it ends in the history. It does not wait for anything else. An
 // id that was used with other input is [ErrDifferent] where that waits in the
@@ -68,23 +73,20 @@ func (h *Host) sameTurn(ctx context.Context, id events.SessionID, turn events.Tu
 // admissible refuses at the door what the state at hand already rules out.
 // The state may be old: the worker decides for good.
 func (h *Host) admissible(ctx context.Context, id events.SessionID, turn events.TurnID, input events.TurnInput) error {
-	s := h.held(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := h.loadLocked(ctx, id, s, false); err != nil {
+	digest := ""
+	s, err := h.atHand(ctx, id, func(s *projector.State) (err error) {
+		if err = open(s); err == nil {
+			_, digest, err = findTurn(s, turn)
+		}
 		return err
-	}
-	if err := open(s.state); err != nil {
-		return err
-	}
-	_, digest, err := findTurn(s.state, turn)
+	})
 	if err == nil && digest != "" && digest != projector.InputDigest(input) {
 		return ErrDifferent
 	}
 	if err != nil || digest != "" || h.plugins == nil {
 		return err
 	}
-	p, _, release, err := h.Stack(ctx, s.state)
+	p, _, release, err := h.Stack(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -254,106 +256,4 @@ func resultParts(m events.Message) []events.Part {
 		}
 	}
 	return list
-}
-
-// Cancel asks a turn to stop and returns at once. The first request wins: the
-// evidence returned is its. A turn that ended before is left as it is. One
-// whose command no worker has taken yet is recorded with its cancel, and ends
-// without having run. One that nobody asked for is [ErrUnknownTurn].
-func (h *Host) Cancel(ctx context.Context, id events.SessionID, turn events.TurnID, req CancelRequest) (receipt CancelReceipt, evidence CancelRequest, err error) {
-	if req.ID == "" {
-		req.ID = ulid.Make().String()
-	}
-	input, waits, err := h.unrecorded(ctx, id, turn)
-	if err != nil {
-		return "", CancelRequest{}, fmt.Errorf("cancel turn %s of session %s: %w", turn, id, err)
-	}
-	var worker events.WorkerID
-	err = h.decide(ctx, id, "cancel", func(s *projector.State) ([]events.Event, error) {
-		receipt, evidence, worker = CancelRequested, req, ""
-		if t := s.Turn(); t != nil && t.ID == turn {
-			if t.Cancelled {
-				receipt = CancelAlreadyRequested
-				evidence = CancelRequest{ID: t.Cancel.Request, Origin: t.Cancel.Origin, Reason: t.Cancel.Reason}
-				return nil, nil
-			}
-			worker = t.Worker
-			return cancelEvent(turn, req), nil
-		}
-		record, digest, err := findTurn(s, turn)
-		switch {
-		case err != nil:
-			return nil, err
-		case digest == "" && waits && s.Status == projector.StatusOpen:
-			return append([]events.Event{events.Of(turn, &events.TurnRequested{Input: input})}, cancelEvent(turn, req)...), nil
-		case digest == "":
-			return nil, fmt.Errorf("cancel turn %s of session %s: %w", turn, id, ErrUnknownTurn)
-		case record != nil:
-			receipt, evidence = CancelCompletionWon, CancelRequest{}
-			return nil, nil
-		}
-		return cancelEvent(turn, req), nil
-	})
-	if err == nil && worker != "" {
-		_ = h.b.Poke(worker, id)
-	}
-	return receipt, evidence, err
-}
-
-func cancelEvent(turn events.TurnID, req CancelRequest) []events.Event {
-	return []events.Event{events.Of(turn, &events.TurnCancelRequested{Request: req.ID, Origin: req.Origin, Reason: req.Reason})}
-}
-
-// Inject queues an input. It never waits for the running turn: the next
-// checkpoint takes it, or the next turn's start.
-func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectRequest) (events.InputID, error) {
-	if req.ID == "" {
-		req.ID = events.InputID(ulid.Make().String())
-	}
-	if req.Role == "" {
-		req.Role = events.RoleUser
-	}
-	spilled, err := Spill(ctx, h.b, &events.InputInjected{Input: req.ID, Role: req.Role, Parts: req.Parts, Boundary: req.Boundary})
-	if err != nil {
-		return "", fmt.Errorf("inject: %w", err)
-	}
-	in := spilled.(*events.InputInjected)
-	digest := projector.Input{Role: in.Role, Parts: in.Parts, Boundary: in.Boundary}.Digest()
-	return req.ID, h.decide(ctx, id, "inject", func(s *projector.State) ([]events.Event, error) {
-		if err := open(s); err != nil {
-			return nil, err
-		}
-		known, err := inputDigest(s, req.ID)
-		switch {
-		case err != nil:
-			return nil, err
-		case known == digest:
-			return nil, nil
-		case known != "":
-			return nil, fmt.Errorf("inject %s: %w", req.ID, ErrDifferent)
-		}
-		// A node of the id that it would get came with a fork, or a host appended it.
-		n, err := s.Node(projector.InputNode(req.ID))
-		if err == nil && n != nil {
-			err = fmt.Errorf("inject %s: node %s: %w", req.ID, n.ID, ErrDifferent)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return []events.Event{events.Of("", in)}, nil
-	})
-}
-
-// inputDigest identifies the content of an input, pending or settled; empty when there is none.
-func inputDigest(s *projector.State, id events.InputID) (string, error) {
-	for _, in := range s.Inputs {
-		if in.ID == id {
-			return in.Digest(), nil
-		}
-	}
-	settled, err := s.Settled(id)
-	if err != nil || settled == nil {
-		return "", err
-	}
-	return settled.Digest, nil
 }

@@ -92,7 +92,7 @@ func (t *turnStream) prepare(ctx context.Context, ev *events.Event) (err error) 
 	return err
 }
 
-// fillPayload is the inverse of [Spill] for what a reply says and calls, and what results tell the model.
+// fillPayload is the inverse of [Spill] for what a reply says and calls, and what tools gave.
 func fillPayload(ctx context.Context, blobs BlobReader, p events.Payload) (events.Payload, error) {
 	p = clonePayload(p)
 	var list []spillable
@@ -101,7 +101,12 @@ func fillPayload(ctx context.Context, blobs BlobReader, p events.Payload) (event
 		list = partBodies(nil, p.Parts)
 	case *events.ToolReturned:
 		for i := range p.Results {
-			list = append(list, spillable{text: &p.Results[i].Text, ref: &p.Results[i].Blob})
+			r := &p.Results[i]
+			if projected(r) {
+				list = append(list, spillable{text: &r.Full, ref: &r.FullBlob})
+			} else {
+				list = append(list, spillable{text: &r.Text, ref: &r.Blob})
+			}
 		}
 	}
 	for _, s := range list {
@@ -120,4 +125,15 @@ func fillPayload(ctx context.Context, blobs BlobReader, p events.Payload) (event
 		}
 	}
 	return p, nil
+}
+
+// projected reports whether the model reads another text than the tool gave.
+func projected(r *events.ToolResult) bool { return r.Full != "" || !r.FullBlob.IsZero() }
+
+// outputOf is what a tool gave, of a filled result.
+func outputOf(r *events.ToolResult) string {
+	if projected(r) {
+		return r.Full
+	}
+	return r.Text
 }

@@ -55,7 +55,7 @@ func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, err
 		return plugin.Result{}, err
 	}
 	d.saveExecution(ctx, executor)
-	return d.codeResult(ctx, resp)
+	return codeResult(resp), nil
 }
 
 // stop lets the turn end beside the call's failure.
@@ -97,36 +97,53 @@ func (d *dispatch) saveExecution(ctx context.Context, executor plugin.CodeExecut
 }
 
 // codeResult is what the model reads, and what becomes of the turn.
-func (d *dispatch) codeResult(ctx context.Context, resp plugin.ExecResponse) (plugin.Result, error) {
+func codeResult(resp plugin.ExecResponse) plugin.Result {
 	text := resp.Output
 	switch {
 	case resp.Error != "":
 		return plugin.Result{
 			Text: text + "[error] " + resp.Error, Outcome: events.OutcomeFailure, Class: plugin.ClassExecution, Code: codeError,
-		}, nil
+		}
 	case resp.Finished:
 		if text = string(resp.Value); text == "" {
 			text = "null"
 		}
-		return plugin.Result{Text: text, Control: events.ControlSubmit}, nil
+		return plugin.Result{Text: text, Control: events.ControlSubmit}
 	case resp.Switch != nil:
-		to, err := d.w.spilled(ctx, *resp.Switch)
-		return plugin.Result{Text: text, Control: events.ControlSwitch, Switch: to}, err
+		return plugin.Result{Text: text, Control: events.ControlSwitch, Switch: *resp.Switch}
 	case text == "":
 		text = "(no output)"
 	}
-	return plugin.Result{Text: text}, nil
+	return plugin.Result{Text: text}
 }
 
+// What a frame switch may take of the event that carries it, in bytes. The
+// bodies beside it take up to three quarters of one.
+const (
+	maxSwitch     = 56 << 10
+	switchInline  = 16 << 10
+	switchInlined = 32 << 10
+)
+
 // spilled moves large bodies of a frame's first nodes to blobs: until the
-// frame is opened they travel in events that keep no bodies outside.
+// frame is opened they travel in events that keep no bodies outside. A switch
+// that is too large for those is a [*plugin.Failure].
 func (w *Worker) spilled(ctx context.Context, s events.FrameSwitch) (events.FrameSwitch, error) {
-	opened, err := session.Spill(ctx, w.blobs, &events.FrameOpened{Nodes: s.Nodes})
-	if err == nil {
-		s.Nodes = opened.(*events.FrameOpened).Nodes
+	opened, err := session.SpillAbove(ctx, w.blobs, &events.FrameOpened{Nodes: s.Nodes}, switchInline, switchInlined)
+	if err != nil {
+		return s, err
+	}
+	s.Nodes = opened.(*events.FrameOpened).Nodes
+	data, err := events.EncodePayload(&events.TurnCompleted{Switch: s})
+	if err == nil && len(data) > maxSwitch {
+		err = &plugin.Failure{Class: plugin.ClassResourceLimit, Code: switchTooLarge, Message: fmt.Sprintf(
+			"the task and the nodes of a frame switch have %d bytes, limit is %d", len(data), maxSwitch)}
 	}
 	return s, err
 }
+
+// switchTooLarge is the code of results that would have switched frames with too much.
+const switchTooLarge = "agent_frame_too_large"
 
 // execContext is what the code can do.
 func (d *dispatch) execContext(ctx context.Context) (plugin.ExecContext, error) {

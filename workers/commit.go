@@ -136,7 +136,7 @@ func (r *run) flush(ctx context.Context) error {
 		r.rollBack()
 		if !errors.As(err, new(*events.ConflictError)) {
 			r.forsake(inputs...)
-			return err
+			return r.giveUp(ctx, err)
 		}
 		if err := r.redo(ctx, inputs, ahead); err != nil {
 			return err
@@ -145,8 +145,25 @@ func (r *run) flush(ctx context.Context) error {
 	return nil
 }
 
+// giveUp ends the turn where no log will ever take what it came to, as trying
+// again would come to the same. Whatever else the error is, it stays one.
+func (r *run) giveUp(ctx context.Context, err error) error {
+	t := r.state.Turn()
+	never := errors.Is(err, events.ErrTooLarge) || errors.Is(err, events.ErrInvalid) || errors.Is(err, events.ErrInvalidID)
+	if !never || t == nil || t.Worker != r.w.cfg.ID {
+		return err
+	}
+	for id, f := range r.flights {
+		f.cancel()
+		delete(r.flights, id)
+	}
+	r.settleStack(ctx)
+	return r.step(ctx, turn.Broken{Iteration: t.Iteration, Issue: issueOf("runtime", "commit_refused", err)})
+}
+
 // landed makes the gathered commit history.
 func (r *run) landed(ctx context.Context, c *events.Commit) {
+	r.w.traceCommit(r.g.durable, c)
 	r.state.Landed()
 	r.g.clear()
 	r.stackLanded(ctx, c)
@@ -154,9 +171,11 @@ func (r *run) landed(ctx context.Context, c *events.Commit) {
 		f.ahead = false // what it builds on is in the log now
 	}
 	for i := range c.Events {
-		if c.Events[i].Kind == events.KindTurnCompleted {
+		if p, ok := c.Events[i].Payload.(*events.TurnCompleted); ok {
 			_ = r.w.cfg.Bus.MarkDirty(r.job.Session)
-			r.tellPersisted(c.Events[i].Turn)
+			if p.End != events.EndFailed { // nothing of what it came to was
+				r.tellPersisted(c.Events[i].Turn)
+			}
 			return
 		}
 	}

@@ -3,29 +3,33 @@ package workers
 import (
 	"context"
 
-	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 )
 
 // complete asks a model directly, under the session's provider and retry policy: no hooks, no tools, no stream.
-func (w *Worker) complete(ctx context.Context, config events.Config, id events.SessionID, req plugin.CompletionRequest) (plugin.Completion, error) {
-	provider, ok := w.cfg.Providers[orDefault(config.Provider, w.cfg.Provider)]
-	if !ok {
-		return plugin.Completion{}, &llm.Error{Kind: llm.KindRequest, Code: "provider_unavailable", Message: "provider " + config.Provider + " is not configured on this node"}
+func (w *Worker) complete(ctx context.Context, req session.DirectCall) (plugin.Completion, error) {
+	config := req.Config
+	provider, err := w.provider(req.Session, config)
+	if err != nil {
+		return plugin.Completion{}, err
 	}
 	messages, err := session.Fill(ctx, w.blobs, req.Messages)
 	if err != nil {
 		return plugin.Completion{}, err
 	}
 	model := orDefault(req.Model, orDefault(config.Model, w.cfg.Model))
-	resp, _, err := w.retried(ctx, func(ctx context.Context) (llm.Response, error) {
-		return complete(ctx, provider, llm.Request{
-			Session: id, Model: model, MaxOutputTokens: req.MaxTokens, Effort: orDefault(req.Effort, config.Effort),
-			Messages: messages, Tools: toolSpecs(req.Tools),
+	about := api.TraceEvent{Provider: orDefault(config.Provider, w.cfg.Provider), Model: model, Source: req.Source}
+	resp, _, err := w.traceCall(req.Where, about, func() (llm.Response, int, error) {
+		return w.retried(ctx, func(ctx context.Context) (llm.Response, error) {
+			return complete(ctx, provider, llm.Request{
+				Session: req.Session, Model: model, MaxOutputTokens: req.MaxTokens, Effort: orDefault(req.Effort, config.Effort),
+				Messages: messages, Tools: toolSpecs(req.Tools),
+			}, nil)
 		}, nil)
-	}, nil)
+	})
 	if err != nil {
 		return plugin.Completion{}, err
 	}

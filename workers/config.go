@@ -3,6 +3,7 @@ package workers
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -29,14 +30,16 @@ func Builtins() []plugin.Factory {
 type Config struct {
 	Bus       *bus.Bus
 	Providers map[string]llm.Provider // by id
-	Provider  string                  // of sessions that name none; must be one of Providers
+	Provider  string                  // of sessions that name none; one of Providers. Without it such sessions have none
 	Model     string                  // of sessions that name none
 	// Plugins of the sessions. Defaults to [Builtins] and Tools.
 	Plugins *plugin.Host
 	// Tools offered to a session, where no Plugins are given. Defaults to none.
 	Tools func(events.SessionID) *plugin.Tools
-	// Trace takes what plugins trace. Defaults to nobody.
+	// Trace takes what plugins and sessions trace, see [TraceFile]. Defaults to nobody.
 	Trace session.TraceFunc
+	// TraceMetadata is part of the context of every record, beside the worker's id.
+	TraceMetadata map[string]string
 	// Runners of background tasks, by name; see [Tasks]. Only a [Node] uses them.
 	Runners map[string]TaskFunc
 
@@ -62,7 +65,7 @@ func (c *Config) defaults() error {
 	if c.Bus == nil {
 		errs = append(errs, errors.New("bus is required"))
 	}
-	if _, ok := c.Providers[c.Provider]; !ok {
+	if _, ok := c.Providers[c.Provider]; !ok && c.Provider != "" {
 		errs = append(errs, fmt.Errorf("provider %q is not among the providers", c.Provider))
 	}
 	if c.Plugins == nil {
@@ -90,6 +93,11 @@ func (c *Config) defaults() error {
 	if c.ID == "" {
 		c.ID = events.WorkerID(ulid.Make().String())
 	}
+	c.TraceMetadata = maps.Clone(c.TraceMetadata)
+	if c.TraceMetadata == nil {
+		c.TraceMetadata = make(map[string]string)
+	}
+	c.TraceMetadata["worker"] = string(c.ID)
 	return errors.Join(errs...)
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -35,8 +36,8 @@ func (s *seen) carryOut(ctx context.Context, effect events.EffectID, list []plug
 		d := events.Decision{Plugin: owned.Plugin, Kind: owned.Value.Kind}
 		switch v := owned.Value; v.Kind {
 		case events.DirectiveAbort:
-			d.Code, d.Message = v.Code, clip(v.Message)
-			c.abort = &events.Issue{Kind: "plugin", Code: v.Code, Message: clip(v.Message)}
+			d.Code, d.Message = clip(v.Code), clip(v.Message)
+			c.abort = &events.Issue{Kind: "plugin", Code: d.Code, Message: d.Message}
 		case events.DirectiveEnqueue:
 			for _, m := range v.Messages {
 				if m.Role != events.RoleAssistant {
@@ -88,14 +89,28 @@ func (s *seen) isChild(ctx context.Context, id events.SessionID) bool {
 	return err == nil && child.Parent == s.session
 }
 
-// maxHookBytes bounds what the hooks of one point may record.
+// maxHookBytes bounds what the hooks of one point may record inside the log.
 const maxHookBytes = 128 << 10
 
-// tooLarge reports a payload that no event could carry.
+// maxInlineBytes leaves room in an event for the references to what is kept outside the log.
+const maxInlineBytes = events.MaxEventBytes - 16<<10
+
+// tooLarge reports a payload that no event could carry, whatever of it is kept outside the log.
 func tooLarge(p events.Payload) error {
 	data, err := events.EncodePayload(p)
-	if err == nil && len(data) > maxHookBytes {
-		err = fmt.Errorf("plugins recorded %d bytes at one point, limit is %d", len(data), maxHookBytes)
+	bodies := session.BodyBytes(p)
+	fixed := len(data) - bodies
+	if err == nil && (fixed > maxHookBytes || fixed+min(bodies, session.InlineTotal) > maxInlineBytes) {
+		err = fmt.Errorf("plugins recorded %d bytes at one point, limit is %d: %w", len(data), maxHookBytes, events.ErrTooLarge)
 	}
 	return err
+}
+
+// appended is what messages of hooks are recorded as, for their size.
+func appended(list []events.Message) *events.GraphAppended {
+	p := &events.GraphAppended{Nodes: make([]events.NewNode, len(list))}
+	for i := range list {
+		p.Nodes[i] = events.NewNode{ID: events.NodeID(list[i].ID), Kind: events.NodeMessage, Message: list[i]}
+	}
+	return p
 }

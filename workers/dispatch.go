@@ -34,6 +34,7 @@ type dispatch struct {
 	inner    bool             // another call made it: the model does not read its result
 	fixed    bool             // a call around it must not run twice
 	stopped  *events.Issue    // the turn cannot go on
+	unknown  bool             // no such tool is offered
 }
 
 // input is what the call came to, for the machine; nil when it was cancelled before there was anything.
@@ -73,13 +74,29 @@ func (d *dispatch) run(ctx context.Context) (result *events.ToolResult, pending 
 			return nil, false
 		}
 	}
+	if out.Control == events.ControlSwitch {
+		out = d.switches(ctx, out)
+	}
 	return &out, false
+}
+
+// switches makes a result's frame switch fit for the history, or a failure of one that cannot be.
+func (d *dispatch) switches(ctx context.Context, out events.ToolResult) events.ToolResult {
+	to, err := d.w.spilled(ctx, out.Switch)
+	if err != nil {
+		failure := asFailure(err)
+		refused := failed(out.Call, failure.Class, failure.Code, failure)
+		refused.Attempts, refused.Millis = out.Attempts, out.Millis
+		return *refused
+	}
+	out.Switch = to
+	return out
 }
 
 // hooked reports whether the hooks after a call see it: not one that was refused.
 func (d *dispatch) hooked(err error) bool {
 	failure, failed := errors.AsType[*plugin.Failure](err)
-	return !failed || failure.Code != plugin.CodeDenied
+	return d.stack.SeesResults() && !d.unknown && (!failed || failure.Code != plugin.CodeDenied)
 }
 
 // outcome is what the tool itself came to, or whoever resolved the call in its place.
@@ -126,7 +143,7 @@ func (w *Worker) body(ctx context.Context, text string, ref events.BlobRef) (str
 func resultOf(index int64, r plugin.Result) events.ToolResult {
 	return events.ToolResult{
 		Call: index, Outcome: r.Outcome, Text: strings.ToValidUTF8(r.Text, "\uFFFD"), Attachments: r.Attachments,
-		Control: r.Control, Switch: r.Switch, Class: r.Class, Code: r.Code,
+		Control: r.Control, Switch: r.Switch, Class: clip(r.Class), Code: clip(r.Code),
 	}
 }
 
@@ -152,6 +169,7 @@ func asFailure(err error) *plugin.Failure {
 func (d *dispatch) attempt(ctx context.Context, args []byte) (plugin.Result, []byte, int, error) {
 	tool, ok := d.tools.Find(d.call.Tool)
 	if !ok || !d.callable {
+		d.unknown = true
 		return plugin.Result{}, args, 0, &plugin.Failure{
 			Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable,
 			Message: fmt.Sprintf("tool %q is not available in this session", d.call.Tool),
@@ -232,10 +250,12 @@ func (d *dispatch) after(ctx context.Context, args []byte, r plugin.Result, out 
 		in.Args = []byte("{}")
 	}
 	out = d.askAfter(ctx, in, out)
-	if d.inner {
+	if d.inner || ctx.Err() != nil {
 		return out
 	}
-	in.Result.Text, in.Result.Outcome = out.Text, out.Outcome
+	in.Result = plugin.Result{
+		Text: out.Text, Attachments: out.Attachments, Outcome: out.Outcome, Control: out.Control, Switch: out.Switch, Class: out.Class, Code: out.Code,
+	}
 	if text, attachments, projected := d.stack.ProjectToolResult(ctx, in); projected && text != out.Text {
 		out.Full, out.Text = out.Text, strings.ToValidUTF8(text, "\uFFFD")
 		out.Attachments = append(out.Attachments, attachments...)

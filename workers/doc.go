@@ -13,6 +13,12 @@
 // A worker acks a message only when the session owes nothing more, so turns
 // that were queued behind the one it ran are covered by that same message.
 //
+// The session's plugins are built once in a process and brought to what the
+// history has before they are asked. What they decide at a point is an effect
+// like a model's reply: it is recorded with what follows from it, and only then
+// counts. A turn that waits for an approval or a pending call is parked: no
+// worker holds it, and the answer's own command brings one.
+//
 // Background tasks and monitors are run by [Tasks] in the same way: the claim
 // is task.started, the queue's message stands as long as the task lives. Before
 // a worker takes a task over it asks the one that has it: no answer means gone.

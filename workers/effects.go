@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -17,6 +20,9 @@ import (
 // runs only when the events that owe them are durable, or linger.
 func (r *run) start(ctx context.Context) error {
 	owes := turn.Owed(r.state)
+	if r.stack.Session != nil && len(owes.Calls) == 0 {
+		r.stack.ClearMessageSender() // no call runs
+	}
 	switch {
 	case owes.Turn == "":
 		return nil
@@ -45,7 +51,8 @@ type arrival struct {
 	in     turn.Input
 }
 
-// fly runs an effect in a goroutine of its own, once. Its arrival comes unless the run has ended.
+// fly runs an effect in a goroutine of its own, once. Its arrival comes unless
+// the run has ended. A panic ends the turn: whose it may be is contained before.
 func (r *run) fly(runCtx context.Context, owner events.TurnID, id events.EffectID, prompt string, effect func(context.Context) turn.Input) {
 	if _, flies := r.flights[id]; flies {
 		return
@@ -53,14 +60,25 @@ func (r *run) fly(runCtx context.Context, owner events.TurnID, id events.EffectI
 	ctx, cancel := context.WithCancel(runCtx)
 	f := &flight{cancel: cancel, ahead: prompt != "" && len(r.g.events) > 0, prompt: prompt}
 	r.flights[id] = f
+	iteration := r.state.Turn().Iteration
 	r.w.jobs.Go(func() {
 		defer cancel()
-		in := effect(ctx)
+		in := r.caught(iteration, id, func() turn.Input { return effect(ctx) })
 		select {
 		case r.arrivals <- arrival{owner, id, f, in}:
 		case <-runCtx.Done():
 		}
 	})
+}
+
+func (r *run) caught(iteration int64, id events.EffectID, effect func() turn.Input) (in turn.Input) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.w.log.Error("effect panicked", zap.String("session", string(r.job.Session)), zap.String("effect", string(id)), zap.ByteString("stack", debug.Stack()))
+			in = turn.Broken{Iteration: iteration, Issue: issueOf("runtime", "effect_panic", fmt.Errorf("%s panicked: %v", id, p))}
+		}
+	}()
+	return effect()
 }
 
 // stopGrace is how long cancelled effects may take to hand over what they have.
@@ -113,6 +131,7 @@ func (r *run) startModel(ctx context.Context, owes turn.Owes) error {
 		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("protocol", "protocol_preamble", err)})
 	}
 	call := &modelCall{w: r.w, session: r.job.Session, owes: owes, effect: effect, prompt: prompt, seen: r.seen(), stack: r.stack.Session, preamble: preamble}
+	call.tracePrompt()
 	r.fly(ctx, owes.Turn, effect, prompt.Ref.Digest, call.run)
 	return nil
 }

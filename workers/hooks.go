@@ -61,9 +61,6 @@ func (h *hooks) run(ctx context.Context) turn.Input {
 	if ctx.Err() != nil {
 		return nil
 	}
-	if err := tooLarge(&h.in.Ran); err != nil {
-		h.fail("plugin_limit", err)
-	}
 	return h.in
 }
 
@@ -82,6 +79,7 @@ func (h *hooks) conclude(ctx context.Context, code string, list []plugin.Owned[p
 		var c carried
 		if c, err = h.carryOut(ctx, h.effect, list); err == nil {
 			h.in.Ran.Decisions, h.in.Messages, h.in.Abort = c.decisions, c.messages, c.abort
+			err = errors.Join(tooLarge(&h.in.Ran), tooLarge(appended(c.messages)))
 		}
 	}
 	if err != nil {
@@ -120,8 +118,8 @@ func (h *hooks) prepareContext(ctx context.Context, prepared *events.TurnPrepare
 		return err
 	}
 	now, err := h.stack.PrepareContext(ctx, plugin.TransformContext{
-		Session: h.session, Turn: h.turn, Input: h.input, State: h.state.Clone(), LastPrompt: h.state.Prompted, Host: h.host(h.effect),
-	}, plugin.Prepared{Messages: slices.Clone(filled)})
+		Session: h.session, Turn: h.turn, Input: h.input, State: h.copy(), LastPrompt: h.state.Prompted, Host: h.host(h.effect),
+	}, plugin.Prepared{Messages: own(filled)})
 	if err != nil {
 		return err
 	}
@@ -133,7 +131,16 @@ func (h *hooks) prepareContext(ctx context.Context, prepared *events.TurnPrepare
 	if !projector.SameMessages(filled, now.Messages) {
 		prepared.Viewed, prepared.Upto, prepared.View = true, h.state.Leaf, projector.ViewItems(filled, now.Messages)
 	}
-	return nil
+	return tooLarge(prepared)
+}
+
+// own gives messages whose parts may be written over: the state shares its own with every view.
+func own(list []events.Message) []events.Message {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Parts = slices.Clone(list[i].Parts)
+	}
+	return list
 }
 
 // overlay lays tools over the session's own, from this turn on.
@@ -141,6 +148,7 @@ func (h *hooks) overlay(o plugin.Overlay) error {
 	if err := h.stack.SetOverlay(o); err != nil {
 		return err
 	}
+	h.w.host.KeepOverlay(h.session, o)
 	entry, err := h.stack.Catalog(&h.state.Catalog)
 	if err != nil {
 		return err
@@ -171,7 +179,7 @@ func (h *hooks) afterTurn(ctx context.Context) {
 	})
 	h.conclude(ctx, "plugin_finalize_turn", list, err)
 	if h.in.Ran.Issue.IsZero() {
-		h.stack.Tell(ctx, plugin.Lifecycle{Kind: plugin.TurnFinalized, Session: h.session, Turn: h.turn, State: h.state.Clone(), Host: h.host(h.effect)})
+		h.stack.Tell(ctx, plugin.Lifecycle{Kind: plugin.TurnFinalized, Session: h.session, Turn: h.turn, State: h.copy(), Host: h.host(h.effect)})
 	}
 }
 
@@ -186,7 +194,12 @@ func (h *hooks) beforeTools(ctx context.Context) {
 	wait.Wait()
 	for i := range decided {
 		g := &decided[i]
+		kept := len(h.in.Ran.Decisions)
 		h.in.Ran.Decisions = append(h.in.Ran.Decisions, g.decisions...)
+		if err := tooLarge(&h.in.Ran); err != nil { // more than one record holds: this call fails, those before it do not
+			h.in.Ran.Decisions = h.in.Ran.Decisions[:kept]
+			*g = gate{result: failed(int64(i), plugin.ClassResourceLimit, plugin.CodeBefore, err)}
+		}
 		if g.result != nil {
 			h.in.Results = append(h.in.Results, *g.result)
 		}
@@ -204,6 +217,9 @@ type gate struct {
 }
 
 func (h *hooks) gate(ctx context.Context, index int64, c *projector.Call) gate {
+	if !h.offers(c.Tool) {
+		return gate{} // the call fails, whatever hooks say
+	}
 	effect := turn.ToolEffect(h.turn, h.owes.Iteration, index)
 	args := c.Args
 	if !c.Blob.IsZero() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -12,6 +13,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/llm"
@@ -44,7 +46,8 @@ func (m *modelCall) run(ctx context.Context) (in turn.Input) {
 		return in
 	}
 	began := time.Now()
-	resp, attempts, err := m.complete(ctx)
+	about := api.TraceEvent{Provider: m.providerID(), Model: m.model(), Source: projector.TurnSource}
+	resp, attempts, err := m.w.traceCall(m.where(), about, func() (llm.Response, int, error) { return m.complete(ctx) })
 	m.endStream(ctx, err)
 	if err != nil {
 		return m.failed(ctx, err, attempts)
@@ -69,7 +72,11 @@ func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
 		return turn.Broken{Iteration: m.owes.Iteration, Issue: issueOf("protocol", "protocol_before_llm_call", err)}
 	case s != nil:
 		to, err := m.w.spilled(ctx, *s)
-		if err != nil {
+		_, refused := errors.AsType[*plugin.Failure](err)
+		switch {
+		case refused:
+			return turn.Broken{Iteration: m.owes.Iteration, Issue: issueOf("protocol", "protocol_before_llm_call", err)}
+		case err != nil:
 			return m.failed(ctx, err, 0)
 		}
 		return turn.Switch{Iteration: m.owes.Iteration, FrameSwitch: to}
@@ -80,6 +87,9 @@ func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
 // reply runs a whole reply through the plugins and the protocol.
 func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int, began time.Time) turn.Input {
 	now, shown, err := m.stack.TransformResponse(ctx, plugin.Response{Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage, Model: resp.Model})
+	if err == nil {
+		err = m.stream.show(shown)
+	}
 	if err != nil {
 		return m.failed(ctx, &llm.Error{Kind: llm.KindRequest, Code: "plugin_assistant_response", Message: clip(err.Error())}, attempts)
 	}
@@ -88,10 +98,9 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int, 
 		reading = m.preamble.Read(now)
 	}
 	resp.Parts, resp.Stop, resp.Usage = reading.Parts, now.Stop, now.Usage
-	m.stream.show(shown)
 	reply := turn.Reply{Correct: reading.Correct, ModelReplied: events.ModelReplied{
 		Iteration: m.owes.Iteration, Prompt: m.prompt.Ref, Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage,
-		Provider: m.providerID(), Model: orDefault(resp.Model, orDefault(m.prompt.Config.Model, m.w.cfg.Model)), Detail: clip(resp.Detail),
+		Provider: m.providerID(), Model: orDefault(resp.Model, m.model()), Detail: clip(resp.Detail),
 		Attempts: manyOnly(attempts), Millis: time.Since(began).Milliseconds(),
 	}}
 	if fact := m.stream.fact(m.owes); fact != nil {
@@ -107,6 +116,8 @@ func manyOnly(attempts int) int64 {
 	}
 	return int64(attempts)
 }
+
+func (m *modelCall) model() string { return orDefault(m.prompt.Config.Model, m.w.cfg.Model) }
 
 func (m *modelCall) providerID() string { return orDefault(m.prompt.Config.Provider, m.w.cfg.Provider) }
 
@@ -124,7 +135,7 @@ func (m *modelCall) complete(ctx context.Context) (llm.Response, int, error) {
 	}
 	req := llm.Request{
 		Session: m.session, Turn: m.owes.Turn, Iteration: m.owes.Iteration, Effect: m.effect,
-		Model: orDefault(m.prompt.Config.Model, m.w.cfg.Model), MaxOutputTokens: m.prompt.Config.MaxOutputTokens, Effort: m.prompt.Config.Effort,
+		Model: m.model(), MaxOutputTokens: m.prompt.Config.MaxOutputTokens, Effort: m.prompt.Config.Effort,
 		Messages: m.shown(messages), Tools: toolSpecs(m.prompt.Tools),
 	}
 	if m.preamble.HideTools {
@@ -225,10 +236,10 @@ func (m *modelCall) failed(ctx context.Context, err error, attempts int) turn.In
 const maxDetail = 4000
 
 func clip(s string) string {
-	if len(s) <= maxDetail {
-		return s
+	if len(s) > maxDetail {
+		s = s[:maxDetail] + fmt.Sprintf(" [%d more bytes]", len(s)-maxDetail)
 	}
-	return s[:maxDetail] + fmt.Sprintf(" [%d more bytes]", len(s)-maxDetail)
+	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
 func toolSpecs(entries []events.ToolEntry) []llm.Tool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"go.uber.org/zap"
@@ -11,6 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/task"
+	"github.com/lash-go/lash/workers/process"
 )
 
 const (
@@ -35,14 +37,16 @@ func (r *taskRun) monitor(ctx context.Context) taskEnd {
 	}
 	spec := m.Spec
 	lines := make(chan task.Line, gatherLines)
-	p, err := startProcess(ctx, &spec, lines)
+	read := func(stderr bool) func(io.Reader) {
+		return func(from io.Reader) { readLines(ctx, from, stderr, lines) }
+	}
+	p, err := process.Start(ctx, process.Command{Script: spec.Command, Dir: spec.Cwd, Env: spec.Env}, read(false), read(true))
 	if err != nil {
 		return r.endMonitor(ctx, events.MonitorEnded{State: events.MonitorFailed, Exit: -1, Error: "start: " + err.Error()})
 	}
 	reported := make(chan struct{})
 	go func() { defer close(reported); r.report(ctx, lines) }() // ends with lines, below
-	end := r.attend(ctx, p, &spec)
-	p.drain()
+	end := attend(ctx, p, &spec)
 	close(lines)
 	<-reported
 	if ctx.Err() != nil {
@@ -52,40 +56,21 @@ func (r *taskRun) monitor(ctx context.Context) taskEnd {
 }
 
 // attend waits for the command's end, and brings it about when its time is up or nobody wants it any more.
-func (r *taskRun) attend(ctx context.Context, p *process, spec *events.MonitorSpec) events.MonitorEnded {
+func attend(ctx context.Context, p *process.Process, spec *events.MonitorSpec) events.MonitorEnded {
 	limit := time.Duration(spec.TimeoutMillis) * time.Millisecond
 	if limit == 0 {
 		limit = monitorTimeout
 	}
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	if spec.Persistent {
-		deadline.Stop()
+	if !spec.Persistent {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
 	}
-	type exit struct {
-		status int
-		err    error
+	exit := p.Attend(ctx)
+	if exit.Killed {
+		return events.MonitorEnded{State: events.MonitorFailed, Exit: -1, Error: fmt.Sprintf("timed out after %v", limit)}
 	}
-	exited := make(chan exit, 1)
-	go func() { status, err := p.wait(); exited <- exit{status, err} }() // ends with the command, which is killed below at the latest
-	why := ""
-	select {
-	case e := <-exited:
-		return ended(e.status, e.err)
-	case <-ctx.Done():
-	case <-deadline.C:
-		why = fmt.Sprintf("timed out after %v", limit)
-	}
-	termGroup(p.cmd.Process.Pid)
-	grace := time.NewTimer(killGrace)
-	defer grace.Stop()
-	select {
-	case <-exited:
-	case <-grace.C:
-		killGroup(p.cmd.Process.Pid)
-		<-exited
-	}
-	return events.MonitorEnded{State: events.MonitorFailed, Exit: -1, Error: why}
+	return ended(exit.Status, exit.Err)
 }
 
 func ended(status int, err error) events.MonitorEnded {

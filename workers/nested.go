@@ -124,6 +124,9 @@ func (d *nested) before(ctx context.Context) (*events.ToolResult, error) {
 		d.call.Answer, d.call.Args = &a.Answer, []byte(args)
 		return nil, err
 	}
+	if !d.callable {
+		return nil, nil //nolint:nilnil // the call fails, whatever hooks say
+	}
 	got := d.seen.askBefore(ctx, d.stack, d.plain(), d.call.Tool, d.call.Args)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

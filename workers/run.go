@@ -34,6 +34,7 @@ type run struct {
 	ticks    int
 	stack    stacked
 	asked    chan fact // what effects want recorded on their way
+	behind   bool      // the state may lack what the command, which asks for no turn, is about
 }
 
 func newRun(w *Worker, j *bus.Job) *run {
@@ -99,7 +100,7 @@ func (r *run) goOn(ctx context.Context) (over bool) {
 			continue
 		}
 		r.w.settle(ctx, r.job, nil)
-		r.job, r.cmd, r.g.claimed = mail[0], cmd, false
+		r.job, r.cmd, r.g.claimed, r.behind = mail[0], cmd, false, !cmd.AsksForTurn()
 		return false
 	}
 }
@@ -128,12 +129,7 @@ func (r *run) queue(ctx context.Context, j *bus.Job) error {
 		return nil
 	}
 	if !cmd.AsksForTurn() {
-		err := r.step(ctx, answerOf(&cmd))
-		if err == nil || errors.Is(err, turn.ErrStale) {
-			r.w.settle(ctx, j, nil)
-			return nil
-		}
-		return err
+		return r.answerMail(ctx, j, &cmd)
 	}
 	if cmd.Wake {
 		return j.GiveBack(time.Second) // the running turn may take its inputs
@@ -162,7 +158,7 @@ func (r *run) load(ctx context.Context) (err error) {
 		return fmt.Errorf("%w: %w", errRefused, err)
 	}
 	if r.state = r.w.cache.take(r.job.Session); r.state != nil {
-		if r.job.Deliveries == 1 {
+		if r.job.Deliveries == 1 && r.cmd.AsksForTurn() {
 			return nil // if it is behind, the first append conflicts
 		}
 		return follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state)
@@ -188,9 +184,20 @@ func (r *run) known(id events.TurnID) (bool, error) {
 	return record != nil, err
 }
 
-// advance steps until only outside events can help. It reports whether the run is over.
+// advance steps until only outside events can help. It reports whether the run
+// is over. When ctx ends it starts nothing more: a call that was cancelled with
+// it has arrived without a result perhaps, and the state owes it still.
 func (r *run) advance(ctx context.Context) (done bool, err error) {
+	if r.behind {
+		if err := r.catchUp(ctx); err != nil {
+			return false, err
+		}
+		r.behind = false
+	}
 	for {
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
 		t := r.state.Turn()
 		owes := turn.Owed(r.state)
 		switch {
@@ -261,45 +268,6 @@ func (r *run) claimNext(ctx context.Context) (done bool, err error) {
 	r.g.claimed = true
 	claim.Beside = r.unsaved()
 	return false, r.step(ctx, claim)
-}
-
-// answer performs a command that is about a running turn. A parked turn is
-// taken over with it, in one commit; one that is not has a worker, which is told.
-func (r *run) answer(ctx context.Context, owes turn.Owes) (done bool, err error) {
-	t := r.state.Turn()
-	parked, worker := owes.Parked(), t.Worker
-	if parked {
-		if err := r.openStack(ctx); err != nil {
-			return false, err
-		}
-		claim := r.claim(ctx, t.Input)
-		claim.Beside = r.unsaved()
-		if err := r.take(ctx, claim); err != nil {
-			return false, err
-		}
-	}
-	err = r.take(ctx, answerOf(&r.cmd))
-	if errors.Is(err, turn.ErrStale) {
-		r.forsake(r.g.inputs...)
-		r.rollBack() // somebody answered before
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	r.g.claimed = parked
-	if err := r.flush(ctx); err != nil || parked {
-		return false, err
-	}
-	_ = r.w.cfg.Bus.Poke(worker, r.job.Session)
-	return false, nil // the next look finds it answered, or answers anew after a conflict
-}
-
-func answerOf(cmd *session.Command) turn.Input {
-	if cmd.Answer.Effect != "" {
-		return turn.Answer{ToolApprovalGiven: cmd.Answer}
-	}
-	return turn.Resolved{ToolResolved: cmd.Resolve}
 }
 
 // meet is what a worker does about a turn that it does not hold: take it over

@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -13,6 +14,7 @@ import (
 // seen is the state that effects which start together see. Nothing changes it.
 type seen struct {
 	state   *projector.State
+	copying sync.Mutex // effects copy the state beside each other
 	view    projector.ReadView
 	options []byte // the protocol's turn options that count
 	session events.SessionID
@@ -31,9 +33,22 @@ func (r *run) seen() *seen {
 	return s
 }
 
+// offers reports whether a tool can be called. A protocol's code is part of no catalogue.
+func (s *seen) offers(tool string) bool {
+	entry, known := s.state.Catalog.Tool(tool)
+	return known && entry.Callable() || tool == plugin.ToolCode
+}
+
 // host serves the plugins of an effect.
 func (s *seen) host(effect events.EffectID) plugin.RuntimeHost {
-	return s.w.host.Services(s.session, func() *projector.State { return s.state }, effect)
+	return s.w.host.Services(s.session, s.copy, effect)
+}
+
+// copy is the state for one plugin.
+func (s *seen) copy() *projector.State {
+	s.copying.Lock()
+	defer s.copying.Unlock()
+	return s.state.Clone()
 }
 
 // facts lets an effect of a turn record what must be durable before it goes

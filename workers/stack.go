@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/workers/llm"
 )
 
 // stacked are the plugins of a run's session.
@@ -83,19 +84,26 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) turn.Claim {
 	return c
 }
 
-// providerIssue is why the session's provider cannot be had (host specification 11.3).
-func (w *Worker) providerIssue(s *projector.State) events.Issue {
-	id := orDefault(s.Config.Provider, w.cfg.Provider)
-	provider, ok := w.cfg.Providers[id]
-	err := &api.ProviderError{Session: s.Session, Provider: id}
+// provider finds a session's provider (host specification 11.3). Errors: [*api.ProviderError].
+func (w *Worker) provider(id events.SessionID, config events.Config) (llm.Provider, error) {
+	name := orDefault(config.Provider, w.cfg.Provider)
+	provider, ok := w.cfg.Providers[name]
+	err := &api.ProviderError{Session: id, Provider: name}
 	switch {
-	case id == "":
-		return issueOf("provider", "provider_unconfigured", err)
-	case !ok:
-		return issueOf("provider", "provider_unavailable", err)
-	case s.Config.Provider != "" && provider.ID() != id:
+	case name == "", !ok:
+		return nil, err
+	case config.Provider != "" && provider.ID() != name:
 		err.Actual = provider.ID()
-		return issueOf("provider", "provider_mismatch", err)
+		return nil, err
+	}
+	return provider, nil
+}
+
+// providerIssue is why the session's provider cannot be had.
+func (w *Worker) providerIssue(s *projector.State) events.Issue {
+	_, err := w.provider(s.Session, s.Config)
+	if missing := (*api.ProviderError)(nil); errors.As(err, &missing) {
+		return issueOf("provider", missing.Code(), err)
 	}
 	return events.Issue{}
 }

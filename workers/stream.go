@@ -3,8 +3,10 @@ package workers
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
@@ -23,8 +25,10 @@ type stream struct {
 	text     strings.Builder // as it was let through
 	streamed bool
 	aborted  bool
+	late     *time.Timer // cuts what goes on after the reply was ended
 	err      error
 	shownBy  []events.Decision
+	bytes    int // of shownBy, about
 }
 
 func (s *stream) add(d llm.Delta) {
@@ -47,7 +51,10 @@ func (s *stream) pass(chunk string) {
 			s.cut()
 			return
 		}
-		s.show(shown)
+		if s.err = s.show(shown); s.err != nil {
+			s.cut()
+			return
+		}
 	}
 	for _, r := range t.Reasoning {
 		s.deltas.add(llm.Delta{Kind: events.PartReasoning, Text: r})
@@ -58,15 +65,22 @@ func (s *stream) pass(chunk string) {
 	}
 	if t.Abort || s.preamble.Cut != nil && s.preamble.Cut(s.text.String()) {
 		s.aborted = true
-		s.cut()
+		s.late = time.AfterFunc(usageGrace, s.cut)
 	}
 }
+
+// usageGrace is how long a reply that a plugin or the protocol has ended may
+// take to its own end, as its usage comes last (host specification 3.4 and 4.2).
+const usageGrace = 2 * time.Second
 
 // close is the attempt's reply: the provider's own, with the text as it was
 // let through; or where the stream was ended, what came until then.
 func (s *stream) close(resp llm.Response, err error) (llm.Response, error) {
 	if err == nil && !s.streamed && s.stack.HasStream() {
 		s.pass(textOf(resp.Parts))
+	}
+	if s.late != nil {
+		s.late.Stop()
 	}
 	switch {
 	case s.err != nil:
@@ -105,12 +119,19 @@ func withText(parts []events.Part, text string) []events.Part {
 	return list
 }
 
-// show adds what hooks want shown, which is JSON.
-func (s *stream) show(list []plugin.Owned[[]byte]) {
+// decisionBytes is about what a decision takes in a record beside its body.
+const decisionBytes = 64
+
+// show adds what hooks want shown, which is JSON. The error is more than a record holds.
+func (s *stream) show(list []plugin.Owned[[]byte]) error {
 	for _, e := range list {
 		body, _ := json.Marshal([]json.RawMessage{e.Value})
+		if s.bytes += len(body) + len(e.Plugin) + decisionBytes; s.bytes > maxHookBytes {
+			return fmt.Errorf("plugins show more than %d bytes with one reply: %w", maxHookBytes, events.ErrTooLarge)
+		}
 		s.shownBy = append(s.shownBy, events.Decision{Plugin: e.Plugin, Kind: events.DirectiveEmitEvents, Body: body})
 	}
+	return nil
 }
 
 // fact records what plugins showed while the reply came; nil when nothing.

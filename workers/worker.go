@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -50,12 +51,16 @@ func New(cfg Config) (*Worker, error) {
 		slots: make(chan struct{}, cfg.Concurrency),
 		runs:  make(map[events.SessionID]*run),
 	}
+	cfg.Plugins.WarnTo(func(plugin, point string, err error) {
+		w.log.Warn("hook", zap.String("plugin", plugin), zap.String("point", point), zap.Error(err))
+	})
 	var err error
 	if w.tasks, err = NewTasks(TasksConfig{Bus: cfg.Bus, Runners: cfg.Runners, Logger: cfg.Logger, ID: cfg.ID}); err != nil {
 		return nil, err
 	}
 	w.host, err = session.New(session.Config{
-		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: cfg.Plugins, Complete: w.complete, Spawner: w.tasks, Trace: cfg.Trace, Logger: cfg.Logger,
+		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: cfg.Plugins, Complete: w.complete, Spawner: w.tasks, Logger: cfg.Logger,
+		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata,
 	})
 	return w, err
 }
@@ -177,11 +182,22 @@ func (w *Worker) handle(ctx context.Context, j *bus.Job) {
 	if r == nil {
 		return
 	}
-	err := r.work(ctx)
+	err := w.caught(ctx, r)
 	w.settle(ctx, r.job, err)
 	for _, mailed := range w.unregister(r) {
 		_ = mailed.GiveBack(0) // the run ended in an error: another may do better
 	}
+}
+
+// caught works on a run whose panic must not end the other sessions' runs. The job comes again.
+func (w *Worker) caught(ctx context.Context, r *run) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.log.Error("run panicked", zap.String("session", string(r.job.Session)), zap.ByteString("stack", debug.Stack()))
+			err = fmt.Errorf("run panicked: %v", p)
+		}
+	}()
+	return r.work(ctx)
 }
 
 // settle tells the queue how a job ended.

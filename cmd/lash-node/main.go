@@ -1,5 +1,6 @@
-// Command lash-node runs nodes: a demonstration on recorded conversations, a
-// node that serves, and the measurements of the README.
+// Command lash-node runs nodes: demonstrations, a node that serves with the
+// shipped plugins, and the measurements of the README. It also answers for a
+// user when a node's session asks for an approval.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -17,7 +19,7 @@ import (
 // Exit codes.
 const (
 	exitOK        = 0
-	exitDifferent = 1 // a history is not what was recorded
+	exitDifferent = 1 // a history is not what was recorded, or an answer came too late, or no question did
 	exitFailed    = 2 // usage, input or infrastructure
 )
 
@@ -25,6 +27,10 @@ type cli struct {
 	Demo  demoCmd  `cmd:"" help:"Run recorded conversations through the whole runtime and compare every history with its recording."`
 	Bench benchCmd `cmd:"" help:"Measure lash beside raw NATS, in the same run."`
 	Serve serveCmd `cmd:"" help:"Run a node until a signal: on an embedded server, or on an existing NATS."`
+
+	Approvals approvalsCmd `cmd:"" help:"List the calls that wait for an approval."`
+	Approve   approveCmd   `cmd:"" help:"Let a call run that waits for an approval, or refuse it."`
+	DemoEdit  demoEditCmd  `cmd:"" help:"Have a scripted model edit a file, once you approve it from another terminal."`
 }
 
 // streams are what a command talks through.
@@ -49,7 +55,7 @@ func run(ctx context.Context, args []string, s *streams) (code int) {
 		kong.Name("lash-node"),
 		kong.Description("The runtime on which LLM-agent sessions live.\n\nTry: lash-node demo"),
 		kong.Writers(s.out, s.err), kong.Exit(func(code int) { exited = code }),
-		kong.UsageOnError(), kong.Configuration(strictJSON),
+		kong.UsageOnError(), kong.Configuration(strictJSON), kong.Vars{"plugins": strings.Join(defaultPlugins(), ",")},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
 	if err != nil {
@@ -67,7 +73,11 @@ func run(ctx context.Context, args []string, s *streams) (code int) {
 	if errors.Is(err, errDifferent) {
 		return exitDifferent
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errNothing) || errors.Is(err, errAnswered):
+		_ = fail(s, err)
+		return exitDifferent
+	case err != nil:
 		return fail(s, err)
 	}
 	return exitOK

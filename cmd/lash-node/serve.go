@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/anthropic"
@@ -28,23 +29,26 @@ type serveCmd struct {
 	Listen  string           `help:"Address at which the embedded server takes clients." default:"127.0.0.1:4222" placeholder:"HOST:PORT"`
 	Profile busembed.Profile `help:"What an acknowledged append survives: interval or always." default:"interval" enum:"interval,always"`
 
-	NATS     string `name:"nats" help:"Run on existing servers instead of an embedded one." placeholder:"URL"`
-	Creds    string `help:"Credentials file for --nats." placeholder:"FILE" type:"path"`
-	TLSCA    string `name:"tls-ca" help:"Certificate authority of the servers." placeholder:"FILE" type:"path"`
-	TLSCert  string `name:"tls-cert" help:"Client certificate." placeholder:"FILE" type:"path"`
-	TLSKey   string `name:"tls-key" help:"Key of the client certificate." placeholder:"FILE" type:"path"`
-	Prefix   string `help:"Prefix of every stream, bucket and subject." default:"lash"`
-	Replicas int    `help:"Replicas of every durable stream, with --nats: 1, 3 or 5." default:"1"`
+	NATS string `name:"nats" help:"Run on existing servers instead of an embedded one." placeholder:"URL"`
+	accessFlags
+	Replicas int `help:"Replicas of every durable stream, with --nats: 1, 3 or 5." default:"1"`
+
+	pluginFlags
 
 	Provider    string        `help:"Model provider of sessions that name none: openai, anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
 	Model       string        `help:"Model of sessions that name none." placeholder:"NAME"`
 	Concurrency int           `help:"Sessions run at once." default:"256"`
 	Grace       time.Duration `help:"How long running turns may take to end after a signal, before they are handed to another node." default:"10s"`
+	Trace       string        `help:"Append a line of JSON for everything that sessions do to this file: turns, model calls, tool calls, what plugins trace. Never waits: lines that cannot be written are lost, counted and warned of." placeholder:"FILE" type:"path"`
 	Debug       bool          `help:"Log every step."`
 }
 
 func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	log, err := c.logger()
+	if err != nil {
+		return err
+	}
+	plugins, err := c.plugins(s)
 	if err != nil {
 		return err
 	}
@@ -63,8 +67,14 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
+	trace, closeTrace, err := c.trace(log)
+	if err != nil {
+		return err
+	}
+	defer closeTrace()
 	node, err := workers.NewNode(workers.Config{
-		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Concurrency: c.Concurrency, Logger: log,
+		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Plugins: plugins, Concurrency: c.Concurrency, Logger: log,
+		Trace: trace,
 	})
 	if err != nil {
 		return err
@@ -81,6 +91,27 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	return nil
 }
 
+// traceWait is how long what was traced last may take to be written.
+const traceWait = 2 * time.Second
+
+// trace is where the node's trace goes; nil without one.
+func (c *serveCmd) trace(log *zap.Logger) (trace session.TraceFunc, stop func(), err error) {
+	if c.Trace == "" {
+		return nil, func() {}, nil
+	}
+	file, err := workers.OpenTraceFile(c.Trace, log)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--trace: %w", err)
+	}
+	return file.Trace, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), traceWait) // the command's own has ended
+		defer cancel()
+		if err := file.Close(ctx); err != nil {
+			log.Warn("trace", zap.Error(err))
+		}
+	}, nil
+}
+
 func (c *serveCmd) logger() (*zap.Logger, error) {
 	cfg := zap.NewProductionConfig()
 	if c.Debug {
@@ -93,7 +124,7 @@ func (c *serveCmd) logger() (*zap.Logger, error) {
 func (c *serveCmd) server(s *streams) (cfg bus.Config, stop func(), err error) {
 	cfg = bus.Config{URL: c.NATS, Prefix: c.Prefix, Replicas: c.Replicas}
 	if c.NATS != "" {
-		cfg.Options, err = c.natsOptions()
+		cfg.Options, err = c.options()
 		write(s.err, "lash-node: durability as %s keeps it, %d replicas\n", c.NATS, c.Replicas)
 		return cfg, func() {}, err
 	}
@@ -115,23 +146,6 @@ func (c *serveCmd) server(s *streams) (cfg bus.Config, stop func(), err error) {
 	write(s.err, "lash-node: embedded server at %s, store %s, durability %s: %s\n", server.URL(), c.Store, c.Profile, c.Profile.Promise())
 	cfg.Options = []nats.Option{server.InProcess()}
 	return cfg, server.Stop, nil
-}
-
-func (c *serveCmd) natsOptions() ([]nats.Option, error) {
-	var opts []nats.Option
-	if c.Creds != "" {
-		opts = append(opts, nats.UserCredentials(c.Creds))
-	}
-	if c.TLSCA != "" {
-		opts = append(opts, nats.RootCAs(c.TLSCA))
-	}
-	if (c.TLSCert == "") != (c.TLSKey == "") {
-		return nil, fmt.Errorf("--tls-cert and --tls-key go together")
-	}
-	if c.TLSCert != "" {
-		opts = append(opts, nats.ClientCert(c.TLSCert, c.TLSKey))
-	}
-	return opts, nil
 }
 
 // providers are all whose key is in the environment, and the scripted one.

@@ -26,9 +26,15 @@ type serving struct {
 // serve starts a node and waits until it says that it serves.
 func serve(t *testing.T, args ...string) *serving {
 	t.Helper()
+	return serveModel(t, "", args...)
+}
+
+// serveModel is serve with an endpoint that speaks as OpenAI's do.
+func serveModel(t *testing.T, model string, args ...string) *serving {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Args = append([]string{"lash-node", "serve"}, args...) // the name makes the test binary the command
-	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL="+model, "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0")
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +48,7 @@ func serve(t *testing.T, args ...string) *serving {
 		if _, rest, ok := strings.Cut(line, "embedded server at "); ok {
 			s.url, _, _ = strings.Cut(rest, ",")
 		}
-		if strings.Contains(line, "serving, provider scripted") {
+		if strings.Contains(line, "serving, provider ") {
 			return s
 		}
 	}
@@ -96,7 +102,8 @@ func TestServe(t *testing.T) {
 			t.Errorf("turn %s: got index %d, want %d", turn, r.Index, want)
 		}
 	}
-	one := serve(t, "--store", store, "--listen", "127.0.0.1:0")
+	trace := filepath.Join(t.TempDir(), "trace.jsonl")
+	one := serve(t, "--store", store, "--listen", "127.0.0.1:0", "--trace", trace)
 	ask(one, "t")
 	second := exec.CommandContext(t.Context(), os.Args[0])
 	second.Args = []string{"lash-node", "serve", "--store", store, "--listen", "127.0.0.1:0"}
@@ -104,6 +111,10 @@ func TestServe(t *testing.T) {
 		t.Errorf("a second node on the store: got %v, %s, want a refusal", err, out)
 	}
 	one.stop(t, syscall.SIGTERM)
+	lines, err := os.ReadFile(trace)
+	if err != nil || !strings.Contains(string(lines), `"event":{"type":"turn_completed","status":"finished","reason":"finished"}`) || !strings.HasSuffix(string(lines), "}\n") {
+		t.Errorf("trace: got %s, %v, want lines with the end of the turn", lines, err)
+	}
 	two := serve(t, "--config", config)
 	ask(two, "tt")
 	two.stop(t, os.Interrupt)

@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 		"make-three":  helper(makeThree),
 		"with-server": helper(withServer),
 		"make-bad":    helper(makeBad),
+		"make-kinds":  helper(makeKinds),
 		"break-store": helper(breakStore),
 		"tamper":      helper(tamper),
 	})

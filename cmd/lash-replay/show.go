@@ -79,6 +79,7 @@ func (c *showCmd) render(ctx context.Context, e *env, src source, v *shown) erro
 	if !s.Forked.IsZero() {
 		e.printf("forked from %s at sequence %d\n", s.Forked.Session, s.Forked.Seq)
 	}
+	v.origin(e)
 	e.printf("\n")
 	err := transcript.Render(e.stdout, v.path, transcript.Options{
 		Color: c.Color == "always" || c.Color == "auto" && e.color, Full: c.Full, More: "--full shows all",
@@ -109,6 +110,7 @@ func (v *shown) footer(e *env) {
 	}
 	if t := s.Turn(); t != nil {
 		e.printf("turn %s runs: attempt %d, iteration %d, by %s\n", t.ID, t.Attempt, t.Iteration, t.Worker)
+		waits(e, t)
 	}
 	for i := range s.Queue {
 		e.println("queued: turn", s.Queue[i].ID)
@@ -116,6 +118,7 @@ func (v *shown) footer(e *env) {
 	for i := range s.Inputs {
 		e.println("pending input:", s.Inputs[i].ID)
 	}
+	v.standing(e)
 }
 
 // sessionJSON is everything that show knows.
@@ -134,7 +137,12 @@ type sessionJSON struct {
 	Inputs   value         `json:"pending_inputs"`
 	Catalog  value         `json:"catalog"`
 	Ledger   value         `json:"ledger"`
-	NodesAll int64         `json:"nodes"` // on every branch
+	Children value         `json:"children"`
+	Plugins  value         `json:"plugins"`
+	Tasks    value         `json:"tasks"`
+	Monitors value         `json:"monitors"`
+	Updates  value         `json:"monitor_updates"` // that nobody took
+	NodesAll int64         `json:"nodes"`           // on every branch
 }
 
 // nodeJSON is a node of the path.
@@ -165,7 +173,8 @@ func (v *shown) json() sessionJSON {
 		listed: listedOf(s), Seq: s.Seq, Config: value{s.Config}, Leaf: s.Leaf, Frame: string(s.Frame().ID),
 		Frames: value{s.Frames}, Roots: branchesJSON(v.branches[""]), Path: make([]nodeJSON, 0, len(v.path)),
 		Records: value{v.turns}, Run: value{s.Turn()}, Queue: value{s.Queue}, Inputs: value{s.Inputs},
-		Catalog: value{s.Catalog}, Ledger: value{s.Ledger}, NodesAll: s.Nodes,
+		Catalog: value{s.Catalog}, Ledger: value{s.Ledger}, NodesAll: s.Nodes, Children: value{s.Children},
+		Plugins: value{s.Plugins}, Tasks: value{s.Tasks}, Monitors: value{s.Monitors}, Updates: value{s.Feed.Updates},
 	}
 	for _, n := range v.path {
 		out.Path = append(out.Path, v.node(n))

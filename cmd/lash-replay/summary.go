@@ -61,11 +61,23 @@ func workSummary(ev *events.Event) string {
 	case *events.InputCancelled:
 		return inputNames(p.Inputs)
 	}
-	return short(value{ev.Payload}.String())
+	return pluginSummary(ev)
 }
 
 func openedSummary(p *events.SessionOpened) string {
-	list := []string{configSummary(p.Config), prefixed("parent ", string(p.Parent))}
+	list := []string{configSummary(p.Config), string(p.Relation), prefixed("parent ", string(p.Parent))}
+	if !p.Subagent.IsZero() {
+		list = append(list, fmt.Sprintf("subagent %s at depth %d of %d", quoted(p.Subagent.Capability), p.Subagent.Depth, p.Subagent.MaxDepth))
+	}
+	if !p.First.IsZero() {
+		list = append(list, "first turn "+partsSummary(p.First.Parts))
+	}
+	if len(p.Access.Tools) > 0 {
+		list = append(list, "only tools "+strings.Join(p.Access.Tools, " "))
+	}
+	if len(p.Access.Hidden) > 0 {
+		list = append(list, "without tools "+strings.Join(p.Access.Hidden, " "))
+	}
 	if !p.Forked.IsZero() {
 		list = append(list, fmt.Sprintf("forked from %s at %d", p.Forked.Session, p.Forked.Seq))
 	}
@@ -76,7 +88,7 @@ func openedSummary(p *events.SessionOpened) string {
 }
 
 func configSummary(c events.Config) string {
-	return joined(prefixed("provider ", c.Provider), prefixed("model ", c.Model))
+	return joined(prefixed("provider ", c.Provider), prefixed("model ", c.Model), prefixed("effort ", c.Effort), prefixed("protocol ", c.Protocol))
 }
 
 func issueSummary(i events.Issue) string {
@@ -135,17 +147,23 @@ func partsSummary(parts []events.Part) string {
 func resultsSummary(results []events.ToolResult) string {
 	list := make([]string, len(results))
 	for i := range results {
-		r := &results[i]
-		outcome := string(r.Outcome)
-		if r.Outcome == events.OutcomeSuccess {
-			outcome = "success"
-		}
-		list[i] = fmt.Sprintf("call %d %s", r.Call, outcome)
-		if !r.Blob.IsZero() {
-			list[i] += fmt.Sprintf(" (%d bytes in a blob)", r.Blob.Size)
-		}
+		list[i] = fmt.Sprintf("call %d %s", results[i].Call, resultSummary(&results[i]))
 	}
 	return strings.Join(list, ", ")
+}
+
+func resultSummary(r *events.ToolResult) string {
+	text := string(r.Outcome)
+	if r.Outcome == events.OutcomeSuccess {
+		text = "success"
+	}
+	if r.Code != "" {
+		text += " " + quoted(r.Code)
+	}
+	if !r.Blob.IsZero() {
+		text += fmt.Sprintf(" (%d bytes in a blob)", r.Blob.Size)
+	}
+	return text
 }
 
 func positions(calls []int64) string {

@@ -55,6 +55,12 @@ var (
 	ErrResolved = errors.New("call was resolved before")
 	// ErrCurrent is a session that its own plugin wants to close.
 	ErrCurrent = errors.New("the current session cannot be closed from within")
+	// ErrProviderUnconfigured is a session for which nothing names a provider.
+	ErrProviderUnconfigured = errors.New("provider is not configured")
+	// ErrProviderUnavailable is a session whose recorded provider the node does not have.
+	ErrProviderUnavailable = errors.New("provider is not registered")
+	// ErrProviderMismatch is a session whose recorded provider calls itself something else.
+	ErrProviderMismatch = errors.New("provider mismatch")
 	// ErrTurnFailed is a turn whose pipeline failed; see [TurnFailedError].
 	ErrTurnFailed = errors.New("turn failed")
 )
@@ -76,8 +82,30 @@ func (e *TurnFailedError) Error() string {
 	return fmt.Sprintf("turn %s failed: %s: %s", e.Turn, e.Issue.Code, e.Issue.Message)
 }
 
-// Is makes it an [ErrTurnFailed].
-func (e *TurnFailedError) Is(target error) bool { return target == ErrTurnFailed }
+// Is makes it an [ErrTurnFailed], and the provider's error where that is why.
+func (e *TurnFailedError) Is(target error) bool {
+	return target == ErrTurnFailed || target == providerError(e.Issue.Code)
+}
+
+// providerError is what a code of the provider's says; nil for other codes.
+func providerError(code string) error {
+	switch code {
+	case CodeProviderUnconfigured:
+		return ErrProviderUnconfigured
+	case CodeProviderUnavailable:
+		return ErrProviderUnavailable
+	case CodeProviderMismatch:
+		return ErrProviderMismatch
+	}
+	return nil
+}
+
+// The codes of turns whose provider cannot be had.
+const (
+	CodeProviderUnconfigured = "provider_unconfigured"
+	CodeProviderUnavailable  = "provider_unavailable"
+	CodeProviderMismatch     = "provider_mismatch"
+)
 
 // ProviderError is a session whose provider cannot be had.
 type ProviderError struct {
@@ -95,3 +123,17 @@ func (e *ProviderError) Error() string {
 	}
 	return fmt.Sprintf("provider %q is not registered for session %s", e.Provider, e.Session)
 }
+
+// Code is the code of the issue that it makes of a turn.
+func (e *ProviderError) Code() string {
+	switch {
+	case e.Provider == "":
+		return CodeProviderUnconfigured
+	case e.Actual != "":
+		return CodeProviderMismatch
+	}
+	return CodeProviderUnavailable
+}
+
+// Is makes it the one of the provider's errors that it is.
+func (e *ProviderError) Is(target error) bool { return target == providerError(e.Code()) }

@@ -44,7 +44,7 @@ type SessionEvent struct {
 	CallID         events.CallID   `json:"call_id,omitempty"`      // tool_call_start, tool_call; models repeat them
 	Name           string          `json:"name,omitempty"`         // tool_call_start, tool_call
 	Args           json.RawMessage `json:"args,omitempty"`         // tool_call_start, tool_call; a JSON string where the model's JSON is broken
-	Output         string          `json:"output,omitempty"`       // tool_call: what the model reads
+	Output         string          `json:"output,omitempty"`       // tool_call: what the tool gave, whatever of it the model reads
 	Outcome        events.Outcome  `json:"tool_outcome,omitempty"` // tool_call; empty is success
 	DurationMillis int64           `json:"duration_ms,omitempty"`  // tool_call, llm_response; 0 where nobody measured
 

@@ -44,6 +44,18 @@ type InjectRequest struct {
 	Boundary events.Boundary // the earliest checkpoint that may take it
 }
 
+// InputReceipt says what the cancel of an injected input met.
+type InputReceipt string
+
+// The receipts (host specification 3.11).
+const (
+	InputCancelled        InputReceipt = "cancelled"         // it was pending, and will reach no turn
+	InputAlreadyClaimed   InputReceipt = "already_claimed"   // the running turn has it
+	InputAlreadyCompleted InputReceipt = "already_completed" // a turn that has ended had it
+	InputAlreadyCancelled InputReceipt = "already_cancelled"
+	InputNotFound         InputReceipt = "not_found" // nobody injected it
+)
+
 // AssembledTurn is a finished turn as a whole (host specification 3.6).
 type AssembledTurn struct {
 	Turn           events.TurnID    `json:"turn"`
@@ -87,8 +99,8 @@ type AssistantOutput struct {
 type ToolCallRecord struct {
 	CallID         events.CallID   `json:"call_id,omitempty"` // as the model gave it; may repeat
 	Tool           string          `json:"tool"`
-	Args           json.RawMessage `json:"args"` // a JSON string where the model's JSON is broken
-	Output         string          `json:"output"`
+	Args           json.RawMessage `json:"args"`              // a JSON string where the model's JSON is broken
+	Output         string          `json:"output"`            // what the tool gave, whatever of it the model reads
 	Outcome        events.Outcome  `json:"outcome,omitempty"` // empty is success
 	DurationMillis int64           `json:"duration_ms"`       // 0 where nobody measured
 }

@@ -1,18 +1,22 @@
 package plugin
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 )
 
-// CatalogFunc changes which tools a session offers. It must not block.
+// CatalogFunc changes which tools a session offers. It must not block. A look
+// at the session's tools from within cannot be answered by what it is about to
+// say: after a wait it is answered from the history.
 type CatalogFunc func(in CatalogContext) (CatalogContribution, error)
 
 // CatalogContext is what catalogue contributors see.
@@ -35,6 +39,11 @@ type Overlay struct {
 	Tools         []*Tools // of one name the first wins, before the session's own
 	Contributions []events.Contribution
 	WithoutBase   bool // only these tools
+}
+
+// IsZero reports whether it lays nothing over anything.
+func (o Overlay) IsZero() bool {
+	return len(o.Tools) == 0 && len(o.Contributions) == 0 && !o.WithoutBase
 }
 
 type overlay struct {
@@ -87,7 +96,7 @@ func (s *Session) SetOverlay(o Overlay) error {
 		tools: slices.Clone(o.Tools), contributions: slices.Clone(o.Contributions),
 		includeBase: !o.WithoutBase, revision: s.overlay.revision + 1,
 	}
-	clear(s.cache)
+	s.catalogs.clear()
 	return nil
 }
 
@@ -95,6 +104,15 @@ func (s *Session) SetOverlay(o Overlay) error {
 func SameContribution(a, b events.Contribution) bool {
 	return a.Slot == b.Slot && a.Title == b.Title && a.Priority == b.Priority && a.Minimum == b.Minimum &&
 		a.Content == b.Content && slices.Equal(a.Tools, b.Tools)
+}
+
+// Overlay is what lies over the session's own tools.
+func (s *Session) Overlay() Overlay {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Overlay{
+		Tools: slices.Clone(s.overlay.tools), Contributions: slices.Clone(s.overlay.contributions), WithoutBase: !s.overlay.includeBase,
+	}
 }
 
 // OverlayContributions are the overlay's contributions.
@@ -109,24 +127,74 @@ func (s *Session) CatalogKey(generation int64) CatalogKey {
 	fingerprint := s.Fingerprint()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return CatalogKey{IncludeBase: s.overlay.includeBase, Overlay: s.overlay.revision, Generation: generation, Plugins: fingerprint}
+	return s.overlay.key(generation, fingerprint)
 }
 
+func (o *overlay) key(generation int64, fingerprint uint64) CatalogKey {
+	return CatalogKey{IncludeBase: o.includeBase, Overlay: o.revision, Generation: generation, Plugins: fingerprint}
+}
+
+// catalogs are the catalogues that a stack has built.
+type catalogs struct {
+	entries  map[CatalogKey]*CatalogEntry
+	building chan struct{} // closed when the build that runs has ended; nil: none runs
+	cleared  uint64        // counts: what was built before is not kept
+}
+
+func (c *catalogs) clear() {
+	clear(c.entries)
+	c.cleared++
+}
+
+// catalogPatience bounds the wait for a build by somebody else, who may be the one that waits.
+const catalogPatience = 5 * time.Second
+
 // Catalog is what the stack offers, given the session's tool state. It is
-// built once for each [CatalogKey]; an error is not kept.
+// built once for each [CatalogKey]; an error is not kept. Plugins are asked
+// with no lock held. Errors: [ErrBuilding] where another build does not end.
 func (s *Session) Catalog(state *projector.Catalog) (*CatalogEntry, error) {
-	key := s.CatalogKey(state.Generation)
+	patience, done := context.WithTimeout(context.Background(), min(catalogPatience, s.host.timeout/2))
+	defer done()
+	for {
+		entry, other, build := s.catalog(state.Generation)
+		switch {
+		case entry != nil:
+			return entry, nil
+		case build != nil:
+			return build(state)
+		}
+		select {
+		case <-other:
+		case <-patience.Done():
+			return nil, fmt.Errorf("tool catalog of session %s: %w", s.id, ErrBuilding)
+		}
+	}
+}
+
+// catalog gives one of three: the catalogue, the build to wait for, or how to build it.
+func (s *Session) catalog(generation int64) (*CatalogEntry, chan struct{}, func(*projector.Catalog) (*CatalogEntry, error)) {
+	fingerprint := s.Fingerprint()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if entry := s.cache[key]; entry != nil {
-		return entry, nil
+	over, cleared := s.overlay, s.catalogs.cleared
+	key := over.key(generation, fingerprint)
+	if entry := s.catalogs.entries[key]; entry != nil || s.catalogs.building != nil {
+		return entry, s.catalogs.building, nil
 	}
-	entry, err := s.buildCatalogLocked(state)
-	if err != nil {
-		return nil, err
+	ended := make(chan struct{})
+	s.catalogs.building = ended
+	return nil, nil, func(state *projector.Catalog) (entry *CatalogEntry, err error) {
+		defer func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.catalogs.building = nil
+			close(ended)
+			if entry != nil && s.catalogs.cleared == cleared {
+				s.catalogs.entries[key] = entry
+			}
+		}()
+		return s.buildCatalog(over, state)
 	}
-	s.cache[key] = entry
-	return entry, nil
 }
 
 // RefreshCatalog builds catalogues anew with the current overlay.
@@ -136,12 +204,12 @@ func (s *Session) RefreshCatalog() { s.InvalidateCaches() }
 func (s *Session) InvalidateCaches() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.cache)
+	s.catalogs.clear()
 }
 
-func (s *Session) buildCatalogLocked(state *projector.Catalog) (*CatalogEntry, error) {
+func (s *Session) buildCatalog(over overlay, state *projector.Catalog) (*CatalogEntry, error) {
 	entry := &CatalogEntry{offered: make(map[string]*Registered)}
-	if s.overlay.includeBase {
+	if over.includeBase {
 		only := s.build.Access.Tools
 		for name, tool := range s.c.tools.byName {
 			if len(only) == 0 || slices.Contains(only, name) {
@@ -149,33 +217,36 @@ func (s *Session) buildCatalogLocked(state *projector.Catalog) (*CatalogEntry, e
 			}
 		}
 	}
-	levels, err := s.contributeLocked(entry.offered)
+	levels, err := s.contributeTo(entry.offered)
 	if err != nil {
 		return nil, err
 	}
-	for i := len(s.overlay.tools) - 1; i >= 0; i-- {
-		maps.Copy(entry.offered, s.overlay.tools[i].byName)
+	for i := len(over.tools) - 1; i >= 0; i-- {
+		maps.Copy(entry.offered, over.tools[i].byName)
 	}
 	for _, name := range s.build.Access.Hidden {
 		delete(entry.offered, name)
 	}
 	entry.Tools = entriesOf(entry.offered, levels)
-	entry.Preamble = s.c.driver.Value.Preamble(PreambleInput{
+	entry.Preamble, err = s.preamble(PreambleInput{
 		Tools: withOverrides(entry.Tools, state), Extensions: s.build.Extensions, Triggers: sortedTriggers(s.c.triggers),
 	})
+	if err != nil {
+		return nil, err
+	}
 	tools := withOverrides(entry.Tools, state)
 	entry.list = sync.OnceValue(func() []json.RawMessage { return ListTools(tools) })
 	return entry, nil
 }
 
-// contributeLocked asks the catalogue contributors in order.
-func (s *Session) contributeLocked(offered map[string]*Registered) (map[string]events.Availability, error) {
+// contributeTo asks the catalogue contributors in order.
+func (s *Session) contributeTo(offered map[string]*Registered) (map[string]events.Availability, error) {
 	levels := make(map[string]events.Availability)
 	for _, h := range s.c.catalog {
 		in := CatalogContext{
 			Session: s.id, Tools: entriesOf(offered, levels), Access: s.build.Access, Subagent: s.build.Subagent, Extensions: s.build.Extensions,
 		}
-		c, err := contribute(h, in)
+		c, err := contain(context.Background(), s, h.Plugin, "catalog", func(context.Context) (CatalogContribution, error) { return h.Value(in) })
 		if err != nil {
 			return nil, hookError(h.Plugin, "catalog", err)
 		}
@@ -192,16 +263,6 @@ func (s *Session) contributeLocked(offered map[string]*Registered) (map[string]e
 		}
 	}
 	return levels, nil
-}
-
-// contribute asks one contributor, in the caller's goroutine: it must not block.
-func contribute(h Owned[CatalogFunc], in CatalogContext) (c CatalogContribution, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &HookError{Plugin: h.Plugin, Point: "catalog", Panic: true, Err: fmt.Errorf("%v", p)}
-		}
-	}()
-	return h.Value(in)
 }
 
 func entriesOf(offered map[string]*Registered, levels map[string]events.Availability) []events.ToolEntry {

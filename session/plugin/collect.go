@@ -14,60 +14,15 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// contain runs a plugin's function so that its panic, and its silence past the
-// time of hooks, are errors. One that ignores its context is left behind.
-func contain[T any](ctx context.Context, s *Session, owner, point string, fn func(context.Context) (T, error)) (T, error) {
-	return within(ctx, s, s.host.timeout, owner, point, fn)
-}
-
-func within[T any](
-	ctx context.Context, s *Session, limit time.Duration, owner, point string, fn func(context.Context) (T, error),
-) (T, error) {
-	type outcome struct {
-		value T
-		err   error
-	}
-	defer s.host.probe("plugin_hook." + point + "." + owner)()
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	done := make(chan outcome, 1)
-	go func() { // ends with the hook; nobody waits for one that was left behind
-		var o outcome
-		defer func() {
-			if p := recover(); p != nil {
-				o.err = &HookError{Plugin: owner, Point: point, Panic: true, Err: fmt.Errorf("%v", p)}
-			}
-			done <- o
-		}()
-		o.value, o.err = fn(ctx)
-	}()
-	select {
-	case o := <-done:
-		return o.value, o.err
-	case <-ctx.Done():
-		select {
-		case o := <-done:
-			return o.value, o.err
-		default:
-		}
-		var none T
-		return none, &HookError{Plugin: owner, Point: point, Hung: true, Err: context.Cause(ctx)}
-	}
-}
-
-// hookError names the hook in an error that does not.
-func hookError(owner, point string, err error) error {
-	if _, ok := err.(*HookError); ok { //nolint:errorlint // only the outermost counts
-		return err
-	}
-	return &HookError{Plugin: owner, Point: point, Err: err}
-}
-
 // collect asks hooks in order. The first error stops the rest and drops what
-// came before it; so does a list that the point does not allow.
-func collect[C any](ctx context.Context, s *Session, point events.HookPoint, hooks []Owned[HookFunc[C]], in C) ([]Owned[Directive], error) {
+// came before it; so does a list that the point does not allow. Each hook gets
+// a context of its own, so that one cannot write over what the next one sees.
+func collect[C any](
+	ctx context.Context, s *Session, point events.HookPoint, hooks []Owned[HookFunc[C]], in C, own func(C) C,
+) ([]Owned[Directive], error) {
 	var all []Owned[Directive]
 	for _, h := range hooks {
+		in := own(in)
 		list, err := contain(ctx, s, h.Plugin, string(point), func(ctx context.Context) ([]Directive, error) { return h.Value(ctx, in) })
 		if err != nil {
 			return nil, hookError(h.Plugin, string(point), err)
@@ -76,32 +31,51 @@ func collect[C any](ctx context.Context, s *Session, point events.HookPoint, hoo
 			all = append(all, Owned[Directive]{h.Plugin, d})
 		}
 	}
-	return all, CheckDirectives(point, all)
+	if err := CheckDirectives(point, all); err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
 // BeforeTurn asks the hooks before a turn.
 func (s *Session) BeforeTurn(ctx context.Context, in TurnContext) ([]Owned[Directive], error) {
-	return collect(ctx, s, events.PointBeforeTurn, s.c.beforeTurn, in)
+	return collect(ctx, s, events.PointBeforeTurn, s.c.beforeTurn, in, func(in TurnContext) TurnContext {
+		in.Input = ownInput(in.Input)
+		return in
+	})
 }
 
 // AtCheckpoint asks the checkpoint hooks.
 func (s *Session) AtCheckpoint(ctx context.Context, in CheckpointContext) ([]Owned[Directive], error) {
-	return collect(ctx, s, events.PointCheckpoint, s.c.checkpoint, in)
+	return collect(ctx, s, events.PointCheckpoint, s.c.checkpoint, in, func(in CheckpointContext) CheckpointContext { return in })
 }
 
 // AfterTurn asks the hooks after a turn.
 func (s *Session) AfterTurn(ctx context.Context, in TurnResultContext) ([]Owned[Directive], error) {
-	return collect(ctx, s, events.PointAfterTurn, s.c.afterTurn, in)
+	return collect(ctx, s, events.PointAfterTurn, s.c.afterTurn, in, func(in TurnResultContext) TurnResultContext { return in })
 }
 
 // BeforeToolCall asks the hooks before a call.
 func (s *Session) BeforeToolCall(ctx context.Context, in ToolContext) ([]Owned[Directive], error) {
-	return collect(ctx, s, events.PointBeforeTool, s.c.beforeTool, in)
+	return collect(ctx, s, events.PointBeforeTool, s.c.beforeTool, in, func(in ToolContext) ToolContext {
+		in.Args = slices.Clone(in.Args)
+		return in
+	})
 }
 
 // AfterToolCall asks the hooks after a call.
 func (s *Session) AfterToolCall(ctx context.Context, in ToolResultContext) ([]Owned[Directive], error) {
-	return collect(ctx, s, events.PointAfterTool, s.c.afterTool, in)
+	return collect(ctx, s, events.PointAfterTool, s.c.afterTool, in, ownResult)
+}
+
+func ownInput(in events.TurnInput) events.TurnInput {
+	in.Parts, in.Options = slices.Clone(in.Parts), slices.Clone(in.Options)
+	return in
+}
+
+func ownResult(in ToolResultContext) ToolResultContext {
+	in.Args, in.Result.Attachments = slices.Clone(in.Args), slices.Clone(in.Result.Attachments)
+	return in
 }
 
 // Points are the points of a turn at which this stack wants to be asked.
@@ -120,12 +94,16 @@ func (s *Session) Points() []events.HookPoint {
 	return list
 }
 
+// SeesResults reports whether some plugin sees what calls come to before they are recorded.
+func (s *Session) SeesResults() bool { return len(s.c.afterTool) > 0 || s.c.projector != nil }
+
 // contributes reports whether the protocol or an overlay adds to prompts.
 func (s *Session) contributes() bool {
 	s.mu.Lock()
 	overlaid := len(s.overlay.contributions) > 0
 	s.mu.Unlock()
-	return overlaid || len(s.Driver().Preamble(PreambleInput{Tools: s.c.tools.entries, Extensions: s.build.Extensions}).Contributions) > 0
+	p, err := s.preamble(PreambleInput{Tools: s.c.tools.entries, Extensions: s.build.Extensions})
+	return overlaid || err != nil || len(p.Contributions) > 0 // the point reports the error
 }
 
 // PrepareContext runs the context transforms, each on what the one before gave.
@@ -182,6 +160,7 @@ func (s *Session) Compact(ctx context.Context, in TransformContext) (Owned[Compa
 func (s *Session) Contributions(ctx context.Context, in PromptContext) ([]events.Contribution, error) {
 	var all []events.Contribution
 	for _, h := range s.c.prompt {
+		in.Input, in.Options = ownInput(in.Input), slices.Clone(in.Options)
 		list, err := contain(ctx, s, h.Plugin, "prompt", func(ctx context.Context) ([]events.Contribution, error) {
 			list, err := h.Value(ctx, in)
 			return list, errors.Join(err, (&events.TurnPrepared{Contributions: list}).Validate())
@@ -301,6 +280,7 @@ func (s *Session) ProjectToolResult(ctx context.Context, in ToolResultContext) (
 		return "", nil, false
 	}
 	p := s.c.projector
+	in = ownResult(in)
 	shown, err := contain(ctx, s, p.Plugin, "tool_result", func(ctx context.Context) (shown Result, err error) {
 		if shown.Text, shown.Attachments, err = p.Value(ctx, in); err == nil {
 			err = shown.Check()
@@ -318,6 +298,10 @@ func (s *Session) ProjectToolResult(ctx context.Context, in ToolResultContext) (
 func (s *Session) Tell(ctx context.Context, e Lifecycle) {
 	var wait sync.WaitGroup
 	for _, h := range s.c.lifecycle {
+		e := e
+		if e.State != nil {
+			e.State = e.State.Clone() // states remember what they are asked, so no two hooks may share one
+		}
 		wait.Go(func() {
 			_, err := contain(ctx, s, h.Plugin, string(e.Kind), func(ctx context.Context) (struct{}, error) {
 				return struct{}{}, h.Value(ctx, e)

@@ -29,6 +29,16 @@
 // it. It moves by compare-and-set on its revision: of two nodes that change it
 // at once the first to record wins, and the other one is brought up to that.
 //
+// # What is contained
+//
+// A panic, silence past the time of hooks, and an answer that no history could
+// hold are errors of the plugin, in hooks, protocols, drivers and stacks alike.
+// An error does what the point's rule says (host specification 4.2) and is
+// recorded with the plugin's name; one directive that the point does not allow,
+// or more than one record holds, drops the whole list. A hook that ignores its
+// context is left behind. Hooks before a call that say too much fail that call
+// only: what was said of the others counts.
+//
 // # The reference interfaces
 //
 // Every method of the reference interfaces of the session host (000), of
@@ -149,7 +159,7 @@
 //	003 Session.session_id                                       Session.ID
 //	003 Session.tools                                            Session.Tools
 //	003 Session.plugins                                          Session
-//	003 Session.set_context_overlay                              Session.SetOverlay
+//	003 Session.set_context_overlay                              session.Host.SetOverlay
 //	003 Session.prompt_cache                                     projector.State.Prompt
 //	003 Session.context_prompt_contributions                     Session.OverlayContributions
 //	003 Session.history_store                                    session.Host.State
@@ -161,14 +171,14 @@
 //	003 Session.code_execution_context                           ExecContext
 //	003 Session.set_message_sender                               Session.SetMessageSender
 //	003 Session.clear_message_sender                             Session.ClearMessageSender
-//	003 Session.invalidate_runtime_caches                        Session.InvalidateCaches
-//	003 Session.refresh_tool_catalog                             Session.RefreshCatalog
+//	003 Session.invalidate_runtime_caches                        session.Host.InvalidateCaches
+//	003 Session.refresh_tool_catalog                             session.Host.RefreshCatalog
 //	003 InjectedTurnInput                                        api.InjectRequest
 //	003 ExecRequest                                              ExecRequest
 //	003 SessionError.CodeExecutionUnavailable                    api.ErrCodeUnavailable
 //	003 SessionError.CodeExecutionRuntimeStopped                 api.ErrRuntimeStopped
-//	003 SessionError.ProviderMismatch                            api.ProviderError
-//	003 SessionError.ProviderUnconfigured                        api.ProviderError
-//	003 SessionError.ProviderUnavailable                         api.ProviderError
+//	003 SessionError.ProviderMismatch                            api.ErrProviderMismatch
+//	003 SessionError.ProviderUnconfigured                        api.ErrProviderUnconfigured
+//	003 SessionError.ProviderUnavailable                         api.ErrProviderUnavailable
 //	003 SessionError.Protocol                                    api.ErrProtocol
 package plugin

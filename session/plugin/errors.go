@@ -13,6 +13,8 @@ var (
 	ErrRegistration = errors.New("plugin registration")
 	// ErrSnapshot is a state that could not be saved or restored.
 	ErrSnapshot = errors.New("plugin snapshot")
+	// ErrBuilding are plugins, or their tool catalogue, that are being built, by somebody who takes long or asks from within.
+	ErrBuilding = errors.New("still being built")
 	// ErrUnknownAction is an action that no plugin registered.
 	ErrUnknownAction = errors.New("no such action")
 	// ErrMissingSession is an action that needs a session and got none.

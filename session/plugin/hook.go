@@ -11,7 +11,8 @@ import (
 
 // HookFunc decides at a point of a turn. An error does what the point's rule
 // says (host specification 4.2); so do a panic, a hang and an invalid list.
-// It may run again only while nothing of it was recorded.
+// It may run again only while nothing of it was recorded. What it is given is
+// its own, but for the view, which is the session's and only to be read.
 type HookFunc[C any] func(ctx context.Context, in C) ([]Directive, error)
 
 // TurnContext is what the hooks before a turn see.
@@ -136,6 +137,17 @@ type Response struct {
 	Model string
 }
 
+// Text is what it says, without its calls and its reasoning.
+func (r Response) Text() string {
+	text := ""
+	for i := range r.Parts {
+		if r.Parts[i].Kind == events.PartText {
+			text += r.Parts[i].Text
+		}
+	}
+	return text
+}
+
 // ResponseFunc transforms it. An error counts as a failure of the provider.
 type ResponseFunc func(ctx context.Context, session events.SessionID, r Response) (Response, []json.RawMessage, error)
 
@@ -164,7 +176,7 @@ type LifecycleKind string
 // The events.
 const (
 	TurnFinalized        LifecycleKind = "turn_finalized" // before its end is recorded
-	TurnPersisted        LifecycleKind = "turn_persisted" // after
+	TurnPersisted        LifecycleKind = "turn_persisted" // after; not of a turn whose pipeline failed
 	SessionRestored      LifecycleKind = "session_restored"
 	SessionConfigChanged LifecycleKind = "session_config_changed"
 )

@@ -19,7 +19,7 @@ type HostConfig struct {
 	// Probe brackets every hook: it is told "plugin_hook.<point>.<plugin>" at
 	// the beginning, and what it returns is called at the end. Defaults to nothing.
 	Probe func(phase string) (end func())
-	// Warn is told what is logged and otherwise ignored. Defaults to silence.
+	// Warn is told what is logged and otherwise ignored. Defaults to the log of the first worker that uses the host.
 	Warn func(plugin, point string, err error)
 }
 
@@ -28,23 +28,20 @@ type Host struct {
 	factories []Factory
 	timeout   time.Duration
 	probe     func(phase string) (end func())
-	warn      func(plugin, point string, err error)
 
-	mu   sync.Mutex
-	live map[events.SessionID]bool
+	mu     sync.Mutex
+	live   map[events.SessionID]bool
+	warned func(plugin, point string, err error) // nil: nobody
 }
 
 // NewHost puts factories in order (host specification 4.1). Of two with one id the error names it.
 func NewHost(cfg HostConfig) (*Host, error) {
-	h := &Host{timeout: cfg.Timeout, warn: cfg.Warn, live: make(map[events.SessionID]bool)}
+	h := &Host{timeout: cfg.Timeout, warned: cfg.Warn, live: make(map[events.SessionID]bool)}
 	if h.timeout == 0 {
 		h.timeout = 30 * time.Second
 	}
 	if h.probe = cfg.Probe; h.probe == nil {
 		h.probe = func(string) func() { return func() {} }
-	}
-	if h.warn == nil {
-		h.warn = func(string, string, error) {}
 	}
 	own := make(map[string]bool, len(cfg.Factories))
 	var errs []error
@@ -63,6 +60,24 @@ func NewHost(cfg HostConfig) (*Host, error) {
 	return h, errors.Join(errs...)
 }
 
+// WarnTo sets who is told what is logged and otherwise ignored, unless somebody is already.
+func (h *Host) WarnTo(warn func(plugin, point string, err error)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.warned == nil {
+		h.warned = warn
+	}
+}
+
+func (h *Host) warn(plugin, point string, err error) {
+	h.mu.Lock()
+	warned := h.warned
+	h.mu.Unlock()
+	if warned != nil {
+		warned(plugin, point, err)
+	}
+}
+
 // Session is a session's stack of plugins. Its methods may be called from many goroutines.
 type Session struct {
 	host    *Host
@@ -71,10 +86,10 @@ type Session struct {
 	plugins []member
 	c       contributions
 
-	mu      sync.Mutex
-	overlay overlay
-	cache   map[CatalogKey]*CatalogEntry
-	sender  func(text, kind string)
+	mu       sync.Mutex
+	overlay  overlay
+	catalogs catalogs
+	sender   func(text, kind string)
 
 	executing chan struct{} // holds one while code runs
 }
@@ -131,19 +146,19 @@ func (h *Host) release(id events.SessionID) {
 
 func (h *Host) buildSession(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Session, error) {
 	s := &Session{
-		host: h, id: in.Session, cache: make(map[CatalogKey]*CatalogEntry), executing: make(chan struct{}, 1),
+		host: h, id: in.Session, catalogs: catalogs{entries: make(map[CatalogKey]*CatalogEntry)}, executing: make(chan struct{}, 1),
 	}
 	s.overlay.includeBase = true
 	s.c = contributions{
 		tools: NewTools(), owners: make(map[string]string),
 		actions: make(map[string]Owned[action]), triggers: make(map[string]Trigger),
 	}
-	in.Extensions = h.extensions()
+	var err error
+	if in.Extensions, err = h.extensions(); err != nil {
+		return nil, err
+	}
 	s.build = in
 	for _, f := range h.factories {
-		if w, ok := f.(Selective); ok && !w.Wants(in) {
-			continue
-		}
 		if err := s.register(f, in); err != nil {
 			return nil, err
 		}
@@ -153,13 +168,20 @@ func (h *Host) buildSession(ctx context.Context, in BuildContext, snapshot []pro
 	}
 	for i := range s.plugins {
 		if p, ok := s.plugins[i].plugin.(Readier); ok {
-			if err := p.SessionReady(ctx, s); err != nil {
+			_, err := contain(ctx, s, s.plugins[i].id, "session_ready", func(ctx context.Context) (struct{}, error) {
+				return struct{}{}, p.SessionReady(ctx, s)
+			})
+			if err != nil {
 				return nil, fmt.Errorf("plugin %s: %w", s.plugins[i].id, err)
 			}
 		}
 	}
 	for i := range s.plugins {
-		s.plugins[i].seen = s.plugins[i].revision() // every node begins with the same
+		m := &s.plugins[i]
+		// Every node begins with the same.
+		if m.seen, err = caught(m.id, "revision", func() (uint64, error) { _ = m.version(); return m.revision(), nil }); err != nil {
+			return nil, err
+		}
 	}
 	if snapshot == nil {
 		return s, nil
@@ -167,27 +189,40 @@ func (h *Host) buildSession(ctx context.Context, in BuildContext, snapshot []pro
 	return s, s.Restore(snapshot)
 }
 
-func (h *Host) extensions() Extensions {
+func (h *Host) extensions() (Extensions, error) {
 	all := make(Extensions)
 	for _, f := range h.factories {
-		if e, ok := f.(Extending); ok {
-			for id, payload := range e.Extensions() {
-				all[id] = append(all[id], payload)
-			}
+		e, ok := f.(Extending)
+		if !ok {
+			continue
+		}
+		own, err := caught(f.ID(), "extensions", func() (map[string]any, error) { return e.Extensions(), nil })
+		if err != nil {
+			return nil, err
+		}
+		for id, payload := range own {
+			all[id] = append(all[id], payload)
 		}
 	}
-	return all
+	return all, nil
 }
 
-func (s *Session) register(f Factory, in BuildContext) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &HookError{Plugin: f.ID(), Point: "register", Panic: true, Err: fmt.Errorf("%v", p)}
-		}
-	}()
+// register builds a factory's plugin and takes what it declares.
+func (s *Session) register(f Factory, in BuildContext) error {
+	_, err := caught(f.ID(), "register", func() (struct{}, error) { return struct{}{}, s.registerPlugin(f, in) })
+	return err
+}
+
+func (s *Session) registerPlugin(f Factory, in BuildContext) error {
+	if w, ok := f.(Selective); ok && !w.Wants(in) {
+		return nil
+	}
 	p, err := f.Build(in)
 	if err != nil {
 		return fmt.Errorf("%w: build %s: %w", ErrRegistration, f.ID(), err)
+	}
+	if p == nil {
+		return fmt.Errorf("%w: build %s: it gave no plugin", ErrRegistration, f.ID())
 	}
 	r := &Registrar{plugin: f.ID(), c: &s.c}
 	if err := errors.Join(append([]error{p.Register(r)}, r.errs...)...); err != nil {
@@ -234,8 +269,10 @@ func (s *Session) Triggers() []Trigger { return sortedTriggers(s.c.triggers) }
 // Tools are those that the plugins registered, before overlays and restrictions. It must not be changed.
 func (s *Session) Tools() *Tools { return s.c.tools }
 
-// Protocol is the session's protocol.
-func (s *Session) Protocol() Protocol { return s.c.protocol.Value }
+// Protocol is the session's protocol. Its panics, and its silence past the time of hooks, are errors.
+func (s *Session) Protocol() Protocol {
+	return contained{s.host, s.c.protocol.Plugin, s.c.protocol.Value}
+}
 
 // Driver is the protocol's driver.
 func (s *Session) Driver() Driver { return s.c.driver.Value }
@@ -259,12 +296,18 @@ func (s *Session) Executing(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// ProjectProse gives what users see of the model's prose.
+// ProjectProse gives what users see of the model's prose: the prose itself where nothing projects it, or fails to.
 func (s *Session) ProjectProse(text string) string {
 	if s.c.proseProject == nil {
 		return text
 	}
-	return s.c.proseProject.Value(text)
+	p := s.c.proseProject
+	shown, err := caught(p.Plugin, "prose", func() (string, error) { return p.Value(text), nil })
+	if err != nil {
+		s.host.warn(p.Plugin, "prose", err)
+		return text
+	}
+	return shown
 }
 
 // HasStream reports whether some plugin transforms streams.

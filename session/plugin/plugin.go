@@ -44,13 +44,14 @@ type Versioned interface{ Version() string }
 type Stateful interface {
 	// Revision counts the changes: it must grow with every one.
 	Revision() uint64
-	// Snapshot gives the state as JSON; artifacts go to the writer.
+	// Snapshot gives the state as JSON; artifacts go to the writer. Neither it nor Restore may ask the host for anything.
 	Snapshot(*SnapshotWriter) ([]byte, error)
 	// Restore replaces the state. Without one, meta.State is nil: begin anew.
 	Restore(meta Meta, artifacts SnapshotReader) error
 }
 
-// Readier is told once that the session's stack is complete.
+// Readier is told once that the session's stack is complete. What needs the
+// stack is [ErrBuilding] until then; tools are answered from the history.
 type Readier interface {
 	SessionReady(ctx context.Context, s *Session) error
 }
@@ -82,6 +83,36 @@ func New(id string, build func(BuildContext) (Plugin, error)) Factory { return f
 // Func makes a factory of a plugin that is nothing but its registrations.
 func Func(id string, register func(*Registrar) error) Factory {
 	return factory{id, func(BuildContext) (Plugin, error) { return registration(register), nil }}
+}
+
+// OfTool makes a factory of one typed tool, see [AddTool]. Its id is the tool's name.
+func OfTool[In, Out any](tool Tool, run func(context.Context, Call, In) (Out, error)) Factory {
+	return Func(tool.Name, func(r *Registrar) error {
+		AddTool(r, tool, run)
+		return nil
+	})
+}
+
+// OfDriver makes a factory of a protocol that is nothing but its driver, for
+// the sessions whose configuration names it.
+func OfDriver(id string, d Driver) Factory { return driverFactory{id, d} }
+
+type driverFactory struct {
+	id     string
+	driver Driver
+}
+
+func (f driverFactory) ID() string { return f.id }
+
+// Wants implements [Selective].
+func (f driverFactory) Wants(in BuildContext) bool { return in.Config.Protocol == f.id }
+
+func (f driverFactory) Build(BuildContext) (Plugin, error) {
+	return registration(func(r *Registrar) error {
+		r.Protocol(BaseProtocol{})
+		r.Driver(f.driver)
+		return nil
+	}), nil
 }
 
 type registration func(*Registrar) error

@@ -117,6 +117,12 @@ type Driver interface {
 	Preamble(in PreambleInput) Preamble
 }
 
+// DriverFunc is a [Driver] that is one function.
+type DriverFunc func(in PreambleInput) Preamble
+
+// Preamble implements [Driver].
+func (f DriverFunc) Preamble(in PreambleInput) Preamble { return f(in) }
+
 // PreambleInput is what a preamble is made of.
 type PreambleInput struct {
 	Tools      []events.ToolEntry // that the session offers

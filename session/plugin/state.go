@@ -25,9 +25,26 @@ type Meta struct {
 // SnapshotWriter takes a plugin's artifacts.
 type SnapshotWriter struct{ artifacts []events.Artifact }
 
-// Write adds a named body.
+// Write adds a named body. More than a few hundred are too many to save.
 func (w *SnapshotWriter) Write(name string, data []byte) {
 	w.artifacts = append(w.artifacts, events.Artifact{Name: name, Data: data})
+}
+
+// What an event holds of artifacts whose bodies are all kept outside the log, in bytes.
+const (
+	artifactBytes  = 128 // of each, beside its name
+	artifactsBytes = 48 << 10
+)
+
+func (w *SnapshotWriter) check() error {
+	size := 0
+	for i := range w.artifacts {
+		size += len(w.artifacts[i].Name) + artifactBytes
+	}
+	if size > artifactsBytes {
+		return fmt.Errorf("%d artifacts: %w", len(w.artifacts), events.ErrTooLarge)
+	}
+	return nil
 }
 
 // SnapshotReader gives them back.
@@ -114,9 +131,12 @@ func (m *member) snapshot() (projector.PluginState, error) {
 		return state, nil
 	}
 	var w SnapshotWriter
-	data, err := p.Snapshot(&w)
+	data, err := caught(m.id, "snapshot", func() ([]byte, error) { return p.Snapshot(&w) })
 	if err == nil && len(data) > 0 && !json.Valid(data) {
 		err = fmt.Errorf("state is no JSON")
+	}
+	if err == nil {
+		err = w.check()
 	}
 	if err != nil {
 		return state, fmt.Errorf("%w: save %s: %w", ErrSnapshot, m.id, err)
@@ -183,7 +203,8 @@ func (m *member) restore(from *projector.PluginState) error {
 		meta = Meta{Plugin: m.id, Version: from.Version, Revision: from.Revision, State: from.State}
 		reader.artifacts = from.Artifacts
 	}
-	if err := p.Restore(meta, reader); err != nil {
+	_, err := caught(m.id, "restore", func() (struct{}, error) { return struct{}{}, p.Restore(meta, reader) })
+	if err != nil {
 		return fmt.Errorf("%w: restore %s: %w", ErrSnapshot, m.id, err)
 	}
 	m.saved, m.seen, m.lost, m.given = 0, p.Revision(), false, nil

@@ -183,7 +183,7 @@ func (m *machine) afterWork() {
 // goes on too: to a result that says so.
 func (m *machine) answer(in Answer) (Output, error) {
 	a := m.t.Approval(in.Effect)
-	if a == nil || a.Answered {
+	if a == nil || a.Answered || m.t.Cancelled { // the cancel came first in the log
 		return Output{}, fmt.Errorf("%w: nobody asked for %s", ErrStale, in.Effect)
 	}
 	m.emit(&in.ToolApprovalGiven)
@@ -196,8 +196,8 @@ func (m *machine) answer(in Answer) (Output, error) {
 }
 
 func (m *machine) resolved(in Resolved) (Output, error) {
-	if m.t.Resolution(in.Effect) != nil {
-		return Output{}, fmt.Errorf("%w: %s was resolved before", ErrStale, in.Effect)
+	if m.t.Resolution(in.Effect) != nil || m.t.Cancelled {
+		return Output{}, fmt.Errorf("%w: %s was resolved before, or its turn cancelled", ErrStale, in.Effect)
 	}
 	m.emit(&in.ToolResolved)
 	return m.done()

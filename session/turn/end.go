@@ -105,10 +105,14 @@ func (m *machine) frameSwitch(in Switch) (Output, error) {
 	return m.done()
 }
 
-// broken ends a turn whose pipeline failed. Before its first reply nothing of it stays on the path.
+// broken ends a turn whose pipeline failed. Before its first reply nothing of it stays on the path;
+// after it, calls without a result say so.
 func (m *machine) broken(in Broken) (Output, error) {
 	if in.Iteration != m.t.Iteration {
 		return Output{}, fmt.Errorf("%w: failure of iteration %d", ErrStale, in.Iteration)
+	}
+	if m.t.Replied {
+		m.closeCalls(m.t.Iteration, m.t.Calls)
 	}
 	m.fail(in.Issue)
 	return m.done()
@@ -129,6 +133,18 @@ func (m *machine) maxTurns() {
 func (m *machine) limitReached(next int64) bool {
 	limit := m.s.Config.MaxIterations
 	return limit > 0 && next >= limit
+}
+
+// cancel records a request, once. Where it was recorded before, and the turn is
+// parked all the same, whoever brings it has to see to the end; of any other turn somebody does.
+func (m *machine) cancel(in Cancel) (Output, error) {
+	switch {
+	case in.Turn != m.id, m.t.Cancelled && !Owed(m.s).Parked():
+		return Output{}, fmt.Errorf("%w: no end of %s to see to", ErrStale, in.Turn)
+	case !m.t.Cancelled:
+		m.emit(&in.TurnCancelRequested)
+	}
+	return m.done()
 }
 
 func (m *machine) stop() (Output, error) {

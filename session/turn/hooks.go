@@ -46,6 +46,10 @@ func (m *machine) beforeTurn(in Hooks) {
 }
 
 func (m *machine) beforeTool(in Hooks) {
+	if !in.Ran.Issue.IsZero() { // nobody knows which of the calls may run
+		m.stopped(nil, in.Ran.Issue)
+		return
+	}
 	m.firm = true // what calls run with must not become another thing
 	skip := make(map[int64]bool)
 	for i := range in.Asks {

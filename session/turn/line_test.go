@@ -66,6 +66,13 @@ func (a args) machine(t *testing.T, name string, tools []events.ToolEntry, s *pr
 			}
 		}
 		return in
+	case "pend": // pend <call>
+		n, _ := strconv.ParseInt(a.word(0), 10, 64)
+		return turn.Results{Iteration: iteration, Pending: []int64{n}}
+	case "resolve": // resolve <effect> <text>
+		return turn.Resolved{ToolResolved: events.ToolResolved{Effect: events.EffectID(a.word(0)), Result: events.ToolResult{Text: a.word(1)}}}
+	case "wake": // wake <turn> <request>: whoever cancels a parked turn
+		return turn.Cancel{Turn: events.TurnID(a.word(0)), TurnCancelRequested: events.TurnCancelRequested{Request: a.word(1)}}
 	case "stop":
 		return turn.Stop{}
 	}
@@ -141,6 +148,10 @@ func render(e *events.Event) string {
 	case *events.ToolCalled:
 		add("iteration", p.Iteration)
 		add("calls", p.Calls)
+	case *events.ToolPended:
+		line += fmt.Sprint(" calls=", p.Calls)
+	case *events.TurnCancelRequested:
+		add("request", p.Request)
 	case *events.ToolReturned:
 		add("iteration", p.Iteration)
 		for _, r := range p.Results {

@@ -8,7 +8,7 @@ import (
 )
 
 // Owes is what a state asks of the outside world. At most one of Stop, Hooks,
-// Model and Calls is set; Waits beside Calls, or alone.
+// Model and Calls is set; Waits beside Calls or Stop, or alone.
 type Owes struct {
 	Turn      events.TurnID // empty: nothing runs
 	Iteration int64
@@ -20,7 +20,8 @@ type Owes struct {
 	Waits     bool   // calls wait for somebody outside: an approval, a pending result
 }
 
-// Parked reports whether only somebody outside can help.
+// Parked reports whether no worker has anything to do for the calls: none
+// holds the turn, or will for long. Unless Stop is set, only somebody outside can help.
 func (o Owes) Parked() bool { return o.Waits && len(o.Calls) == 0 }
 
 // Call is one tool call owed.
@@ -41,12 +42,19 @@ func Owed(s *projector.State) Owes {
 	if t == nil {
 		return Owes{}
 	}
+	o := owed(s, t)
+	if t.Cancelled && o.At != events.AtEnd {
+		return Owes{Turn: t.ID, Iteration: t.Iteration, Stop: true, Waits: o.Parked()}
+	}
+	return o
+}
+
+// owed is [Owed] of a turn that nobody cancelled.
+func owed(s *projector.State, t *projector.Turn) Owes {
 	o := Owes{Turn: t.ID, Iteration: t.Iteration}
 	switch {
 	case t.Checkpoint == events.AtEnd:
 		o.Hooks, o.At = events.PointAfterTurn, t.Checkpoint
-	case t.Cancelled:
-		o.Stop = true
 	case !t.Prepared && t.Owes(events.PointBeforeTurn):
 		o.Hooks = events.PointBeforeTurn
 	case t.Checkpoint != "":

@@ -16,7 +16,7 @@ const MaxAccepted = 64
 var ErrStale = errors.New("input does not fit the state")
 
 // Input is what happened outside: one of [Claim], [Reply], [Failure], [Switch],
-// [Broken], [Results], [Hooks], [Answer], [Resolved], [Facts], [Stop].
+// [Broken], [Results], [Hooks], [Answer], [Resolved], [Cancel], [Facts], [Stop].
 type Input interface{ input() }
 
 // Claim takes the next turn, or takes over the running one.
@@ -81,6 +81,12 @@ type Answer struct{ events.ToolApprovalGiven }
 // Resolved is what a pending call came to.
 type Resolved struct{ events.ToolResolved }
 
+// Cancel is a request to end a turn that is parked.
+type Cancel struct {
+	Turn events.TurnID
+	events.TurnCancelRequested
+}
+
 // Facts are what a running effect records on its way.
 type Facts struct{ Beside []events.Payload }
 
@@ -96,6 +102,7 @@ func (Results) input()  {}
 func (Hooks) input()    {}
 func (Answer) input()   {}
 func (Resolved) input() {}
+func (Cancel) input()   {}
 func (Facts) input()    {}
 func (Stop) input()     {}
 
@@ -132,6 +139,8 @@ func Step(s *projector.State, in Input) (Output, error) {
 		return m.answer(in)
 	case Resolved:
 		return m.resolved(in)
+	case Cancel:
+		return m.cancel(in)
 	case Facts:
 		m.beside(in.Beside)
 		return m.done()

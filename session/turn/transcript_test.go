@@ -175,7 +175,9 @@ func (p *player) step(in turn.Input) {
 	for i := range out.Events {
 		fmt.Fprintf(&p.out, "  %s\n", render(&out.Events[i]))
 	}
-	p.commit(out.Events)
+	if len(out.Events) > 0 {
+		p.commit(out.Events)
+	}
 	if err := p.s.Check(); err != nil {
 		p.t.Error(err)
 	}
@@ -198,8 +200,12 @@ func (p *player) owed() {
 	switch {
 	case owes.Turn == "":
 		p.out.WriteString("  owes nothing\n")
+	case owes.Stop && owes.Parked():
+		fmt.Fprintf(&p.out, "  owes the end of %s, which nobody holds\n", owes.Turn)
 	case owes.Stop:
 		fmt.Fprintf(&p.out, "  owes the end of %s\n", owes.Turn)
+	case owes.Parked():
+		fmt.Fprintf(&p.out, "  %s waits for somebody outside\n", owes.Turn)
 	case owes.Model:
 		fmt.Fprintf(&p.out, "  owes %s\n", turn.ModelEffect(owes.Turn, owes.Iteration))
 	}

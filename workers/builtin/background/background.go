@@ -1,14 +1,19 @@
-// Package background gives the model monitors, whose lines on standard output
-// wake the session, and the session's background tasks: to list and to stop.
+// Package background gives the model work that goes on without it: tasks,
+// commands whose end begins a turn, and monitors, whose lines on standard
+// output do. Tools list them and stop them.
 //
-// Guarantees: a monitor runs at most once in the cluster, at most an hour
-// unless it is persistent, and a persistent one is started again when its node
-// dies. Starting one runs a command with the node's rights: put the approval
-// gate before it. It imports session/plugin and below.
+// Guarantees: a command runs at most once in the cluster, with all that it
+// starts gone when it ends, is stopped or its node dies. A task whose node died
+// is not run again: the model is told at the next turn. A persistent monitor is
+// started again; another one runs an hour at most. Commands have the node's
+// rights: put the gate before them. It imports session/plugin and below, and
+// workers/process.
 package background
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
@@ -20,16 +25,47 @@ const ID = "background"
 // MaxTimeoutMillis bounds the time of a monitor that is not persistent.
 const MaxTimeoutMillis = 3_600_000
 
-// Factory builds the plugin.
-func Factory() plugin.Factory { return plugin.Func(ID, register) }
+// Config of the plugin.
+type Config struct {
+	Dir string // where commands run. Defaults to the node's own directory
+}
 
-func register(r *plugin.Registrar) error {
-	plugin.AddTool(r, plugin.Tool{Name: "monitor_start", Description: "Runs a command in the background with bash. Each line that it prints wakes you."}, start)
-	plugin.AddTool(r, plugin.Tool{Name: "monitor_stop", Description: "Stops a monitor.", Effects: events.EffectsIdempotent}, stop)
-	plugin.AddTool(r, plugin.Tool{Name: "monitors_list", Description: "Lists your monitors.", Effects: events.EffectsNone}, monitors)
-	plugin.AddTool(r, plugin.Tool{Name: "tasks_list", Description: "Lists your background tasks: monitors, agents and others.", Effects: events.EffectsNone}, tasks)
-	plugin.AddTool(r, plugin.Tool{Name: "tasks_stop", Description: "Stops a background task.", Effects: events.EffectsIdempotent}, cancel)
+// Factory builds the plugin.
+func Factory(cfg Config) plugin.Factory {
+	return plugin.New(ID, func(plugin.BuildContext) (plugin.Plugin, error) { return &background{cfg: cfg}, nil })
+}
+
+type background struct {
+	plugin.State[Told]
+	cfg Config
+}
+
+// Register implements [plugin.Plugin].
+func (b *background) Register(r *plugin.Registrar) error {
+	tool := func(name string, effects events.Effects, description string) plugin.Tool {
+		return plugin.Tool{Name: name, Description: description, Effects: effects}
+	}
+	once, again, none := events.EffectsNonIdempotent, events.EffectsIdempotent, events.EffectsNone
+	plugin.AddTool(r, tool("task_start", once, "Runs a command in the background with bash. You are told of its end and its output."), b.begin)
+	plugin.AddTool(r, tool("monitor_start", once, "Runs a command in the background with bash. Each line that it prints wakes you."), b.start)
+	plugin.AddTool(r, tool("monitor_stop", again, "Stops a monitor."), stop)
+	plugin.AddTool(r, tool("monitors_list", none, "Lists your monitors."), monitors)
+	plugin.AddTool(r, tool("tasks_list", none, "Lists your background tasks: commands, monitors, agents and others."), tasks)
+	plugin.AddTool(r, tool("tasks_stop", again, "Stops a background task."), cancel)
+	r.BeforeTurn(b.tell)
 	return nil
+}
+
+// dir is where a command runs that names a directory, or none.
+func (b *background) dir(named string) string {
+	if named == "" || !filepath.IsAbs(named) {
+		return filepath.Join(b.cfg.Dir, named)
+	}
+	return named
+}
+
+func refusal(format string, args ...any) error {
+	return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: fmt.Sprintf(format, args...)}
 }
 
 type startRequest struct {
@@ -52,12 +88,12 @@ type Monitor struct {
 	Exit      *int64              `json:"exit_status,omitempty"`
 }
 
-func start(ctx context.Context, call plugin.Call, in startRequest) ([]Monitor, error) {
+func (b *background) start(ctx context.Context, call plugin.Call, in startRequest) ([]Monitor, error) {
 	if in.TimeoutMS < 0 || in.TimeoutMS > MaxTimeoutMillis {
-		return nil, &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: "timeout_ms must be 0 to 3600000"}
+		return nil, refusal("timeout_ms: %d, want 0 to %d", in.TimeoutMS, MaxTimeoutMillis)
 	}
 	spec := events.MonitorSpec{
-		ID: in.ID, Command: in.Command, Cwd: in.Cwd, Persistent: in.Persistent, TimeoutMillis: in.TimeoutMS, RestartOnRestore: in.Persistent,
+		ID: in.ID, Command: in.Command, Cwd: b.dir(in.Cwd), Persistent: in.Persistent, TimeoutMillis: in.TimeoutMS, RestartOnRestore: in.Persistent,
 	}
 	if in.NotifyOnly {
 		spec.Wake = events.WakeNotify

@@ -59,8 +59,14 @@ func continueAs(ctx context.Context, in plugin.ExecContext, c *sandbox.Continuat
 	if err := in.Host.ValidateAsyncHandlesVisible(ctx, in.Session, keep); err != nil {
 		return nil, err
 	}
-	if _, err := in.Host.CancelUnreferencedAsyncHandles(ctx, in.Session, keep); err != nil {
+	now, err := in.Host.SnapshotCurrent(ctx)
+	if err != nil {
 		return nil, err
+	}
+	if t := now.Turn(); t != nil && t.Switches < events.MaxSwitches { // at the limit the turn ends here, and nothing goes on
+		if _, err := in.Host.CancelUnreferencedAsyncHandles(ctx, in.Session, keep); err != nil {
+			return nil, err
+		}
 	}
 	return switchTo(in.Session, in.Turn, c.Task, c.Names, events.NewNode{Body: c.State}), nil
 }

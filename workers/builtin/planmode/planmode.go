@@ -57,7 +57,8 @@ func (p *planMode) Register(r *plugin.Registrar) error {
 	plugin.AddAction(r, plugin.ActionDef{Name: "plan_mode.set", Kind: "command", Description: "Switches plan mode on or off."},
 		func(_ context.Context, _ plugin.ActionContext, in struct {
 			On bool `json:"on"`
-		}) (Mode, error) {
+		},
+		) (Mode, error) {
 			return p.set(in.On), nil
 		})
 	plugin.AddTool(r, plugin.Tool{
@@ -65,7 +66,8 @@ func (p *planMode) Register(r *plugin.Registrar) error {
 		Description: "Shows your plan to the user. Once it is approved you may carry it out.",
 	}, func(_ context.Context, _ plugin.Call, _ struct {
 		Plan string `json:"plan" jsonschema:"what you are going to do, step by step"`
-	}) (string, error) {
+	},
+	) (string, error) {
 		p.set(false)
 		return "The plan is approved. Carry it out.", nil
 	})

@@ -9,7 +9,8 @@
 // background task of its parent, running while a turn does and waiting else;
 // what it uses is charged to the parent as "subagent". The answer of a
 // background turn becomes an input of the parent, once. A cancelled turn of the
-// parent cancels those that it waits for. Agents may have agents, by default
+// parent cancels those that it waits for. An agent has the options that its
+// parent's session has for plugins, so that the same rules bind it. Agents may have agents, by default
 // five levels deep. It imports session/plugin and below.
 package subagent
 
@@ -19,6 +20,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
@@ -93,7 +95,7 @@ func (a agents) spawn(ctx context.Context, call plugin.Call, in spawnRequest) (A
 	if as.Depth > as.MaxDepth {
 		return Agent{}, refusal(plugin.ClassResourceLimit, "agents are at most %d levels deep", as.MaxDepth)
 	}
-	req := api.CreateRequest{ID: events.SessionID("agent-" + digest(call)), Parent: call.Session, Subagent: as, Usage: ID}
+	req := api.CreateRequest{ID: events.SessionID("agent-" + digest(call)), Parent: call.Session, Subagent: as, Usage: ID, Options: maps.Clone(state.Options)}
 	if as.Depth == as.MaxDepth {
 		req.Access.Hidden = []string{spawnTool}
 	}

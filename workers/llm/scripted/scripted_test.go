@@ -70,3 +70,22 @@ func TestScriptFails(t *testing.T) {
 		t.Errorf("got %+v, %v, want %v", got, err, lost)
 	}
 }
+
+// TestReplies answers whoever asks again the same, and nobody after the end.
+func TestReplies(t *testing.T) {
+	t.Parallel()
+	p := scripted.Replies(scripted.Text("one"), scripted.Call("add", `{"a":1}`))
+	for _, c := range []struct {
+		effect events.EffectID
+		want   string
+	}{{"t1/0", "one"}, {"t1/1", "add"}, {"t1/0", "one"}, {"t1/2", ""}} {
+		got, err := p.Complete(t.Context(), llm.Request{Session: "s", Effect: c.effect}, nil)
+		said := ""
+		for _, part := range got.Parts {
+			said += part.Text + part.Tool
+		}
+		if said != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s: got %q, %v, want %q", c.effect, said, err, c.want)
+		}
+	}
+}

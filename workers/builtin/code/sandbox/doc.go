@@ -35,9 +35,10 @@
 // What the code leaves in global variables the next run finds, also after an
 // error. The encoding (state.go) keeps None, bool, int, float, string, bytes,
 // range, list, tuple, dict, set, results of attempt, handles and functions, shared and
-// cyclic references included. What it cannot keep, or has no room for, it names
-// in the output. A variable hides a tool of its name; names of the library are
-// not kept.
+// cyclic references included. What has no encoding is named in the output and not
+// kept. Variables that are too large together are an error: they are as before
+// the program, and it did not finish. A variable hides a tool of its name; names
+// of the library are not kept.
 //
 // A function is kept as its source, with the values of its defaults and of the
 // variables it closes over; Starlark never rebinds the latter once the outer
@@ -61,7 +62,7 @@
 //     hundred when it stores in a dict, so 5 million steps are below 200 MB.
 //   - Code, brackets and nesting before they are parsed, compiled or restored,
 //     so that no input exhausts Go's stack, which could not be recovered.
-//   - Integers (2^16 bits by product, shift and text), output, state, calls.
+//   - Integers (2^16 bits by product, shift and text), output, state, calls, waits, messages.
 //   - Time: the program is stopped between steps. One step takes at most about
 //     as long as it takes to copy MemoryBytes.
 //

@@ -59,6 +59,9 @@ func (r *run) host(ctx context.Context) starlark.StringDict {
 		if !ok {
 			return nil, fmt.Errorf("wait takes a handle, as start gives it, not a %s", args[0].Type())
 		}
+		if r.waits++; r.waits > maxWaits {
+			return nil, r.meter.stop("the program waited too often (limit %d); keep what wait gives", maxWaits)
+		}
 		return r.outside(ctx, h.tool, func() (json.RawMessage, error) { return r.caller.Await(ctx, h.id) })
 	})
 	add("attempt", func(thread *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
@@ -71,10 +74,14 @@ func (r *run) host(ctx context.Context) starlark.StringDict {
 			return nil, err
 		}
 		s, err := r.written(text)
-		if err == nil {
-			r.caller.Message(clean(s), clean(kind))
+		if err != nil {
+			return nil, err
 		}
-		return starlark.None, err
+		if r.messages++; r.messages > maxMessages {
+			return nil, r.meter.stop("the program sent too many messages (limit %d); send one for many steps", maxMessages)
+		}
+		r.caller.Message(clean(s), clean(kind))
+		return starlark.None, nil
 	})
 	add("finish", func(_ *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 		var value starlark.Value = starlark.None
@@ -353,6 +360,9 @@ func (r *run) continueAs(task string, seed *starlark.Dict) error {
 	if strings.TrimSpace(task) == "" {
 		return errors.New("continue_as: say in the task what is left to do")
 	}
+	if len(task) > maxTask {
+		return fmt.Errorf("continue_as: the task is too long: %d bytes (limit %d); pass the details as variables", len(task), maxTask)
+	}
 	values := make(map[string]starlark.Value)
 	for key, v := range seed.Entries() {
 		name, _ := starlark.AsString(key)
@@ -367,7 +377,10 @@ func (r *run) continueAs(task string, seed *starlark.Dict) error {
 	for i, name := range names {
 		enc.size += int64(len(name)) + 4
 		b, err := enc.add(values[name])
-		if err != nil {
+		switch {
+		case errors.Is(err, errTooLarge):
+			return fmt.Errorf("continue_as: the seed takes more than %d bytes with %s; store it with a tool, and say in the task where", r.limits.StateBytes, name)
+		case err != nil:
 			return fmt.Errorf("continue_as: seed: %s: %w", name, err)
 		}
 		encoded[i] = b

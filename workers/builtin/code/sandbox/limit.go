@@ -51,6 +51,9 @@ const (
 	maxIntBits   = 1 << 16 // of an integer that a product, a shift or a text gives
 	maxIntDigits = 20_000  // of an integer's text
 	maxVariables = 1000    // kept between runs
+	maxTask      = 16_000  // of the task that continue_as goes on with, in bytes
+	maxWaits     = 1000    // for handles, in one program
+	maxMessages  = 200     // that one program sends
 	wordBytes    = 16      // of an element of a list
 )
 

@@ -181,8 +181,9 @@ func (p *program) assemble(code string, d *decoder) (*syntax.File, error) {
 		return nil, err
 	}
 	var prologue []syntax.Stmt
-	file := "state"
-	pos := syntax.MakePosition(&file, 1, 1)
+	file := codeFile // the first statement's is taken for that of all at the top level
+	pos := syntax.MakePosition(&file, 0, 0)
+	prologue = append(prologue, &syntax.BranchStmt{Token: syntax.PASS, TokenPos: pos})
 	var factories []syntax.Expr
 	for i, node := range d.wire.Heap {
 		if node.Fn == nil {

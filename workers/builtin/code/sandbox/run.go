@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,6 +91,8 @@ type run struct {
 	program   *program
 	out       output
 	calls     int
+	waits     int
+	messages  int
 	accept    bool
 	schema    *jsonschema.Resolved
 	ended     bool // finish was called
@@ -155,7 +158,11 @@ func Run(ctx context.Context, limits Limits, req Request, caller Caller) (resp R
 	if err != nil && !r.ended {
 		message = r.explain(err)
 	}
-	state := r.save(globals, req.State)
+	state, tooLarge := r.save(globals, req.State)
+	if tooLarge != nil { // all variables are kept, or none
+		message = strings.TrimPrefix(message+"\n"+tooLarge.Error(), "\n")
+		state = req.State
+	}
 	return r.respond(state, !bytes.Equal(state, req.State), message), nil
 }
 
@@ -209,8 +216,10 @@ func (r *run) respond(state []byte, dirty bool, message string) Response {
 	}
 }
 
-// save encodes the variables that the program left behind.
-func (r *run) save(globals starlark.StringDict, before []byte) []byte {
+// save encodes the variables that the program left behind. What has no
+// encoding it leaves out and names in the output. Variables that are too large
+// together, or too many, are an error.
+func (r *run) save(globals starlark.StringDict, before []byte) ([]byte, error) {
 	const maxLines = 20
 	dropped := 0
 	drop := func(name, format string, args ...any) {
@@ -219,9 +228,7 @@ func (r *run) save(globals starlark.StringDict, before []byte) []byte {
 		}
 	}
 	enc := newEncoder(r.limits.StateBytes-64, r.program.source)
-	var names []string
-	var values [][]byte
-	misfits := 0
+	var kept saved
 	for _, name := range globals.Keys() {
 		if strings.Contains(name, mark) {
 			continue
@@ -230,32 +237,60 @@ func (r *run) save(globals starlark.StringDict, before []byte) []byte {
 			drop(name, "it is the name of a function that is always there; use another name")
 			continue
 		}
-		if len(names) >= maxVariables || misfits >= 16 {
-			drop(name, "there are too many variables; use a dict, or smaller values")
-			continue
+		if len(kept.names) >= maxVariables {
+			return nil, fmt.Errorf("there are more than %d variables%s", maxVariables, asBefore)
 		}
-		v := globals[name]
+		size := enc.size
 		enc.size += int64(len(name)) + 4
-		b, err := enc.add(v)
+		b, err := enc.add(globals[name])
 		switch {
 		case errors.Is(err, errTooLarge):
-			misfits++
-			drop(name, "with it the variables take more than %d bytes; keep less, or store it with a tool", r.limits.StateBytes)
+			return nil, fmt.Errorf("with %s the variables take more than %d bytes%s%s", name, r.limits.StateBytes, kept.largest(), asBefore)
 		case err != nil:
+			enc.size = size
 			drop(name, "%v", err)
 		default:
-			names, values = append(names, name), append(values, b)
-			continue
+			kept.add(name, b, enc.size-size)
 		}
-		enc.size -= int64(len(name)) + 4
 	}
 	if dropped > maxLines {
 		r.out.line(fmt.Sprintf("not kept: %d more", dropped-maxLines))
 	}
-	if len(names) == 0 && len(before) == 0 {
-		return before
+	if len(kept.names) == 0 && len(before) == 0 {
+		return before, nil
 	}
-	return enc.finish(names, values)
+	return enc.finish(kept.names, kept.values), nil
+}
+
+// asBefore ends what is said of variables that cannot be kept.
+const asBefore = "; all variables are as before this program; keep less, set what you no longer need to None, or store it with a tool"
+
+// saved are the variables that are encoded so far.
+type saved struct {
+	names  []string
+	values [][]byte
+	sizes  []int64 // with all that no variable before it has
+}
+
+func (s *saved) add(name string, value []byte, size int64) {
+	s.names, s.values, s.sizes = append(s.names, name), append(s.values, value), append(s.sizes, size)
+}
+
+// largest names the three largest, to be read after a sentence.
+func (s *saved) largest() string {
+	order := make([]int, len(s.names))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.sizes[b], s.sizes[a]) })
+	var list []string
+	for _, i := range order[:min(3, len(order))] {
+		list = append(list, fmt.Sprintf("%s has %d", s.names[i], s.sizes[i]))
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(list, ", ") + ")"
 }
 
 // explain is an error as the model reads it.
@@ -312,8 +347,8 @@ func (r *run) quote(pos syntax.Position) string {
 func (r *run) traceback(stack starlark.CallStack) string {
 	var lines []string
 	for _, frame := range stack {
-		if _, ok := r.program.texts[frame.Pos.Filename()]; !ok {
-			continue
+		if _, ok := r.program.texts[frame.Pos.Filename()]; !ok || frame.Pos.Line < 1 {
+			continue // the prologue has no line
 		}
 		at := r.place(frame.Pos)
 		if frame.Name != "<toplevel>" && frame.Pos.Filename() == codeFile {

@@ -341,6 +341,8 @@ func TestHostileProgramsEnd(t *testing.T) {
 		"comparisons":     {"x = " + strings.Repeat("not ", 16000) + "1", "excessive nesting"},
 		"tenmegabytes":    {strings.Repeat("x = 1\n", 10<<20/6), "the code is too long"},
 		"calls":           {"while True: add(a=1, b=2)", "called too many tools"},
+		"waits":           {"h = start(add, a=1)\nwhile True: wait(h)", "waited too often"},
+		"messages":        {"while True: message('spam')", "too many messages"},
 		"gathermany":      {"gather([call(add, a=1)] * 1000)", "called too many tools"},
 		"attemptlimit":    {"def f():\n    while True: pass\nattempt(f)\nprint('on')", "too much work"},
 		"attemptmemory":   {"attempt(lambda: 'a' * 1000000000000)\nprint('on')", "too much"},
@@ -370,16 +372,37 @@ func TestHugePrintIsCut(t *testing.T) {
 	}
 }
 
-func TestTooLargeVariablesAreDropped(t *testing.T) {
+func TestVariablesAreKeptOrNone(t *testing.T) {
 	t.Parallel()
-	resp := runCode(t, newDesk(), Limits{StateBytes: 1000}, Request{Code: "a = 1\nb = 'x' * 2000\nc = [2]\nd = list(range(500))"})
-	if len(resp.State) > 1000 || !strings.Contains(resp.Output, "not kept: b: with it the variables take more than 1000 bytes") || !strings.Contains(resp.Output, "not kept: d") {
-		t.Errorf("got %q, state %s", resp.Output, resp.State)
+	limits := Limits{StateBytes: 20_000}
+	first := runCode(t, newDesk(), limits, Request{Code: "a = 1\nb = list(range(100))"})
+	for name, c := range map[string]struct{ code, err string }{
+		"large":  {"a = 2\nc = 'x' * 19900\nprint(a)", "with c the variables take more than 20000 bytes (b has "},
+		"many":   {"a = 2\n" + manyVariables() + "print(a)", "more than 1000 variables"},
+		"failed": {"a = 2\nc = 'x' * 19900\nprint(a)\nfail('mine')", "mine\nwith c the variables take more than 20000 bytes"},
+		"ended":  {"a = 2\nc = 'x' * 19900\nprint(a)\nfinish(1)", "all variables are as before this program"},
+		"goes":   {"a = 2\nc = 'x' * 19900\nprint(a)\ncontinue_as('on', {'a': 1})", "all variables are as before this program"},
+		"seed":   {"print(2)\ncontinue_as('on', {'a': 'x' * 20000})", "continue_as: the seed takes more than 20000 bytes with a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			resp := runCode(t, newDesk(), limits, Request{Code: c.code, State: first.State, AcceptFinish: true})
+			if !strings.Contains(resp.Error, c.err) || resp.Output != "2\n" || resp.Finished || resp.Continue != nil {
+				t.Errorf("got %+v, want the error %q and nothing else", resp, c.err)
+			}
+			if resp.Dirty || string(resp.State) != string(first.State) {
+				t.Errorf("state: got %s, want %s", resp.State, first.State)
+			}
+		})
 	}
-	again := runCode(t, newDesk(), Limits{StateBytes: 1000}, Request{Code: "print(a, c)", State: resp.State})
-	if again.Output != "1 [2]\n" || again.Dirty {
-		t.Errorf("got %+v", again)
+}
+
+func manyVariables() string {
+	var b strings.Builder
+	for i := range maxVariables + 1 {
+		fmt.Fprintf(&b, "v%d=0\n", i)
 	}
+	return b.String()
 }
 
 func TestClockStopsTheProgramOnly(t *testing.T) {
@@ -409,6 +432,23 @@ func TestCallerEndsTheRun(t *testing.T) {
 	}
 	if _, err := Run(t.Context(), Limits{}, Request{Code: "pass", State: []byte(`{"v":9}`)}, d); err == nil {
 		t.Error("an unknown version: got no error")
+	}
+}
+
+// TestLinesOfLaterPrograms has errors name their lines also where variables were restored before.
+func TestLinesOfLaterPrograms(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	state := runCode(t, d, Limits{}, Request{Code: "def f():\n    broken()\nx = 1"}).State
+	for _, c := range []struct{ code, err string }{
+		{"y = 2\nbroken()", "line 2: broken()\nbroken failed: out of paper"},
+		{"y = 2\nf()", "line 2: f()\nline 2 of the saved function f: broken()\nbroken failed: out of paper"},
+		{"if x:\n    def g():\n        fail('x')\n    g()", "line 4: g()\nline 3, in g: fail('x')\nfail: x"},
+		{"while True:\n    pass", "line 1: while True:\nthe program did too much work"},
+	} {
+		if resp := runCode(t, d, Limits{Steps: 1000}, Request{Code: c.code, State: state}); !strings.HasPrefix(resp.Error, c.err) {
+			t.Errorf("%q: got %q, want %q", c.code, resp.Error, c.err)
+		}
 	}
 }
 

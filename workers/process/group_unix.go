@@ -1,6 +1,6 @@
 //go:build unix
 
-package workers
+package process
 
 import (
 	"os/exec"

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package workers
+package process
 
 import "syscall"
 

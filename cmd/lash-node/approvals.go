@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+type approvalsCmd struct {
+	Session events.SessionID `arg:"" optional:"" help:"Of this session only. Defaults to all."`
+	clientFlags
+
+	Wait time.Duration `help:"Wait this long for a question, and for the node to come up." placeholder:"TIME"`
+	JSON bool          `name:"json" help:"An array of objects, with the whole arguments."`
+}
+
+// Help implements [kong.HelpProvider].
+func (*approvalsCmd) Help() string {
+	return "Exit codes: 0 listed, 1 nothing was asked within --wait, 2 it could not be done."
+}
+
+// waiting is a call that waits for an answer.
+type waiting struct {
+	Session  events.SessionID `json:"session"`
+	Call     events.EffectID  `json:"call"`
+	Tool     string           `json:"tool"`
+	Args     json.RawMessage  `json:"args"`
+	Plugin   string           `json:"plugin"` // who asks
+	Question string           `json:"question"`
+}
+
+// errNothing makes the exit code 1.
+var errNothing = errors.New("nothing was asked")
+
+// askEvery is how often a command looks again that waits.
+const askEvery = 100 * time.Millisecond
+
+func (c *approvalsCmd) Run(ctx context.Context, s *streams) error {
+	list, err := c.collect(ctx, s)
+	deadline := time.Now().Add(c.Wait)
+	for len(list) == 0 && time.Now().Before(deadline) && pause(ctx, askEvery) {
+		list, err = c.collect(ctx, s)
+	}
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		err = writeJSON(s, list)
+	default:
+		c.print(s, list)
+	}
+	if err == nil && c.Wait > 0 && len(list) == 0 {
+		return errNothing
+	}
+	return err
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func writeJSON(s *streams, v any) error {
+	enc := json.NewEncoder(s.out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// collect connects anew each time: it may be the node that is waited for.
+func (c *approvalsCmd) collect(ctx context.Context, s *streams) ([]waiting, error) {
+	on, err := c.open(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer on.bus.Close()
+	ids := []events.SessionID{c.Session}
+	if c.Session == "" {
+		ids = nil
+		for id, err := range on.bus.Sessions(ctx) {
+			if err != nil {
+				return nil, err
+			}
+			ids = append(ids, id)
+		}
+		slices.Sort(ids)
+	}
+	list := []waiting{}
+	for _, id := range ids {
+		open, err := on.Approvals(ctx, id)
+		if err != nil {
+			return nil, on.explain(err, id)
+		}
+		for i := range open {
+			w, err := on.waiting(ctx, id, &open[i])
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, w)
+		}
+	}
+	return list, nil
+}
+
+func (c *client) waiting(ctx context.Context, id events.SessionID, a *projector.Approval) (waiting, error) {
+	args := a.Args
+	if !a.Blob.IsZero() {
+		var err error
+		if args, err = c.bus.Blob(ctx, a.Blob); err != nil {
+			return waiting{}, err
+		}
+	}
+	if !json.Valid(args) {
+		args, _ = json.Marshal(string(args)) // the model gave no JSON
+	}
+	return waiting{Session: id, Call: a.Effect, Tool: a.Tool, Args: args, Plugin: a.Plugin, Question: a.Question}, nil
+}
+
+func (c *client) explain(err error, id events.SessionID) error {
+	if errors.Is(err, events.ErrNoSession) {
+		return fmt.Errorf("there is no session %s here: lash-replay --nats %s ls lists what there is", id, c.bus.Conn().ConnectedUrl())
+	}
+	return err
+}
+
+func (c *approvalsCmd) print(s *streams, list []waiting) {
+	if len(list) == 0 {
+		write(s.out, "no call waits for an approval\n")
+		return
+	}
+	where := ""
+	if c.NATS != defaultServers {
+		where = " --nats " + c.NATS
+	}
+	if c.Prefix != defaultPrefix {
+		where += " --prefix " + c.Prefix
+	}
+	for _, w := range list {
+		write(s.out, "%s %s\n  %s (asks %s)\n  %s %s\n", w.Session, w.Call, printable(w.Question), printable(w.Plugin), printable(w.Tool), printable(clipped(string(w.Args))))
+	}
+	first := list[0]
+	write(s.out, "\nanswer with: lash-node approve%s %s %s\n         or: lash-node approve%s %s %s --deny REASON\n",
+		where, first.Session, first.Call, where, first.Session, first.Call)
+}
+
+// What flags default to need not be said.
+const (
+	defaultServers = "nats://127.0.0.1:4222"
+	defaultPrefix  = "lash"
+)
+
+// clipped bounds what is shown of arguments.
+func clipped(text string) string {
+	const limit = 2000
+	if len(text) <= limit {
+		return text
+	}
+	return fmt.Sprintf("%s … (%d bytes, --json shows all)", strings.ToValidUTF8(text[:limit], ""), len(text))
+}
+
+// printable escapes what a terminal would act on: the model wrote it, and a human decides by what is seen.
+func printable(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+type demoEditCmd struct {
+	Listen string `help:"Address at which the embedded server takes the other terminal." default:"127.0.0.1:0" placeholder:"HOST:PORT"`
+}
+
+const (
+	editSession events.SessionID = "edit"
+	editFile    string           = "greeting.txt"
+	editBefore  string           = "Hello, wrold!\n"
+)
+
+// Run plays everything in this process but the human: a server, a node with
+// the files and the gate, a client that asks for the change, and the model.
+func (c *demoEditCmd) Run(ctx context.Context, s *streams) (err error) {
+	dir, err := os.MkdirTemp("", "lash-edit-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is temporary
+	root := filepath.Join(dir, "files")
+	file := filepath.Join(root, editFile)
+	if err := os.Mkdir(root, 0o750); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, []byte(editBefore), 0o600); err != nil {
+		return err
+	}
+	serve := &serveCmd{Store: filepath.Join(dir, "store"), Listen: c.Listen, Profile: busembed.ProfileInterval, Replicas: 1}
+	serve.Prefix = "lash"
+	cfg, stop, err := serve.server(s)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	b, err := bus.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	plugins, err := (&pluginFlags{Plugins: []string{"gate", "files"}, Root: root}).plugins(s)
+	if err != nil {
+		return err
+	}
+	node, err := workers.NewNode(workers.Config{
+		Bus: b, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(editModel)}, Plugins: plugins,
+	})
+	if err != nil {
+		return err
+	}
+	if err := node.Start(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		soft, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+		defer cancel()
+		node.Stop(soft)
+	}()
+	return c.converse(ctx, s, node.Host(), file)
+}
+
+func (c *demoEditCmd) converse(ctx context.Context, s *streams, h *session.Host, file string) error {
+	if _, err := h.Create(ctx, session.CreateRequest{ID: editSession}); err != nil {
+		return err
+	}
+	const ask = "Correct the spelling in " + editFile + "."
+	write(s.out, "user       %s\n%s  %s", ask, editFile, editBefore)
+	turn, err := h.Submit(ctx, editSession, session.TurnRequest{
+		ID: "t1", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: ask}}},
+	})
+	if err != nil {
+		return err
+	}
+	write(s.out, "\nThe model asks for an approval. In another terminal:\n\n  lash-node approvals --nats URL --wait 1m\n\nwhere URL is the embedded server's above; it says what to answer with.\n\n")
+	r, err := h.Await(ctx, editSession, turn)
+	if err != nil {
+		return err
+	}
+	now, err := os.ReadFile(file) //nolint:gosec // it is the demonstration's own
+	if err != nil {
+		return err
+	}
+	write(s.out, "assistant  %s\n%s  %s", r.Text, editFile, now)
+	return nil
+}
+
+// editModel reads, edits, and says how that went.
+func editModel(_ context.Context, req llm.Request) (scripted.Answer, error) {
+	call := func(id events.CallID, tool, args string) events.Part {
+		return events.Part{Kind: events.PartToolCall, Call: id, Tool: tool, Args: []byte(args)}
+	}
+	var last events.Part
+	for _, p := range req.Messages[len(req.Messages)-1].Parts {
+		last = p
+	}
+	var part events.Part
+	switch {
+	case last.Kind != events.PartToolResult:
+		part = call("read", "read_file", `{"path":"`+editFile+`"}`)
+	case last.Call == "read":
+		part = call("edit", "edit_file", `{"path":"`+editFile+`","old":"wrold","new":"world"}`)
+	default:
+		part = events.Part{Kind: events.PartText, Text: fmt.Sprintf("The edit came to this: %s", last.Text)}
+	}
+	return scripted.Answer{Response: llm.Response{Parts: []events.Part{part}, Stop: events.StopEnd}}, nil
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers/llm/llmtest"
+)
+
+// endpoint is a model that makes these calls of tools, "name arguments", all in
+// one reply, and then says "done".
+func endpoint(t *testing.T, calls ...string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked, _ := io.ReadAll(r.Body)
+		reply := llmtest.Reply{Stop: events.StopEnd, Chunks: []llmtest.Chunk{{Kind: events.PartText, Text: "done"}}}
+		if !bytes.Contains(asked, []byte(`"role":"tool"`)) {
+			reply = llmtest.Reply{Stop: events.StopToolUse}
+			for i, call := range calls {
+				tool, args, _ := strings.Cut(call, " ")
+				reply.Chunks = append(reply.Chunks, llmtest.Chunk{
+					Kind: events.PartToolCall, Index: i, Call: events.CallID("c" + string(rune('0'+i))), Tool: tool, Text: args,
+				})
+			}
+		}
+		body, end := llmtest.OpenAI{}.Stream(reply)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, body+end)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// lashNode runs the command in a process of its own.
+func lashNode(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Args = append([]string{"lash-node"}, args...)
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// clientOf is a host on a served node.
+func clientOf(t *testing.T, s *serving) *session.Host {
+	t.Helper()
+	b, err := bus.Open(t.Context(), bus.Config{URL: s.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	h, err := session.New(session.Config{Bus: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// TestServeGate has a served node ask about what its flags do not allow, and answers it from other processes.
+func TestServeGate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	model := endpoint(t, `write_file {"path":"docs/a","content":"allowed"}`, `write_file {"path":"b","content":"approved"}`,
+		`run_command {"command":"touch c"}`, `read_file {"path":"secret"}`)
+	s := serveModel(t, model, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0",
+		"--plugins", "default,files,shell", "--root", dir, "--allow", "write_file:docs/*", "--deny", "*:secret")
+	defer s.stop(t, syscall.SIGTERM)
+	on := []string{"--nats", s.url}
+	run := func(want int, args ...string) string {
+		t.Helper()
+		out, errs, code := lashNode(t, append(args, on...)...)
+		if code != want {
+			t.Errorf("%q: got exit code %d, %q, want %d", args, code, errs, want)
+		}
+		return out + errs
+	}
+	if out := run(exitOK, "approvals"); out != "no call waits for an approval\n" {
+		t.Errorf("approvals of nothing: got %q", out)
+	}
+	h := clientOf(t, s)
+	if _, err := h.Create(t.Context(), session.CreateRequest{ID: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	if out := run(exitDifferent, "approvals", "s", "--wait", "1ms"); !strings.Contains(out, "nothing was asked") {
+		t.Errorf("approvals that do not come: got %q", out)
+	}
+	if _, err := h.Submit(t.Context(), "s", session.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	var list []waiting
+	if err := json.Unmarshal([]byte(run(exitOK, "approvals", "--wait", "1m", "--json")), &list); err != nil || len(list) != 2 ||
+		list[0].Call != "t/0/1" || list[0].Question != "Let write_file run? b" || list[1].Tool != "run_command" {
+		t.Fatalf("approvals: got %+v, %v, want the write of b and the command", list, err)
+	}
+	run(exitOK, "approve", "s", "t/0/2", "--deny", "no commands")
+	run(exitOK, "approve", "s", "t/0/2", "--deny", "no commands")
+	if out := run(exitDifferent, "approve", "s", "t/0/2"); !strings.Contains(out, "somebody has answered otherwise") {
+		t.Errorf("another answer: got %q", out)
+	}
+	run(exitOK, "approve", "s", "t/0/1")
+	r, err := h.Await(t.Context(), "s", "t")
+	if err != nil || r.End != events.EndFinished || r.Text != "done" {
+		t.Errorf("turn: got %+v, %v", r, err)
+	}
+	run(exitFailed, "approve", "s", "t/0/1")
+	for name, want := range map[string]string{"docs/a": "allowed", "b": "approved", "c": ""} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want || (err == nil) != (want != "") {
+			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
+		}
+	}
+	if got := resultsOf(t, h)[3]; got != "[failed] read_file is not allowed here secret" {
+		t.Errorf("denied by rule: got %q", got)
+	}
+}
+
+// resultsOf are the results that the model of the session s read.
+func resultsOf(t *testing.T, h *session.Host) (list []string) {
+	t.Helper()
+	v, err := h.View(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range v.Messages {
+		for _, p := range m.Parts {
+			if p.Kind == events.PartToolResult {
+				list = append(list, p.Text)
+			}
+		}
+	}
+	return list
+}
+
+// TestServeKilled kills a node with kill -9 in a command that was approved: the command is gone, and the next node does not run it again.
+func TestServeKilled(t *testing.T) {
+	t.Parallel()
+	dir, store := t.TempDir(), filepath.Join(t.TempDir(), "st")
+	up, kept := filepath.Join(dir, "up"), filepath.Join(dir, "kept")
+	for _, fifo := range []string{up, kept} {
+		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	model := endpoint(t, `run_command {"command":"echo ran >> log; echo up > up; exec 3> kept; sleep 1000 & sleep 1000"}`)
+	args := []string{"--store", store, "--listen", "127.0.0.1:0", "--plugins", "gate,shell", "--root", dir}
+	first := serveModel(t, model, args...)
+	h := clientOf(t, first)
+	if _, err := h.Create(t.Context(), session.CreateRequest{ID: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Submit(t.Context(), "s", session.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{{"approvals", "--wait", "1m"}, {"approve", "s", "t/0/0"}} {
+		if _, errs, code := lashNode(t, append(command, "--nats", first.url)...); code != exitOK {
+			t.Fatalf("%q: got %d, %s", command, code, errs)
+		}
+	}
+	if _, err := os.ReadFile(up); err != nil { // waits for its writer
+		t.Fatal(err)
+	}
+	held, err := os.Open(kept) // likewise
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.cmd.Wait()
+	if _, err := io.Copy(io.Discard, held); err != nil { // ends when nobody holds it any more
+		t.Fatal(err)
+	}
+	_ = held.Close()
+	second := serveModel(t, model, args...)
+	defer second.stop(t, syscall.SIGTERM)
+	h = clientOf(t, second)
+	if r, err := h.Await(t.Context(), "s", "t"); err != nil || r.End != events.EndFinished {
+		t.Errorf("turn: got %+v, %v", r, err)
+	}
+	if got := resultsOf(t, h); len(got) != 1 || got[0] != projector.LostText {
+		t.Errorf("results: got %q, want that it is lost", got)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "log")); string(got) != "ran\n" {
+		t.Errorf("log: got %q, %v, want one line", got, err)
+	}
+}

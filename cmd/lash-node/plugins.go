@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/builtin/background"
+	"github.com/lash-go/lash/workers/builtin/budget"
+	"github.com/lash-go/lash/workers/builtin/files"
+	"github.com/lash-go/lash/workers/builtin/gate"
+	"github.com/lash-go/lash/workers/builtin/history"
+	"github.com/lash-go/lash/workers/builtin/planmode"
+	"github.com/lash-go/lash/workers/builtin/shell"
+	"github.com/lash-go/lash/workers/builtin/subagent"
+	"github.com/lash-go/lash/workers/builtin/todo"
+)
+
+// pluginFlags choose the shipped plugins and set them up.
+type pluginFlags struct {
+	Plugins        []string      `help:"Shipped plugins of every session, comma-separated, as listed above. \"default\" stands for ${plugins}, \"none\" for nothing." default:"default" placeholder:"LIST"`
+	Root           string        `help:"Directory that files, shell and background work in." placeholder:"DIR" type:"path"`
+	Allow          []string      `help:"A rule of the gate: calls that run at once. TOOL or TOOL:PATTERN, where * is any text of a path or command. Repeatable." placeholder:"RULE" sep:"none"`
+	Ask            []string      `help:"A rule of the gate: calls that wait for an approval." placeholder:"RULE" sep:"none"`
+	Deny           []string      `help:"A rule of the gate: calls that never run. It goes before --allow, and that before --ask." placeholder:"RULE" sep:"none"`
+	CommandTimeout time.Duration `help:"Of the shell's commands that name none; at most 10m." default:"2m"`
+}
+
+// shipped is a plugin that comes with lash.
+type shipped struct {
+	name   string
+	help   string
+	always bool // stands in the default list
+	rooted bool // needs --root, and a gate before it
+	build  func(*pluginFlags) (plugin.Factory, error)
+}
+
+func plain(f plugin.Factory) func(*pluginFlags) (plugin.Factory, error) {
+	return func(*pluginFlags) (plugin.Factory, error) { return f, nil }
+}
+
+// shippedPlugins is every one of them, in the order of their stack.
+func shippedPlugins() []shipped {
+	return []shipped{
+		{"history", "keeps prompts within the model's window, and compacts", true, false, plain(history.Factory(history.Options{}))},
+		{"budget", "shows long outputs in part, and the rest on demand", true, false, plain(budget.Factory(budget.Options{}))},
+		{"todo", "a list of steps for the model", true, false, plain(todo.Factory())},
+		{"plan_mode", "plan first, act once the plan is approved", true, false, plain(planmode.Factory(planmode.Options{}))},
+		{"subagent", "agents that work for the model", true, false, plain(subagent.Factory(subagent.Config{}))},
+		{"gate", "asks before calls that must not run twice, or by --allow, --ask and --deny", true, false, func(f *pluginFlags) (plugin.Factory, error) {
+			o := gate.Options{Allow: f.Allow, Ask: f.Ask, Deny: f.Deny}
+			return gate.Factory(o), o.Check()
+		}},
+		{"files", "read, write, edit, list and search files below --root", false, true, func(f *pluginFlags) (plugin.Factory, error) {
+			return files.Factory(files.Config{Root: f.Root})
+		}},
+		{"shell", "commands in --root, with the rights of the node", false, true, func(f *pluginFlags) (plugin.Factory, error) {
+			return shell.Factory(shell.Config{Dir: f.Root, Timeout: f.CommandTimeout})
+		}},
+		{"background", "commands and monitors in --root that outlive a turn, with the rights of the node", false, true, func(f *pluginFlags) (plugin.Factory, error) {
+			return background.Factory(background.Config{Dir: f.Root}), nil
+		}},
+	}
+}
+
+func defaultPlugins() (names []string) {
+	for _, p := range shippedPlugins() {
+		if p.always {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// Help implements [kong.HelpProvider].
+func (*serveCmd) Help() string {
+	var b strings.Builder
+	b.WriteString("Plugins:\n\n")
+	for _, p := range shippedPlugins() {
+		fmt.Fprintf(&b, "  %-11s %s\n", p.name, p.help)
+	}
+	b.WriteString("\nWhat the gate asks is answered with lash-node approvals and lash-node approve.")
+	return b.String()
+}
+
+// chosen resolves the list to names.
+func (f *pluginFlags) chosen() ([]string, error) {
+	all := shippedPlugins()
+	var names, known []string
+	for _, p := range all {
+		known = append(known, p.name)
+	}
+	for _, name := range f.Plugins {
+		switch {
+		case name == "default":
+			names = append(names, defaultPlugins()...)
+		case name == "none" && len(f.Plugins) == 1:
+		case slices.Contains(known, name):
+			names = append(names, name)
+		default:
+			return nil, fmt.Errorf("--plugins: %q is no shipped plugin: want %s, default or none alone", name, strings.Join(known, ", "))
+		}
+	}
+	return names, nil
+}
+
+// plugins are the stack of every session of the node.
+func (f *pluginFlags) plugins(s *streams) (*plugin.Host, error) {
+	names, err := f.chosen()
+	if err != nil {
+		return nil, err
+	}
+	gated := slices.Contains(names, gate.ID)
+	if !gated && len(f.Allow)+len(f.Ask)+len(f.Deny) > 0 {
+		return nil, errors.New("--allow, --ask and --deny are the gate's rules: add gate to --plugins")
+	}
+	cfg := plugin.HostConfig{Builtins: workers.Builtins()}
+	for _, p := range shippedPlugins() {
+		switch {
+		case !slices.Contains(names, p.name):
+			continue
+		case p.rooted && f.Root == "":
+			return nil, fmt.Errorf("--plugins %s: needs --root DIR", p.name)
+		case p.rooted && !gated:
+			write(s.err, "lash-node: %s without gate: what it changes is not asked about\n", p.name)
+		}
+		factory, err := p.build(f)
+		if err != nil {
+			return nil, fmt.Errorf("--plugins %s: %w", p.name, err)
+		}
+		cfg.Factories = append(cfg.Factories, factory)
+	}
+	return plugin.NewHost(cfg)
+}

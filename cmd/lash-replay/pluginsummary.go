@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+)
+
+// pluginSummary is the part of summary about plugins, what they decided, and approvals.
+func pluginSummary(ev *events.Event) string {
+	switch p := ev.Payload.(type) {
+	case *events.HookRan:
+		return hookSummary(p)
+	case *events.TurnPrepared:
+		return preparedSummary(p)
+	case *events.TurnCheckpointed:
+		return joined("at "+string(p.At), endingSummary(p))
+	case *events.PluginStateSaved:
+		return joined("plugin "+quoted(p.Plugin), fmt.Sprintf("revision %d after %d", p.Revision, p.Base),
+			bodySummary(p.State, p.Blob), counted(len(p.Artifacts), "artifact"))
+	case *events.FrameConfigured:
+		frames := "of the current frame"
+		if p.All {
+			frames = "of every frame"
+		}
+		return "options " + frames + " " + shortJSON(p.Options)
+	case *events.FrameStateSaved:
+		return "execution state, " + bodySummary(p.State, p.Blob)
+	case *events.SessionFirstInputTaken:
+		return "by " + orNobody(p.By)
+	case *events.ToolApprovalAsked:
+		return joined("call "+string(p.Effect), "tool "+quoted(p.Tool), bodySummary(p.Args, p.Blob), quoted(p.Plugin)+" asks "+short(p.Question))
+	case *events.ToolApprovalGiven:
+		answer := "refused"
+		if p.Granted {
+			answer = "granted"
+		}
+		return joined("call "+string(p.Effect), answer+" by "+orNobody(p.By), short(p.Reason))
+	}
+	return taskSummary(ev)
+}
+
+func hookSummary(p *events.HookRan) string {
+	list := []string{string(p.Point)}
+	if p.At != "" {
+		list = append(list, "at "+string(p.At))
+	}
+	list = append(list, iteration(p.Iteration))
+	for i := range p.Decisions {
+		list = append(list, decisionSummary(&p.Decisions[i]))
+	}
+	if p.Failed != "" {
+		list = append(list, "hook of "+quoted(p.Failed)+" failed: "+issueSummary(p.Issue))
+	}
+	if len(p.Decisions) == 0 && p.Failed == "" {
+		list = append(list, "nothing decided")
+	}
+	return joined(list...)
+}
+
+// decisionSummary is one directive, with what it is about.
+func decisionSummary(d *events.Decision) string {
+	words := []string{quoted(d.Plugin), string(d.Kind)}
+	if d.Code != "" {
+		words = append(words, quoted(d.Code))
+	}
+	if d.Session != "" {
+		words = append(words, string(d.Session))
+	}
+	if d.Name != "" {
+		words = append(words, quoted(d.Name))
+	}
+	if n := int(d.Count) + len(d.Messages); n > 0 {
+		words = append(words, counted(n, "message"))
+	}
+	if d.Message != "" {
+		words = append(words, short(d.Message))
+	}
+	if len(d.Body) > 0 {
+		words = append(words, shortJSON(d.Body))
+	}
+	return strings.Join(words, " ")
+}
+
+func preparedSummary(p *events.TurnPrepared) string {
+	var list []string
+	if p.Viewed {
+		list = append(list, fmt.Sprintf("shows %s in place of what is up to %s", counted(len(p.View), "piece"), leafName(p.Upto)))
+	}
+	if p.Kept {
+		list = append(list, "contributions as before")
+	}
+	for i := range p.Contributions {
+		c := &p.Contributions[i]
+		list = append(list, "to "+string(c.Slot)+" "+short(c.Content))
+	}
+	if len(list) == 0 {
+		return "as it is"
+	}
+	return joined(list...)
+}
+
+func endingSummary(p *events.TurnCheckpointed) string {
+	if p.At != events.AtEnd {
+		return ""
+	}
+	return joined("will be "+string(p.Ending.End), issueSummary(p.Ending.Issue))
+}
+
+func orNobody(who string) string {
+	if who == "" {
+		return "somebody"
+	}
+	return quoted(who)
+}
+
+// bodySummary is a body, or how large it is outside of the event.
+func bodySummary(data []byte, blob events.BlobRef) string {
+	switch {
+	case !blob.IsZero():
+		return fmt.Sprintf("%d bytes in a blob", blob.Size)
+	case len(data) == 0:
+		return "nothing"
+	}
+	return shortJSON(data)
+}
+
+// shortJSON is [short] that leaves JSON on a line as it is.
+func shortJSON(data []byte) string {
+	var line bytes.Buffer
+	if json.Compact(&line, data) != nil || line.Len() > shortBytes || strings.ContainsFunc(line.String(), func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return short(string(data))
+	}
+	return line.String()
+}
+
+// counted is "" for none.
+func counted(n int, what string) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/transcript"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// origin tells whose session it is.
+func (v *shown) origin(e *env) {
+	s := v.state
+	if s.Parent != "" {
+		e.println(joined(string(s.Relation)+" of "+string(s.Parent), prefixed("its usage counts as ", s.Source)))
+	}
+	if !s.Subagent.IsZero() {
+		e.printf("subagent %s at depth %d of %d\n", quoted(s.Subagent.Capability), s.Subagent.Depth, s.Subagent.MaxDepth)
+	}
+	if !s.First.IsZero() {
+		e.println("nobody took the first turn's input:", partsSummary(s.First.Parts))
+	}
+}
+
+// waits tells what the running turn waits for.
+func waits(e *env, t *projector.Turn) {
+	for i := range t.Asks {
+		if a := &t.Asks[i]; !a.Answered {
+			e.println("waits for approval:", joined("call "+string(a.Effect), "tool "+quoted(a.Tool), bodySummary(a.Args, a.Blob), quoted(a.Plugin)+" asks "+short(a.Question)))
+		}
+	}
+	for i := range t.Calls {
+		if c := &t.Calls[i]; c.Pended && !c.Done {
+			e.println("waits for somebody outside:", joined("call "+string(turn.ToolEffect(t.ID, t.Iteration, int64(i))), "tool "+quoted(c.Tool)))
+		}
+	}
+}
+
+// standing tells what stands beside the conversation: options, plugins, tasks, monitors, usage.
+func (v *shown) standing(e *env) {
+	s := v.state
+	if options := s.Frame().Options; len(options) > 0 {
+		e.println("protocol options:", shortJSON(options))
+	}
+	for i := range s.Plugins {
+		p := &s.Plugins[i]
+		e.println("plugin", joined(quoted(p.Plugin)+fmt.Sprintf(" at revision %d", p.Revision), bodySummary(p.State, p.Blob), counted(len(p.Artifacts), "artifact")))
+	}
+	for i := range s.Tasks {
+		e.println("task", taskLine(&s.Tasks[i]))
+	}
+	for i := range s.Monitors {
+		e.println("monitor", monitorLine(&s.Monitors[i]))
+	}
+	if n := len(s.Feed.Updates); n > 0 {
+		e.println("nobody took:", counted(n, "monitor update"))
+	}
+	for _, l := range s.Ledger {
+		e.println("usage:", joined("for "+quoted(l.Source), "model "+quoted(l.Model), transcript.UsageLine(l.Usage)))
+	}
+	for _, c := range s.Children {
+		for _, entry := range c.Entries {
+			e.println("usage:", joined("for "+quoted(c.Source), "child "+string(c.Session), "model "+quoted(entry.Model), transcript.UsageLine(entry.Usage)))
+		}
+	}
+}
+
+func taskLine(t *projector.Task) string {
+	state := taskState(t.State)
+	if t.To != "" {
+		state = "lives on in " + string(t.To)
+	}
+	text := t.Summary
+	if text == "" {
+		text = t.Message
+	}
+	return joined(string(t.ID)+": "+state, taskKind(t.Of), prefixed("runner ", t.Runner), prefixed("does it in ", string(t.Child)), prefixed("on ", string(t.Worker)), short(text))
+}
+
+func monitorLine(m *projector.Monitor) string {
+	text := m.LastEvent
+	if m.LastError != "" {
+		text = m.LastError
+	}
+	armed := ""
+	if m.Armed {
+		armed = "armed"
+	}
+	return joined(string(m.Spec.ID)+": "+monitorState(m.State), armed, counted(int(m.Events), "line"), short(m.Spec.Command), short(text))
+}

@@ -1,0 +1,82 @@
+package api
+
+import (
+	"encoding/json"
+
+	"github.com/lash-go/lash/events"
+)
+
+// TraceSchema is the version of [TraceRecord].
+const TraceSchema = 1
+
+// TraceRecord is one line of a trace (host specification 10). It says what
+// happened, not what was said: texts, arguments and attachments stay in the
+// history, where the context finds them.
+type TraceRecord struct {
+	Schema  int64         `json:"schema_version"`
+	ID      string        `json:"id"` // unique
+	At      events.Millis `json:"timestamp_ms"`
+	Context TraceContext  `json:"context"`
+	Event   TraceEvent    `json:"event"`
+}
+
+// TraceContext is where something happened. Every field may be empty.
+type TraceContext struct {
+	Session   events.SessionID  `json:"session,omitempty"`
+	Turn      events.TurnID     `json:"turn,omitempty"`
+	TurnIndex int64             `json:"turn_index,omitempty"` // from 1
+	Iteration *int64            `json:"iteration,omitempty"`  // from 0
+	Effect    events.EffectID   `json:"effect,omitempty"`
+	ModelCall string            `json:"llm_call,omitempty"`  // <session>:<turn>:<iteration>:<the turn's attempt>
+	Origin    events.EffectID   `json:"tool_call,omitempty"` // the call, or other effect, that it was made by
+	Metadata  map[string]string `json:"metadata,omitempty"`
+}
+
+// TraceType tags a trace event.
+type TraceType string
+
+// The tags (host specification 10).
+const (
+	TraceSessionStarted    TraceType = "session_started" // its first turn starts
+	TraceTurnStarted       TraceType = "turn_started"
+	TraceTurnCompleted     TraceType = "turn_completed"
+	TracePromptBuilt       TraceType = "prompt_built"
+	TraceModelStarted      TraceType = "llm_call_started"
+	TraceModelCompleted    TraceType = "llm_call_completed"
+	TraceModelFailed       TraceType = "llm_call_failed"
+	TraceToolCallStarted   TraceType = "tool_call_started"
+	TraceToolCallCompleted TraceType = "tool_call_completed"
+	TraceProtocolStep      TraceType = "protocol_step" // code that a protocol ran
+	TraceTokenUsage        TraceType = "token_usage"   // of a model call that completed
+	TraceCustom            TraceType = "custom"        // by a plugin
+)
+
+// TraceEvent is what happened. Which fields are set depends on Type.
+type TraceEvent struct {
+	Type    TraceType       `json:"type"`
+	Name    string          `json:"name,omitempty"`    // custom: of a hook's directive "plugin.<plugin>.<name>"
+	Payload json.RawMessage `json:"payload,omitempty"` // custom
+
+	Status string         `json:"status,omitempty"` // turn_completed: finished, stopped or failed
+	Reason events.TurnEnd `json:"reason,omitempty"` // turn_completed
+	Frame  events.FrameID `json:"frame,omitempty"`  // turn_completed: that a follow-on goes on in
+	Kind   string         `json:"kind,omitempty"`   // turn_completed, llm_call_failed: of what went wrong
+	Code   string         `json:"code,omitempty"`   // likewise; of a failed call too
+
+	Tool    string         `json:"tool,omitempty"`         // tool_call_*
+	CallID  events.CallID  `json:"call_id,omitempty"`      // tool_call_*: as the model gave it
+	Outcome events.Outcome `json:"tool_outcome,omitempty"` // tool_call_completed, protocol_step; empty is success
+	Class   string         `json:"class,omitempty"`        // likewise, of failures
+
+	Provider string            `json:"provider,omitempty"` // llm_call_*: its id
+	Model    string            `json:"model,omitempty"`    // llm_call_*, token_usage
+	Source   string            `json:"source,omitempty"`   // llm_call_*, token_usage: in the ledger
+	Stop     events.StopReason `json:"stop,omitempty"`     // llm_call_completed
+	Usage    *TokenUsage       `json:"usage,omitempty"`    // token_usage
+	Prompt   string            `json:"prompt,omitempty"`   // prompt_built: digest
+	Messages int               `json:"messages,omitempty"` // prompt_built: how many
+	Tools    int               `json:"tools,omitempty"`    // prompt_built: how many
+
+	Attempts int64 `json:"attempts,omitempty"`    // of calls: tries it took
+	Millis   int64 `json:"duration_ms,omitempty"` // of calls
+}

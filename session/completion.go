@@ -1,0 +1,160 @@
+package session
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// CompleteFunc asks a model once, under the retry policy.
+type CompleteFunc func(ctx context.Context, call DirectCall) (plugin.Completion, error)
+
+// DirectCall is a direct completion as a session asks for it.
+type DirectCall struct {
+	plugin.CompletionRequest
+	Session events.SessionID
+	Config  events.Config // of the session
+	Source  string        // of usage, in the ledger
+	Where   api.TraceContext
+}
+
+// Complete asks the session's model. In a turn the reply is recorded under its
+// key before it is used: asked for again, it comes from the history.
+func (s *services) Complete(ctx context.Context, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
+	got, err := s.complete(ctx, req, source)
+	if err != nil {
+		return plugin.Completion{}, fmt.Errorf("direct completion: %w", err)
+	}
+	return got, nil
+}
+
+func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
+	if s.h.complete == nil {
+		return plugin.Completion{}, plugin.ErrUnavailable
+	}
+	state, err := s.SnapshotCurrent(ctx)
+	if err != nil {
+		return plugin.Completion{}, err
+	}
+	digest, err := requestDigest(req)
+	if err == nil && (source == "" || len(source) > events.MaxIDBytes) {
+		err = &events.FieldError{Field: "source", Reason: "is empty or too long", Err: events.ErrInvalid}
+	}
+	if err != nil {
+		return plugin.Completion{}, err
+	}
+	fact := &events.ModelCompleted{Key: req.Key, Request: digest, Source: source}
+	if fact.Key == "" {
+		fact.Key = digest
+	}
+	fact.Key = short(fact.Key)
+	var turn events.TurnID
+	if t := state.Turn(); t != nil && s.effect != "" {
+		turn, fact.Key = t.ID, short(string(s.effect)+"/"+fact.Key)
+		if old, err := s.h.directReply(ctx, s.id, turn, fact); old != nil || err != nil {
+			return s.recorded(ctx, old, err)
+		}
+	}
+	got, err := s.h.complete(ctx, DirectCall{CompletionRequest: req, Session: s.id, Config: state.Config, Source: source, Where: s.where()})
+	if err != nil {
+		return plugin.Completion{}, err
+	}
+	fact.Parts, fact.Stop, fact.Usage, fact.Model = got.Parts, got.Stop, got.Usage, got.Model
+	if turn == "" && got.Usage.IsZero() {
+		return got, nil // nothing to charge, nothing to find again
+	}
+	old, err := s.h.charge(ctx, s.id, turn, fact)
+	if old != nil || err != nil {
+		return s.recorded(ctx, old, err)
+	}
+	return got, nil
+}
+
+// recorded is a reply as the history has it.
+func (s *services) recorded(ctx context.Context, p *events.ModelCompleted, err error) (plugin.Completion, error) {
+	if err != nil {
+		return plugin.Completion{}, err
+	}
+	filled, err := Fill(ctx, s.h.b, []events.Message{{Parts: p.Parts}})
+	if err != nil {
+		return plugin.Completion{}, err
+	}
+	return plugin.Completion{
+		Text: filled[0].Text(), Parts: filled[0].Parts, Stop: p.Stop, Model: p.Model, Usage: p.Usage,
+	}, nil
+}
+
+// directReply is what a turn has recorded under the key of a completion; nil
+// where there is nothing. It looks at the log: the caller's own state is from
+// before what the caller has asked. A key that stands for another request is [ErrDifferent].
+func (h *Host) directReply(ctx context.Context, id events.SessionID, turn events.TurnID, fact *events.ModelCompleted) (*events.ModelCompleted, error) {
+	s, err := h.State(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return recordedReply(s, turn, fact)
+}
+
+func recordedReply(s *projector.State, turn events.TurnID, fact *events.ModelCompleted) (*events.ModelCompleted, error) {
+	t := s.Turn()
+	if t == nil || t.ID != turn {
+		return nil, nil //nolint:nilnil // nothing is recorded
+	}
+	switch old := t.DirectReply(fact.Key); {
+	case old == nil:
+		return nil, nil //nolint:nilnil // nothing is recorded
+	case old.Request != fact.Request:
+		return nil, fmt.Errorf("key %s: %w", fact.Key, ErrDifferent)
+	default:
+		return &old.ModelCompleted, nil
+	}
+}
+
+// charge records a direct completion. Where somebody asked the same meanwhile,
+// the reply that was recorded first counts, and is returned; this one is
+// charged all the same, under a key of its own.
+func (h *Host) charge(ctx context.Context, id events.SessionID, turn events.TurnID, fact *events.ModelCompleted) (old *events.ModelCompleted, err error) {
+	err = h.decide(ctx, id, "direct completion", func(s *projector.State) ([]events.Event, error) {
+		var err error
+		if old, err = recordedReply(s, turn, fact); err != nil {
+			return nil, err
+		}
+		in, beside := events.TurnID(""), *fact
+		if t := s.Turn(); t != nil && t.ID == turn {
+			in = turn
+		}
+		if old != nil {
+			beside.Key += "/" + ulid.Make().String()
+			if beside.Usage.IsZero() {
+				return nil, nil
+			}
+		}
+		return []events.Event{events.Of(in, &beside)}, nil
+	})
+	return old, err
+}
+
+// short is a key that leaves room for another's suffix.
+func short(key string) string {
+	if len(key) <= events.MaxIDBytes/2 {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
+
+// requestDigest identifies a request, for the history.
+func requestDigest(req plugin.CompletionRequest) (string, error) {
+	data, err := json.Marshal(req)
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:]), err
+}

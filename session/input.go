@@ -1,0 +1,134 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// Inject queues an input. It never waits for the running turn: the next
+// checkpoint takes it, or the next turn's start.
+func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectRequest) (events.InputID, error) {
+	if req.ID == "" {
+		req.ID = events.InputID(ulid.Make().String())
+	}
+	if req.Role == "" {
+		req.Role = events.RoleUser
+	}
+	spilled, err := Spill(ctx, h.b, &events.InputInjected{Input: req.ID, Role: req.Role, Parts: req.Parts, Boundary: req.Boundary})
+	if err != nil {
+		return "", fmt.Errorf("inject: %w", err)
+	}
+	in := spilled.(*events.InputInjected)
+	digest := projector.Input{Role: in.Role, Parts: in.Parts, Boundary: in.Boundary}.Digest()
+	return req.ID, h.decide(ctx, id, "inject", func(s *projector.State) ([]events.Event, error) {
+		if err := open(s); err != nil {
+			return nil, err
+		}
+		known, err := inputDigest(s, req.ID)
+		switch {
+		case err != nil:
+			return nil, err
+		case known == digest:
+			return nil, nil
+		case known != "":
+			return nil, fmt.Errorf("inject %s: %w", req.ID, ErrDifferent)
+		}
+		// A node of the id that it would get came with a fork, or a host appended it.
+		n, err := s.Node(projector.InputNode(req.ID))
+		if err == nil && n != nil {
+			err = fmt.Errorf("inject %s: node %s: %w", req.ID, n.ID, ErrDifferent)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return []events.Event{events.Of("", in)}, nil
+	})
+}
+
+// inputDigest identifies the content of an input, pending or settled; empty when there is none.
+func inputDigest(s *projector.State, id events.InputID) (string, error) {
+	for _, in := range s.Inputs {
+		if in.ID == id {
+			return in.Digest(), nil
+		}
+	}
+	settled, err := s.Settled(id)
+	if err != nil || settled == nil {
+		return "", err
+	}
+	return settled.Digest, nil
+}
+
+// CancelInputs takes pending inputs back, all that are pending in one step,
+// and tells of each id what the cancel met. Errors: of the session alone.
+func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...events.InputID) ([]InputReceipt, error) {
+	var receipts []InputReceipt
+	err := h.decide(ctx, id, "cancel inputs", func(s *projector.State) ([]events.Event, error) {
+		receipts = make([]InputReceipt, len(inputs))
+		var pending []events.InputID
+		for i, input := range inputs {
+			var err error
+			if receipts[i], err = receiptOf(s, input); err != nil {
+				return nil, err
+			}
+			if receipts[i] == InputCancelled && !slices.Contains(pending, input) {
+				pending = append(pending, input)
+			}
+		}
+		return cancelInputs(pending), nil
+	})
+	return receipts, err
+}
+
+// CancelInputsFrom takes a pending input back with all that were injected
+// after it, in one step, and returns their ids. One that is not pending is left
+// as it is with all others: the receipt says what became of it.
+func (h *Host) CancelInputsFrom(ctx context.Context, id events.SessionID, first events.InputID) (receipt InputReceipt, cancelled []events.InputID, err error) {
+	err = h.decide(ctx, id, "cancel inputs", func(s *projector.State) ([]events.Event, error) {
+		cancelled = nil
+		var err error
+		if receipt, err = receiptOf(s, first); err != nil || receipt != InputCancelled {
+			return nil, err
+		}
+		from := slices.IndexFunc(s.Inputs, func(in projector.Input) bool { return in.ID == first })
+		for _, in := range s.Inputs[from:] {
+			cancelled = append(cancelled, in.ID)
+		}
+		return cancelInputs(cancelled), nil
+	})
+	return receipt, cancelled, err
+}
+
+func cancelInputs(pending []events.InputID) []events.Event {
+	if len(pending) == 0 {
+		return nil
+	}
+	return []events.Event{events.Of("", &events.InputCancelled{Inputs: pending})}
+}
+
+// receiptOf is what a cancel of an input meets: one that is pending can be cancelled.
+func receiptOf(s *projector.State, input events.InputID) (InputReceipt, error) {
+	if slices.ContainsFunc(s.Inputs, func(in projector.Input) bool { return in.ID == input }) {
+		return InputCancelled, nil
+	}
+	settled, err := s.Settled(input)
+	switch {
+	case err != nil:
+		return "", err
+	case settled == nil:
+		return InputNotFound, nil
+	case !settled.Accepted:
+		return InputAlreadyCancelled, nil
+	}
+	n, err := s.Node(projector.InputNode(input))
+	if t := s.Turn(); err == nil && n != nil && t != nil && n.Turn == t.ID {
+		return InputAlreadyClaimed, nil
+	}
+	return InputAlreadyCompleted, err
+}

@@ -1,0 +1,203 @@
+package plugin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// plain is a protocol that does nothing, and counts its preambles: one for each catalogue.
+type plain struct {
+	plugin.BaseProtocol
+	built atomic.Int64
+}
+
+func (p *plain) Preamble(plugin.PreambleInput) plugin.Preamble {
+	p.built.Add(1)
+	return plugin.Preamble{}
+}
+
+// stackOf builds a session's stack of one plugin and a protocol.
+func stackOf(t *testing.T, limit time.Duration, register func(*plugin.Registrar)) (*plugin.Session, *plain) {
+	t.Helper()
+	p := &plain{}
+	h, err := plugin.NewHost(plugin.HostConfig{Timeout: limit, Factories: []plugin.Factory{
+		plugin.Func("protocol", func(r *plugin.Registrar) error {
+			r.Protocol(p)
+			r.Driver(p)
+			return nil
+		}),
+		plugin.Func("tools", func(r *plugin.Registrar) error {
+			register(r)
+			return nil
+		}),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := h.BuildSession(t.Context(), plugin.BuildContext{Session: "s"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s, p
+}
+
+func tool(r plugin.Registry, name string) {
+	plugin.AddTool(r, plugin.Tool{Name: name}, func(context.Context, plugin.Call, struct{}) (string, error) { return name, nil })
+}
+
+func catalog(t *testing.T, s *plugin.Session, generation int64) *plugin.CatalogEntry {
+	t.Helper()
+	entry, err := s.Catalog(&projector.Catalog{Generation: generation})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entry
+}
+
+// TestCatalogAskedFromWithin asks for the catalogue while it is being built, by
+// the builder itself: that look ends with an error, the build does not.
+func TestCatalogAskedFromWithin(t *testing.T) {
+	t.Parallel()
+	var s *plugin.Session
+	var within error
+	s, p := stackOf(t, 2*time.Second, func(r *plugin.Registrar) {
+		tool(r, "a")
+		r.Catalog(func(plugin.CatalogContext) (plugin.CatalogContribution, error) {
+			_, within = s.Catalog(&projector.Catalog{Generation: 2}) // another key: a build of its own
+			s.Message("free", "to call")
+			s.InvalidateCaches()
+			return plugin.CatalogContribution{}, nil
+		})
+	})
+	entry := catalog(t, s, 1)
+	if !errors.Is(within, plugin.ErrBuilding) {
+		t.Errorf("within: got %v, want %v", within, plugin.ErrBuilding)
+	}
+	if names := len(entry.Tools); names != 1 || p.built.Load() != 1 {
+		t.Errorf("got %d tools after %d builds, want 1 after 1", names, p.built.Load())
+	}
+	if catalog(t, s, 1) == entry {
+		t.Error("got the catalogue that was invalidated while it was built, want another")
+	}
+}
+
+// TestCatalogBuiltOnce has many ask at once.
+func TestCatalogBuiltOnce(t *testing.T) {
+	t.Parallel()
+	s, p := stackOf(t, 0, func(r *plugin.Registrar) { tool(r, "a") })
+	var wait sync.WaitGroup
+	var entries sync.Map
+	for range 32 {
+		wait.Go(func() {
+			entry, err := s.Catalog(&projector.Catalog{Generation: 1})
+			entries.Store(entry, err)
+		})
+	}
+	wait.Wait()
+	count := 0
+	entries.Range(func(_, err any) bool {
+		count++
+		return err == nil
+	})
+	if count != 1 || p.built.Load() != 1 {
+		t.Errorf("got %d catalogues of %d builds, want 1 of 1", count, p.built.Load())
+	}
+}
+
+// TestCatalogHangs has a contributor that never returns: it is given up.
+func TestCatalogHangs(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	defer close(release)
+	s, _ := stackOf(t, 100*time.Millisecond, func(r *plugin.Registrar) {
+		r.Catalog(func(plugin.CatalogContext) (plugin.CatalogContribution, error) {
+			<-release
+			return plugin.CatalogContribution{}, nil
+		})
+	})
+	_, err := s.Catalog(&projector.Catalog{})
+	var hook *plugin.HookError
+	if !errors.As(err, &hook) || !hook.Hung || hook.Plugin != "tools" {
+		t.Errorf("got %v, want a hook of tools that hung", err)
+	}
+}
+
+// TestCatalogKeys names everything that the key has, one by one.
+func TestCatalogKeys(t *testing.T) {
+	t.Parallel()
+	s, _ := stackOf(t, 0, func(r *plugin.Registrar) { tool(r, "a") })
+	base := s.CatalogKey(1)
+	if want := (plugin.CatalogKey{IncludeBase: true, Generation: 1, Plugins: s.Fingerprint()}); base != want {
+		t.Errorf("key: got %+v, want %+v", base, want)
+	}
+	if got := s.CatalogKey(2); got == base || got.Generation != 2 {
+		t.Errorf("key of another generation: got %+v", got)
+	}
+	entry := catalog(t, s, 1)
+	if err := s.SetOverlay(plugin.Overlay{WithoutBase: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.CatalogKey(1), (plugin.CatalogKey{Overlay: 1, Generation: 1, Plugins: base.Plugins}); got != want {
+		t.Errorf("key under an overlay: got %+v, want %+v", got, want)
+	}
+	if got := len(catalog(t, s, 1).Tools); got != 0 {
+		t.Errorf("tools without the base: got %d, want none", got)
+	}
+	if err := s.SetOverlay(plugin.Overlay{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.CatalogKey(1).Overlay; got != 2 {
+		t.Errorf("revision: got %d, want 2: it only grows", got)
+	}
+	if again := catalog(t, s, 1); again == entry || len(again.Tools) != 1 {
+		t.Errorf("catalogue after the overlay: got %d tools, want one, in another", len(again.Tools))
+	}
+}
+
+// TestOverlayGiven reads an overlay back.
+func TestOverlayGiven(t *testing.T) {
+	t.Parallel()
+	s, _ := stackOf(t, 0, func(*plugin.Registrar) {})
+	if !s.Overlay().IsZero() {
+		t.Errorf("got %+v, want none", s.Overlay())
+	}
+	extra := plugin.NewTools()
+	want := plugin.Overlay{Tools: []*plugin.Tools{extra}, Contributions: []events.Contribution{{Slot: events.SlotIntro, Content: "hi"}}, WithoutBase: true}
+	if err := s.SetOverlay(want); err != nil {
+		t.Fatal(err)
+	}
+	got := s.Overlay()
+	if got.IsZero() || !got.WithoutBase || !slices.Equal(got.Tools, want.Tools) || !slices.EqualFunc(got.Contributions, want.Contributions, plugin.SameContribution) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if list := s.OverlayContributions(); len(list) != 1 || list[0].Content != "hi" {
+		t.Errorf("contributions: got %+v, want the overlay's", list)
+	}
+}
+
+// TestMessageSender sends without, with and after a sender.
+func TestMessageSender(t *testing.T) {
+	t.Parallel()
+	s, _ := stackOf(t, 0, func(*plugin.Registrar) {})
+	var got []string
+	s.Message("too early", "progress")
+	s.SetMessageSender(func(text, kind string) { got = append(got, fmt.Sprintf("%s %s", kind, text)) })
+	s.Message("half way", "progress")
+	s.Message("x = 1", "lashlang_code")
+	s.ClearMessageSender()
+	s.Message("too late", "progress")
+	if !slices.Equal(got, []string{"progress half way"}) {
+		t.Errorf("got %q, want the one that was sent while there was a sender", got)
+	}
+}

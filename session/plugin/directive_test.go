@@ -1,0 +1,165 @@
+package plugin_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// silent is a protocol that does nothing.
+type silent struct{ plugin.BaseProtocol }
+
+func (silent) Preamble(plugin.PreambleInput) plugin.Preamble { return plugin.Preamble{} }
+
+func speaking(r *plugin.Registrar) error {
+	r.Protocol(silent{})
+	r.Driver(silent{})
+	return nil
+}
+
+// stack builds a session's stack beside a protocol that does nothing.
+func stack(t *testing.T, factories ...plugin.Factory) *plugin.Session {
+	t.Helper()
+	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{plugin.Func("silent", speaking)}, Factories: factories})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := h.BuildSession(t.Context(), plugin.BuildContext{Session: "s"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// everywhere is a plugin that asks for the same at every point.
+func everywhere(id string, list ...plugin.Directive) plugin.Factory {
+	return plugin.Func(id, func(r *plugin.Registrar) error {
+		r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return list, nil })
+		r.Checkpoint(func(context.Context, plugin.CheckpointContext) ([]plugin.Directive, error) { return list, nil })
+		r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) { return list, nil })
+		r.BeforeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) { return list, nil })
+		r.AfterToolCall(func(context.Context, plugin.ToolResultContext) ([]plugin.Directive, error) { return list, nil })
+		return nil
+	})
+}
+
+// points ask a stack at each point that takes directives.
+var points = map[events.HookPoint]func(context.Context, *plugin.Session) ([]plugin.Owned[plugin.Directive], error){
+	events.PointBeforeTurn: func(ctx context.Context, s *plugin.Session) ([]plugin.Owned[plugin.Directive], error) {
+		return s.BeforeTurn(ctx, plugin.TurnContext{})
+	},
+	events.PointCheckpoint: func(ctx context.Context, s *plugin.Session) ([]plugin.Owned[plugin.Directive], error) {
+		return s.AtCheckpoint(ctx, plugin.CheckpointContext{})
+	},
+	events.PointAfterTurn: func(ctx context.Context, s *plugin.Session) ([]plugin.Owned[plugin.Directive], error) {
+		return s.AfterTurn(ctx, plugin.TurnResultContext{})
+	},
+	events.PointBeforeTool: func(ctx context.Context, s *plugin.Session) ([]plugin.Owned[plugin.Directive], error) {
+		return s.BeforeToolCall(ctx, plugin.ToolContext{})
+	},
+	events.PointAfterTool: func(ctx context.Context, s *plugin.Session) ([]plugin.Owned[plugin.Directive], error) {
+		return s.AfterToolCall(ctx, plugin.ToolResultContext{})
+	},
+}
+
+// matrix is which directives which points allow (host specification 4.3).
+// Points that are not listed refuse. Approvals are an addition to it.
+var matrix = []struct {
+	directive plugin.Directive
+	allowed   []events.HookPoint
+}{
+	{plugin.Abort("x", "no"), []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint, events.PointBeforeTool, events.PointAfterTool}},
+	{plugin.Enqueue(plugin.Say(events.RoleUser, "hi")), []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint, events.PointAfterTurn, events.PointAfterTool}},
+	{plugin.CreateSession(api.CreateRequest{}), []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint, events.PointAfterTurn, events.PointBeforeTool, events.PointAfterTool}},
+	{plugin.Directive{Kind: "handoff_session"}, nil},
+	{plugin.Directive{}, nil},
+	{plugin.ReplaceArgs(json.RawMessage(`{}`)), []events.HookPoint{events.PointBeforeTool}},
+	{plugin.ShortCircuit(plugin.Result{}), []events.HookPoint{events.PointBeforeTool, events.PointAfterTool}},
+	{plugin.Emit(json.RawMessage(`1`)), []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint, events.PointAfterTurn, events.PointBeforeTool, events.PointAfterTool}},
+	{plugin.Trace("x", nil), []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint, events.PointAfterTurn, events.PointBeforeTool, events.PointAfterTool}},
+	{plugin.Ask("really?"), []events.HookPoint{events.PointBeforeTool}},
+}
+
+// TestDirectiveMatrix asks for every directive at every point, between others
+// that are allowed: it is in the list, or there is no list at all.
+func TestDirectiveMatrix(t *testing.T) {
+	t.Parallel()
+	if len(points) != 5 {
+		t.Fatalf("points: got %d, want 5", len(points))
+	}
+	trace := plugin.Trace("beside", nil)
+	for _, tt := range matrix {
+		s := stack(t, everywhere("first", trace), everywhere("second", trace, tt.directive, trace), everywhere("third", trace))
+		for point, ask := range points {
+			allowed := false
+			for _, p := range tt.allowed {
+				allowed = allowed || p == point
+			}
+			list, err := ask(t.Context(), s)
+			switch {
+			case allowed && (err != nil || len(list) != 5 || list[2].Plugin != "second" || list[2].Value.Kind != tt.directive.Kind):
+				t.Errorf("%q at %s: got %+v, %v, want it among five", tt.directive.Kind, point, list, err)
+			case !allowed:
+				refused(t, string(tt.directive.Kind)+" at "+string(point), list, err)
+			}
+		}
+	}
+}
+
+// refused fails the test unless a list was dropped as a whole for what the second plugin asked.
+func refused(t *testing.T, what string, list []plugin.Owned[plugin.Directive], err error) {
+	t.Helper()
+	var failed *plugin.HookError
+	if !errors.As(err, &failed) || failed.Plugin != "second" || failed.Panic || failed.Hung {
+		t.Errorf("%s: got error %v, want one of plugin second", what, err)
+	}
+	if len(list) != 0 {
+		t.Errorf("%s: got %d directives, want none of the list", what, len(list))
+	}
+}
+
+// TestDirectiveGarbage refuses directives that lack what they need, wherever they would be allowed.
+func TestDirectiveGarbage(t *testing.T) {
+	t.Parallel()
+	for name, d := range map[string]plugin.Directive{
+		"create":      {Kind: events.DirectiveCreate},
+		"short":       {Kind: events.DirectiveShortCircuit},
+		"short_value": plugin.ShortCircuit(plugin.Result{Outcome: "sort_of"}),
+		"args":        plugin.ReplaceArgs(json.RawMessage(`{`)),
+		"no_args":     plugin.ReplaceArgs(nil),
+		"event":       plugin.Emit(json.RawMessage(`1`), json.RawMessage(`{"a":`)),
+		"no_event":    plugin.Emit(nil),
+		"payload":     plugin.Trace("x", json.RawMessage(`no`)),
+		"message":     plugin.Enqueue(events.Message{Role: "stranger"}),
+		"part":        plugin.Enqueue(events.Message{Role: events.RoleUser, Parts: []events.Part{{Kind: "smell"}}}),
+	} {
+		s := stack(t, everywhere("first", plugin.Trace("x", nil)), everywhere("second", d))
+		for point, ask := range points {
+			list, err := ask(t.Context(), s)
+			refused(t, name+" at "+string(point), list, err)
+		}
+	}
+}
+
+// TestHookOrder asks hooks in the order of the stack, each before any of what they want is looked at.
+func TestHookOrder(t *testing.T) {
+	t.Parallel()
+	s := stack(t, everywhere("c", plugin.Trace("1", nil), plugin.Trace("2", nil)), everywhere("a", plugin.Trace("3", nil)), everywhere("b"), everywhere("d", plugin.Trace("4", nil)))
+	for point, ask := range points {
+		list, err := ask(t.Context(), s)
+		var got []string
+		for _, d := range list {
+			got = append(got, d.Plugin+d.Value.Name)
+		}
+		if want := "c1 c2 a3 d4"; err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: got %v, %v, want %s", point, got, err, want)
+		}
+	}
+}

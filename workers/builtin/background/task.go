@@ -1,0 +1,100 @@
+package background
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/process"
+)
+
+// maxReport bounds what a report shows of a command's output, in bytes.
+const maxReport = 8 << 10
+
+type taskRequest struct {
+	ID      events.TaskID `json:"id" jsonschema:"a short name of your choice"`
+	Command string        `json:"command"`
+	Cwd     string        `json:"cwd,omitempty"`
+}
+
+// begin starts a command that outlives the turn.
+func (b *background) begin(ctx context.Context, call plugin.Call, in taskRequest) (string, error) {
+	if err := events.CheckToken("id", string(in.ID)); err != nil {
+		return "", refusal("%v", err)
+	}
+	if strings.TrimSpace(in.Command) == "" {
+		return "", refusal("command: is blank")
+	}
+	req := api.TaskRequest{ID: in.ID, Of: events.TaskTool, Producer: ID, Close: events.CloseCancel}
+	command := process.Command{Script: in.Command, Dir: b.dir(in.Cwd)}
+	err := call.Host.SpawnManagedTask(ctx, call.Session, req, func(ctx context.Context) error { return work(ctx, call, in.ID, command) })
+	if err != nil {
+		return "", err
+	}
+	return "It runs. You will be told when it has ended.", nil
+}
+
+// work runs the command and asks for a turn that begins with what it came to.
+// The turn's id follows from the call, so it is one. A task that was stopped
+// says nothing: whoever stopped it knows.
+func work(ctx context.Context, call plugin.Call, id events.TaskID, command process.Command) error {
+	began := time.Now()
+	out, err := process.Run(ctx, command, maxReport)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	how := fmt.Sprintf("exit status %d", out.Status)
+	if err != nil {
+		how = err.Error()
+	}
+	sum := sha256.Sum256([]byte(call.Key))
+	report := fmt.Sprintf("Background task %s has ended after %v: %s\n%s", id, time.Since(began).Round(time.Millisecond), how, out.Text)
+	_, _, failed := call.Host.StartTurnStream(ctx, call.Session, api.TurnRequest{
+		ID: events.TurnID("task-" + hex.EncodeToString(sum[:16])), Input: events.TurnInput{Parts: plugin.Say(events.RoleUser, strings.TrimSpace(report)).Parts},
+	})
+	switch {
+	case failed != nil:
+		return fmt.Errorf("%s; report it: %w", how, failed)
+	case err != nil || out.Status != 0:
+		return fmt.Errorf("%s", how)
+	}
+	return nil
+}
+
+// Told is the plugin's state: the abandoned tasks that the model knows of.
+type Told struct {
+	Tasks []events.Seq `json:"tasks,omitempty"` // where they were registered
+}
+
+// tell says which tasks ended with their node, once.
+func (b *background) tell(ctx context.Context, in plugin.TurnContext) ([]plugin.Directive, error) {
+	state, err := in.Host.SnapshotCurrent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var now Told
+	var lost []string
+	for i := range state.Tasks {
+		t := &state.Tasks[i]
+		if t.Producer != ID || t.State != events.TaskFailed || !strings.HasPrefix(t.Summary, "abandoned: ") {
+			continue
+		}
+		now.Tasks = append(now.Tasks, t.Seq)
+		if !slices.Contains(b.Load().Tasks, t.Seq) {
+			lost = append(lost, string(t.ID))
+		}
+	}
+	if len(lost) == 0 {
+		return nil, nil
+	}
+	b.Update(func(told *Told) { *told = now })
+	note := "These background tasks died with the machine that ran them, and were not run again: " + strings.Join(lost, ", ")
+	return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleSystem, note))}, nil
+}

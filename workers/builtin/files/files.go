@@ -1,0 +1,165 @@
+// Package files gives the model the files below one directory: to read, write,
+// edit, list and search.
+//
+// Guarantees: nothing outside of the directory is reached, whatever the path
+// says and wherever links point. Of a file that is too large, or is no regular
+// file, nothing is read or changed. A file is replaced as a whole or not at
+// all, and a write or an edit whose node died is never made again: the model
+// reads that its fate is unknown. It imports session/plugin and events.
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// ID names the plugin in histories.
+const ID = "files"
+
+// Config of the plugin.
+type Config struct {
+	Root     string // directory, required
+	MaxBytes int64  // of a file that is read, written, edited or searched. Defaults to 1 MiB
+	MaxShown int64  // bytes that one read shows. Defaults to 64 KiB
+	MaxFound int    // entries of a list, and lines of a search. Defaults to 500
+}
+
+// Factory builds the plugin. The directory must exist.
+func Factory(cfg Config) (plugin.Factory, error) {
+	root, err := os.OpenRoot(cfg.Root)
+	if err != nil {
+		return nil, fmt.Errorf("files: root: %w", err)
+	}
+	if err := root.Close(); err != nil {
+		return nil, fmt.Errorf("files: root: %w", err)
+	}
+	if cfg.MaxBytes <= 0 {
+		cfg.MaxBytes = 1 << 20
+	}
+	if cfg.MaxShown <= 0 {
+		cfg.MaxShown = 64 << 10
+	}
+	if cfg.MaxFound <= 0 {
+		cfg.MaxFound = 500
+	}
+	f := &files{Config: cfg}
+	return plugin.Func(ID, f.register), nil
+}
+
+type files struct {
+	Config
+	writing sync.Mutex // edits of one process never undo each other
+}
+
+func (f *files) register(r *plugin.Registrar) error {
+	read := func(name, description string) plugin.Tool {
+		return plugin.Tool{Name: name, Description: description, Effects: events.EffectsNone, Timeout: time.Minute}
+	}
+	write := func(name, description string) plugin.Tool {
+		return plugin.Tool{Name: name, Description: description, Serial: true} // in the order of the reply, and at most once
+	}
+	plugin.AddTool(r, read("read_file", "Reads lines of a text file."), in(f, f.read))
+	plugin.AddTool(r, read("list_files", "Lists a directory."), in(f, f.list))
+	plugin.AddTool(r, read("search_files", "Finds the lines that a regular expression matches, in the files below a directory."), in(f, f.search))
+	plugin.AddTool(r, write("write_file", "Creates a file with its directories, or replaces it."), in(f, f.write))
+	plugin.AddTool(r, write("edit_file", "Replaces a text in a file. It must be there exactly once."), in(f, f.edit))
+	return nil
+}
+
+// load reads a whole file.
+func (f *files) load(root *os.Root, name string) (string, fs.FileInfo, error) {
+	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for its writer
+	if err != nil {
+		return "", nil, badPath(name, err)
+	}
+	defer file.Close() //nolint:errcheck // it is only read
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return "", nil, badPath(name, err)
+	case info.IsDir():
+		return "", nil, invalid("path: %s is a directory: list_files lists it", name)
+	case !info.Mode().IsRegular():
+		return "", nil, invalid("path: %s is no regular file", name)
+	case info.Size() > f.MaxBytes:
+		return "", nil, f.tooLarge(name, info.Size())
+	}
+	data, err := io.ReadAll(io.LimitReader(file, f.MaxBytes+1)) // it may grow, or have no size of its own
+	switch {
+	case err != nil:
+		return "", nil, badPath(name, err)
+	case int64(len(data)) > f.MaxBytes:
+		return "", nil, f.tooLarge(name, int64(len(data)))
+	case !utf8.Valid(data) || strings.IndexByte(string(data), 0) >= 0:
+		return "", nil, invalid("path: %s is no text (UTF-8)", name)
+	}
+	return string(data), info, nil
+}
+
+func (f *files) tooLarge(name string, size int64) error {
+	return &plugin.Failure{
+		Class: plugin.ClassResourceLimit, Code: "file_too_large",
+		Message: fmt.Sprintf("path: %s has %d bytes or more, the limit is %d", name, size, f.MaxBytes),
+	}
+}
+
+// store replaces a file as a whole, with the rights that it had.
+func (f *files) store(root *os.Root, name, text, key string, mode fs.FileMode) error {
+	if int64(len(text)) > f.MaxBytes {
+		return &plugin.Failure{
+			Class: plugin.ClassResourceLimit, Code: "file_too_large",
+			Message: fmt.Sprintf("content: %d bytes, the limit is %d", len(text), f.MaxBytes),
+		}
+	}
+	temporary := path.Join(path.Dir(name), ".lash-"+key)
+	file, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return badPath(name, err)
+	}
+	_, err = file.WriteString(text)
+	if err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()); err == nil {
+		err = root.Rename(temporary, name)
+	}
+	if err != nil {
+		return badPath(name, errors.Join(err, root.Remove(temporary)))
+	}
+	return nil
+}
+
+// clean gives a path as the directory's own, or refuses it.
+func clean(name string) (string, error) {
+	if strings.IndexByte(name, 0) >= 0 || !utf8.ValidString(name) || len(name) > 4096 {
+		return "", invalid("path: is no path of at most 4096 bytes")
+	}
+	local := path.Clean("./" + name)
+	if path.IsAbs(name) || local == ".." || strings.HasPrefix(local, "../") {
+		return "", invalid("path: %q is not below this directory: paths are relative to it", name)
+	}
+	return local, nil
+}
+
+// badPath is what the system says of a path, without where the directory is.
+func badPath(name string, err error) error {
+	if bare, ok := errors.AsType[*fs.PathError](err); ok {
+		err = bare.Err
+	} else if link, ok := errors.AsType[*os.LinkError](err); ok {
+		err = link.Err
+	}
+	return invalid("path: %s: %v", name, err)
+}
+
+func invalid(format string, args ...any) error {
+	return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,242 @@
+package files
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// in opens the directory for one call.
+func in[In any](f *files, work func(context.Context, *os.Root, plugin.Call, In) (string, error)) func(context.Context, plugin.Call, In) (string, error) {
+	return func(ctx context.Context, call plugin.Call, args In) (string, error) {
+		root, err := os.OpenRoot(f.Root)
+		if err != nil {
+			return "", &plugin.Failure{Class: plugin.ClassUnavailable, Message: "the directory of the files is not there"}
+		}
+		defer root.Close() //nolint:errcheck // nothing is lost
+		return work(ctx, root, call, args)
+	}
+}
+
+type readRequest struct {
+	Path  string `json:"path"`
+	Line  int    `json:"line,omitempty" jsonschema:"the first line to read, from 1"`
+	Lines int    `json:"lines,omitempty" jsonschema:"how many lines"`
+}
+
+func (f *files) read(_ context.Context, root *os.Root, _ plugin.Call, in readRequest) (string, error) {
+	name, err := clean(in.Path)
+	if err != nil {
+		return "", err
+	}
+	text, _, err := f.load(root, name)
+	if err != nil {
+		return "", err
+	}
+	all := slices.Collect(strings.Lines(text))
+	from := max(in.Line-1, 0)
+	if from > 0 && from >= len(all) {
+		return "", invalid("line: %d, the file has %d lines", in.Line, len(all))
+	}
+	upto, shown := from, int64(0)
+	for upto < len(all) && (in.Lines <= 0 || upto-from < in.Lines) && (upto == from || shown+int64(len(all[upto])) <= f.MaxShown) {
+		shown += int64(len(all[upto]))
+		upto++
+	}
+	text = strings.Join(all[from:upto], "")
+	if shown > f.MaxShown {
+		text = strings.ToValidUTF8(text[:f.MaxShown], "") + " [the line is cut]\n"
+	}
+	if from > 0 || upto < len(all) {
+		text = fmt.Sprintf("%s\n[lines %d to %d of %d]", strings.TrimSuffix(text, "\n"), from+1, upto, len(all))
+	}
+	return text, nil
+}
+
+type writeRequest struct {
+	Path    string `json:"path"`
+	Content string `json:"content" jsonschema:"the whole file"`
+}
+
+func (f *files) write(_ context.Context, root *os.Root, call plugin.Call, in writeRequest) (string, error) {
+	name, err := clean(in.Path)
+	if err != nil {
+		return "", err
+	}
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	mode := fs.FileMode(0o644)
+	switch info, err := root.Lstat(name); {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+			return "", badPath(name, err)
+		}
+	case err != nil:
+		return "", badPath(name, err)
+	case !info.Mode().IsRegular():
+		return "", invalid("path: %s is no regular file", name)
+	default:
+		mode = info.Mode().Perm()
+	}
+	if err := f.store(root, name, in.Content, digest(call), mode); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d bytes written to %s", len(in.Content), name), nil
+}
+
+type editRequest struct {
+	Path string `json:"path"`
+	Old  string `json:"old" jsonschema:"what stands there, exactly once"`
+	New  string `json:"new"`
+}
+
+func (f *files) edit(_ context.Context, root *os.Root, call plugin.Call, in editRequest) (string, error) {
+	name, err := clean(in.Path)
+	if err != nil {
+		return "", err
+	}
+	if in.Old == "" {
+		return "", invalid("old: is empty")
+	}
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	if info, err := root.Lstat(name); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return "", invalid("path: %s is a link: edit what it leads to", name)
+	}
+	text, info, err := f.load(root, name)
+	if err != nil {
+		return "", err
+	}
+	if n := strings.Count(text, in.Old); n != 1 {
+		return "", invalid("old: stands %d times in %s, want once", n, name)
+	}
+	line := 1 + strings.Count(text[:strings.Index(text, in.Old)], "\n")
+	if err := f.store(root, name, strings.Replace(text, in.Old, in.New, 1), digest(call), info.Mode().Perm()); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s is changed at line %d", name, line), nil
+}
+
+// digest names the file that a call writes first: no other call's.
+func digest(call plugin.Call) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", call.Key, call.Attempt))
+	return hex.EncodeToString(sum[:8])
+}
+
+type listRequest struct {
+	Path string `json:"path,omitempty" jsonschema:"a directory; by default the uppermost one"`
+}
+
+func (f *files) list(_ context.Context, root *os.Root, _ plugin.Call, in listRequest) (string, error) {
+	name, err := clean(in.Path)
+	if err != nil {
+		return "", err
+	}
+	dir, err := root.Open(name)
+	if err != nil {
+		return "", badPath(name, err)
+	}
+	defer dir.Close() //nolint:errcheck // it is only read
+	entries, err := dir.ReadDir(-1)
+	if err != nil {
+		return "", badPath(name, err)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	var text strings.Builder
+	for i, e := range entries {
+		if i == f.MaxFound {
+			fmt.Fprintf(&text, "[%d more]\n", len(entries)-i)
+			break
+		}
+		text.WriteString(describe(e))
+	}
+	if len(entries) == 0 {
+		return "[empty]", nil
+	}
+	return strings.ToValidUTF8(text.String(), "\uFFFD"), nil
+}
+
+func describe(e fs.DirEntry) string {
+	switch info, err := e.Info(); {
+	case e.IsDir():
+		return e.Name() + "/\n"
+	case e.Type()&fs.ModeSymlink != 0:
+		return e.Name() + " (link)\n"
+	case err != nil || !info.Mode().IsRegular():
+		return e.Name() + " (no regular file)\n"
+	default:
+		return fmt.Sprintf("%s (%d bytes)\n", e.Name(), info.Size())
+	}
+}
+
+type searchRequest struct {
+	Pattern string `json:"pattern" jsonschema:"a regular expression (RE2)"`
+	Path    string `json:"path,omitempty" jsonschema:"a directory or a file; by default everything"`
+}
+
+// search leaves out what is no text, too large or a link, and directories that begin with a dot.
+func (f *files) search(ctx context.Context, root *os.Root, _ plugin.Call, in searchRequest) (string, error) {
+	top, err := clean(in.Path)
+	if err != nil {
+		return "", err
+	}
+	pattern, err := regexp.Compile(in.Pattern)
+	if err != nil {
+		return "", invalid("pattern: %v", err)
+	}
+	found := 0
+	var text strings.Builder
+	err = fs.WalkDir(root.FS(), top, func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && name == top:
+			return badPath(name, err)
+		case err != nil:
+			return nil //nolint:nilerr // what cannot be read is left out
+		case e.IsDir() && name != top && strings.HasPrefix(e.Name(), "."):
+			return fs.SkipDir
+		case !e.Type().IsRegular():
+			return nil
+		}
+		content, _, err := f.load(root, name)
+		if err != nil {
+			return nil //nolint:nilerr // likewise
+		}
+		n := 0
+		for line := range strings.Lines(content) {
+			n++
+			line = strings.TrimRight(line, "\r\n")
+			if !pattern.MatchString(line) {
+				continue
+			}
+			if found++; found > f.MaxFound {
+				return fs.SkipAll
+			}
+			fmt.Fprintf(&text, "%s:%d: %s\n", name, n, strings.ToValidUTF8(line[:min(len(line), maxLine)], ""))
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case found == 0:
+		return "[nothing found]", nil
+	case found > f.MaxFound:
+		fmt.Fprintf(&text, "[there is more than these %d lines]\n", f.MaxFound)
+	}
+	return text.String(), nil
+}
+
+// maxLine bounds what a search shows of a line, in bytes.
+const maxLine = 400

@@ -1,0 +1,163 @@
+// Package gate lets somebody approve calls before they run: host clients list
+// the questions and answer them, at any time and from any process. Rules say
+// which calls run at once, which wait for an answer, and which never run.
+// Where no rule speaks, tools that must not run twice ask, as what writes files
+// and runs commands does; what reads and what may be repeated runs.
+//
+// Guarantees: a call that waits has not begun, and waits through the death of
+// its node; the first answer counts. A refused call is a result that the model
+// reads. Agents are held to the rules of the session that they work for, and
+// ask in their own. Rules are hints to a careful user, no sandbox: a command that is
+// allowed may do whatever it can. It imports session/plugin and events.
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// ID names the plugin in histories, and as who asks.
+const ID = "gate"
+
+// Options of the plugin. A session may have its own, which stand in place of these.
+//
+// A rule is the name of a tool, or the name, a colon and a pattern for the
+// call's command or path, in which * stands for any text: "read_file",
+// "write_file:docs/*", "run_command:go test *". "*" is every tool. Deny goes
+// before Allow, Allow before Ask. In Allow the * of a command stands for text
+// without operators of the shell, so that no second command hides behind the
+// first.
+type Options struct {
+	Allow []string `json:"allow,omitempty"`
+	Ask   []string `json:"ask,omitempty"`
+	Deny  []string `json:"deny,omitempty"`
+}
+
+// Check finds rules that can never be meant.
+func (o Options) Check() error {
+	var errs []error
+	for name, list := range map[string][]string{"allow": o.Allow, "ask": o.Ask, "deny": o.Deny} {
+		for _, rule := range list {
+			tool, pattern, found := strings.Cut(rule, ":")
+			switch err := events.CheckToken("tool", tool); {
+			case tool != "*" && err != nil:
+				errs = append(errs, fmt.Errorf("%s: rule %q: want TOOL or TOOL:PATTERN: %w", name, rule, err))
+			case found && pattern == "":
+				errs = append(errs, fmt.Errorf("%s: rule %q: the pattern is empty", name, rule))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Factory builds the plugin.
+func Factory(o Options) plugin.Factory {
+	return plugin.WithOptions(ID, o, func(_ plugin.BuildContext, o Options) (plugin.Plugin, error) {
+		return gate{o}, o.Check()
+	})
+}
+
+type gate struct{ o Options }
+
+// Register implements [plugin.Plugin].
+func (g gate) Register(r *plugin.Registrar) error {
+	r.BeforeToolCall(g.decide)
+	return nil
+}
+
+func (g gate) decide(ctx context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
+	subject := subjectOf(in.Args)
+	switch {
+	case matches(g.o.Deny, in.Tool, subject, false):
+		return []plugin.Directive{plugin.Abort(ID, in.Tool+" is not allowed here"+subject.shown())}, nil
+	case matches(g.o.Allow, in.Tool, subject, true):
+		return nil, nil
+	case matches(g.o.Ask, in.Tool, subject, false):
+		return ask(in.Tool, subject), nil
+	}
+	state, err := in.Host.SnapshotCurrent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if tool, known := state.Catalog.Tool(in.Tool); !known || tool.Effects.Repeatable() {
+		return nil, nil
+	}
+	return ask(in.Tool, subject), nil
+}
+
+func ask(tool string, s subject) []plugin.Directive {
+	return []plugin.Directive{plugin.Ask("Let " + tool + " run?" + s.shown())}
+}
+
+// subject is what a call is about: a command or a path.
+type subject struct {
+	text    string
+	command bool
+}
+
+func subjectOf(args json.RawMessage) subject {
+	var known struct {
+		Command string `json:"command"`
+		Path    string `json:"path"`
+	}
+	_ = json.Unmarshal(args, &known) // what is no such object is about nothing
+	switch {
+	case known.Command != "":
+		return subject{strings.TrimSpace(known.Command), true}
+	case known.Path != "":
+		return subject{path.Clean(known.Path), false} // as the files read it
+	}
+	return subject{}
+}
+
+// maxShown bounds what a question shows, in bytes. The whole stands beside it.
+const maxShown = 500
+
+func (s subject) shown() string {
+	switch {
+	case s.text == "":
+		return ""
+	case len(s.text) > maxShown:
+		return " " + strings.ToValidUTF8(s.text[:maxShown], "") + " …"
+	}
+	return " " + s.text
+}
+
+func matches(rules []string, tool string, s subject, allows bool) bool {
+	for _, rule := range rules {
+		name, pattern, found := strings.Cut(rule, ":")
+		if (name == "*" || name == tool) && (!found || s.text != "" && match(pattern, s.text, allows && s.command)) {
+			return true
+		}
+	}
+	return false
+}
+
+// operators let a command do more than its first words say.
+const operators = ";&|<>$`(){}\\\n\r"
+
+// match reports whether the pattern's pieces follow each other in the text, from its beginning to its end.
+func match(pattern, text string, plain bool) bool {
+	pieces := strings.Split(pattern, "*")
+	last := len(pieces) - 1
+	if last == 0 || !strings.HasPrefix(text, pieces[0]) {
+		return pattern == text
+	}
+	text = text[len(pieces[0]):]
+	for _, piece := range pieces[1:last] {
+		before, after, found := strings.Cut(text, piece)
+		if !found || plain && strings.ContainsAny(before, operators) {
+			return false
+		}
+		text = after
+	}
+	rest, found := strings.CutSuffix(text, pieces[last])
+	return found && (!plain || !strings.ContainsAny(rest, operators))
+}

@@ -1,0 +1,53 @@
+package gate
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		rule, tool, args string
+		allows, matches  bool
+	}{
+		{"run", "run", `{}`, true, true},
+		{"run", "runs", `{}`, true, false},
+		{"*", "any", `{}`, false, true},
+		{"run:go test *", "run", `{"command":"go test ./..."}`, true, true},
+		{"run:go test *", "run", `{"command":" go test ./... "}`, true, true},
+		{"run:go test *", "run", `{"command":"go vet ./..."}`, true, false},
+		{"run:go test *", "run", `{}`, true, false},
+		{"run:go test *", "run", `[]`, true, false},
+		{"run:go test *", "run", `{"command":"go test ./...; rm -rf ."}`, true, false},
+		{"run:go test *", "run", `{"command":"go test $(rm -rf .)"}`, true, false},
+		{"run:go test *", "run", `{"command":"go test\nrm -rf ."}`, true, false},
+		{"run:go test *", "run", `{"command":"go test ./...; rm -rf ."}`, false, true},
+		{"run:*rm *", "run", `{"command":"true && rm -rf ."}`, false, true},
+		{"run:ls | wc", "run", `{"command":"ls | wc"}`, true, true},
+		{"run:a*b*c", "run", `{"command":"axbxbxc"}`, true, true},
+		{"run:a*b*c", "run", `{"command":"axbxbxcd"}`, true, false},
+		{"write:docs/*", "write", `{"path":"docs/a/b.md"}`, true, true},
+		{"write:docs/*", "write", `{"path":"./docs//a"}`, true, true},
+		{"write:docs/*", "write", `{"path":"docs/../secret"}`, true, false},
+		{"write:docs/*", "write", `{"path":"docs/a;b"}`, true, true},
+	} {
+		if got := matches([]string{tc.rule}, tc.tool, subjectOf(json.RawMessage(tc.args)), tc.allows); got != tc.matches {
+			t.Errorf("%s of %s %s, allows %v: got %v, want %v", tc.rule, tc.tool, tc.args, tc.allows, got, tc.matches)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	if err := (Options{Allow: []string{"a", "*"}, Ask: []string{"a:b:c*"}}).Check(); err != nil {
+		t.Errorf("good rules: got %v", err)
+	}
+	err := Options{Allow: []string{""}, Ask: []string{"a b"}, Deny: []string{"a:"}}.Check()
+	for _, want := range []string{`allow: rule "": want TOOL`, `ask: rule "a b": want`, `deny: rule "a:": the pattern is empty`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("bad rules: got %v, want %q in it", err, want)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+// Package shell gives the model a shell: run_command runs a command with bash
+// and waits for its end.
+//
+// Guarantees: a command whose node died is never run again; the model reads
+// that its fate is unknown. A command has a process group of its own, which is
+// gone when the call ends: by itself, at the time limit, when its turn is
+// cancelled, or with the node. What is read of its output is bounded, and it
+// sees no keys of the node's environment. Otherwise it has the node's rights:
+// put the approval gate before it. It imports session/plugin, events and
+// workers/process.
+package shell
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/process"
+)
+
+// ID names the plugin in histories.
+const ID = "shell"
+
+// Config of the plugin.
+type Config struct {
+	Dir       string        // where commands run, required
+	Timeout   time.Duration // of a command that names none. Defaults to 2 min
+	MaxTime   time.Duration // that a command may ask for. Defaults to 10 min
+	MaxOutput int           // bytes of output that are kept. Defaults to 64 KiB
+}
+
+// Factory builds the plugin. The directory must exist.
+func Factory(cfg Config) (plugin.Factory, error) {
+	if info, err := os.Stat(cfg.Dir); err != nil {
+		return nil, fmt.Errorf("shell: directory: %w", err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("shell: %s is no directory", cfg.Dir)
+	}
+	if cfg.MaxTime <= 0 {
+		cfg.MaxTime = 10 * time.Minute
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 2 * time.Minute
+	}
+	cfg.Timeout = min(cfg.Timeout, cfg.MaxTime)
+	if cfg.MaxOutput <= 0 {
+		cfg.MaxOutput = 64 << 10
+	}
+	return plugin.Func(ID, func(r *plugin.Registrar) error {
+		plugin.AddTool(r, plugin.Tool{
+			Name: "run_command", Effects: events.EffectsNonIdempotent, Serial: true,
+			Description: "Runs a command with bash and waits for its end. Nothing that it starts outlives it.",
+		}, shell{cfg}.run)
+		return nil
+	}), nil
+}
+
+type shell struct{ Config }
+
+type request struct {
+	Command   string `json:"command"`
+	Cwd       string `json:"cwd,omitempty" jsonschema:"a directory, relative to the one where commands run"`
+	TimeoutMS int64  `json:"timeout_ms,omitempty"`
+}
+
+func (s shell) run(ctx context.Context, _ plugin.Call, in request) (string, error) {
+	limit := s.Timeout
+	switch {
+	case strings.TrimSpace(in.Command) == "":
+		return "", invalid("command: is blank")
+	case in.TimeoutMS < 0 || in.TimeoutMS > s.MaxTime.Milliseconds():
+		return "", invalid("timeout_ms: %d, want 0 to %d", in.TimeoutMS, s.MaxTime.Milliseconds())
+	case in.TimeoutMS > 0:
+		limit = time.Duration(in.TimeoutMS) * time.Millisecond
+	}
+	dir := filepath.Join(s.Dir, in.Cwd)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return "", invalid("cwd: %s is no directory", in.Cwd)
+	}
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	out, err := process.Run(bounded, process.Command{Script: in.Command, Dir: dir}, s.MaxOutput)
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case err != nil:
+		return "", err
+	case out.Killed:
+		return "", &plugin.Failure{
+			Class: plugin.ClassTimeout, Code: "command_timeout",
+			Message: strings.TrimSpace(fmt.Sprintf("timeout_ms: the command took longer than %v, and was killed\n%s", limit, out.Text)),
+		}
+	case out.Err != nil:
+		return "", out.Err
+	case out.Status != 0:
+		return strings.TrimPrefix(fmt.Sprintf("%s\n[exit status %d]", strings.TrimSuffix(out.Text, "\n"), out.Status), "\n"), nil
+	case out.Text == "":
+		return "[no output]", nil
+	}
+	return out.Text, nil
+}
+
+func invalid(format string, args ...any) error {
+	return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: fmt.Sprintf(format, args...)}
+}

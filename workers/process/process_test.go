@@ -1,0 +1,69 @@
+package process_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/lash-go/lash/workers/process"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// run runs a script with a bound of 20 bytes.
+func run(ctx context.Context, t *testing.T, script string) process.Output {
+	t.Helper()
+	out, err := process.Run(ctx, process.Command{Script: script, Dir: t.TempDir(), Env: map[string]string{"GIVEN": "yes"}}, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestRun keeps the beginning and the end of outputs of any size, and gives the status.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]string{
+		"true":                                   "",
+		"printf 12345678901234567890":            "12345678901234567890",
+		"printf 123456789012345678901":           "1234567890\n[1 bytes are not shown]\n2345678901",
+		"head -c 1000000 /dev/zero | tr '\\0' x": "xxxxxxxxxx\n[999980 bytes are not shown]\nxxxxxxxxxx",
+		"printf '\\377'":                         "\uFFFD",
+		"echo b; echo a >&2; echo c":             "b\na\nc\n",
+		"echo $GIVEN":                            "yes\n",
+		"cat":                                    "", // nothing is there to be read
+	} {
+		if got := run(t.Context(), t, script); got.Text != want || got.Status != 0 || got.Killed || got.Err != nil {
+			t.Errorf("%s: got %+v, want %q", script, got, want)
+		}
+	}
+	if got := run(t.Context(), t, "exit 7"); got.Status != 7 {
+		t.Errorf("exit 7: got %+v", got)
+	}
+	if _, err := process.Run(t.Context(), process.Command{Script: "true", Dir: "/no/such/directory"}, 20); err == nil {
+		t.Error("directory that is not there: got nil, want an error")
+	}
+}
+
+// TestRunKilled kills what ignores the wish to end.
+func TestRunKilled(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	got := run(ctx, t, "trap '' TERM; sleep 1000 & while :; do sleep 1000; done")
+	if !got.Killed || got.Status != -1 {
+		t.Errorf("got %+v, want it killed", got)
+	}
+}
+
+// TestEnvironment hides keys. It is not parallel: it sets the environment.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("SOME_API_KEY", "secret")
+	t.Setenv("LC_ALL", "C")
+	out, err := process.Run(t.Context(), process.Command{Script: "env"}, 64<<10)
+	if err != nil || strings.Contains(out.Text, "secret") || !strings.Contains(out.Text, "LC_ALL=C\n") || !strings.Contains(out.Text, "PATH=") {
+		t.Errorf("got %q, %v, want the path and no key", out.Text, err)
+	}
+}

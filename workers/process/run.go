@@ -1,0 +1,57 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Output is what a command printed, on both outputs as they came.
+type Output struct {
+	Exit
+	Text  string // valid UTF-8
+	Bytes int64  // in all
+}
+
+// Run runs a command to its end. Of what it prints it keeps maxBytes: the
+// beginning and the end, with a note between them of how much is missing.
+func Run(ctx context.Context, c Command, maxBytes int) (Output, error) {
+	kept := window{half: max(maxBytes/2, 1)}
+	read := func(r io.Reader) { _, _ = io.Copy(&kept, r) } // a pipe that is closed under it has ended
+	p, err := Start(ctx, c, read, nil)
+	if err != nil {
+		return Output{}, err
+	}
+	exit := p.Attend(ctx)
+	return Output{Exit: exit, Text: kept.text(), Bytes: kept.all}, nil
+}
+
+// window keeps the beginning and the end of what is written.
+type window struct {
+	half int
+	head []byte
+	tail []byte // its end counts: at most half
+	all  int64
+}
+
+// Write implements [io.Writer].
+func (w *window) Write(data []byte) (int, error) {
+	w.all += int64(len(data))
+	take := min(len(data), w.half-len(w.head))
+	w.head = append(w.head, data[:take]...)
+	w.tail = append(w.tail, data[take:]...)
+	if len(w.tail) > 2*w.half {
+		w.tail = append(w.tail[:0], w.tail[len(w.tail)-w.half:]...)
+	}
+	return len(data), nil
+}
+
+func (w *window) text() string {
+	tail := w.tail[max(0, len(w.tail)-w.half):]
+	text := string(w.head)
+	if missing := w.all - int64(len(w.head)+len(tail)); missing > 0 {
+		text += fmt.Sprintf("\n[%d bytes are not shown]\n", missing)
+	}
+	return strings.ToValidUTF8(text+string(tail), "\uFFFD")
+}

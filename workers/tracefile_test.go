@@ -1,0 +1,199 @@
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/lash-go/lash/session/api"
+)
+
+func custom(name string) api.TraceRecord {
+	return api.TraceRecord{Schema: api.TraceSchema, ID: name, At: 1, Event: api.TraceEvent{Type: api.TraceCustom, Name: name}}
+}
+
+// sink is a writer that does as it is told. Its writes are one at a time.
+type sink struct {
+	write func([]byte) (int, error)
+}
+
+func (s sink) Write(p []byte) (int, error) { return s.write(p) }
+
+// namesOf are the names of a trace's lines, which must all be whole.
+func namesOf(t *testing.T, data string) []string {
+	t.Helper()
+	var list []string
+	for line := range strings.Lines(data) {
+		var r api.TraceRecord
+		if err := json.Unmarshal([]byte(line), &r); err != nil || !strings.HasSuffix(line, "\n") {
+			t.Errorf("line %q: got %v, want a whole record", line, err)
+		}
+		list = append(list, r.Event.Name)
+	}
+	return list
+}
+
+// TestTraceFile appends from several files to one path, as processes do, after a line that was cut off.
+func TestTraceFile(t *testing.T) {
+	t.Parallel()
+	const each = 500
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	if err := os.WriteFile(path, []byte(`{"cut`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	first, err := OpenTraceFile(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Trace(custom("first"))
+	if err := first.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		f, err := OpenTraceFile(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			for n := range each {
+				f.Trace(custom(fmt.Sprintf("%d-%d", i, n)))
+			}
+			if err := f.Close(t.Context()); err != nil || f.Lost() != 0 {
+				t.Errorf("close: got %v and %d lost, want none", err, f.Lost())
+			}
+		})
+	}
+	all.Wait()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut, rest, _ := strings.Cut(string(data), "\n")
+	if cut != `{"cut` {
+		t.Errorf("first line: got %q, want the one that was cut off", cut)
+	}
+	got := namesOf(t, rest)
+	if len(got) != 1+3*each {
+		t.Fatalf("lines: got %d, want %d", len(got), 1+3*each)
+	}
+	next := make(map[string]int)
+	for _, name := range got[1:] {
+		who, n, _ := strings.Cut(name, "-")
+		if n != fmt.Sprint(next[who]) {
+			t.Fatalf("line %s: got it, want %s-%d", name, who, next[who])
+		}
+		next[who]++
+	}
+}
+
+// TestTraceFull has a sink that hangs: what does not fit is lost and nobody waits.
+func TestTraceFull(t *testing.T) {
+	t.Parallel()
+	core, logged := observer.New(zap.WarnLevel)
+	release := make(chan struct{})
+	var written strings.Builder
+	f := NewTraceFile(sink{func(p []byte) (int, error) {
+		<-release
+		return written.Write(p)
+	}}, zap.New(core))
+	const more = 100
+	for n := range 2*maxTraceLines + more {
+		f.Trace(custom(fmt.Sprint(n)))
+	}
+	lost := f.Lost()
+	if lost < more {
+		t.Errorf("lost: got %d, want at least %d", lost, more)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Close(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("close while it hangs: got %v, want %v", err, context.Canceled)
+	}
+	close(release)
+	<-f.done
+	if got := len(namesOf(t, written.String())); int64(got)+lost != 2*maxTraceLines+more {
+		t.Errorf("lines: got %d written and %d lost, want %d in all", got, lost, 2*maxTraceLines+more)
+	}
+	f.Trace(custom("late"))
+	if logged.FilterMessage("trace lines are lost").Len() != 1 {
+		t.Errorf("warnings: got %v, want one now and then", logged.All())
+	}
+}
+
+// TestTraceBytes loses lines that are too long, and those that are too much together.
+func TestTraceBytes(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	var written strings.Builder
+	f := NewTraceFile(sink{func(p []byte) (int, error) {
+		<-release
+		return written.Write(p)
+	}}, nil)
+	f.Trace(custom(strings.Repeat("x", maxTraceLine)))
+	if got := f.Lost(); got != 1 {
+		t.Errorf("lost of a line that is too long: got %d, want 1", got)
+	}
+	const size = maxTraceLine / 2
+	for range 2 * maxTraceBytes / size {
+		f.Trace(custom(strings.Repeat("x", size)))
+	}
+	close(release)
+	if err := f.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := written.Len(); got > maxTraceBytes+maxTraceLine {
+		t.Errorf("written: got %d bytes, want at most %d", got, maxTraceBytes+maxTraceLine)
+	}
+	if got := len(namesOf(t, written.String())) + int(f.Lost()); got != 1+2*maxTraceBytes/size {
+		t.Errorf("written and lost: got %d, want %d", got, 1+2*maxTraceBytes/size)
+	}
+}
+
+// TestTraceFails has a sink that fails, within a line, and recovers.
+func TestTraceFails(t *testing.T) {
+	t.Parallel()
+	core, logged := observer.New(zap.WarnLevel)
+	full := errors.New("disk is full")
+	wrote := make(chan struct{})
+	var written strings.Builder
+	script := []func([]byte) (int, error){
+		func(p []byte) (int, error) { n, _ := written.Write(p[:5]); return n, full },
+		func([]byte) (int, error) { return 0, full },
+	}
+	f := NewTraceFile(sink{func(p []byte) (int, error) {
+		defer func() { wrote <- struct{}{} }()
+		if len(script) == 0 {
+			return written.Write(p)
+		}
+		next := script[0]
+		script = script[1:]
+		return next(p)
+	}}, zap.New(core))
+	for _, name := range []string{"torn", "gone", "whole"} {
+		f.Trace(custom(name))
+		<-wrote
+	}
+	if err := f.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	torn, rest, _ := strings.Cut(written.String(), "\n")
+	if len(torn) != 5 {
+		t.Errorf("torn line: got %q, want five bytes of it", torn)
+	}
+	if got := namesOf(t, rest); len(got) != 1 || got[0] != "whole" {
+		t.Errorf("lines: got %v, want the whole one", got)
+	}
+	if f.Lost() != 2 || logged.FilterMessage("trace has ended").Len() != 1 {
+		t.Errorf("lost: got %d and %v, want 2 and a word on them", f.Lost(), logged.All())
+	}
+}
