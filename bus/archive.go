@@ -19,7 +19,7 @@ import (
 // read from the leader and replaced by revision only.
 type archived struct {
 	Last     events.Seq `msgpack:"q"`
-	Stream   string     `msgpack:"s"` // what was archived last, which may be left over
+	Stream   string     `msgpack:"s"` // that was archived last; it is sealed, or deleted
 	Runs     []run      `msgpack:"r"` // in order, without holes, from sequence 1 on
 	Revision uint64     `msgpack:"-"` // 0: nothing of the session is archived
 }
@@ -124,27 +124,28 @@ func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.S
 	if err != nil {
 		return err
 	}
-	if p, err = b.locate(ctx, session); err != nil || p.last <= row.Last {
+	switch p, err = b.locate(ctx, session); {
+	case err != nil:
 		return err
+	case p.stream == "" || p.stream == row.Stream:
+		return nil
+	case !p.sealed: // somebody else archived it, and it is hot again
+		return ErrStale
 	}
-	fresh, err := b.writeRuns(ctx, session, &row, p)
-	if err != nil {
-		return err
+	if p.last > row.Last {
+		fresh, err := b.writeRuns(ctx, session, &row, p)
+		if err != nil {
+			return err
+		}
+		row.Runs, row.Last = append(row.Runs, fresh...), p.last
 	}
-	row.Runs, row.Last, row.Stream = append(row.Runs, fresh...), p.last, p.stream
+	row.Stream = p.stream // also of one without commits, so that the next has another name
 	return b.putArchived(ctx, session, &row)
 }
 
-// Discard makes a session cold that is archived to its end: its stream is deleted.
+// Discard makes a session cold that was archived: its stream is deleted.
 func (b *Bus) Discard(ctx context.Context, session events.SessionID) error {
-	p, err := b.locate(ctx, session)
-	if err != nil {
-		return fmt.Errorf("discard stream of %s: %w", session, err)
-	}
 	row, err := b.archived(ctx, session)
-	if err == nil && p.sealed && p.last == row.Last {
-		err = b.deleteStream(ctx, p.stream)
-	}
 	if err == nil && row.Revision != 0 {
 		err = b.clear(ctx, session, row)
 	}

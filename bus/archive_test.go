@@ -98,8 +98,8 @@ func TestArchive(t *testing.T) {
 		}
 	}
 	want = say(t, b, "s", want, 1502)
-	if got := streams(t, b); !slices.Equal(got, []string{"lash-s-s@1501"}) {
-		t.Errorf("streams when it is hot again: got %v, want lash-s-s@1501", got)
+	if got := streams(t, b); len(got) != 1 || !strings.HasPrefix(got[0], "lash-s-s@") {
+		t.Errorf("streams when it is hot again: got %v, want one of a name of its own", got)
 	}
 	if got := said(t, b, "s", 0); !slices.Equal(got, want) {
 		t.Errorf("history: got %d commits, want %d", len(got), len(want))

@@ -19,13 +19,12 @@ type place struct {
 	cold   archived   // what comes before the stream
 }
 
-// locate finds a session's history, as the leaders have it. Its first stream
-// has the plain name, one made after an archive a name with its first sequence.
+// locate finds a session's history, as the leaders have it.
 func (b *Bus) locate(ctx context.Context, session events.SessionID) (place, error) {
 	if err := events.CheckToken("session", session); err != nil {
 		return place{}, err
 	}
-	plain := b.names.sessionStream(session, 1)
+	plain := b.names.sessionStream(session, 0)
 	last, sealed, err := b.streamEnd(ctx, plain)
 	if err == nil && last > 0 {
 		return place{stream: plain, first: 1, last: last, sealed: sealed}, nil
@@ -44,7 +43,7 @@ func (b *Bus) locate(ctx context.Context, session events.SessionID) (place, erro
 		case row.Revision == 0:
 			return place{}, fmt.Errorf("session %s: %w", session, events.ErrNoSession)
 		}
-		p := place{stream: b.names.sessionStream(session, row.Last+1), first: row.Last + 1, cold: row}
+		p := place{stream: b.names.sessionStream(session, row.Revision), first: row.Last + 1, cold: row}
 		p.last, p.sealed, err = b.streamEnd(ctx, p.stream)
 		if err == nil {
 			p.last = max(row.Last, p.last)
@@ -82,15 +81,15 @@ func (b *Bus) reopen(ctx context.Context, session events.SessionID, row archived
 	if err := b.clear(ctx, session, row); err != nil {
 		return err
 	}
-	name := b.names.sessionStream(session, row.Last+1)
+	name := b.names.sessionStream(session, row.Revision)
 	cfg := b.sessionConfig(session, name)
 	cfg.FirstSeq = uint64(row.Last + 1)
 	if _, err := b.makeStream(ctx, cfg); err != nil {
 		return fmt.Errorf("reopen session %s: %w", session, err)
 	}
-	// Whoever was asleep since it read the row may have made a stream that was archived long ago.
+	// Whoever was asleep since it read the entry may have made a stream that was archived long ago.
 	now, err := b.archived(ctx, session)
-	if err == nil && now.Last != row.Last {
+	if err == nil && now.Revision != row.Revision {
 		err = b.deleteStream(ctx, name)
 	}
 	return err
@@ -103,7 +102,7 @@ func (b *Bus) clear(ctx context.Context, session events.SessionID, row archived)
 			return err
 		}
 	}
-	plain := b.names.sessionStream(session, 1)
+	plain := b.names.sessionStream(session, 0)
 	if row.Stream == plain {
 		return nil
 	}

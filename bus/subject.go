@@ -20,13 +20,13 @@ const (
 	ClassTask Class = "task" // runs of background tasks
 )
 
-// sessionStream is the stream of a session that begins with sequence first. A
-// stream that goes on after an archive has a name of its own, so that whoever
-// deletes the archived one late never hits it.
-func (n names) sessionStream(id events.SessionID, first events.Seq) string {
+// sessionStream is the stream of a session that goes on after this revision of
+// its archive's entry, 0 for none. Each has a name of its own, so that whoever
+// deletes an archived one late never hits the next.
+func (n names) sessionStream(id events.SessionID, revision uint64) string {
 	name := n.prefix + "-s-" + string(id)
-	if first > 1 {
-		name += "@" + strconv.FormatUint(uint64(first), 10)
+	if revision > 0 {
+		name += "@" + strconv.FormatUint(revision, 10)
 	}
 	return name
 }
