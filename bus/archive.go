@@ -188,44 +188,48 @@ func (b *Bus) writeRuns(ctx context.Context, session events.SessionID, row *arch
 		from = row.Runs[n-1].First
 		row.Runs = row.Runs[:n-1]
 	}
-	var fresh []run
-	var file bytes.Buffer
-	var w *events.ArchiveWriter
-	size, first := 0, from
-	end := func(last events.Seq) error {
-		if err := w.Close(); err != nil {
-			return err
-		}
-		r, err := b.keepRun(ctx, run{First: first, Last: last, File: bytes.Clone(file.Bytes())})
+	var list []run
+	for from <= p.last {
+		r, err := b.writeRun(ctx, session, from, p.last)
 		if err == nil {
 			err = b.verify(ctx, session, r)
 		}
-		fresh, w, size, first = append(fresh, r), nil, 0, last+1
-		file.Reset()
-		return err
-	}
-	for entry, err := range b.Log().Read(ctx, session, from) {
 		if err != nil {
 			return nil, err
 		}
-		if w == nil {
-			if w, err = events.NewArchiveWriter(&file, session, entry.Seq); err != nil {
-				return nil, err
-			}
+		list, from = append(list, r), r.Last+1
+	}
+	return list, nil
+}
+
+// writeRun writes the file of the commits from a sequence on, to last at most.
+func (b *Bus) writeRun(ctx context.Context, session events.SessionID, from, last events.Seq) (run, error) {
+	var file bytes.Buffer
+	w, err := events.NewArchiveWriter(&file, session, from)
+	if err != nil {
+		return run{}, err
+	}
+	r, size := run{First: from}, 0
+	for entry, err := range b.Log().Read(ctx, session, from) {
+		if err == nil {
+			err = w.Commit(entry)
 		}
-		if err := w.Commit(entry); err != nil {
-			return nil, err
+		if err != nil {
+			return run{}, err
 		}
-		if size += len(entry.Data); size >= maxRun || entry.Seq == p.last {
-			if err := end(entry.Seq); err != nil {
-				return nil, err
-			}
-		}
-		if entry.Seq == p.last {
-			return fresh, nil
+		r.Last = entry.Seq
+		if size += len(entry.Data); size >= maxRun || r.Last == last {
+			break
 		}
 	}
-	return nil, fmt.Errorf("%w: history ends before sequence %d", events.ErrMalformed, p.last)
+	if r.Last < last && size < maxRun {
+		return run{}, fmt.Errorf("%w: history ends at sequence %d, want %d", events.ErrMalformed, r.Last, last)
+	}
+	if err := w.Close(); err != nil {
+		return run{}, err
+	}
+	r.File = file.Bytes()
+	return b.keepRun(ctx, r)
 }
 
 // keepRun moves a file that is not small to a blob.

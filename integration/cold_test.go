@@ -4,17 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"go.uber.org/zap/zaptest"
+
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
@@ -53,11 +57,7 @@ func TestColdUnderLoad(t *testing.T) {
 	}
 	running.Wait()
 	for i := range sessions {
-		for id := events.SessionID(fmt.Sprintf("cold-%d", i)); b.ctx.Err() == nil; {
-			if row := b.directory(b.ctx, id); row.Place == follow.PlaceCold && row.Seq == b.last(id) {
-				break
-			}
-		}
+		b.isCold(events.SessionID(fmt.Sprintf("cold-%d", i)))
 	}
 	stop()
 	archiving.Wait()
@@ -97,6 +97,28 @@ func archiveAlways(ctx context.Context, t *testing.T, b *bundle, cold *atomic.In
 	}
 }
 
+// TestColdNode has a node make what has no work cold, and a turn bring it back.
+func TestColdNode(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t, echo, echo)
+	n, err := workers.NewNode(workers.Config{
+		Bus: b.bus, Providers: map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, Provider: "scripted",
+		ArchiveAfter: 50 * time.Millisecond, Logger: zaptest.NewLogger(t),
+	})
+	must(t, "new node", err, nil)
+	must(t, "start", n.Start(b.ctx), nil)
+	t.Cleanup(func() { n.Stop(context.WithoutCancel(t.Context())) })
+	id := b.open(session.CreateRequest{})
+	for _, turn := range []events.TurnID{"t1", "t2"} {
+		b.run(id, turn, text("hello"))
+		b.isCold(id)
+		for hot := range b.bus.Hot(b.ctx) {
+			t.Errorf("%s: got %s hot", turn, hot.ID)
+		}
+	}
+	equalLists(t, "messages", b.messages(id), []string{"user hello", "assistant re: hello", "user hello", "assistant re: hello"})
+}
+
 // watchEnds watches a session until it saw the end of so many turns.
 func watchEnds(t *testing.T, b *bundle, id events.SessionID, turns int) {
 	ended, next := 0, events.Seq(1)
@@ -118,6 +140,17 @@ func watchEnds(t *testing.T, b *bundle, id events.SessionID, turns int) {
 		if ended == turns {
 			return
 		}
+	}
+}
+
+// isCold waits until the directory calls a session cold at its end.
+func (b *bundle) isCold(id events.SessionID) {
+	b.t.Helper()
+	for row := b.directory(b.ctx, id); row.Place != follow.PlaceCold || row.Seq != b.last(id); row = b.directory(b.ctx, id) {
+		if b.ctx.Err() != nil {
+			b.t.Fatalf("row of %s: got %+v, want it cold at %d", id, row, b.last(id))
+		}
+		runtime.Gosched()
 	}
 }
 
