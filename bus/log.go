@@ -397,9 +397,9 @@ type HotSession struct {
 	Sealed bool      // somebody began to archive it
 }
 
-// Hot lists every hot session, in no order. What cannot be listed just now is left out.
-func (b *Bus) Hot(ctx context.Context) iter.Seq[HotSession] {
-	return func(yield func(HotSession) bool) {
+// Hot lists every hot session, in no order.
+func (b *Bus) Hot(ctx context.Context) iter.Seq2[HotSession, error] {
+	return func(yield func(HotSession, error) bool) {
 		ctx, cancel := context.WithTimeout(ctx, listTimeout)
 		defer cancel()
 		list := b.js.ListStreams(ctx, jetstream.WithStreamListSubject(b.names.prefix+".s.>"))
@@ -409,9 +409,12 @@ func (b *Bus) Hot(ctx context.Context) iter.Seq[HotSession] {
 			if hot.Moved.Before(info.Created) {
 				hot.Moved = info.Created
 			}
-			if ok && !yield(hot) {
+			if ok && !yield(hot, nil) {
 				return
 			}
+		}
+		if err := list.Err(); err != nil {
+			yield(HotSession{}, fmt.Errorf("list hot sessions: %w", mapError(err)))
 		}
 	}
 }

@@ -152,9 +152,9 @@ func TestSessionsAreListed(t *testing.T) {
 		names++
 	}
 	lasts := 0
-	for hot := range b.Hot(t.Context()) {
-		if hot.Last != want[hot.ID] || hot.Sealed || hot.Moved.IsZero() {
-			t.Errorf("hot session: got %+v, want last %d", hot, want[hot.ID])
+	for hot, err := range b.Hot(t.Context()) {
+		if err != nil || hot.Last != want[hot.ID] || hot.Sealed || hot.Moved.IsZero() {
+			t.Errorf("hot session: got %+v, %v, want last %d", hot, err, want[hot.ID])
 		}
 		lasts++
 	}

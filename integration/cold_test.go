@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -82,7 +83,10 @@ func archiveAlways(ctx context.Context, t *testing.T, b *bundle, cold *atomic.In
 	other := bustest.Open(t, b.server)
 	a := follow.NewArchiver(other, 0, nil)
 	for ctx.Err() == nil {
-		for hot := range other.Hot(ctx) {
+		for hot, err := range other.Hot(ctx) {
+			if err != nil && ctx.Err() == nil {
+				t.Errorf("list: %v", err)
+			}
 			if !hot.Sealed && time.Since(hot.Moved) < 5*time.Millisecond {
 				continue // as an archiver does that is told to wait
 			}
@@ -156,7 +160,7 @@ func (b *bundle) isCold(id events.SessionID) {
 	late := time.Now().Add(20 * time.Second)
 	for row := b.directory(b.ctx, id); row.Place != follow.PlaceCold || row.Seq != b.last(id); row = b.directory(b.ctx, id) {
 		if time.Now().After(late) {
-			b.t.Fatalf("row of %s: got %+v, want it cold at %d; hot are %+v", id, row, b.last(id), slices.Collect(b.bus.Hot(b.ctx)))
+			b.t.Fatalf("row of %s: got %+v, want it cold at %d; hot are %+v", id, row, b.last(id), maps.Collect(b.bus.Hot(b.ctx)))
 		}
 		runtime.Gosched()
 	}

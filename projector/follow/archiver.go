@@ -34,11 +34,11 @@ func NewArchiver(b *bus.Bus, after time.Duration, log *zap.Logger) *Archiver {
 func (a *Archiver) Run(ctx context.Context) {
 	every := min(max(a.after/8, time.Second), time.Minute)
 	for sleep(ctx, every); ctx.Err() == nil; sleep(ctx, every) {
-		for hot := range a.b.Hot(ctx) {
-			if !a.due(hot) {
-				continue
+		for hot, err := range a.b.Hot(ctx) {
+			if err == nil && a.due(hot) {
+				_, err = a.Archive(ctx, hot.ID)
 			}
-			if _, err := a.Archive(ctx, hot.ID); err != nil && ctx.Err() == nil {
+			if err != nil && ctx.Err() == nil {
 				a.log.Warn("archive", zap.String("session", string(hot.ID)), zap.Error(err))
 			}
 		}

@@ -126,7 +126,10 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // sweep marks every session whose row is behind its stream.
 func (p *Projector) sweep(ctx context.Context) error {
-	for hot := range p.b.Hot(ctx) {
+	for hot, err := range p.b.Hot(ctx) {
+		if err != nil {
+			return err
+		}
 		stored, err := p.b.Directory().Get(ctx, hot.ID)
 		if err != nil {
 			return err
