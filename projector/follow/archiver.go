@@ -72,6 +72,9 @@ func (a *Archiver) Archive(ctx context.Context, session events.SessionID) (bool,
 	if errors.As(err, new(*events.ConflictError)) {
 		return false, nil // it has work again
 	}
+	if err == nil {
+		err = Sync(ctx, a.b.Log(), s) // it may have moved just before it was sealed
+	}
 	if err != nil {
 		return false, err
 	}
