@@ -15,4 +15,25 @@
 //
 // Direct gets may be answered by a replica that is behind. So every read
 // first asks the leader for the last sequence, and reads until it has it.
+//
+// # Hot and cold sessions
+//
+// A hot session has a stream; a cold one costs the server an entry in the
+// stream of archives, with its history in it as an archive file, or in blobs
+// where it is large. Readers see one history: archived runs, then the stream.
+// An append to a cold session makes it hot: a new stream goes on at the next
+// sequence.
+//
+//	hot ──seal──► sealed ──write, read back, put entry──► archived ──delete stream──► cold
+//	 ▲                                                                                 │
+//	 └───────────────────────── append: new stream, of another name ──────────────────┘
+//
+// Whoever dies between two steps leaves either the old or the new place whole,
+// and whoever comes next, an archiver or an append, does the rest. A stream's
+// name carries the revision of the entry that it goes on after: a delete that
+// comes late hits nothing. What is left is a process that sleeps between
+// finding a session cold and making its stream, while that session is appended
+// to and archived once more: it looks again and takes its stream back, and in
+// the instant between, another process that slept through the same would append
+// to nowhere.
 package bus

@@ -21,14 +21,21 @@ var (
 	ErrStale = errors.New("a newer version was written")
 )
 
+// errHasStream is a session that has a stream already, sealed or of another name.
+var errHasStream = errors.New("the session has a stream already")
+
 // Codes of the server that the client library has no name for.
 const (
-	codeSealed         jetstream.ErrorCode = 10109
-	codeMaxPerSubject  jetstream.ErrorCode = 10077
-	codeUnavailable    jetstream.ErrorCode = 10008
-	codeNoLeader       jetstream.ErrorCode = 10009
-	codeInsufficient   jetstream.ErrorCode = 10023
-	codeStorageFull    jetstream.ErrorCode = 10047
+	codeSealed        jetstream.ErrorCode = 10109
+	codeOverlap       jetstream.ErrorCode = 10065
+	codeMaxPerSubject jetstream.ErrorCode = 10077
+	codeUnavailable   jetstream.ErrorCode = 10008
+	codeNoLeader      jetstream.ErrorCode = 10009
+	codeInsufficient  jetstream.ErrorCode = 10023
+	codeStorageFull   jetstream.ErrorCode = 10047
+	// These two also come while a stream of that name is being removed.
+	codeStoreFailed    jetstream.ErrorCode = 10049
+	codeUpdateFailed   jetstream.ErrorCode = 10069
 	codeClusterNoPeers jetstream.ErrorCode = 10005
 	// codeInProcess is a second try of a publish that the replicas have not agreed on yet.
 	codeInProcess jetstream.ErrorCode = 10158
@@ -64,6 +71,8 @@ func mapCode(api *jetstream.APIError, err error) error {
 		return fmt.Errorf("%w: %w", events.ErrMoved, err)
 	case codeSealed:
 		return fmt.Errorf("%w: %w", events.ErrSealed, err)
+	case codeOverlap, jetstream.JSErrCodeStreamNameInUse:
+		return fmt.Errorf("%w: %w", errHasStream, err)
 	case jetstream.JSErrCodeStreamNotFound:
 		return fmt.Errorf("%w: %w", events.ErrNoSession, err)
 	case codeMaxPerSubject:
@@ -72,7 +81,7 @@ func mapCode(api *jetstream.APIError, err error) error {
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	case jetstream.JSErrCodeStreamMessageExceedsMaximum:
 		return fmt.Errorf("%w: %w", events.ErrTooLarge, err)
-	case codeUnavailable, codeNoLeader, codeClusterNoPeers, codeInsufficient, codeStorageFull, codeInProcess:
+	case codeUnavailable, codeNoLeader, codeClusterNoPeers, codeInsufficient, codeStorageFull, codeStoreFailed, codeUpdateFailed, codeInProcess:
 		return fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)
 	default:
 		return err

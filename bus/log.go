@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -35,8 +36,8 @@ func (l Log) Append(ctx context.Context, c *events.Commit, at events.Expect) (ev
 		return 0, err
 	}
 	if seq, guarded := at.Guarded(); guarded && seq == 0 {
-		if err := l.b.ensureStream(ctx, l.b.sessionConfig(c.Session)); err != nil {
-			return 0, fmt.Errorf("append to %s: %w", c.Session, mapError(err))
+		if err := l.create(ctx, c.Session); err != nil {
+			return 0, fmt.Errorf("append to %s: %w", c.Session, err)
 		}
 	}
 	seq, err := events.Settle(ctx, events.Publication{
@@ -58,9 +59,29 @@ func (l Log) Append(ctx context.Context, c *events.Commit, at events.Expect) (ev
 	return seq, nil
 }
 
+// create makes the stream of a session that does not exist. A session that is
+// archived exists; one that is hot answers the append itself.
+func (l Log) create(ctx context.Context, session events.SessionID) error {
+	plain := l.b.names.sessionStream(session, 0)
+	fresh, err := l.b.makeStream(ctx, l.b.sessionConfig(session, plain))
+	if err != nil || !fresh {
+		return err
+	}
+	// The look comes after the stream: whoever archived it before has left an entry.
+	row, err := l.b.archived(ctx, session)
+	if err == nil && row.Revision != 0 {
+		err = errors.Join(l.b.clear(ctx, session, row), &events.ConflictError{Session: session, Last: row.Last})
+	}
+	return err
+}
+
 // Conflicts is how many appends on this bus found that their session had moved.
 func (b *Bus) Conflicts() int64 { return b.conflicts.Load() }
 
+// errWarmed is a publish that met a cold session, which is hot now.
+var errWarmed = fmt.Errorf("%w: the session was cold", events.ErrOutcomeUnknown)
+
+// publish tries once, and at once again where the session was cold.
 func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at events.Expect) (events.Seq, error) {
 	msg := &nats.Msg{Subject: l.b.names.commit(c), Data: data, Header: nats.Header{
 		jetstream.MsgIDHeader: {string(c.ID)},
@@ -70,19 +91,56 @@ func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at even
 	if seq, guarded := at.Guarded(); guarded {
 		msg.Header[jetstream.ExpectedLastSeqHeader] = []string{strconv.FormatUint(uint64(seq), 10)}
 	}
+	seq, err := l.publishOnce(ctx, c.Session, msg)
+	if errors.Is(err, errWarmed) {
+		seq, err = l.publishOnce(ctx, c.Session, msg)
+	}
+	return seq, err
+}
+
+func (l Log) publishOnce(ctx context.Context, session events.SessionID, msg *nats.Msg) (events.Seq, error) {
 	once, cancel := l.b.timeout(ctx)
 	defer cancel()
 	ack, err := l.b.js.PublishMsg(once, msg, jetstream.WithRetryAttempts(0))
 	if err == nil {
 		return events.Seq(ack.Sequence), nil
 	}
-	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) {
-		// Nobody listens: the session does not exist, or its stream has no leader just now.
-		if _, lastErr := l.last(ctx, c.Session); errors.Is(lastErr, events.ErrNoSession) {
-			return 0, events.ErrNoSession
-		}
+	switch mapped := mapError(err); {
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
+		// Nobody listens: the session does not exist, or is cold, or its stream has no leader just now.
+		return 0, l.warm(ctx, session, mapped)
+	case errors.Is(mapped, events.ErrSealed):
+		return 0, l.thaw(ctx, session)
+	default:
+		return 0, mapped
 	}
-	return 0, mapError(err)
+}
+
+// warm makes a session that is cold hot; the append is to be tried again.
+func (l Log) warm(ctx context.Context, session events.SessionID, otherwise error) error {
+	p, err := l.b.locate(ctx, session)
+	switch {
+	case errors.Is(err, events.ErrNoSession):
+		return events.ErrNoSession
+	case err != nil || p.stream != "":
+		return otherwise
+	}
+	if err := l.b.reopen(ctx, session, p.cold); err != nil {
+		return err
+	}
+	return errWarmed
+}
+
+// thaw finishes what an archiver began, who may be dead, and makes the session hot again.
+func (l Log) thaw(ctx context.Context, session events.SessionID) error {
+	err := l.b.Archive(ctx, session, 0)
+	if err == nil {
+		err = l.b.Discard(ctx, session)
+	}
+	if err != nil && !errors.As(err, new(*events.ConflictError)) { // it is hot again
+		return err
+	}
+	return l.warm(ctx, session, fmt.Errorf("%w: the session was being archived", events.ErrOutcomeUnknown))
 }
 
 func kindsOf(c *events.Commit) string {
@@ -112,16 +170,8 @@ func noHistory(session events.SessionID) error {
 
 // last is [Log.Last], and 0 for a stream without commits.
 func (l Log) last(ctx context.Context, session events.SessionID) (events.Seq, error) {
-	if err := events.CheckToken("session", session); err != nil {
-		return 0, err
-	}
-	once, cancel := l.b.timeout(ctx)
-	defer cancel()
-	stream, err := l.b.js.Stream(once, l.b.names.sessionStream(session))
-	if err != nil {
-		return 0, fmt.Errorf("session %s: %w", session, mapError(err))
-	}
-	return events.Seq(stream.CachedInfo().State.LastSeq), nil
+	p, err := l.b.locate(ctx, session)
+	return p.last, err
 }
 
 // directLimit is how many commits are read with direct gets, one request and
@@ -130,56 +180,91 @@ const directLimit = 512
 
 // Read implements [events.Log].
 func (l Log) Read(ctx context.Context, session events.SessionID, from events.Seq) iter.Seq2[events.Entry, error] {
-	return l.readFrom(ctx, session, from, l.Last)
+	return l.readFrom(ctx, session, from, true)
 }
 
 // read is [Log.Read], and nothing for a stream without commits.
 func (l Log) read(ctx context.Context, session events.SessionID, from events.Seq) iter.Seq2[events.Entry, error] {
-	return l.readFrom(ctx, session, from, l.last)
+	return l.readFrom(ctx, session, from, false)
 }
 
-func (l Log) readFrom(ctx context.Context, session events.SessionID, from events.Seq,
-	until func(context.Context, events.SessionID) (events.Seq, error),
-) iter.Seq2[events.Entry, error] {
+func (l Log) readFrom(ctx context.Context, session events.SessionID, from events.Seq, begun bool) iter.Seq2[events.Entry, error] {
 	return func(yield func(events.Entry, error) bool) {
-		last, err := until(ctx, session)
+		p, err := l.b.locate(ctx, session)
+		if err == nil && p.last == 0 && begun {
+			err = noHistory(session)
+		}
 		if err != nil {
 			yield(events.Entry{}, fmt.Errorf("read: %w", err))
 			return
 		}
-		l.readTo(ctx, session, from, last)(yield)
-	}
-}
-
-func (l Log) readTo(ctx context.Context, session events.SessionID, from, last events.Seq) iter.Seq2[events.Entry, error] {
-	return func(yield func(events.Entry, error) bool) {
-		from = max(from, 1)
-		if last < from {
-			return
-		}
-		read := l.readDirect
-		if last-from >= directLimit {
-			read = l.readOrdered
-		}
-		next := from
-		for raw, err := range read(ctx, session, from, last) {
-			entry := events.Entry{Seq: raw.seq, Data: raw.data}
-			if err == nil && raw.seq != next {
-				err = fmt.Errorf("%w: sequence %d is missing", events.ErrMalformed, next)
-			}
-			if err == nil {
-				entry.Commit, err = events.Decode(raw.data)
+		next, last := max(from, 1), p.last
+		for next <= last {
+			err := l.readPlace(ctx, session, p, &next, last, yield)
+			switch {
+			case errors.Is(err, errEnough):
+				return
+			case errors.Is(err, events.ErrNoSession): // it was archived meanwhile
+				p, err = l.b.locate(ctx, session)
 			}
 			if err != nil {
 				yield(events.Entry{}, fmt.Errorf("read %s at %d: %w", session, next, err))
 				return
 			}
-			next++
-			if !yield(entry, nil) {
-				return
+		}
+	}
+}
+
+// errEnough is a reader that wants no more.
+var errEnough = errors.New("enough was read")
+
+// readPlace yields the commits from *next to last, which it moves on, as far as this place has them.
+func (l Log) readPlace(ctx context.Context, session events.SessionID, p place, next *events.Seq, last events.Seq,
+	yield func(events.Entry, error) bool,
+) error {
+	give := func(entry events.Entry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.Seq != *next:
+			return fmt.Errorf("%w: sequence %d is missing", events.ErrMalformed, *next)
+		}
+		*next++
+		if !yield(entry, nil) {
+			return errEnough
+		}
+		return nil
+	}
+	for _, r := range p.cold.Runs {
+		if r.Last < *next || r.First > last {
+			continue
+		}
+		for entry, err := range l.b.readRun(ctx, session, r, *next) {
+			if err := give(entry, err); err != nil {
+				return err
+			}
+			if *next > last {
+				return nil
 			}
 		}
 	}
+	if p.stream == "" || *next > last {
+		return nil
+	}
+	read := l.readDirect
+	if last-*next >= directLimit {
+		read = l.readOrdered
+	}
+	for raw, err := range read(ctx, p.stream, *next, last) {
+		entry := events.Entry{Seq: raw.seq, Data: raw.data}
+		if err == nil {
+			entry.Commit, err = events.Decode(raw.data)
+		}
+		if err := give(entry, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type rawEntry struct {
@@ -188,10 +273,10 @@ type rawEntry struct {
 }
 
 // readDirect asks for batches until it has last. A replica that is behind answers short: ask again.
-func (l Log) readDirect(ctx context.Context, session events.SessionID, from, last events.Seq) iter.Seq2[rawEntry, error] {
+func (l Log) readDirect(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
 		for try := 1; from <= last; try++ {
-			for raw, err := range l.batch(ctx, session, from, last) {
+			for raw, err := range l.batch(ctx, stream, from, last) {
 				if err != nil {
 					if !errors.Is(err, jetstreamext.ErrNoMessages) && !isUnknown(mapError(err)) {
 						yield(rawEntry{}, mapError(err))
@@ -207,7 +292,11 @@ func (l Log) readDirect(ctx context.Context, session events.SessionID, from, las
 			if from > last {
 				return
 			}
-			if err := pause(ctx, try); err != nil {
+			err := pause(ctx, try)
+			if err == nil {
+				_, _, err = l.b.streamEnd(ctx, stream) // which may have been archived
+			}
+			if err != nil && !isUnknown(err) {
 				yield(rawEntry{}, err)
 				return
 			}
@@ -216,11 +305,11 @@ func (l Log) readDirect(ctx context.Context, session events.SessionID, from, las
 }
 
 // batch is one request. Its own time limit makes up for a reply that a reconnect lost.
-func (l Log) batch(ctx context.Context, session events.SessionID, from, last events.Seq) iter.Seq2[rawEntry, error] {
+func (l Log) batch(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
 		once, cancel := l.b.timeout(ctx)
 		defer cancel()
-		batch, err := jetstreamext.GetBatch(once, l.b.js, l.b.names.sessionStream(session), int(last-from+1), jetstreamext.GetBatchSeq(uint64(from)))
+		batch, err := jetstreamext.GetBatch(once, l.b.js, stream, int(last-from+1), jetstreamext.GetBatchSeq(uint64(from)))
 		if err != nil {
 			yield(rawEntry{}, err)
 			return
@@ -239,9 +328,9 @@ func (l Log) batch(ctx context.Context, session events.SessionID, from, last eve
 
 func isUnknown(err error) bool { return errors.Is(err, events.ErrOutcomeUnknown) }
 
-func (l Log) readOrdered(ctx context.Context, session events.SessionID, from, last events.Seq) iter.Seq2[rawEntry, error] {
+func (l Log) readOrdered(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
-		consumer, err := l.b.js.OrderedConsumer(ctx, l.b.names.sessionStream(session), jetstream.OrderedConsumerConfig{
+		consumer, err := l.b.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
 			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: uint64(from),
 		})
 		if err != nil {
@@ -273,12 +362,24 @@ func (l Log) readOrdered(ctx context.Context, session events.SessionID, from, la
 	}
 }
 
-// Sessions lists every hot session, in no order.
+// listTimeout bounds a listing. While streams are deleted the server (2.15.2)
+// now and then does not answer.
+const listTimeout = 10 * time.Second
+
+// Sessions lists every session, in no order.
 func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {
+		cold := make(map[events.SessionID]bool)
+		for id, err := range b.cold(ctx) { // first: what goes cold meanwhile is listed hot
+			if cold[id] = true; !yield(id, err) || err != nil {
+				return
+			}
+		}
+		ctx, cancel := context.WithTimeout(ctx, listTimeout)
+		defer cancel()
 		list := b.js.StreamNames(ctx, jetstream.WithStreamListSubject(b.names.prefix+".s.>"))
 		for name := range list.Name() {
-			if id, ok := b.names.sessionOf(name); ok && !yield(id, nil) {
+			if id, ok := b.names.sessionOf(name); ok && !cold[id] && !yield(id, nil) {
 				return
 			}
 		}
@@ -288,15 +389,32 @@ func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	}
 }
 
-// Lasts lists every hot session with its last sequence, in no order. What cannot be listed just now is left out.
-func (b *Bus) Lasts(ctx context.Context) iter.Seq2[events.SessionID, events.Seq] {
-	return func(yield func(events.SessionID, events.Seq) bool) {
+// HotSession is a session that has a live stream.
+type HotSession struct {
+	ID     events.SessionID
+	Last   events.Seq
+	Moved  time.Time // of the last commit, or of the stream, by the server's clock
+	Sealed bool      // somebody began to archive it
+}
+
+// Hot lists every hot session, in no order.
+func (b *Bus) Hot(ctx context.Context) iter.Seq2[HotSession, error] {
+	return func(yield func(HotSession, error) bool) {
+		ctx, cancel := context.WithTimeout(ctx, listTimeout)
+		defer cancel()
 		list := b.js.ListStreams(ctx, jetstream.WithStreamListSubject(b.names.prefix+".s.>"))
 		for info := range list.Info() {
 			id, ok := b.names.sessionOf(info.Config.Name)
-			if ok && !yield(id, events.Seq(info.State.LastSeq)) {
+			hot := HotSession{ID: id, Last: events.Seq(info.State.LastSeq), Moved: info.State.LastTime, Sealed: info.Config.Sealed}
+			if hot.Moved.Before(info.Created) {
+				hot.Moved = info.Created
+			}
+			if ok && !yield(hot, nil) {
 				return
 			}
+		}
+		if err := list.Err(); err != nil {
+			yield(HotSession{}, fmt.Errorf("list hot sessions: %w", mapError(err)))
 		}
 	}
 }

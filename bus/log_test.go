@@ -124,27 +124,6 @@ func TestEmptyStream(t *testing.T) {
 	}
 }
 
-func TestSealed(t *testing.T) {
-	t.Parallel()
-	b := bustest.Start(t)
-	grow(t, b.Log(), "s", 1)
-	js := jetStream(t, b)
-	stream, err := js.Stream(t.Context(), "lash-s-s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := stream.CachedInfo().Config
-	cfg.Sealed = true
-	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	for name, at := range map[string]events.Expect{"guarded": events.At(1), "free": events.Free(1)} {
-		if _, err := b.Log().Append(t.Context(), commit("s", 2), at); !errors.Is(err, events.ErrSealed) {
-			t.Errorf("%s append: got %v, want %v", name, err, events.ErrSealed)
-		}
-	}
-}
-
 func TestConflictsAreCounted(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -162,6 +141,9 @@ func TestSessionsAreListed(t *testing.T) {
 	for id, n := range want {
 		grow(t, b.Log(), id, int(n))
 	}
+	if err := goCold(t.Context(), b, "a", 1); err != nil {
+		t.Fatal(err)
+	}
 	names := 0
 	for id, err := range b.Sessions(t.Context()) {
 		if err != nil || want[id] == 0 {
@@ -170,14 +152,14 @@ func TestSessionsAreListed(t *testing.T) {
 		names++
 	}
 	lasts := 0
-	for id, last := range b.Lasts(t.Context()) {
-		if last != want[id] {
-			t.Errorf("last of %s: got %d, want %d", id, last, want[id])
+	for hot, err := range b.Hot(t.Context()) {
+		if err != nil || hot.Last != want[hot.ID] || hot.Sealed || hot.Moved.IsZero() {
+			t.Errorf("hot session: got %+v, %v, want last %d", hot, err, want[hot.ID])
 		}
 		lasts++
 	}
-	if names != len(want) || lasts != len(want) {
-		t.Errorf("got %d sessions and %d lasts, want %d", names, lasts, len(want))
+	if names != len(want) || lasts != len(want)-1 {
+		t.Errorf("got %d sessions and %d hot ones, want %d, one of them cold", names, lasts, len(want))
 	}
 }
 

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -19,12 +20,32 @@ const (
 	ClassTask Class = "task" // runs of background tasks
 )
 
-func (n names) sessionStream(id events.SessionID) string { return n.prefix + "-s-" + string(id) }
+// sessionStream is the stream of a session that goes on after this revision of
+// its archive's entry, 0 for none. Each has a name of its own, so that whoever
+// deletes an archived one late never hits the next.
+func (n names) sessionStream(id events.SessionID, revision uint64) string {
+	name := n.prefix + "-s-" + string(id)
+	if revision > 0 {
+		name += "@" + strconv.FormatUint(revision, 10)
+	}
+	return name
+}
 
 // sessionOf is the inverse of sessionStream.
 func (n names) sessionOf(stream string) (events.SessionID, bool) {
-	id, ok := strings.CutPrefix(stream, n.prefix+"-s-")
+	rest, ok := strings.CutPrefix(stream, n.prefix+"-s-")
+	id, _, _ := strings.Cut(rest, "@")
 	return events.SessionID(id), ok
+}
+
+func (n names) archiveStream() string { return n.prefix + "-archive" }
+func (n names) archiveAll() string    { return n.prefix + ".archive.*" }
+
+func (n names) archive(id events.SessionID) string { return n.prefix + ".archive." + string(id) }
+
+// archivedSession is the inverse of archive.
+func (n names) archivedSession(subject string) events.SessionID {
+	return events.SessionID(strings.TrimPrefix(subject, n.prefix+".archive."))
 }
 
 func (n names) sessionAll(id events.SessionID) string { return n.prefix + ".s." + string(id) + ".>" }

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,7 +18,7 @@ const maxMessage = 1 << 20
 const AckWait = 2 * time.Second
 
 func (b *Bus) ensure(ctx context.Context) error {
-	for _, cfg := range []jetstream.StreamConfig{b.workConfig(), b.dirtyConfig(), b.deltaConfig()} {
+	for _, cfg := range []jetstream.StreamConfig{b.workConfig(), b.dirtyConfig(), b.deltaConfig(), b.archiveConfig()} {
 		if err := b.ensureStream(ctx, cfg); err != nil {
 			return err
 		}
@@ -41,6 +42,19 @@ func (b *Bus) ensureStream(ctx context.Context, cfg jetstream.StreamConfig) erro
 		_, err := b.js.CreateOrUpdateStream(ctx, cfg)
 		return err
 	})
+}
+
+// makeStream creates a session's stream. It is false where the session has a
+// stream already, this one with other settings or another one.
+func (b *Bus) makeStream(ctx context.Context, cfg jetstream.StreamConfig) (bool, error) {
+	err := b.retry(ctx, "create stream "+cfg.Name, func(ctx context.Context) error {
+		_, err := b.js.CreateStream(ctx, cfg)
+		return err
+	})
+	if err = mapError(err); errors.Is(err, errHasStream) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func (b *Bus) ensureBucket(ctx context.Context, name string) (kv jetstream.KeyValue, err error) {
@@ -83,9 +97,9 @@ func (b *Bus) retry(ctx context.Context, what string, request func(context.Conte
 }
 
 // sessionConfig is one hot session's stream: its history, the only truth.
-func (b *Bus) sessionConfig(id events.SessionID) jetstream.StreamConfig {
+func (b *Bus) sessionConfig(id events.SessionID, name string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name:        b.names.sessionStream(id),
+		Name:        name,
 		Subjects:    []string{b.names.sessionAll(id)},
 		Storage:     jetstream.FileStorage,
 		Replicas:    b.cfg.Replicas,
@@ -105,6 +119,15 @@ func (b *Bus) workConfig() jetstream.StreamConfig {
 		Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas, MaxMsgSize: maxMessage,
 		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew,
 		MaxMsgsPerSubject: 1, DiscardNewPerSubject: true,
+	}
+}
+
+// archiveConfig holds what is archived, an entry a session. Leaders answer: a
+// replica that is behind would show an older place.
+func (b *Bus) archiveConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: b.names.archiveStream(), Subjects: []string{b.names.archiveAll()},
+		Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas, MaxMsgSize: maxMessage, MaxMsgsPerSubject: 1,
 	}
 }
 

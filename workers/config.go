@@ -43,6 +43,9 @@ type Config struct {
 	// Runners of background tasks, by name; see [Tasks]. Only a [Node] uses them.
 	Runners map[string]TaskFunc
 
+	// ArchiveAfter is how long a session has no work before a [Node] makes it cold. Defaults to 30 min; negative keeps it hot.
+	ArchiveAfter time.Duration
+
 	Concurrency int           // sessions at once. Defaults to 256
 	Linger      time.Duration // see package turn. Defaults to 2 ms; negative is 0
 	ModelRetry  ModelRetry
@@ -80,6 +83,7 @@ func (c *Config) defaults() error {
 	if c.Concurrency < 0 {
 		errs = append(errs, fmt.Errorf("concurrency: %d, want at least 1", c.Concurrency))
 	}
+	c.ArchiveAfter = orDefault(c.ArchiveAfter, 30*time.Minute)
 	c.Concurrency = orDefault(c.Concurrency, 256)
 	c.Sessions = orDefault(c.Sessions, 1024)
 	c.Linger = max(orDefault(c.Linger, 2*time.Millisecond), 0)

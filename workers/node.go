@@ -10,11 +10,12 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// Node is what one process runs on a bus: a worker, background tasks and a projector.
+// Node is what one process runs on a bus: a worker, background tasks, a projector and an archiver.
 type Node struct {
 	worker  *Worker
 	tasks   *Tasks
 	project *follow.Projector
+	archive *follow.Archiver // nil: sessions stay hot
 	log     *zap.Logger
 	cancel  context.CancelFunc
 	wait    sync.WaitGroup
@@ -26,7 +27,11 @@ func NewNode(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Node{worker: w, tasks: w.tasks, project: follow.NewProjector(cfg.Bus, cfg.Logger), log: w.log}, nil
+	n := &Node{worker: w, tasks: w.tasks, project: follow.NewProjector(cfg.Bus, cfg.Logger), log: w.log}
+	if after := w.cfg.ArchiveAfter; after > 0 {
+		n.archive = follow.NewArchiver(cfg.Bus, after, cfg.Logger)
+	}
+	return n, nil
 }
 
 // Host is the node's own host: it has the plugins.
@@ -44,13 +49,16 @@ func (n *Node) Start(ctx context.Context) error {
 		n.worker.Stop(ctx)
 		return err
 	}
-	projecting, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
+	beside, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
 	n.cancel = cancel
 	n.wait.Go(func() {
-		if err := n.project.Run(projecting); err != nil {
+		if err := n.project.Run(beside); err != nil {
 			n.log.Error("projector", zap.Error(err))
 		}
 	})
+	if n.archive != nil {
+		n.wait.Go(func() { n.archive.Run(beside) })
+	}
 	return nil
 }
 

@@ -19,7 +19,7 @@ type Directory struct {
 	Session   events.SessionID  `json:"session"`
 	Seq       events.Seq        `json:"seq"`
 	Status    projector.Status  `json:"status"`
-	Place     string            `json:"place"` // "hot": has a live stream
+	Place     string            `json:"place"` // [PlaceHot] or [PlaceCold]
 	Parent    events.SessionID  `json:"parent,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Events    int64             `json:"events"`
@@ -30,10 +30,16 @@ type Directory struct {
 	UpdatedAt events.Millis     `json:"updated_at"`
 }
 
+// The places of a session.
+const (
+	PlaceHot  = "hot"  // it has a live stream
+	PlaceCold = "cold" // it is archived; the next append makes it hot
+)
+
 // RowOf projects a state to its directory row.
 func RowOf(s *projector.State) Directory {
 	d := Directory{
-		Session: s.Session, Seq: s.Seq, Status: s.Status, Place: "hot", Parent: s.Parent, Labels: s.Labels,
+		Session: s.Session, Seq: s.Seq, Status: s.Status, Place: PlaceHot, Parent: s.Parent, Labels: s.Labels,
 		Events: s.Events, Turns: s.Turns, Queued: len(s.Queue), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
 	if t := s.Turn(); t != nil {
@@ -120,14 +126,17 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // sweep marks every session whose row is behind its stream.
 func (p *Projector) sweep(ctx context.Context) error {
-	for session, last := range p.b.Lasts(ctx) {
-		stored, err := p.b.Directory().Get(ctx, session)
+	for hot, err := range p.b.Hot(ctx) {
+		if err != nil {
+			return err
+		}
+		stored, err := p.b.Directory().Get(ctx, hot.ID)
 		if err != nil {
 			return err
 		}
 		var row Directory
-		if json.Unmarshal(stored.Value, &row) != nil || row.Seq < last {
-			_ = p.b.MarkDirty(session)
+		if json.Unmarshal(stored.Value, &row) != nil || row.Seq < hot.Last {
+			_ = p.b.MarkDirty(hot.ID)
 		}
 	}
 	return ctx.Err()
@@ -218,7 +227,7 @@ func (p *Projector) writeRows(ctx context.Context, s *projector.State, held *pro
 	}
 	err = replace(ctx, p.b.Directory(), s.Session, value, func(old []byte) bool {
 		var have Directory
-		return !bytes.Equal(old, value) && (json.Unmarshal(old, &have) != nil || have.Seq <= s.Seq)
+		return json.Unmarshal(old, &have) != nil || have.Seq < s.Seq || have.Seq == s.Seq && have.Place != PlaceCold && !bytes.Equal(old, value)
 	})
 	if err != nil || s.Catalog.Generation == held.cat {
 		return err

@@ -1,0 +1,312 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/events"
+)
+
+// archived is a session's entry in the stream of archives: the runs of its
+// history that no stream holds any more. It is the truth about them, so it is
+// read from the leader and replaced by revision only.
+type archived struct {
+	Last     events.Seq `msgpack:"q"`
+	Stream   string     `msgpack:"s"` // that was archived last; it is sealed, or deleted
+	Runs     []run      `msgpack:"r"` // in order, without holes, from sequence 1 on
+	Revision uint64     `msgpack:"-"` // 0: nothing of the session is archived
+}
+
+// run is one archive file (package events): in the entry where it is small, else in a blob.
+type run struct {
+	First events.Seq     `msgpack:"f"`
+	Last  events.Seq     `msgpack:"l"`
+	File  []byte         `msgpack:"d,omitempty"`
+	Blob  events.BlobRef `msgpack:"b,omitempty"`
+}
+
+const (
+	// maxInline is how large the files within an entry are together at most:
+	// most sessions cost one message when they are cold.
+	maxInline = 512 << 10
+	// maxRun is how much of commits one file takes.
+	maxRun = 32 << 20
+)
+
+func (b *Bus) archived(ctx context.Context, session events.SessionID) (row archived, err error) {
+	err = b.retry(ctx, "look into archives", func(ctx context.Context) error {
+		stream, err := b.js.Stream(ctx, b.names.archiveStream())
+		if err != nil {
+			return err
+		}
+		msg, err := stream.GetLastMsgForSubject(ctx, b.names.archive(session))
+		if err != nil {
+			return err
+		}
+		row = archived{}
+		if err := events.DecodePayload(msg.Data, &row); err != nil {
+			return fmt.Errorf("archives of session %s: %w", session, err)
+		}
+		row.Revision = msg.Sequence
+		return nil
+	})
+	switch err = mapError(err); {
+	case errors.Is(err, ErrNotFound), errors.Is(err, events.ErrNoSession): // no entry, or a store without archives
+		return archived{}, nil
+	}
+	return row, err
+}
+
+// putArchived replaces the entry. [ErrStale]: somebody was first.
+func (b *Bus) putArchived(ctx context.Context, session events.SessionID, row *archived) error {
+	data, err := events.EncodePayload(row)
+	if err != nil {
+		return err
+	}
+	msg := &nats.Msg{Subject: b.names.archive(session), Data: data, Header: nats.Header{
+		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(row.Revision, 10)},
+	}}
+	for try := 1; ; try++ {
+		once, cancel := b.timeout(ctx)
+		_, err := b.js.PublishMsg(once, msg, jetstream.WithRetryAttempts(0))
+		cancel()
+		switch err = mapError(err); {
+		case errors.Is(err, events.ErrMoved):
+			return ErrStale // also where an earlier try landed: looking again finds it
+		case err == nil || !isUnknown(err):
+			return err
+		}
+		if pause(ctx, try) != nil {
+			return err
+		}
+	}
+}
+
+// Archive seals a hot session's stream and writes it to archive files, which
+// are read back; then [Bus.Discard] is due. It may be repeated, and by any
+// number at once; what one that died left undone is done. A session that moved
+// past at is not sealed: [events.ConflictError]. A sealed one is archived wherever it ends.
+func (b *Bus) Archive(ctx context.Context, session events.SessionID, at events.Seq) error {
+	for try := 1; ; try++ {
+		err := b.archive(ctx, session, at)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, ErrStale):
+			return fmt.Errorf("archive session %s: %w", session, err)
+		}
+		if err := pause(ctx, try); err != nil {
+			return fmt.Errorf("archive session %s: %w", session, err)
+		}
+	}
+}
+
+func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.Seq) error {
+	p, err := b.locate(ctx, session)
+	if err != nil || p.stream == "" {
+		return err
+	}
+	err = b.seal(ctx, session, p.stream, at)
+	if errors.Is(err, events.ErrNoSession) {
+		return ErrStale // somebody else archived it
+	}
+	if err != nil {
+		return err
+	}
+	row, err := b.archived(ctx, session)
+	if err != nil {
+		return err
+	}
+	switch p, err = b.locate(ctx, session); {
+	case err != nil:
+		return err
+	case p.stream == "" || p.stream == row.Stream:
+		return nil
+	case !p.sealed: // somebody else archived it, and it is hot again
+		return ErrStale
+	}
+	if p.last > row.Last {
+		fresh, err := b.writeRuns(ctx, session, &row, p)
+		if err != nil {
+			return err
+		}
+		row.Runs, row.Last = append(row.Runs, fresh...), p.last
+	}
+	row.Stream = p.stream // also of one without commits, so that the next has another name
+	return b.putArchived(ctx, session, &row)
+}
+
+// Discard makes a session cold that was archived: its stream is deleted.
+func (b *Bus) Discard(ctx context.Context, session events.SessionID) error {
+	row, err := b.archived(ctx, session)
+	if err == nil && row.Revision != 0 {
+		err = b.clear(ctx, session, row)
+	}
+	if err != nil {
+		return fmt.Errorf("discard stream of %s: %w", session, err)
+	}
+	return nil
+}
+
+// seal lets the stream take no more appends.
+func (b *Bus) seal(ctx context.Context, session events.SessionID, name string, at events.Seq) error {
+	stream, err := b.js.Stream(ctx, name)
+	if err != nil {
+		return mapError(err)
+	}
+	info := stream.CachedInfo()
+	if info.Config.Sealed {
+		return nil
+	}
+	if last := events.Seq(info.State.LastSeq); last != at {
+		return &events.ConflictError{Session: session, Expected: at, Last: last}
+	}
+	cfg := info.Config
+	cfg.Sealed = true
+	err = b.retry(ctx, "seal stream "+name, func(ctx context.Context) error {
+		_, err := b.js.UpdateStream(ctx, cfg)
+		return err
+	})
+	if err = mapError(err); errors.Is(err, events.ErrSealed) {
+		return nil
+	}
+	return err
+}
+
+// writeRuns writes what the stream holds, together with what the last entry
+// kept inline while that stays small, and reads the files back.
+func (b *Bus) writeRuns(ctx context.Context, session events.SessionID, row *archived, p place) ([]run, error) {
+	from := p.first
+	if n := len(row.Runs); n > 0 && row.Runs[n-1].Blob.IsZero() {
+		from = row.Runs[n-1].First
+		row.Runs = row.Runs[:n-1]
+	}
+	var list []run
+	for from <= p.last {
+		r, err := b.writeRun(ctx, session, from, p.last)
+		if err == nil {
+			err = b.verify(ctx, session, r)
+		}
+		if err != nil {
+			return nil, err
+		}
+		list, from = append(list, r), r.Last+1
+	}
+	return list, nil
+}
+
+// writeRun writes the file of the commits from a sequence on, to last at most.
+func (b *Bus) writeRun(ctx context.Context, session events.SessionID, from, last events.Seq) (run, error) {
+	var file bytes.Buffer
+	w, err := events.NewArchiveWriter(&file, session, from)
+	if err != nil {
+		return run{}, err
+	}
+	r, size := run{First: from}, 0
+	for entry, err := range b.Log().Read(ctx, session, from) {
+		if err == nil {
+			err = w.Commit(entry)
+		}
+		if err != nil {
+			return run{}, err
+		}
+		r.Last = entry.Seq
+		if size += len(entry.Data); size >= maxRun || r.Last == last {
+			break
+		}
+	}
+	if r.Last < last && size < maxRun {
+		return run{}, fmt.Errorf("%w: history ends at sequence %d, want %d", events.ErrMalformed, r.Last, last)
+	}
+	if err := w.Close(); err != nil {
+		return run{}, err
+	}
+	r.File = file.Bytes()
+	return b.keepRun(ctx, r)
+}
+
+// keepRun moves a file that is not small to a blob.
+func (b *Bus) keepRun(ctx context.Context, r run) (run, error) {
+	if len(r.File) <= maxInline {
+		return r, nil
+	}
+	var err error
+	r.Blob, err = b.PutBlob(ctx, r.File)
+	r.File = nil
+	return r, err
+}
+
+// verify compares a file as it is kept with the history.
+func (b *Bus) verify(ctx context.Context, session events.SessionID, r run) error {
+	kept := b.readRun(ctx, session, r, r.First)
+	next, stop := iter.Pull2(kept)
+	defer stop()
+	for entry, err := range b.Log().Read(ctx, session, r.First) {
+		if err != nil {
+			return err
+		}
+		if entry.Seq > r.Last {
+			break
+		}
+		have, err, ok := next()
+		if err == nil && (!ok || !bytes.Equal(have.Data, entry.Data)) {
+			err = fmt.Errorf("%w: archive differs from the stream at sequence %d", events.ErrMalformed, entry.Seq)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readRun yields the commits of a file from a sequence on.
+func (b *Bus) readRun(ctx context.Context, session events.SessionID, r run, from events.Seq) iter.Seq2[events.Entry, error] {
+	return func(yield func(events.Entry, error) bool) {
+		file, err := r.File, error(nil)
+		if !r.Blob.IsZero() {
+			file, err = b.Blob(ctx, r.Blob)
+		}
+		var archive *events.Archive
+		if err == nil {
+			archive, err = events.ReadArchive(bytes.NewReader(file))
+		}
+		if err == nil && (archive.Session != session || archive.First != r.First) {
+			err = fmt.Errorf("%w: the archive is of %s from %d", events.ErrMalformed, archive.Session, archive.First)
+		}
+		if err != nil {
+			yield(events.Entry{}, fmt.Errorf("read archive of %s from %d: %w", session, r.First, err))
+			return
+		}
+		archive.Log.Read(ctx, session, max(from, r.First))(yield)
+	}
+}
+
+// cold lists the sessions of which something is archived, in no order.
+func (b *Bus) cold(ctx context.Context) iter.Seq2[events.SessionID, error] {
+	return func(yield func(events.SessionID, error) bool) {
+		stream, err := b.js.Stream(ctx, b.names.archiveStream())
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return // a store of before there were archives
+		}
+		var info *jetstream.StreamInfo
+		if err == nil {
+			info, err = stream.Info(ctx, jetstream.WithSubjectFilter(b.names.archiveAll()))
+		}
+		if err != nil {
+			yield("", fmt.Errorf("list archives: %w", mapError(err)))
+			return
+		}
+		for subject := range info.State.Subjects {
+			if !yield(b.names.archivedSession(subject), nil) {
+				return
+			}
+		}
+	}
+}

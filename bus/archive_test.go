@@ -1,0 +1,215 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventstest"
+)
+
+// said is the history as texts, which name their sequence.
+func said(t *testing.T, b *bus.Bus, id events.SessionID, from events.Seq) []string {
+	t.Helper()
+	var list []string
+	for entry, err := range b.Log().Read(t.Context(), id, from) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, fmt.Sprintf("%d:%s", entry.Seq, entry.Commit.ID))
+	}
+	return list
+}
+
+// say appends commits until the session has last, and returns the history as it must be.
+func say(t *testing.T, b *bus.Bus, id events.SessionID, want []string, last int) []string {
+	t.Helper()
+	for n := len(want); n < last; n++ {
+		c := commit(id, n+1)
+		seq, err := b.Log().Append(t.Context(), c, events.At(events.Seq(n)))
+		if err != nil || seq != events.Seq(n+1) {
+			t.Fatalf("append %d: got %d, %v", n+1, seq, err)
+		}
+		want = append(want, fmt.Sprintf("%d:%s", seq, c.ID))
+	}
+	return want
+}
+
+func goCold(ctx context.Context, b *bus.Bus, id events.SessionID, at events.Seq) error {
+	err := b.Archive(ctx, id, at)
+	if err == nil {
+		err = b.Discard(ctx, id)
+	}
+	return err
+}
+
+func streams(t *testing.T, b *bus.Bus) (list []string) {
+	t.Helper()
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := js.StreamNames(t.Context())
+	for name := range names.Name() {
+		if strings.HasPrefix(name, "lash-s-") {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// TestArchive takes a session through several lives: no reader tells the difference.
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	var want []string
+	for life, last := range []int{3, 4, 700, 1500} {
+		want = say(t, b, "s", want, last)
+		if err := b.Archive(t.Context(), "s", events.Seq(last-1)); !errors.As(err, new(*events.ConflictError)) {
+			t.Errorf("archive of a session that moved: got %v, want a conflict", err)
+		}
+		if err := goCold(t.Context(), b, "s", events.Seq(last)); err != nil {
+			t.Fatal(err)
+		}
+		if got := streams(t, b); len(got) != 0 {
+			t.Errorf("streams when it is cold: got %v, want none", got)
+		}
+		for _, from := range []int{0, 2, last - 1, last, last + 1} {
+			if got := said(t, b, "s", events.Seq(from)); !slices.Equal(got, want[min(max(from-1, 0), last):]) {
+				t.Errorf("life %d, history from %d: got %d commits, want %d", life, from, len(got), len(want[max(from-1, 0):]))
+			}
+		}
+		if got, err := b.Log().Last(t.Context(), "s"); err != nil || got != events.Seq(last) {
+			t.Errorf("last: got %d, %v, want %d", got, err, last)
+		}
+	}
+	want = say(t, b, "s", want, 1502)
+	if got := streams(t, b); len(got) != 1 || !strings.HasPrefix(got[0], "lash-s-s@") {
+		t.Errorf("streams when it is hot again: got %v, want one of a name of its own", got)
+	}
+	if got := said(t, b, "s", 0); !slices.Equal(got, want) {
+		t.Errorf("history: got %d commits, want %d", len(got), len(want))
+	}
+}
+
+// TestArchiveKilled kills an archiver at each of its requests, before it and after it. Whoever
+// comes next, a reader, an appender, a creator or another archiver, finds a whole history.
+func TestArchiveKilled(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b := bustest.Open(t, server)
+	for name, next := range map[string]func(*testing.T, events.SessionID, []string){
+		"reader":   func(*testing.T, events.SessionID, []string) {},
+		"appender": func(t *testing.T, id events.SessionID, want []string) { say(t, b, id, want, 7) },
+		"archiver": func(t *testing.T, id events.SessionID, _ []string) {
+			if err := goCold(t.Context(), b, id, 5); err != nil {
+				t.Error(err)
+			}
+		},
+		"creator": func(t *testing.T, id events.SessionID, _ []string) {
+			if _, err := b.Log().Append(t.Context(), commit(id, 99), events.At(0)); !errors.As(err, new(*events.ConflictError)) {
+				t.Errorf("create: got %v, want a conflict", err)
+			}
+		},
+	} {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s_late_%t", name, late), func(t *testing.T) {
+				t.Parallel()
+				for k := 1; ; k++ {
+					id := events.SessionID(fmt.Sprintf("%s-%t-%d", name, late, k))
+					want := say(t, b, id, nil, 5)
+					done := bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error {
+						return goCold(ctx, victim, id, 5)
+					})
+					next(t, id, want)
+					got := said(t, b, id, 0)
+					if !slices.Equal(got[:5], want) {
+						t.Errorf("killed at request %d: got %v, want %v", k, got, want)
+					}
+					want = say(t, b, id, got, 9)
+					if got := said(t, b, id, 0); !slices.Equal(got, want) {
+						t.Errorf("killed at request %d, history later: got %v, want %v", k, got, want)
+					}
+					if done {
+						if k < 6 {
+							t.Errorf("an archiver made %d requests, want more", k-1)
+						}
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+// archivingLog is a log whose sessions go cold all the time.
+type archivingLog struct {
+	bus.Log
+	b    *bus.Bus
+	mu   sync.Mutex
+	seen map[events.SessionID]bool
+	cold *atomic.Int64 // times that a session went cold
+}
+
+func (l *archivingLog) Append(ctx context.Context, c *events.Commit, at events.Expect) (events.Seq, error) {
+	l.archive(c.Session)
+	return l.Log.Append(ctx, c, at)
+}
+
+func (l *archivingLog) Read(ctx context.Context, id events.SessionID, from events.Seq) iter.Seq2[events.Entry, error] {
+	l.archive(id)
+	return l.Log.Read(ctx, id, from)
+}
+
+// archive goes on beside the operation.
+func (l *archivingLog) archive(id events.SessionID) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	l.mu.Lock()
+	busy := l.seen[id]
+	l.seen[id] = true
+	l.mu.Unlock()
+	if busy {
+		cancel()
+		return
+	}
+	go func() {
+		defer cancel()
+		if last, err := l.b.Log().Last(ctx, id); err == nil {
+			if goCold(ctx, l.b, id, last) == nil {
+				l.cold.Add(1)
+			}
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.seen[id] = false
+	}()
+}
+
+// TestLogOfColdSessions keeps every promise of a log while its sessions are archived under the callers.
+func TestLogOfColdSessions(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	var cold atomic.Int64
+	t.Run("log", func(t *testing.T) {
+		eventstest.TestLog(t, func(*testing.T) events.Log {
+			return &archivingLog{Log: b.Log(), b: b, seen: make(map[events.SessionID]bool), cold: &cold}
+		})
+	})
+	if cold.Load() < 5 {
+		t.Errorf("sessions went cold %d times, want more", cold.Load())
+	}
+}
