@@ -124,7 +124,8 @@ func TestColdNode(t *testing.T) {
 }
 
 func (b *bundle) hot() (n int) {
-	for range b.bus.Hot(b.ctx) {
+	for _, err := range b.bus.Hot(b.ctx) {
+		must(b.t, "list", err, nil)
 		n++
 	}
 	return n

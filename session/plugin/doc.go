@@ -162,6 +162,7 @@
 //	003 Session.set_context_overlay                              session.Host.SetOverlay
 //	003 Session.prompt_cache                                     projector.State.Prompt
 //	003 Session.context_prompt_contributions                     Session.OverlayContributions
+//	003 Session.protocol_extra_prompt_contributions              Session.Contributions
 //	003 Session.history_store                                    session.Host.State
 //	003 Session.resolved_tool_catalog                            CatalogEntry.Tools
 //	003 Session.turn_driver_preamble                             CatalogEntry.Preamble

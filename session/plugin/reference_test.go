@@ -13,7 +13,7 @@ import (
 
 // rows of the reference interfaces, by document: as many as the
 // reference has methods, and types that stand for one.
-var rows = map[string]int{"000": 45, "001": 26, "002": 39, "003": 26}
+var rows = map[string]int{"000": 45, "001": 26, "002": 39, "003": 27}
 
 // TestReference holds the table of the package documentation against the
 // source: every row names something that exists, every document has all its rows, none stands twice.

@@ -1,0 +1,67 @@
+package plugin_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// extending is a factory with extensions beside its plugin.
+type extending struct {
+	plugin.Factory
+	list map[string]any
+}
+
+func (e extending) Extensions() map[string]any { return e.list }
+
+// TestExtensions hands what factories contribute to every plugin, in the order
+// of the stack, also to those that are built before (host specification 4.1).
+func TestExtensions(t *testing.T) {
+	t.Parallel()
+	none := func(*plugin.Registrar) error { return nil }
+	var first, offered []any
+	reader := plugin.New("reader", func(in plugin.BuildContext) (plugin.Plugin, error) {
+		first = in.Extensions["words"]
+		return nothing{}, nil
+	})
+	h, err := plugin.NewHost(plugin.HostConfig{Factories: []plugin.Factory{
+		reader,
+		extending{plugin.Func("a", func(r *plugin.Registrar) error {
+			r.Catalog(func(in plugin.CatalogContext) (plugin.CatalogContribution, error) {
+				offered = in.Extensions["words"]
+				return plugin.CatalogContribution{}, nil
+			})
+			return nil
+		}), map[string]any{"words": "from a", "other": 1}},
+		extending{plugin.Func("b", none), map[string]any{"words": "from b"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := h.BuildSession(context.Background(), plugin.BuildContext{Session: "s"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Catalog(&projector.Catalog{}); err != nil {
+		t.Fatal(err)
+	}
+	for who, got := range map[string][]any{"a plugin that is built": first, "a catalogue": offered, "the session": s.Extensions()["words"]} {
+		if !slices.Equal(got, []any{"from a", "from b"}) {
+			t.Errorf("%s: got %v, want both in order", who, got)
+		}
+	}
+	if got := s.Extensions()["other"]; !slices.Equal(got, []any{1}) {
+		t.Errorf("other: got %v, want 1", got)
+	}
+}
+
+type nothing struct{}
+
+func (nothing) Register(r *plugin.Registrar) error {
+	r.Protocol(silent{})
+	r.Driver(silent{})
+	return nil
+}
