@@ -125,8 +125,9 @@ func TestColdNode(t *testing.T) {
 
 func (b *bundle) hot() (n int) {
 	for _, err := range b.bus.Hot(b.ctx) {
-		must(b.t, "list", err, nil)
-		n++
+		if n++; err != nil {
+			break // unknown: whoever waits looks again
+		}
 	}
 	return n
 }
