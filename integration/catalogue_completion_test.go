@@ -258,7 +258,8 @@ func TestCompletionForm(t *testing.T) {
 // TestCompletionFormRefused asks for what no provider could do: none is asked.
 func TestCompletionFormRefused(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := setupIdle(t)
+	b.node(declares("titles", func(r *plugin.Registrar) { simple(r, "noop") }))
 	id := b.open(session.CreateRequest{})
 	object := json.RawMessage(`{"type":"object"}`)
 	for _, c := range []struct {
