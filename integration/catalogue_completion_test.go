@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 	"testing"
 
@@ -219,4 +220,81 @@ func TestCompletionKeys(t *testing.T) {
 	b.run(id, "t1", text("go"))
 	equal(t, "said", b.result(id, "k"), "one one two ")
 	equalLists(t, "ledger", b.state(id).Ledger, []projector.LedgerEntry{row("title", "small", 40, 20), row("turn", "small", 20, 10)})
+}
+
+// TestCompletionForm asks for a form of reply and for a tool: the provider hears
+// of both, and both are part of what was asked.
+func TestCompletionForm(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t, reply(call("k", "asks", "{}")), reply(text("one")), reply(text("done")))
+	schema := json.RawMessage(`{"type":"object","properties":{"title":{"type":"string"}}}`)
+	form := plugin.Output{Name: "title", Schema: schema, Strict: true}
+	b.node(declares("titles", func(r *plugin.Registrar) {
+		plugin.AddTool(r, plugin.Tool{Name: "asks"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
+			ask := func(output plugin.Output, choice plugin.ToolChoice) error {
+				req := asks("a title?")
+				req.Key, req.Tools, req.Output, req.ToolChoice = "x", []events.ToolEntry{{Name: "look"}}, output, choice
+				_, err := c.Host.Complete(ctx, req, "title")
+				return err
+			}
+			must(t, "complete", ask(form, plugin.ToolChoice{Tool: "look"}), nil)
+			must(t, "again", ask(form, plugin.ToolChoice{Tool: "look"}), nil)
+			must(t, "with another output", ask(plugin.Output{JSON: true}, plugin.ToolChoice{Tool: "look"}), session.ErrDifferent)
+			must(t, "with another choice", ask(form, plugin.ToolChoice{}), session.ErrDifferent)
+			return "", nil
+		})
+	}))
+	id := b.open(session.CreateRequest{})
+	b.run(id, "t1", text("go"))
+	equal(t, "model calls", len(b.model.asked()), 3)
+	got := b.model.asked()[1]
+	equal(t, "name", got.Output.Name, "title")
+	equal(t, "schema", string(got.Output.Schema), string(schema))
+	equal(t, "strict", got.Output.Strict, true)
+	equal(t, "choice", got.ToolChoice, llm.ToolChoice{Tool: "look"})
+	equal(t, "choice in a turn", b.model.asked()[0].ToolChoice, llm.ToolChoice{})
+}
+
+// TestCompletionFormRefused asks for what no provider could do: none is asked.
+func TestCompletionFormRefused(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t)
+	b.node(declares("titles", func(r *plugin.Registrar) { simple(r, "noop") }))
+	id := b.open(session.CreateRequest{})
+	object := json.RawMessage(`{"type":"object"}`)
+	for _, c := range []struct {
+		field  string
+		output plugin.Output
+		choice plugin.ToolChoice
+	}{
+		{field: "output.name", output: plugin.Output{Name: "title"}},
+		{field: "output.name", output: plugin.Output{Schema: object}},
+		{field: "output.name", output: plugin.Output{Name: "a title", Schema: object}},
+		{field: "output.strict", output: plugin.Output{JSON: true, Strict: true}},
+		{field: "output.json", output: plugin.Output{JSON: true, Name: "title", Schema: object}},
+		{field: "output.schema", output: plugin.Output{Name: "title", Schema: json.RawMessage(`true`)}},
+		{field: "output.schema", output: plugin.Output{Name: "title", Schema: json.RawMessage(`{"type":`)}},
+		{field: "output.schema", output: plugin.Output{Name: "title", Schema: json.RawMessage(`{"type":7}`)}},
+		{field: "output.schema", output: plugin.Output{Name: "title", Schema: json.RawMessage(`{"$ref":"#/$defs/none"}`)}},
+		{field: "tool_choice", choice: plugin.ToolChoice{None: true, Required: true}},
+		{field: "tool_choice", choice: plugin.ToolChoice{None: true, Tool: "look"}},
+		{field: "tool_choice", choice: plugin.ToolChoice{Required: true, Tool: "look"}},
+		{field: "tool_choice.tool", choice: plugin.ToolChoice{Tool: "other"}},
+	} {
+		req := asks("a title?")
+		req.Tools, req.Output, req.ToolChoice = []events.ToolEntry{{Name: "look"}}, c.output, c.choice
+		refused(t, b, id, req, c.field)
+	}
+	req := asks("a title?")
+	req.ToolChoice.Required = true
+	refused(t, b, id, req, "tool_choice.required")
+	equal(t, "model calls", len(b.model.asked()), 0)
+}
+
+func refused(t *testing.T, b *bundle, id events.SessionID, req plugin.CompletionRequest, field string) {
+	t.Helper()
+	_, err := b.Services(id, nil, "").Complete(b.ctx, req, "title")
+	if e, ok := errors.AsType[*events.FieldError](err); !ok || e.Field != field {
+		t.Errorf("%+v and %+v: got %v, want field %s refused", req.Output, req.ToolChoice, err, field)
+	}
 }

@@ -41,6 +41,9 @@ func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, s
 	if s.h.complete == nil {
 		return plugin.Completion{}, plugin.ErrUnavailable
 	}
+	if err := req.Check(); err != nil {
+		return plugin.Completion{}, err
+	}
 	state, err := s.SnapshotCurrent(ctx)
 	if err != nil {
 		return plugin.Completion{}, err

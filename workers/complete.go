@@ -26,7 +26,7 @@ func (w *Worker) complete(ctx context.Context, req session.DirectCall) (plugin.C
 		return w.retried(ctx, func(ctx context.Context) (llm.Response, error) {
 			return complete(ctx, provider, llm.Request{
 				Session: req.Session, Model: model, MaxOutputTokens: req.MaxTokens, Effort: orDefault(req.Effort, config.Effort),
-				Messages: messages, Tools: toolSpecs(req.Tools),
+				Messages: messages, Tools: toolSpecs(req.Tools), ToolChoice: llm.ToolChoice(req.ToolChoice), Output: llm.Output(req.Output),
 			}, nil)
 		}, nil)
 	})

@@ -60,6 +60,7 @@ type GraphHost interface {
 // CompletionHost asks the session's model directly: no turn, no tools, no hooks, no node.
 type CompletionHost interface {
 	// Complete gives the text. Usage is charged once to the ledger under source.
+	// Errors before a model is asked: [*events.FieldError], see [CompletionRequest.Check].
 	Complete(ctx context.Context, req CompletionRequest, source string) (Completion, error)
 }
 
@@ -71,12 +72,14 @@ type OutputHost interface {
 
 // CompletionRequest is a model call outside the conversation.
 type CompletionRequest struct {
-	Key       string // names the call: asked again in the same turn it is answered from the history. Defaults to the request's digest
-	Model     string // Defaults to the session's
-	Effort    string
-	Messages  []events.Message
-	Tools     []events.ToolEntry // that the reply may name; nothing runs them
-	MaxTokens int64              // of output; 0 leaves it to the provider
+	Key        string // names the call: asked again in the same turn it is answered from the history. Defaults to the request's digest
+	Model      string // Defaults to the session's
+	Effort     string
+	Messages   []events.Message
+	Tools      []events.ToolEntry // that the reply may name; nothing runs them
+	ToolChoice ToolChoice         `json:",omitzero"` // Defaults to the model's own. Like Output it is left out of older digests
+	Output     Output             `json:",omitzero"` // Defaults to text
+	MaxTokens  int64              // of output; 0 leaves it to the provider
 }
 
 // Completion is the reply to it.

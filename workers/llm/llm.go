@@ -7,6 +7,7 @@ package llm
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -39,6 +40,28 @@ type Request struct {
 
 	Messages []events.Message // every tool call is followed by its result; system messages may stand anywhere
 	Tools    []Tool           // sorted by name
+
+	ToolChoice ToolChoice // without tools it means nothing
+	Output     Output     // a form that the provider cannot keep to is an [*Error] of kind invalid_request
+}
+
+// ToolChoice is what a reply must do with the tools. The zero value leaves it
+// to the model. At most one field is set.
+type ToolChoice struct {
+	None     bool   // call none
+	Required bool   // call one or more, whichever
+	Tool     string // call the tool of this name
+}
+
+// Forced reports whether the reply must call a tool.
+func (c ToolChoice) Forced() bool { return c.Required || c.Tool != "" }
+
+// Output is the form that a reply must have. The zero value is text.
+type Output struct {
+	JSON   bool            // a JSON object, whatever is in it
+	Name   string          // of the schema
+	Schema json.RawMessage // JSON schema, an object, of the JSON that the reply must be
+	Strict bool            // the schema binds the provider, where it knows schemas that do not
 }
 
 // Tool is what a model may call.

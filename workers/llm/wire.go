@@ -220,3 +220,13 @@ func Schema(t Tool) (map[string]json.RawMessage, error) {
 	}
 	return schema, nil
 }
+
+// OutputSchema returns the schema of an output as its top-level members, raw.
+// The error is an [*Error] of kind invalid_request.
+func OutputSchema(o Output) (map[string]json.RawMessage, error) {
+	var schema map[string]json.RawMessage
+	if err := json.Unmarshal(o.Schema, &schema); err != nil || schema == nil {
+		return nil, &Error{Kind: KindRequest, Message: fmt.Sprintf("output %s: schema is not a JSON object", o.Name), Err: err}
+	}
+	return schema, nil
+}

@@ -32,7 +32,13 @@ func params(req llm.Request) (anthropic.MessageNewParams, error) {
 	}
 	if req.Effort != "" {
 		out.OutputConfig.Effort = anthropic.OutputConfigEffort(req.Effort)
-		out.Thinking.OfAdaptive = &anthropic.ThinkingConfigAdaptiveParam{}
+		if len(req.Tools) == 0 || !req.ToolChoice.Forced() { // the API refuses to think before a call that it is told to make
+			out.Thinking.OfAdaptive = &anthropic.ThinkingConfigAdaptiveParam{}
+		}
+	}
+	var err error
+	if out.OutputConfig.Format, err = format(req.Output); err != nil {
+		return out, err
 	}
 	for _, t := range req.Tools {
 		tool, err := tool(t)
@@ -41,6 +47,9 @@ func params(req llm.Request) (anthropic.MessageNewParams, error) {
 		}
 		out.Tools = append(out.Tools, tool)
 	}
+	if len(req.Tools) > 0 { // the API takes a choice only beside tools
+		out.ToolChoice = toolChoice(req.ToolChoice)
+	}
 	system, rest := leading(req.Messages)
 	out.System = system
 	messages, err := llm.Dialog(rest, callID)
@@ -48,6 +57,40 @@ func params(req llm.Request) (anthropic.MessageNewParams, error) {
 		return out, err
 	}
 	out.Messages = turns(messages, llm.ToolNames(req.Tools))
+	return out, nil
+}
+
+// toolChoice is empty where the model chooses: that is the API's default too.
+func toolChoice(c llm.ToolChoice) anthropic.ToolChoiceUnionParam {
+	switch {
+	case c.Tool != "":
+		return anthropic.ToolChoiceParamOfTool(c.Tool)
+	case c.Required:
+		return anthropic.ToolChoiceUnionParam{OfAny: &anthropic.ToolChoiceAnyParam{}}
+	case c.None:
+		none := anthropic.NewToolChoiceNoneParam()
+		return anthropic.ToolChoiceUnionParam{OfNone: &none}
+	}
+	return anthropic.ToolChoiceUnionParam{}
+}
+
+// format is empty for text. The API knows schemas, which always bind it and
+// have no name, and no JSON without a schema.
+func format(o llm.Output) (out anthropic.JSONOutputFormatParam, err error) {
+	if len(o.Schema) == 0 {
+		if o.JSON {
+			err = &llm.Error{Kind: llm.KindRequest, Message: "the provider cannot be held to a JSON object without a schema"}
+		}
+		return out, err
+	}
+	schema, err := llm.OutputSchema(o)
+	if err != nil {
+		return out, err
+	}
+	out.Schema = make(map[string]any, len(schema))
+	for k, v := range schema {
+		out.Schema[k] = v
+	}
 	return out, nil
 }
 

@@ -36,6 +36,13 @@ func (p *Provider) params(req llm.Request) (openai.ChatCompletionNewParams, erro
 		}
 		params.Tools = append(params.Tools, tool)
 	}
+	if len(req.Tools) > 0 { // the API takes a choice only beside tools
+		params.ToolChoice = toolChoice(req.ToolChoice)
+	}
+	var err error
+	if params.ResponseFormat, err = format(req.Output); err != nil {
+		return params, err
+	}
 	messages, err := llm.Dialog(req.Messages, callID)
 	if err != nil {
 		return params, err
@@ -45,6 +52,36 @@ func (p *Provider) params(req llm.Request) (openai.ChatCompletionNewParams, erro
 		params.Messages = append(params.Messages, p.message(m, names)...)
 	}
 	return params, nil
+}
+
+// toolChoice is empty where the model chooses: that is the API's default too.
+func toolChoice(c llm.ToolChoice) openai.ChatCompletionToolChoiceOptionUnionParam {
+	mode := openai.ChatCompletionToolChoiceOptionAutoRequired
+	switch {
+	case c.Tool != "":
+		return openai.ToolChoiceOptionFunctionToolChoice(openai.ChatCompletionNamedToolChoiceFunctionParam{Name: c.Tool})
+	case c.None:
+		mode = openai.ChatCompletionToolChoiceOptionAutoNone
+	case !c.Required:
+		return openai.ChatCompletionToolChoiceOptionUnionParam{}
+	}
+	return openai.ChatCompletionToolChoiceOptionUnionParam{OfAuto: param.NewOpt(string(mode))}
+}
+
+// format is empty for text: that is the API's default too.
+func format(o llm.Output) (out openai.ChatCompletionNewParamsResponseFormatUnion, err error) {
+	switch {
+	case len(o.Schema) > 0:
+		if _, err := llm.OutputSchema(o); err != nil {
+			return out, err
+		}
+		out.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{
+			Name: o.Name, Strict: param.NewOpt(o.Strict), Schema: o.Schema,
+		}}
+	case o.JSON:
+		out.OfJSONObject = &shared.ResponseFormatJSONObjectParam{}
+	}
+	return out, nil
 }
 
 // callID leaves ids alone as far as possible: some models are trained on a form of theirs.

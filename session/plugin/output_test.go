@@ -1,0 +1,21 @@
+package plugin_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// TestPlainRequest keeps what a request without a form is in JSON: histories
+// hold its digest, and a turn that goes on under a newer version compares them.
+func TestPlainRequest(t *testing.T) {
+	t.Parallel()
+	got, err := json.Marshal(plugin.CompletionRequest{Key: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"Key":"k","Model":"","Effort":"","Messages":null,"Tools":null,"MaxTokens":0}`; string(got) != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,68 @@
+package openai_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/openai"
+)
+
+// TestOutputAndChoice sends every form of reply that can be asked for, and every choice of tools.
+func TestOutputAndChoice(t *testing.T) {
+	t.Parallel()
+	schema := json.RawMessage(`{"type":"object","properties":{"n":{"const":9007199254740993}}}`)
+	for name, c := range map[string]struct {
+		output         llm.Output
+		choice         llm.ToolChoice
+		toolless       bool
+		format, chosen string // as sent; empty when nothing is
+	}{
+		"zero":     {},
+		"object":   {output: llm.Output{JSON: true}, format: `{"type":"json_object"}`},
+		"schema":   {output: llm.Output{Name: "count", Schema: schema}, format: `{"json_schema":{"name":"count","strict":false,"schema":` + string(schema) + `},"type":"json_schema"}`},
+		"strict":   {output: llm.Output{Name: "count", Schema: schema, Strict: true}, format: `{"json_schema":{"name":"count","strict":true,"schema":` + string(schema) + `},"type":"json_schema"}`},
+		"none":     {choice: llm.ToolChoice{None: true}, chosen: `"none"`},
+		"required": {choice: llm.ToolChoice{Required: true}, chosen: `"required"`},
+		"named":    {choice: llm.ToolChoice{Tool: "f"}, chosen: `{"function":{"name":"f"},"type":"function"}`},
+		"no_tools": {choice: llm.ToolChoice{None: true}, toolless: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var sent struct {
+				ResponseFormat json.RawMessage `json:"response_format"`
+				ToolChoice     json.RawMessage `json:"tool_choice"`
+			}
+			client := &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+				if err := json.NewDecoder(r.Body).Decode(&sent); err != nil {
+					t.Error(err)
+				}
+				return &http.Response{StatusCode: 200, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader(sse("[DONE]")))}, nil
+			})}
+			req := request()
+			req.Output, req.ToolChoice = c.output, c.choice
+			if !c.toolless {
+				req.Tools = []llm.Tool{{Name: "f"}}
+			}
+			if _, err := open(t, openai.Config{APIKey: key, HTTPClient: client}).Complete(t.Context(), req, nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := string(sent.ResponseFormat); got != c.format {
+				t.Errorf("response_format: got %s, want %s", got, c.format)
+			}
+			if got := string(sent.ToolChoice); got != c.chosen {
+				t.Errorf("tool_choice: got %s, want %s", got, c.chosen)
+			}
+		})
+	}
+	req := request()
+	req.Output = llm.Output{Name: "count", Schema: json.RawMessage(`[1]`)}
+	_, err := open(t, openai.Config{APIKey: key, BaseURL: "http://127.0.0.1:1"}).Complete(t.Context(), req, nil)
+	if e, ok := errors.AsType[*llm.Error](err); !ok || e.Kind != llm.KindRequest || e.Status != 0 {
+		t.Errorf("schema that is no object: got %v, want it refused", err)
+	}
+}
