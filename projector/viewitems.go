@@ -1,6 +1,11 @@
 package projector
 
-import "github.com/lash-go/lash/events"
+import (
+	"bytes"
+	"slices"
+
+	"github.com/lash-go/lash/events"
+)
 
 // ViewItems tells the messages of a view as runs of those that there are, and
 // as messages in place of others. A message of the same id and content counts as the same.
@@ -25,13 +30,14 @@ func ViewItems(before, after []events.Message) []events.ViewItem {
 	return items
 }
 
-// sameMessage reports equal content. Messages that share their parts need no closer look.
+// sameMessage reports equal content.
 func sameMessage(a, b *events.Message) bool {
-	if a.ID == b.ID && a.Role == b.Role && a.Origin == b.Origin && a.Stop == b.Stop && len(a.Parts) == len(b.Parts) &&
-		(len(a.Parts) == 0 || &a.Parts[0] == &b.Parts[0]) {
-		return true
-	}
-	return digestOf(*a) == digestOf(*b)
+	return a.ID == b.ID && a.Role == b.Role && a.Origin == b.Origin && a.Stop == b.Stop && slices.EqualFunc(a.Parts, b.Parts, samePart)
+}
+
+func samePart(a, b events.Part) bool {
+	return a.Kind == b.Kind && a.Text == b.Text && a.Blob == b.Blob && a.Call == b.Call && a.Tool == b.Tool &&
+		a.Outcome == b.Outcome && a.MediaType == b.MediaType && bytes.Equal(a.Args, b.Args) && bytes.Equal(a.Meta, b.Meta)
 }
 
 // SameMessages reports whether both show the same, message by message.
