@@ -265,9 +265,26 @@ func (r *run) claimNext(ctx context.Context) (done bool, err error) {
 		// Turns wait before the job's own: it joins them in the order of the log.
 		return false, r.record(ctx, nil, []events.Event{events.Of(r.turnID(), &events.TurnRequested{Input: r.cmd.Input})})
 	}
+	if err := r.keepJob(ctx); err != nil {
+		return false, err
+	}
 	r.g.claimed = true
 	claim.Beside = r.unsaved()
 	return false, r.step(ctx, claim)
+}
+
+// keepJob sees to it that a turn which waited is not claimed under a message
+// that is gone. While this worker was quiet another one may have had the
+// message, and left the turn to the message of the turn that ran then.
+func (r *run) keepJob(ctx context.Context) error {
+	if len(r.state.Queue) == 0 {
+		return nil
+	}
+	err := r.w.cfg.Bus.Enqueue(ctx, bus.ClassTurn, r.job.Session, r.job.ID, r.job.Body)
+	if errors.Is(err, bus.ErrQueued) {
+		return nil
+	}
+	return err
 }
 
 // meet is what a worker does about a turn that it does not hold: take it over
