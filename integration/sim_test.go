@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"slices"
 	"testing"
@@ -213,15 +214,22 @@ func (w *world) settle() {
 	}
 }
 
-// TestSimulation runs seeded schedules, 100 in each part unless the flag says otherwise.
+// TestSimulation runs schedules from seed 1 on, 2 000 of them, or 300 with
+// -short; the flags of rapid choose others: -rapid.seed, -rapid.checks.
 func TestSimulation(t *testing.T) {
-	t.Parallel()
-	for part := range 20 {
-		t.Run(fmt.Sprintf("part_%d", part), func(t *testing.T) {
-			t.Parallel()
-			rapid.Check(t, simulate)
-		})
+	for name, value := range map[string]string{"rapid.seed": "1", "rapid.checks": "2000"} {
+		f := flag.Lookup(name)
+		if name == "rapid.checks" && testing.Short() {
+			value = "300"
+		}
+		if f.Value.String() != f.DefValue {
+			continue
+		}
+		if err := flag.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
 	}
+	rapid.Check(t, simulate)
 }
 
 func simulate(t *rapid.T) {
