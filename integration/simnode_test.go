@@ -157,9 +157,10 @@ func (n *simNode) claimNext(r *simRun) (over bool, err error) {
 	return false, n.take(r, c)
 }
 
-// meet takes over the turn whose message this is, or puts its own behind the running one.
+// meet takes over the turn whose message this is, or is gone, or puts its own behind the running one.
 func (n *simNode) meet(r *simRun, t *projector.Turn) (over bool, err error) {
-	if t.Job == r.job.turn {
+	stranded := !slices.ContainsFunc(n.w.queue, func(j *simJob) bool { return j.session == r.job.session && j.turn == t.Job })
+	if t.Job == r.job.turn || stranded {
 		return false, n.take(r, turn.Claim{Worker: n.id, Job: r.job.turn, Tools: simTools})
 	}
 	known, err := n.known(r)

@@ -288,14 +288,16 @@ func (r *run) keepJob(ctx context.Context) error {
 }
 
 // meet is what a worker does about a turn that it does not hold: take it over
-// when the queue says that its worker went quiet, else put its own behind it.
+// when the queue says that nobody holds it, else put its own behind it.
 func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error) {
-	switch {
-	case r.g.claimed:
+	if r.g.claimed {
 		return false, fmt.Errorf("turn %s: %w", t.ID, ErrSuperseded)
-	case t.Job == r.turnID():
-		// Its message is ours now, so nobody else holds it. Delivery counts do
-		// not tell: a server that was killed may have forgotten them.
+	}
+	alone, err := r.stranded(ctx, t)
+	switch {
+	case err != nil:
+		return false, err
+	case alone:
 		if err := r.openStack(ctx); err != nil {
 			return false, err
 		}
@@ -311,6 +313,23 @@ func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error
 	}
 	known, err := r.known(r.turnID())
 	return known && r.state.Turn() != nil, err
+}
+
+// stranded reports whether nobody holds the message of the running turn: it is
+// ours now, or there is none though the turn is not parked. Delivery counts do
+// not tell: a server that was killed may have forgotten them.
+func (r *run) stranded(ctx context.Context, t *projector.Turn) (bool, error) {
+	if t.Job == r.turnID() {
+		return true, nil
+	}
+	if turn.Owed(r.state).Parked() {
+		return false, nil
+	}
+	_, err := r.w.cfg.Bus.Queued(ctx, bus.ClassTurn, r.job.Session, string(t.Job))
+	if errors.Is(err, bus.ErrNotFound) {
+		return true, nil // where it has just ended, the claim conflicts
+	}
+	return false, err
 }
 
 // enqueueBehind records the request of the job's turn, unless it is known.
