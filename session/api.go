@@ -41,6 +41,12 @@ type (
 	MonitorEvent       = api.MonitorEvent
 	MonitorUpdates     = api.MonitorUpdates
 	StaleBranchError   = api.StaleBranchError
+	Observed           = api.Observed
+	Gap                = api.Gap
+	CursorError        = api.CursorError
+	Delta              = api.Delta
+	SideMessage        = api.SideMessage
+	RetryStatus        = api.RetryStatus
 )
 
 // Their values.

@@ -7,47 +7,10 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// Delta is a piece of streamed output: never truth, only company for the eye.
-// N counts the deltas of one attempt from 0, so that a late joiner can put
-// together what it read and what it hears. A newer call and a newer attempt
-// retract the text of the one before.
-type Delta struct {
-	Turn      events.TurnID   `msgpack:"u"`
-	Iteration int64           `msgpack:"i"`
-	Call      int64           `msgpack:"c,omitempty"` // when the model call began, in ns: only an order between an iteration's calls, of which takeovers make more
-	Attempt   int64           `msgpack:"a"`           // of the call, from 1
-	N         int64           `msgpack:"n"`
-	Kind      events.PartKind `msgpack:"k,omitempty"` // text or reasoning
-	Text      string          `msgpack:"x,omitempty"`
-	Retry     RetryStatus     `msgpack:"r,omitempty"` // set on its own, without text
-	Message   SideMessage     `msgpack:"m,omitempty"` // set on its own: no part of any reply, and has no N
-}
-
-// SideMessage is what running code says beside its result. Only who watches
-// while it is said hears it.
-type SideMessage struct {
-	Text string `msgpack:"x"`
-	Kind string `msgpack:"k,omitempty"`
-}
-
-// IsZero reports whether there is none.
-func (m SideMessage) IsZero() bool { return m == SideMessage{} }
-
-// RetryStatus tells that a failed model call will be tried again.
-type RetryStatus struct {
-	WaitMillis int64  `msgpack:"w"`
-	Attempt    int64  `msgpack:"a"` // the one that failed, from 1
-	Attempts   int64  `msgpack:"m"` // allowed in all
-	Reason     string `msgpack:"r"`
-}
-
-// IsZero reports whether there is none.
-func (r RetryStatus) IsZero() bool { return r == RetryStatus{} }
-
 // try identifies one attempt of one model call inside an iteration.
 type try struct{ call, attempt int64 }
 
-func (d *Delta) try() try { return try{d.Call, d.Attempt} }
+func tryOf(d *Delta) try { return try{d.Call, d.Attempt} }
 
 // compare orders tries by age.
 func (t try) compare(o try) int {
@@ -122,7 +85,7 @@ func (s *streaming) judge(d *Delta) verdict {
 		return deltaOld
 	}
 	next := int64(0) // of a newer try
-	switch d.try().compare(s.try) {
+	switch tryOf(d).compare(s.try) {
 	case -1:
 		return deltaOld
 	case 0:
@@ -137,4 +100,4 @@ func (s *streaming) judge(d *Delta) verdict {
 	return deltaNext
 }
 
-func (s *streaming) delivered(d *Delta) { s.try, s.next = d.try(), d.N+1 }
+func (s *streaming) delivered(d *Delta) { s.try, s.next = tryOf(d), d.N+1 }

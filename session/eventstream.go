@@ -348,12 +348,12 @@ func (e *EventStream) delta(d *Delta) {
 	case t.Replied || d.Iteration < t.Iteration:
 		return
 	}
-	switch d.try().compare(e.shown.try) {
+	switch tryOf(d).compare(e.shown.try) {
 	case -1:
 		return
 	case 1:
 		e.retract()
-		e.shown = shown{try: d.try()}
+		e.shown = shown{try: tryOf(d)}
 	}
 	e.show(d)
 }

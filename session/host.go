@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -57,6 +58,8 @@ type Host struct {
 
 	traceMetadata map[string]string
 }
+
+var _ api.Service = (*Host)(nil)
 
 // held is a session's state as this host saw it last.
 type held struct {

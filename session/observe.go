@@ -11,31 +11,6 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Observed is one thing seen of a session: one of Commit, Delta and Gap is set.
-type Observed struct {
-	Seq    events.Seq     // of Commit, and the cursor that resumes after it; 0 otherwise
-	Commit *events.Commit // the observer's own copy
-	Delta  *Delta         // the next piece of the reply in flight
-	Gap    *Gap           // pieces before the next Delta were lost
-}
-
-// Gap says that deltas of the reply in flight were lost for this observer. Its commit will hold the whole reply.
-type Gap struct {
-	Turn      events.TurnID
-	Iteration int64
-}
-
-// CursorError is a cursor beyond the end of the history: it belongs to another session, or to one that was lost.
-type CursorError struct {
-	Session events.SessionID
-	Cursor  events.Seq
-	Last    events.Seq
-}
-
-func (e *CursorError) Error() string {
-	return fmt.Sprintf("cursor %d is beyond the end of session %s, last is %d", e.Cursor, e.Session, e.Last)
-}
-
 const (
 	// liveBuffer is how many messages an observer may be behind. What comes
 	// then is dropped here and read back later, so nobody waits for it.
@@ -292,13 +267,13 @@ func (o *observer) late(ctx context.Context) error {
 		o.reply.from = stored.Seq + 1
 		if d.Iteration == o.reply.iteration {
 			list = append(list, d)
-			if d.try().compare(newest) > 0 {
-				newest = d.try()
+			if tryOf(d).compare(newest) > 0 {
+				newest = tryOf(d)
 			}
 		}
 	}
 	for _, d := range list {
-		if d.try() != newest {
+		if tryOf(d) != newest {
 			continue // retracted
 		}
 		if err := o.delta(d); err != nil {

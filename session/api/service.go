@@ -1,0 +1,59 @@
+package api
+
+import (
+	"context"
+	"iter"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// Service is what hosts do with sessions: the same in the process of a node,
+// over NATS and over HTTP. Every method may be called from many goroutines and
+// by many hosts at once. What returned nil is durable. A call whose answer was
+// lost may be repeated as it is: ids and keys in the requests make it one.
+type Service interface {
+	Create(ctx context.Context, req CreateRequest) (events.SessionID, error)
+	Fork(ctx context.Context, from events.SessionID, req CreateRequest) (events.SessionID, error)
+	Configure(ctx context.Context, id events.SessionID, req ConfigureRequest) error
+	CloseSession(ctx context.Context, id events.SessionID, reason string) error
+
+	Submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, error)
+	Run(ctx context.Context, id events.SessionID, req TurnRequest) (TurnResult, error)
+	Await(ctx context.Context, id events.SessionID, turn events.TurnID) (TurnResult, error)
+	AssembledTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (AssembledTurn, error)
+	StartTurnStream(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, iter.Seq2[SessionEvent, error], error)
+	Cancel(ctx context.Context, id events.SessionID, turn events.TurnID, req CancelRequest) (CancelReceipt, CancelRequest, error)
+
+	Inject(ctx context.Context, id events.SessionID, req InjectRequest) (events.InputID, error)
+	CancelInputs(ctx context.Context, id events.SessionID, inputs ...events.InputID) ([]InputReceipt, error)
+	CancelInputsFrom(ctx context.Context, id events.SessionID, first events.InputID) (InputReceipt, []events.InputID, error)
+
+	AppendNodes(ctx context.Context, id events.SessionID, req AppendNodesRequest) (AppendedNodes, error)
+	BranchTo(ctx context.Context, id events.SessionID, node events.NodeID) error
+	OpenFrame(ctx context.Context, id events.SessionID, req FrameRequest) (opened bool, err error)
+	Rewrite(ctx context.Context, id events.SessionID, target []RewriteMessage) error
+	Compact(ctx context.Context, id events.SessionID) (opened bool, err error)
+
+	Approvals(ctx context.Context, id events.SessionID) ([]projector.Approval, error)
+	Approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error
+	ResolveTool(ctx context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error
+
+	ToolState(ctx context.Context, id events.SessionID) (ToolState, error)
+	ApplyToolState(ctx context.Context, id events.SessionID, state ToolState) (generation int64, err error)
+	SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (generation int64, err error)
+	ToolOutput(ctx context.Context, id events.SessionID, call events.EffectID) (string, error)
+
+	Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error)
+	Task(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error)
+	CancelTask(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error)
+	StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error
+	StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) error
+	MonitorSnapshot(ctx context.Context, id events.SessionID) (MonitorSnapshot, error)
+	TakeMonitorUpdates(ctx context.Context, id events.SessionID) (MonitorUpdates, error)
+
+	State(ctx context.Context, id events.SessionID) (*projector.State, error)
+	StateAt(ctx context.Context, id events.SessionID, seq events.Seq) (*projector.State, error)
+	View(ctx context.Context, id events.SessionID) (projector.ReadView, error)
+	Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[Observed, error]
+}
