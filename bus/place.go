@@ -92,9 +92,7 @@ func (b *Bus) streamEnd(ctx context.Context, name string) (last events.Seq, seal
 // that is made by somebody who slept through other lives of the session is
 // never appended to.
 func (b *Bus) reopen(ctx context.Context, session events.SessionID, row archived) error {
-	nonce := ulid.Make().String()
-	cfg := b.sessionConfig(session, b.names.nextStream(session, nonce))
-	cfg.FirstSeq, cfg.Subjects = uint64(row.Last+1), []string{b.names.opening(session, nonce)}
+	cfg := b.openingConfig(session, row, ulid.Make().String())
 	if err := b.makeStream(ctx, cfg); err != nil {
 		return fmt.Errorf("reopen session %s: %w", session, err)
 	}
@@ -108,6 +106,13 @@ func (b *Bus) reopen(ctx context.Context, session events.SessionID, row archived
 		return b.deleteStream(ctx, cfg.Name)
 	}
 	return err
+}
+
+// openingConfig is a session's next stream before it takes appends.
+func (b *Bus) openingConfig(session events.SessionID, row archived, nonce string) jetstream.StreamConfig {
+	cfg := b.sessionConfig(session, b.names.nextStream(session, nonce))
+	cfg.FirstSeq, cfg.Subjects = uint64(row.Last+1), []string{b.names.opening(session, nonce)}
+	return cfg
 }
 
 // bind lets a session's next stream take its appends. A stream that is gone was archived meanwhile.
