@@ -20,6 +20,3 @@ func (b *Bus) HalfOpen(ctx context.Context, session events.SessionID) error {
 	}
 	return b.makeStream(ctx, b.openingConfig(session, row, "nonce"))
 }
-
-// Forsaken removes what those left behind who opened a session and died.
-func (b *Bus) Forsaken(ctx context.Context) error { return b.forsaken(ctx) }

@@ -136,9 +136,9 @@ func (b *Bus) bind(ctx context.Context, session events.SessionID, row archived) 
 	return mapError(err)
 }
 
-// forsaken removes what those left behind who died, or lost, while they opened
-// a session. Where one is at it just now, it begins again.
-func (b *Bus) forsaken(ctx context.Context) error {
+// Forsaken removes what those left behind who died while they made a session
+// hot. Where one is at it just now, it begins again.
+func (b *Bus) Forsaken(ctx context.Context) error {
 	return b.retry(ctx, "remove forsaken streams", func(ctx context.Context) error {
 		list := b.js.ListStreams(ctx, jetstream.WithStreamListSubject(b.names.openingAll()))
 		for info := range list.Info() {
