@@ -23,7 +23,7 @@ type archived struct {
 	Next     string     `msgpack:"n,omitempty"` // stream that goes on after Last; empty: the session is cold
 	Runs     []run      `msgpack:"r"`           // in order, without holes, from sequence 1 on
 	Erased   Tombstone  `msgpack:"x,omitempty"` // of an erased session, whose runs are to be removed
-	Revision uint64     `msgpack:"-"` // 0: nothing of the session is archived
+	Revision uint64     `msgpack:"-"`           // 0: nothing of the session is archived
 }
 
 // run is one archive file (package events): in the entry where it is small, else in a blob.

@@ -50,7 +50,7 @@ func (n names) archive(id events.SessionID) string { return n.prefix + ".archive
 
 // erased marks a session of which nothing is left but its entry among the archives.
 func (n names) erased(id events.SessionID) string { return n.prefix + ".erased." + string(id) }
-func (n names) erasedAll() string                  { return n.prefix + ".erased.*" }
+func (n names) erasedAll() string                 { return n.prefix + ".erased.*" }
 
 // erasedSession is the inverse of erased.
 func (n names) erasedSession(subject string) events.SessionID {

@@ -30,6 +30,7 @@ type cli struct {
 
 	Approvals approvalsCmd `cmd:"" help:"List the calls that wait for an approval."`
 	Approve   approveCmd   `cmd:"" help:"Let a call run that waits for an approval, or refuse it."`
+	Erase     eraseCmd     `cmd:"" help:"Erase a session for good."`
 	DemoEdit  demoEditCmd  `cmd:"" help:"Have a scripted model edit a file, once you approve it from another terminal."`
 }
 
