@@ -28,11 +28,20 @@ type serveApartCmd struct {
 
 func (c *serveApartCmd) Run(s *streams) error { return bench.ServeApart(c.Store, os.Stdin, s.out) }
 
-// apart runs this program as that server.
-func apart(s *streams) func(context.Context, string) *exec.Cmd {
-	return func(ctx context.Context, store string) *exec.Cmd {
+// nodeApartCmd is one of several nodes that the bench measures.
+type nodeApartCmd struct {
+	URL string `arg:""`
+}
+
+func (c *nodeApartCmd) Run(ctx context.Context, s *streams) error {
+	return bench.NodeApart(ctx, c.URL, os.Stdin, s.out)
+}
+
+// apart runs this program as another process.
+func apart(s *streams) func(context.Context, ...string) *exec.Cmd {
+	return func(ctx context.Context, args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, os.Args[0])
-		cmd.Args = []string{os.Args[0], "serve-apart", store}
+		cmd.Args = append([]string{os.Args[0]}, args...)
 		cmd.Stderr = s.err
 		if self, err := os.Executable(); err == nil {
 			cmd.Path, cmd.Err = self, nil
@@ -89,6 +98,11 @@ func benchTable(s *streams, r *bench.Report) {
 	row("effects a second, 64 sessions, fsync on every write", r.EffectsFsyncSec, "more than 6500")
 	row("megabytes of server memory that 100 000 cold sessions take", r.Cold100kMB, "at most 100")
 	row("opening a cold session, ms", r.ColdOpenP50, "")
+	row("turns a second by one node process", r.Nodes1, "")
+	row("turns a second by two", r.Nodes2, "")
+	row("turns a second by four", r.Nodes4, "")
+	row("the best of them, of raw publishes of as many messages", r.NodesOfRaw, "")
+	row("1 000 watchers, each cut and resumed: p99 of a commit's way, ms", r.WatchP99, "at most 50")
 	row("turn with ten hooks at every point / with none", r.HooksTurnRatio, "")
 	row("fold of that turn / of one without hooks", r.HooksFoldRatio, "")
 	figures := func(title string, f bench.Figures) {

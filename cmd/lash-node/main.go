@@ -27,6 +27,7 @@ type cli struct {
 	Demo       demoCmd       `cmd:"" help:"Run recorded conversations through the whole runtime and compare every history with its recording."`
 	Bench      benchCmd      `cmd:"" help:"Measure lash beside raw NATS, in the same run."`
 	ServeApart serveApartCmd `cmd:"" hidden:""`
+	NodeApart  nodeApartCmd  `cmd:"" hidden:""`
 	Serve      serveCmd      `cmd:"" help:"Run a node until a signal: on an embedded server, or on an existing NATS."`
 
 	Approvals approvalsCmd `cmd:"" help:"List the calls that wait for an approval."`

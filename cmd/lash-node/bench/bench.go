@@ -37,6 +37,11 @@ type Report struct {
 	HooksFoldRatio  float64 `json:"hooks_fold_ratio"`
 	Cold100kMB      float64 `json:"cold_100k_sessions_mb"`
 	ColdOpenP50     float64 `json:"cold_open_p50_ms"`
+	Nodes1          float64 `json:"nodes_1_turns_per_s"`
+	Nodes2          float64 `json:"nodes_2_turns_per_s"`
+	Nodes4          float64 `json:"nodes_4_turns_per_s"`
+	NodesOfRaw      float64 `json:"nodes_best_of_raw"`
+	WatchP99        float64 `json:"watch_1000_p99_ms"`
 
 	Raw  Figures `json:"raw"`
 	Lash Figures `json:"lash"`
@@ -53,8 +58,9 @@ type Options struct {
 	Only     string                        // measure the parts whose name holds this; empty measures all
 	Cold     int                           // sessions that are cold; 0 leaves the part out
 	Hot      int                           // sessions that are hot beside them
-	// Apart is the command that runs [ServeApart] on a store, in a process of its own.
-	Apart func(ctx context.Context, store string) *exec.Cmd
+	// Apart is the command that runs this program with these arguments: "serve-apart" and a
+	// store for [ServeApart], "node-apart" and a URL for [NodeApart].
+	Apart func(ctx context.Context, args ...string) *exec.Cmd
 }
 
 // Run measures everything.
@@ -76,6 +82,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		{"opening from a snapshot", r.open},
 		{"memory of hot sessions", r.hot},
 		{"cold sessions, in a server of their own", r.cold},
+		{"node processes", r.nodes},
+		{"watchers of one session", r.watchers},
 	} {
 		if !strings.Contains(part.name, o.Only) || o.Cold == 0 && strings.HasPrefix(part.name, "cold") {
 			continue

@@ -1,94 +1,21 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/lash-go/lash/bus"
-	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
 )
 
 // coldEffects is what a session holds: a finished turn's worth.
 const coldEffects = turnEffects
-
-// apartServer is a server in a process of its own, whose memory is nobody else's.
-type apartServer struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Scanner
-	url string
-}
-
-// ServeApart is that process: it prints its URL, then its resident bytes for
-// each line that it reads, and ends with its input.
-func ServeApart(store string, in io.Reader, out io.Writer) error {
-	s, err := busembed.Start(busembed.Config{StoreDir: store, Profile: busembed.ProfileInterval, Listen: true})
-	if err != nil {
-		return err
-	}
-	defer s.Stop()
-	if _, err := fmt.Fprintln(out, s.URL()); err != nil {
-		return err
-	}
-	for lines := bufio.NewScanner(in); lines.Scan(); {
-		bytes, err := resident()
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(out, "%.0f\n", bytes); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *runner) apartServer(ctx context.Context, store string) (*apartServer, error) {
-	if r.Apart == nil {
-		return nil, errors.New("nothing says how a server is started")
-	}
-	cmd := r.Apart(ctx, store)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	s := &apartServer{cmd: cmd, in: in, out: bufio.NewScanner(out)}
-	if !s.out.Scan() {
-		return nil, errors.Join(errors.New("the server did not start"), s.stop())
-	}
-	s.url = s.out.Text()
-	return s, nil
-}
-
-func (s *apartServer) resident() (float64, error) {
-	if _, err := io.WriteString(s.in, "\n"); err != nil {
-		return 0, err
-	}
-	if !s.out.Scan() {
-		return 0, errors.New("the server is gone")
-	}
-	return strconv.ParseFloat(strings.TrimSpace(s.out.Text()), 64)
-}
-
-func (s *apartServer) stop() error { return errors.Join(s.in.Close(), s.cmd.Wait()) }
 
 // cold measures a server with hot and cold sessions: its memory, how long a
 // cold one takes to open and to take an append, and how long restarts take.
@@ -127,7 +54,7 @@ func (r *runner) cold(ctx context.Context) (err error) {
 	return err
 }
 
-func (r *runner) coldOn(ctx context.Context, s *apartServer, cold, hot int) error {
+func (r *runner) coldOn(ctx context.Context, s *apart, cold, hot int) error {
 	b, err := bus.Open(ctx, bus.Config{URL: s.url})
 	if err != nil {
 		return err

@@ -59,32 +59,48 @@ func newRig(ctx context.Context, url string) (*rig, error) {
 }
 
 func newRigWith(ctx context.Context, url string, plugins *plugin.Host) (*rig, error) {
-	inner, err := bus.Open(ctx, bus.Config{URL: url})
+	inner, node, err := newNode(ctx, url, plugins)
 	if err != nil {
 		return nil, err
 	}
-	client, err := bus.Open(ctx, bus.Config{URL: url})
+	client, host, err := newClient(ctx, url)
+	return &rig{node, host, client, inner}, err
+}
+
+// newNode starts a node that plays the bench's model, with a connection of its own.
+func newNode(ctx context.Context, url string, plugins *plugin.Host) (*bus.Bus, *workers.Node, error) {
+	b, err := bus.Open(ctx, bus.Config{URL: url})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	node, err := workers.NewNode(workers.Config{
-		Bus: inner, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(benchModel)},
+		Bus: b, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(benchModel)},
 		Plugins: plugins,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	host, err := session.New(session.Config{Bus: client, Actor: "bench"})
+	return b, node, node.Start(ctx)
+}
+
+// newClient is a host with a connection of its own.
+func newClient(ctx context.Context, url string) (*bus.Bus, *session.Host, error) {
+	b, err := bus.Open(ctx, bus.Config{URL: url})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &rig{node, host, client, inner}, node.Start(ctx)
+	host, err := session.New(session.Config{Bus: b, Actor: "bench"})
+	return b, host, err
+}
+
+func stopNode(n *workers.Node) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // the run's own may have ended
+	defer cancel()
+	n.Stop(ctx)
 }
 
 func (g *rig) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	g.node.Stop(ctx)
+	stopNode(g.node)
 	g.client.Close()
 	g.inner.Close()
 }
@@ -105,8 +121,10 @@ func (r *runner) withRig(ctx context.Context, profile busembed.Profile, part fun
 }
 
 // turn runs one turn and checks that it did what is counted.
-func (g *rig) turn(ctx context.Context, id events.SessionID) error {
-	result, err := g.host.Run(ctx, id, session.TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}})
+func (g *rig) turn(ctx context.Context, id events.SessionID) error { return runTurn(ctx, g.host, id) }
+
+func runTurn(ctx context.Context, host *session.Host, id events.SessionID) error {
+	result, err := host.Run(ctx, id, session.TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}})
 	if err == nil && (result.End != events.EndFinished || result.ModelCalls != turnReplies || result.ToolCalls != turnEffects-turnReplies) {
 		err = fmt.Errorf("turn ended as %s after %d replies and %d calls", result.End, result.ModelCalls, result.ToolCalls)
 	}

@@ -1,0 +1,106 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"github.com/lash-go/lash/bus/busembed"
+)
+
+// apart is a server or a node in a process of its own.
+type apart struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
+	url string // of a server
+}
+
+// ServeApart is that process: it prints its URL, then its resident bytes for
+// each line that it reads, and ends with its input.
+func ServeApart(store string, in io.Reader, out io.Writer) error {
+	s, err := busembed.Start(busembed.Config{StoreDir: store, Profile: busembed.ProfileInterval, Listen: true})
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	if _, err := fmt.Fprintln(out, s.URL()); err != nil {
+		return err
+	}
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		bytes, err := resident()
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(out, "%.0f\n", bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startApart starts this program with one of its hidden commands, and waits for its first line.
+func (r *runner) startApart(ctx context.Context, args ...string) (*apart, error) {
+	if r.Apart == nil {
+		return nil, errors.New("nothing says how a process is started")
+	}
+	cmd := r.Apart(ctx, args...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	s := &apart{cmd: cmd, in: in, out: bufio.NewScanner(out)}
+	if !s.out.Scan() {
+		return nil, errors.Join(fmt.Errorf("%s did not start", args[0]), s.stop())
+	}
+	s.url = s.out.Text()
+	return s, nil
+}
+
+// apartServer starts a server whose memory and processor time are its own.
+func (r *runner) apartServer(ctx context.Context, store string) (*apart, error) {
+	return r.startApart(ctx, "serve-apart", store)
+}
+
+func (s *apart) resident() (float64, error) {
+	if _, err := io.WriteString(s.in, "\n"); err != nil {
+		return 0, err
+	}
+	if !s.out.Scan() {
+		return 0, errors.New("the server is gone")
+	}
+	return strconv.ParseFloat(strings.TrimSpace(s.out.Text()), 64)
+}
+
+func (s *apart) stop() error { return errors.Join(s.in.Close(), s.cmd.Wait()) }
+
+// NodeApart is a node in a process of its own: it prints a line once it takes work, and ends with its input.
+func NodeApart(ctx context.Context, url string, in io.Reader, out io.Writer) error {
+	plugins, err := stack(0)
+	if err != nil {
+		return err
+	}
+	b, node, err := newNode(ctx, url, plugins)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	if _, err := fmt.Fprintln(out, "ready"); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, in)
+	stopNode(node)
+	return err
+}

@@ -1,0 +1,78 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/session"
+)
+
+// turnMessages is how many messages a whole turn stores: seven commits and its command.
+const turnMessages = 8
+
+// nodes measures whole turns in 64 sessions at once by one, two and four node
+// processes, on a server in a process of its own, beside raw publishes of as
+// many messages on that server. All of them share the machine's processors.
+func (r *runner) nodes(ctx context.Context) (err error) {
+	s, err := r.apartServer(ctx, filepath.Join(r.dir, "store"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	b, host, err := newClient(ctx, s.url)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	var js [parallel]jetstream.JetStream
+	for i := range parallel {
+		if _, err := host.Create(ctx, session.CreateRequest{ID: sessionID("s", i)}); err != nil {
+			return err
+		}
+		if js[i], err = rawStream(ctx, b, fmt.Sprintf("raw%d", i), 1); err != nil {
+			return err
+		}
+	}
+	body := []byte(strings.Repeat("x", 1024))
+	n := r.scaled(50)
+	raw, err := rate(n*turnMessages, func(i, k int) error {
+		_, err := js[i].Publish(ctx, fmt.Sprintf("raw%d", i), body, jetstream.WithExpectLastSequence(uint64(k)))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	raw /= turnMessages
+	r.report.Raw["nodes_turns_of_messages_per_s"] = raw
+	best := 0.0
+	for _, f := range []struct {
+		count int
+		into  *float64
+	}{{1, &r.report.Nodes1}, {2, &r.report.Nodes2}, {4, &r.report.Nodes4}} {
+		r.Progress("%d node processes", f.count)
+		if *f.into, err = r.fleet(ctx, host, s.url, f.count, n); err != nil {
+			return err
+		}
+		best = max(best, *f.into)
+		r.report.Lash[fmt.Sprintf("nodes_%d_of_raw", f.count)] = *f.into / raw
+	}
+	r.report.NodesOfRaw = best / raw
+	return nil
+}
+
+// fleet is how many turns a second so many node processes run.
+func (r *runner) fleet(ctx context.Context, host *session.Host, url string, count, n int) (perSecond float64, err error) {
+	for range count {
+		node, err := r.startApart(ctx, "node-apart", url)
+		if err != nil {
+			return 0, err
+		}
+		defer func() { err = errors.Join(err, node.stop()) }()
+	}
+	return rate(n, func(i, _ int) error { return runTurn(ctx, host, sessionID("s", i)) })
+}

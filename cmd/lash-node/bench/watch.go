@@ -1,0 +1,168 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+)
+
+// What is watched: commits at a steady pace, by watchers that share some
+// connections. Each watcher leaves once and comes back later at its cursor.
+const (
+	watchers       = 1000
+	watchHosts     = 10
+	watchedCommits = 400
+	watchPace      = 50 * time.Millisecond
+	watchAway      = 5 // commits that a watcher misses
+)
+
+// audience is what watchers of one session saw.
+type audience struct {
+	ctx  context.Context
+	last events.Seq
+
+	mu       sync.Mutex
+	appended map[events.Seq]time.Time
+	ways     samples // from the append, or from the watcher's return, to its eye
+}
+
+// watchers measures how long a commit takes to each of a thousand watchers.
+// It fails where one of them misses a commit, or sees one twice.
+func (r *runner) watchers(ctx context.Context) (err error) {
+	s, err := r.apartServer(ctx, filepath.Join(r.dir, "store"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	writer, host, err := newClient(ctx, s.url)
+	if err != nil {
+		return err
+	}
+	defer writer.Close()
+	if _, err := host.Create(ctx, session.CreateRequest{ID: "watched"}); err != nil {
+		return err
+	}
+	first, err := writer.Log().Last(ctx, "watched")
+	if err != nil {
+		return err
+	}
+	commits := r.scaled(watchedCommits)
+	a := &audience{ctx: ctx, last: first + events.Seq(commits), appended: make(map[events.Seq]time.Time)}
+	errs := make(chan error, watchers)
+	var all, joined sync.WaitGroup
+	n := r.scaled(watchers)
+	joined.Add(n)
+	for i := range watchHosts {
+		b, host, err := newClient(ctx, s.url)
+		if err != nil {
+			return err
+		}
+		defer b.Close()
+		for k := i; k < n; k += watchHosts {
+			leave := first + 1 + events.Seq(k*max(commits-watchAway, 1)/n) // one after the other
+			all.Go(func() {
+				join := sync.OnceFunc(joined.Done)
+				errs <- a.watch(host, leave, join)
+				join()
+			})
+		}
+	}
+	joined.Wait()
+	if err := a.perform(writer, first); err != nil {
+		return err
+	}
+	all.Wait()
+	close(errs)
+	for e := range errs {
+		err = errors.Join(err, e)
+	}
+	r.report.WatchP99 = a.ways.p99()
+	r.report.Lash["watch_1000_p50_ms"], r.report.Lash["watch_1000_deliveries"] = a.ways.p50(), float64(len(a.ways))
+	return err
+}
+
+// perform appends the commits at their pace.
+func (a *audience) perform(b *bus.Bus, first events.Seq) error {
+	pace := time.NewTicker(watchPace)
+	defer pace.Stop()
+	for seq := first; seq < a.last; seq++ {
+		select {
+		case <-pace.C:
+		case <-a.ctx.Done():
+			return context.Cause(a.ctx)
+		}
+		a.mu.Lock()
+		a.appended[seq+1] = time.Now()
+		a.mu.Unlock()
+		if _, err := b.Log().Append(a.ctx, replied("watched", int64(seq)), events.At(seq)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watch sees the session to its end, and is away after commit leave for a while.
+func (a *audience) watch(h *session.Host, leave events.Seq, joined func()) error {
+	cursor, err := a.see(h, 0, leave, time.Time{}, joined)
+	if err != nil || cursor >= a.last {
+		return err
+	}
+	for back := min(leave+watchAway, a.last); ; {
+		a.mu.Lock()
+		_, appended := a.appended[back]
+		a.mu.Unlock()
+		if appended {
+			break
+		}
+		select {
+		case <-a.ctx.Done():
+			return context.Cause(a.ctx)
+		case <-time.After(watchPace / 4):
+		}
+	}
+	_, err = a.see(h, cursor, a.last, time.Now(), func() {})
+	return err
+}
+
+// see watches from a cursor to a commit, and notes how long each was on its way.
+func (a *audience) see(h *session.Host, cursor, until events.Seq, came time.Time, joined func()) (events.Seq, error) {
+	for o, err := range h.Observe(a.ctx, "watched", cursor) {
+		switch {
+		case err != nil:
+			return cursor, err
+		case o.Commit == nil:
+			continue
+		case o.Seq != cursor+1:
+			return cursor, fmt.Errorf("a watcher saw commit %d after %d", o.Seq, cursor)
+		}
+		cursor = o.Seq
+		if a.note(o.Seq, came); cursor == 1 {
+			joined()
+		}
+		if cursor >= until {
+			return cursor, nil
+		}
+	}
+	return cursor, errors.New("a watcher's stream ended")
+}
+
+func (a *audience) note(seq events.Seq, came time.Time) {
+	now := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at, ok := a.appended[seq]
+	if !ok {
+		return // of before the first
+	}
+	if came.After(at) {
+		at = came
+	}
+	a.ways = append(a.ways, now.Sub(at))
+}
