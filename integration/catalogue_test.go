@@ -30,7 +30,7 @@ func ids(family string, n int) []string {
 func entries() []entry {
 	return slices.Concat(graphEntries(), graphRaces(), turnEntries(), stopEntries(), faultEntries(), taskEntries(), monitorEntries(),
 		frameEntries(), lifecycleEntries(), checkpointEntries(), pluginEntries(), pluginEntries2(), turnEntries2(), childEntries(),
-		toolEntries(), completionEntries(), traceEntries(), codeEntries(), scaleEntries())
+		toolEntries(), completionEntries(), traceEntries(), codeEntries(), scaleEntries(), scaleEntries2())
 }
 
 // TestCatalogue runs the catalogue, each entry on a server of its own.
