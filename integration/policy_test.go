@@ -42,20 +42,25 @@ func (k *talker) answer(ctx context.Context, req llm.Request) (scripted.Answer, 
 }
 
 // setupTalk has a session with a finished turn t0, and that many workers.
-func setupTalk(t *testing.T, k *talker, nodes int) (*bundle, events.SessionID) {
+func setupTalk(t *testing.T, k *talker, nodes int) (b *bundle, id events.SessionID, kill func()) {
 	t.Helper()
 	k.goOn = make(chan struct{})
-	b := setupIdle(t, slices.Repeat([]step{k.answer}, 100)...)
+	b = setupIdle(t, slices.Repeat([]step{k.answer}, 100)...)
 	plugin.AddTool(b.tools, plugin.Tool{Name: "later", Effects: events.EffectsNone}, func(_ context.Context, c plugin.Call, _ struct{}) (plugin.Result, error) {
 		c.CompletionKey()
 		return plugin.Result{Pending: true}, nil
 	})
+	var kills []func()
 	for range nodes {
-		b.work(bustest.Open(t, b.server))
+		kills = append(kills, b.work(bustest.Open(t, b.server)))
 	}
-	id := b.open(session.CreateRequest{Labels: map[string]string{"of": "talk"}, Options: map[string]string{"memory": `{"n":1}`}})
+	id = b.open(session.CreateRequest{Labels: map[string]string{"of": "talk"}, Options: map[string]string{"memory": `{"n":1}`}})
 	b.run(id, "t0", text("t0"))
-	return b, id
+	return b, id, func() {
+		for _, kill := range kills {
+			kill()
+		}
+	}
 }
 
 // begins has t1 run, and the model asked, or wait for a result from outside.
@@ -212,7 +217,7 @@ func TestPolicies(t *testing.T) {
 				t.Run(fmt.Sprintf("%s_%s_%d", meets, c.busy, nodes), func(t *testing.T) {
 					t.Parallel()
 					k := &talker{parks: meets == "parked"}
-					b, id := setupTalk(t, k, nodes)
+					b, id, _ := setupTalk(t, k, nodes)
 					if meets != "idle" {
 						k.begins(b, id)
 					}
@@ -299,7 +304,7 @@ func (c *policyCase) branch(b *bundle, h *session.Host, id, branch events.Sessio
 // TestPolicyRejectRace has clients type at once: one turn runs, the others are refused.
 func TestPolicyRejectRace(t *testing.T) {
 	t.Parallel()
-	b, id := setupTalk(t, &talker{}, 2)
+	b, id, _ := setupTalk(t, &talker{}, 2)
 	results := make([]error, 4)
 	ran := 0
 	var wait sync.WaitGroup
@@ -332,7 +337,7 @@ func TestPolicyRejectRace(t *testing.T) {
 func TestPolicyRejectTwo(t *testing.T) {
 	t.Parallel()
 	k := &talker{}
-	b, id := setupTalk(t, k, 2)
+	b, id, _ := setupTalk(t, k, 2)
 	k.begins(b, id)
 	var wait sync.WaitGroup
 	for _, turn := range []events.TurnID{"t2", "t3"} {
@@ -357,7 +362,7 @@ func TestPolicyRejectTwo(t *testing.T) {
 func TestPolicyTooLate(t *testing.T) {
 	t.Parallel()
 	k := &talker{}
-	b, id := setupTalk(t, k, 2)
+	b, id, _ := setupTalk(t, k, 2)
 	k.begins(b, id)
 	_, err := b.Submit(b.ctx, id, asksBusy("t2", session.WhenBusyInject))
 	must(t, "submit", err, nil)
@@ -393,7 +398,7 @@ func TestPolicyStream(t *testing.T) {
 		t.Run(string(busy), func(t *testing.T) {
 			t.Parallel()
 			k := &talker{}
-			b, id := setupTalk(t, k, 1)
+			b, id, _ := setupTalk(t, k, 1)
 			streams := make(map[events.TurnID][]session.SessionEvent)
 			var mu sync.Mutex
 			var wait sync.WaitGroup

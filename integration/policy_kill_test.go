@@ -1,0 +1,159 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+)
+
+// TestPolicyKilledAnywhere kills the worker that diverts a turn t2 at each of
+// its requests, before it and after it: as the holder of the running t1, and
+// as the one that meets a parked t1. Another worker finishes, and everything is
+// as if nothing had been.
+func TestPolicyKilledAnywhere(t *testing.T) {
+	t.Parallel()
+	for _, meets := range []string{"running", "parked"} {
+		for _, c := range policyCases[meets] {
+			for _, late := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s_%s_late_%t", meets, c.busy, late), func(t *testing.T) {
+					t.Parallel()
+					var all []*cutTurn
+					for finished := false; !finished; {
+						cut := newCutTurn(t, c, meets == "parked")
+						all = append(all, cut)
+						finished = bustest.KilledAt(t, cut.server, len(all), late, cut.work)
+					}
+					if len(all) < 10 {
+						t.Errorf("it took %d requests, want more", len(all)-1)
+					}
+					for _, cut := range all { // all wait at once for what the victims held
+						cut.bundle.work(bustest.Open(t, cut.server))
+					}
+					for _, cut := range all {
+						must(t, "after the kill", cut.course(cut.ctx), nil)
+						cut.check()
+					}
+				})
+			}
+		}
+	}
+}
+
+// cutTurn is one server on which a worker is killed over a turn t2.
+type cutTurn struct {
+	*bundle
+	want policyCase
+	k    *talker
+	id   events.SessionID
+	free sync.Once
+}
+
+func newCutTurn(t *testing.T, c policyCase, parks bool) *cutTurn {
+	t.Helper()
+	cut := &cutTurn{want: c, k: &talker{parks: parks}}
+	var kill func()
+	cut.bundle, cut.id, kill = setupTalk(t, cut.k, 1)
+	if parks {
+		cut.k.begins(cut.bundle, cut.id)
+	}
+	kill()
+	return cut
+}
+
+// work has a worker on the victim's bus meet t2 while t1 is in its way, to the end of both.
+func (c *cutTurn) work(ctx context.Context, victim *bus.Bus) error {
+	w := c.newWorker(victim)
+	if err := w.Start(ctx); err != nil {
+		return err
+	}
+	err := c.course(ctx)
+	now, cancel := context.WithCancel(c.ctx)
+	cancel()
+	w.Stop(now)
+	return errors.Join(err, context.Cause(ctx)) // it may have died over its last acks
+}
+
+// course is what clients do: all of it may be done twice.
+func (c *cutTurn) course(ctx context.Context) error {
+	for _, step := range []struct {
+		req   session.TurnRequest
+		until func(*projector.State) bool
+	}{
+		{asksTurn("t1", "t1"), func(s *projector.State) bool { return knows(c.bundle, s, "t1") }},
+		{asksBusy("t2", c.want.busy), func(s *projector.State) bool { return knows(c.bundle, s, "t2") }},
+	} {
+		if _, err := c.Submit(c.ctx, c.id, step.req); err != nil {
+			return err
+		}
+		if err := c.awaitUntil(ctx, c.id, step.until); err != nil {
+			return err
+		}
+	}
+	if c.want.busy != session.WhenBusyInterrupt {
+		c.free.Do(func() { c.k.frees(c.bundle, c.id) })
+	}
+	if err := c.awaitUntil(ctx, c.id, func(s *projector.State) bool { return s.Idle() }); err != nil || c.want.busy != session.WhenBusyBranch {
+		return err
+	}
+	_, err := c.Await(ctx, session.BranchOf(c.id, "t2"), "t2")
+	return err
+}
+
+// awaitUntil is await that may end with ctx.
+func (b *bundle) awaitUntil(ctx context.Context, id events.SessionID, ok func(*projector.State) bool) error {
+	live, err := b.bus.Live(id, 1024)
+	if err != nil {
+		return err
+	}
+	defer live.Close()
+	for !ok(b.state(id)) {
+		select {
+		case <-live.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// check wants what would have been without the kill.
+func (c *cutTurn) check() {
+	c.t.Helper()
+	equal(c.t, "requests", requests(c.bundle, c.id, "t2"), 1)
+	ends := make(map[events.TurnID][]string)
+	for _, line := range turnLines(c.bundle, c.id) {
+		if kind, rest, _ := strings.Cut(line, " "); kind == "completed" || kind == "diverted" {
+			turn, how, _ := strings.Cut(rest, " ")
+			ends[events.TurnID(turn)] = append(ends[events.TurnID(turn)], how)
+		}
+	}
+	for _, turn := range []events.TurnID{"t1", "t2"} {
+		equal(c.t, "ends of "+string(turn), len(ends[turn]), 1)
+		line := fmt.Sprintf("completed %s %s", turn, ends[turn])
+		for _, want := range strings.Split(c.want.history, "|") {
+			if strings.HasPrefix(want, "completed "+string(turn)) || strings.HasPrefix(want, "diverted "+string(turn)) {
+				line = want
+			}
+		}
+		equal(c.t, "end of "+string(turn), strings.HasSuffix(line, string(turn)+" "+ends[turn][0]), true)
+	}
+	said := []string{"user t0", "assistant t0/0/model"}
+	equalLists(c.t, "messages", c.messages(c.id), append(slices.Clone(said), strings.Split(c.want.messages, "|")...))
+	verified(c.t, c.bus.Log(), c.id)
+	if c.want.busy == session.WhenBusyBranch {
+		branch := session.BranchOf(c.id, "t2")
+		equalLists(c.t, "messages of the branch", c.messages(branch), append(said, "user t2", "assistant t2/0/model"))
+		equal(c.t, "requests in the branch", requests(c.bundle, branch, "t2"), 1)
+		verified(c.t, c.bus.Log(), branch)
+	}
+}
