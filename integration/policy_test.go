@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lash-go/lash/bus/bustest"
@@ -18,16 +19,17 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// talker answers every model call with the name of its effect. A turn t1 waits
-// first until it may go on, or calls a tool whose result comes from outside.
+// talker answers every model call with the name of its effect. A turn t1, and
+// those of a race, wait first until they may go on, or t1 calls a tool whose
+// result comes from outside.
 type talker struct {
-	goOn  chan struct{} // closed: t1 may
+	goOn  chan struct{} // closed: they may
 	parks bool
 }
 
 func (k *talker) answer(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 	parts := []events.Part{text(string(req.Effect))}
-	if req.Effect == "t1/0/model" {
+	if req.Effect == "t1/0/model" || strings.HasPrefix(string(req.Effect), "race") {
 		if k.parks {
 			parts = []events.Part{call("k", "later", "{}")}
 		} else {
@@ -301,36 +303,44 @@ func (c *policyCase) branch(b *bundle, h *session.Host, id, branch events.Sessio
 	verified(b.t, b.bus.Log(), branch)
 }
 
-// TestPolicyRejectRace has clients type at once: one turn runs, the others are refused.
+// TestPolicyRejectRace has clients type at once: exactly one turn runs, the others are refused because of it.
 func TestPolicyRejectRace(t *testing.T) {
 	t.Parallel()
-	b, id, _ := setupTalk(t, &talker{}, 2)
-	results := make([]error, 4)
-	ran := 0
+	k := &talker{}
+	b, id, _ := setupTalk(t, k, 2)
+	refused := make(chan *session.TurnRejectedError, 4)
+	var ran atomic.Pointer[events.TurnID]
 	var wait sync.WaitGroup
-	begun := make(chan struct{})
-	for i := range results {
-		h := b.otherHost()
+	begin := make(chan struct{})
+	for i := range 4 {
+		h, turn := b.otherHost(), events.TurnID(fmt.Sprintf("race%d", i))
 		wait.Go(func() {
-			<-begun
-			_, results[i] = h.Run(b.ctx, id, asksBusy(events.TurnID(fmt.Sprintf("r%d", i)), session.WhenBusyReject))
+			<-begin
+			_, err := h.Run(b.ctx, id, asksBusy(turn, session.WhenBusyReject))
+			var rejected *session.TurnRejectedError
+			if errors.As(err, &rejected) {
+				refused <- rejected
+				return
+			}
+			must(t, "run", err, nil)
+			equal(t, "another one ran", ran.Swap(&turn), nil)
 		})
 	}
-	close(begun)
-	wait.Wait()
-	for i, err := range results {
-		record := b.ended(id, events.TurnID(fmt.Sprintf("r%d", i)))
-		if err == nil {
-			ran++
-			equal(t, "end", record.End, events.EndFinished)
-			continue
-		}
-		must(t, "refused", err, session.ErrTurnRunning)
-		equal(t, "end", record.End, events.EndRejected)
-		equal(t, "by one of the others", strings.HasPrefix(string(record.By), "r") && record.By != record.ID, true)
+	close(begin)
+	var list []*session.TurnRejectedError
+	for range 3 {
+		list = append(list, receive(b, "who is refused", refused))
 	}
-	equal(t, "some ran", ran >= 1, true)
-	verified(b.t, b.bus.Log(), id)
+	close(k.goOn)
+	wait.Wait()
+	winner := *ran.Load()
+	equal(t, "end", b.ended(id, winner).End, events.EndFinished)
+	for _, rejected := range list {
+		equal(t, "by", rejected.By, winner)
+		equal(t, "end of "+string(rejected.Turn), b.ended(id, rejected.Turn).End, events.EndRejected)
+	}
+	equalLists(t, "messages", b.messages(id)[2:], []string{"user " + string(winner), "assistant " + string(winner) + "/0/model"})
+	verified(t, b.bus.Log(), id)
 }
 
 // TestPolicyRejectTwo has two clients ask while a turn holds the session: both are refused, in the history.

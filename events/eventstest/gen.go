@@ -49,7 +49,10 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		}
 		p.Input.Parts = list(t, 0, part)
 		if p.Switches == 0 && flag(t) {
-			p.Busy, p.Behind = one(t, events.BusyReject, events.BusyInterrupt, events.BusyBranch), token[events.TurnID](t)
+			p.Busy, p.Behind = one(t, events.BusyReject, events.BusyInterrupt, events.BusyBranch, events.BusyInject), token[events.TurnID](t)
+			if p.Busy == events.BusyInject {
+				p.Input = events.TurnInput{Parts: p.Input.Parts}
+			}
 		}
 		return p
 	},
