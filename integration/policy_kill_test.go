@@ -165,3 +165,57 @@ func (c *cutTurn) check() {
 		verified(c.t, c.bus.Log(), branch)
 	}
 }
+
+// TestBranchKilledAnywhere kills a host that opens a branch, whose nodes take
+// several commits, at each of its requests; then two others finish it at once.
+func TestBranchKilledAnywhere(t *testing.T) {
+	t.Parallel()
+	k := &talker{}
+	b, id, kill := setupTalk(t, k, 1)
+	var said []string
+	for i := range 300 {
+		said = append(said, fmt.Sprintf("n%d", i))
+	}
+	b.say(id, said...)
+	k.begins(b, id)
+	kill()
+	hosts := []*session.Host{b.otherHost(), b.otherHost()}
+	for _, late := range []bool{false, true} {
+		for n, finished := 1, false; !finished; n++ {
+			q := projector.QueuedTurn{ID: events.TurnID(fmt.Sprintf("b%d-%t", n, late)), Behind: "t1", Input: asksTurn("", "on").Input}
+			finished = bustest.KilledAt(t, b.server, n, late, func(ctx context.Context, victim *bus.Bus) error {
+				_, err := b.newHost(victim).Branch(ctx, id, q)
+				return err
+			})
+			if finished && n < 5 {
+				t.Errorf("a branch took %d requests, want more", n-1)
+			}
+			branch := session.BranchOf(id, q.ID)
+			var wait sync.WaitGroup
+			for _, h := range hosts {
+				wait.Go(func() {
+					got, err := h.Branch(b.ctx, id, q)
+					must(t, "branch", err, nil)
+					equal(t, "its id", got, branch)
+				})
+			}
+			wait.Wait()
+			s := b.state(branch)
+			equal(t, "status", s.Status, projector.StatusOpen)
+			path, err := s.Path()
+			must(t, "path", err, nil)
+			equal(t, "nodes", s.Nodes, 302)
+			equal(t, "leaf", path[len(path)-1].ID, "n299")
+			body, err := b.bus.Queued(b.ctx, bus.ClassTurn, branch, string(q.ID))
+			must(t, "command", err, nil)
+			cmd, err := session.DecodeCommand(body)
+			must(t, "decode", err, nil)
+			equal(t, "input", cmd.Input.Parts[0].Text, "on")
+			verified(t, b.bus.Log(), branch)
+		}
+	}
+	_, err := b.Create(b.ctx, session.CreateRequest{ID: session.BranchOf(id, "taken")})
+	must(t, "create", err, nil)
+	_, err = b.Branch(b.ctx, id, projector.QueuedTurn{ID: "taken", Behind: "t1"})
+	must(t, "a session of that id which is another's", err, session.ErrExists)
+}
