@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/oklog/ulid/v2"
+
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -76,6 +78,20 @@ func (k *talker) begins(b *bundle, id events.SessionID) {
 	if k.parks {
 		b.unqueued("t1")
 	}
+}
+
+// strands has t1 run under a message that is gone, and a worker that is dead.
+func (k *talker) strands(b *bundle, id events.SessionID) {
+	b.t.Helper()
+	last := b.last(id)
+	_, err := b.bus.Log().Append(b.ctx, &events.Commit{
+		ID: events.CommitID(ulid.Make().String()), Session: id, At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "dead"},
+		Events: []events.Event{
+			events.Of("t1", &events.TurnRequested{Input: asksTurn("t1", "t1").Input}),
+			events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "dead"}),
+		},
+	}, events.At(last))
+	must(b.t, "append", err, nil)
 }
 
 // frees lets t1 end.
@@ -162,6 +178,28 @@ var policyCases = map[string][]policyCase{
 			lines("user t1", "assistant t1/0/model"),
 		},
 	},
+	"stranded": {
+		{
+			session.WhenBusyEnqueue, lines("started t1 2", "completed t1 finished", "requested t2", "started t2 1", "completed t2 finished"),
+			lines("user t1", "assistant t1/0/model", "user t2", "assistant t2/0/model"),
+		},
+		{
+			session.WhenBusyInject, lines("requested t2 inject t1", "started t1 2", "diverted t2 injected t1", "completed t1 finished"),
+			lines("user t1", "assistant t1/0/model", "user t2", "assistant t1/1/model"),
+		},
+		{
+			session.WhenBusyReject, lines("requested t2 reject t1", "diverted t2 rejected t1", "started t1 2", "completed t1 finished"),
+			lines("user t1", "assistant t1/0/model"),
+		},
+		{
+			session.WhenBusyInterrupt, lines("requested t2 interrupt t1", "cancel_requested t1 replaced by turn t2", "started t1 2", "completed t1 cancelled", "started t2 1", "completed t2 finished"),
+			lines("user t1", "user t2", "assistant t2/0/model"),
+		},
+		{
+			session.WhenBusyBranch, lines("requested t2 branch t1", "diverted t2 branched t1", "started t1 2", "completed t1 finished"),
+			lines("user t1", "assistant t1/0/model"),
+		},
+	},
 	"parked": {
 		{
 			session.WhenBusyEnqueue, lines("requested t2", "started t1 2", "completed t1 finished", "started t2 1", "completed t2 finished"),
@@ -209,8 +247,8 @@ var policyCases = map[string][]policyCase{
 }
 
 // TestPolicies has a turn t2 come while the session is idle, while t1 runs,
-// while it is parked, and while t3 waits besides; with one worker, which has
-// the session already, and with two.
+// while its worker is dead and its message gone, while it is parked, and while
+// t3 waits besides; with one worker, which has the session already, and with two.
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	for meets, cases := range policyCases {
@@ -220,22 +258,32 @@ func TestPolicies(t *testing.T) {
 					t.Parallel()
 					k := &talker{parks: meets == "parked"}
 					b, id, _ := setupTalk(t, k, nodes)
-					if meets != "idle" {
+					free := c.busy != session.WhenBusyInterrupt
+					switch meets {
+					case "idle":
+						free = false
+					case "stranded":
+						k.strands(b, id)
+						if free {
+							k.frees(b, id)
+							free = false
+						}
+					default:
 						k.begins(b, id)
 					}
 					if meets == "waiting" {
 						b.submit(id, "t3", text("t3"))
 						b.await(id, "t3", func(s *projector.State) bool { return len(s.Queue) == 1 })
 					}
-					before := len(turnLines(b, id))
+					seen := len(turnLines(b, id))
 					_, err := b.Submit(b.ctx, id, asksBusy("t2", c.busy))
 					must(t, "submit", err, nil)
 					b.await(id, "t2 in the history", func(s *projector.State) bool { return knows(b, s, "t2") })
-					if meets != "idle" && c.busy != session.WhenBusyInterrupt {
+					if free {
 						k.frees(b, id)
 					}
 					b.await(id, "the end", func(s *projector.State) bool { return s.Idle() })
-					c.check(b, id, before)
+					c.check(b, id, seen)
 				})
 			}
 		}
@@ -255,9 +303,9 @@ func knows(b *bundle, s *projector.State, id events.TurnID) bool {
 }
 
 // check holds the session, and what clients are told of t2, against the case.
-func (c *policyCase) check(b *bundle, id events.SessionID, before int) {
+func (c *policyCase) check(b *bundle, id events.SessionID, seen int) {
 	b.t.Helper()
-	equalLists(b.t, "history", turnLines(b, id)[before:], strings.Split(c.history, "|"))
+	equalLists(b.t, "history", turnLines(b, id)[seen:], strings.Split(c.history, "|"))
 	said := []string{"user t0", "assistant t0/0/model"}
 	equalLists(b.t, "messages", b.messages(id), append(slices.Clone(said), strings.Split(c.messages, "|")...))
 	for name, h := range map[string]*session.Host{"same": b.Host, "other": b.otherHost()} {
