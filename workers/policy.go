@@ -28,12 +28,13 @@ func (r *run) place(ctx context.Context, id events.TurnID, cmd *session.Command)
 
 // branchOff lets a waiting turn go on in a session of its own, and then ends it
 // here. That it goes there is in the history, so whoever finds it waiting does
-// this, from its beginning, whatever another one did of it.
+// this, from its beginning, whatever another one did of it. Where no such
+// session can ever be, the turn fails.
 func (r *run) branchOff(ctx context.Context, q projector.QueuedTurn) error {
 	branch, err := r.branch(ctx, q)
 	end := events.Payload(&events.TurnDiverted{End: events.EndBranched, By: q.Behind, Session: branch})
-	if errors.Is(err, session.ErrExists) {
-		end, err = &events.TurnCompleted{End: events.EndFailed, Issue: issueOf("runtime", "branch_exists", err)}, nil
+	if errors.Is(err, session.ErrExists) || hopeless(err) {
+		end, err = &events.TurnCompleted{End: events.EndFailed, Issue: issueOf("runtime", "branch_failed", err)}, nil
 	}
 	for err == nil {
 		if waits := turn.Branching(r.state); waits == nil || waits.ID != q.ID {
