@@ -16,7 +16,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
-	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -137,114 +136,6 @@ func turnLines(b *bundle, id events.SessionID) []string {
 		}
 	}
 	return list
-}
-
-// policyCase is what a turn t2 meets, and what follows (the rules are those of [session.WhenBusy]).
-type policyCase struct {
-	busy     session.WhenBusy
-	history  string // lines of turnLines from t2's on, joined by "|"
-	messages string // after those of t0, likewise
-}
-
-// lines joins what a case expects.
-func lines(list ...string) string { return strings.Join(list, "|") }
-
-var policyCases = map[string][]policyCase{
-	"idle": {
-		{session.WhenBusyEnqueue, lines("requested t2", "started t2 1", "completed t2 finished"), lines("user t2", "assistant t2/0/model")},
-		{session.WhenBusyInject, lines("requested t2", "started t2 1", "completed t2 finished"), lines("user t2", "assistant t2/0/model")},
-		{session.WhenBusyReject, lines("requested t2", "started t2 1", "completed t2 finished"), lines("user t2", "assistant t2/0/model")},
-		{session.WhenBusyInterrupt, lines("requested t2", "started t2 1", "completed t2 finished"), lines("user t2", "assistant t2/0/model")},
-		{session.WhenBusyBranch, lines("requested t2", "started t2 1", "completed t2 finished"), lines("user t2", "assistant t2/0/model")},
-	},
-	"running": {
-		{
-			session.WhenBusyEnqueue, lines("requested t2", "completed t1 finished", "started t2 1", "completed t2 finished"),
-			lines("user t1", "assistant t1/0/model", "user t2", "assistant t2/0/model"),
-		},
-		{
-			session.WhenBusyInject, lines("requested t2 inject t1", "diverted t2 injected t1", "completed t1 finished"),
-			lines("user t1", "assistant t1/0/model", "user t2", "assistant t1/1/model"),
-		},
-		{
-			session.WhenBusyReject, lines("requested t2 reject t1", "diverted t2 rejected t1", "completed t1 finished"),
-			lines("user t1", "assistant t1/0/model"),
-		},
-		{
-			session.WhenBusyInterrupt, lines("requested t2 interrupt t1", "cancel_requested t1 replaced by turn t2", "completed t1 cancelled", "started t2 1", "completed t2 finished"),
-			lines("user t1", "user t2", "assistant t2/0/model"),
-		},
-		{
-			session.WhenBusyBranch, lines("requested t2 branch t1", "diverted t2 branched t1", "completed t1 finished"),
-			lines("user t1", "assistant t1/0/model"),
-		},
-	},
-	"stranded": {
-		{
-			session.WhenBusyEnqueue, lines("started t1 2", "completed t1 finished", "requested t2", "started t2 1", "completed t2 finished"),
-			lines("user t1", "assistant t1/0/model", "user t2", "assistant t2/0/model"),
-		},
-		{
-			session.WhenBusyInject, lines("requested t2 inject t1", "started t1 2", "diverted t2 injected t1", "completed t1 finished"),
-			lines("user t1", "assistant t1/0/model", "user t2", "assistant t1/1/model"),
-		},
-		{
-			session.WhenBusyReject, lines("requested t2 reject t1", "diverted t2 rejected t1", "started t1 2", "completed t1 finished"),
-			lines("user t1", "assistant t1/0/model"),
-		},
-		{
-			session.WhenBusyInterrupt, lines("requested t2 interrupt t1", "cancel_requested t1 replaced by turn t2", "started t1 2", "completed t1 cancelled", "started t2 1", "completed t2 finished"),
-			lines("user t1", "user t2", "assistant t2/0/model"),
-		},
-		{
-			session.WhenBusyBranch, lines("requested t2 branch t1", "diverted t2 branched t1", "started t1 2", "completed t1 finished"),
-			lines("user t1", "assistant t1/0/model"),
-		},
-	},
-	"parked": {
-		{
-			session.WhenBusyEnqueue, lines("requested t2", "started t1 2", "completed t1 finished", "started t2 1", "completed t2 finished"),
-			lines("user t1", "assistant k:later{}", "user k=done", "assistant t1/1/model", "user t2", "assistant t2/0/model"),
-		},
-		{
-			session.WhenBusyInject, lines("requested t2 inject t1", "started t1 2", "diverted t2 injected t1", "completed t1 finished"),
-			lines("user t1", "assistant k:later{}", "user k=done", "user t2", "assistant t1/1/model"),
-		},
-		{
-			session.WhenBusyReject, lines("requested t2 reject t1", "diverted t2 rejected t1", "started t1 2", "completed t1 finished"),
-			lines("user t1", "assistant k:later{}", "user k=done", "assistant t1/1/model"),
-		},
-		{
-			session.WhenBusyInterrupt, lines("requested t2 interrupt t1", "cancel_requested t1 replaced by turn t2", "started t1 2", "completed t1 cancelled", "started t2 1", "completed t2 finished"),
-			lines("user t1", "assistant k:later{}", "user k=[cancelled] The call was cancelled.", "user t2", "assistant t2/0/model"),
-		},
-		{
-			session.WhenBusyBranch, lines("requested t2 branch t1", "diverted t2 branched t1", "started t1 2", "completed t1 finished"),
-			lines("user t1", "assistant k:later{}", "user k=done", "assistant t1/1/model"),
-		},
-	},
-	"waiting": {
-		{
-			session.WhenBusyEnqueue, lines("requested t2", "completed t1 finished", "started t3 1", "completed t3 finished", "started t2 1", "completed t2 finished"),
-			lines("user t1", "assistant t1/0/model", "user t3", "assistant t3/0/model", "user t2", "assistant t2/0/model"),
-		},
-		{
-			session.WhenBusyInject, lines("requested t2 inject t1", "diverted t2 injected t1", "completed t1 finished", "started t3 1", "completed t3 finished"),
-			lines("user t1", "assistant t1/0/model", "user t2", "assistant t1/1/model", "user t3", "assistant t3/0/model"),
-		},
-		{
-			session.WhenBusyReject, lines("requested t2 reject t1", "diverted t2 rejected t1", "completed t1 finished", "started t3 1", "completed t3 finished"),
-			lines("user t1", "assistant t1/0/model", "user t3", "assistant t3/0/model"),
-		},
-		{
-			session.WhenBusyInterrupt, lines("requested t2 interrupt t1", "cancel_requested t1 replaced by turn t2", "completed t1 cancelled", "started t2 1", "completed t2 finished", "started t3 1", "completed t3 finished"),
-			lines("user t1", "user t2", "assistant t2/0/model", "user t3", "assistant t3/0/model"),
-		},
-		{
-			session.WhenBusyBranch, lines("requested t2 branch t1", "diverted t2 branched t1", "completed t1 finished", "started t3 1", "completed t3 finished"),
-			lines("user t1", "assistant t1/0/model", "user t3", "assistant t3/0/model"),
-		},
-	},
 }
 
 // TestPolicies has a turn t2 come while the session is idle, while t1 runs,
@@ -508,42 +399,4 @@ func TestPolicyStream(t *testing.T) {
 			equal(t, "output of t1", strings.HasPrefix(whole.Output.RawText, "t1/"), true)
 		})
 	}
-}
-
-// TestBranchState changes what a session is while t1 runs: a branch is as the session was before.
-func TestBranchState(t *testing.T) {
-	t.Parallel()
-	k := &talker{}
-	b, id, kill := setupTalk(t, k, 1)
-	b.commitWith(id, &events.PluginStateSaved{Plugin: "memory", Version: "1", Revision: 1, State: []byte("before")})
-	k.begins(b, id)
-	kill()
-	b.commitWith(id, &events.PluginStateSaved{Plugin: "memory", Version: "1", Revision: 2, State: []byte("during")})
-	b.commitWith(id, &events.SessionConfigured{Config: events.Config{Model: "during"}})
-	b.say(id, "during")
-	branch, err := b.Branch(b.ctx, id, projector.QueuedTurn{ID: "t2", Behind: "t1", Input: asksTurn("t2", "t2").Input})
-	must(t, "branch", err, nil)
-	s := b.state(branch)
-	equal(t, "plugins", len(s.Plugins), 1)
-	equal(t, "state", string(s.Plugins[0].State), "before")
-	equal(t, "model", s.Config.Model, "")
-	equal(t, "tools", s.Catalog.Digest, b.state(id).Catalog.Digest)
-	equalLists(t, "messages", b.messages(branch), []string{"user t0", "assistant t0/0/model"})
-	_, err = b.Branch(b.ctx, id, projector.QueuedTurn{ID: "t3", Behind: "t9"})
-	must(t, "a turn that nobody asked for", err, session.ErrUnknownTurn)
-}
-
-// TestBranchTaken has somebody else own the session's id: the turn fails, and the running one goes on.
-func TestBranchTaken(t *testing.T) {
-	t.Parallel()
-	k := &talker{}
-	b, id, _ := setupTalk(t, k, 2)
-	b.open(session.CreateRequest{ID: session.BranchOf(id, "t2")})
-	k.begins(b, id)
-	_, err := b.Run(b.ctx, id, asksBusy("t2", session.WhenBusyBranch))
-	must(t, "run", err, api.ErrTurnFailed)
-	equal(t, "why", b.ended(id, "t2").Issue.Code, "branch_failed")
-	k.frees(b, id)
-	equal(t, "end of t1", b.ended(id, "t1").End, events.EndFinished)
-	equal(t, "turns of the other session", b.state(session.BranchOf(id, "t2")).Turns, 0)
 }
