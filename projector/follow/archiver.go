@@ -48,7 +48,8 @@ func (a *Archiver) Run(ctx context.Context) {
 	if a.cfg.After < 0 {
 		every = time.Minute
 	}
-	retained := time.Now()
+	retained, blobs := time.Now(), NewBlobs(a.b)
+	swept := retained
 	for sleep(ctx, every); ctx.Err() == nil; sleep(ctx, every) {
 		var err error
 		if a.cfg.After >= 0 {
@@ -56,6 +57,10 @@ func (a *Archiver) Run(ctx context.Context) {
 		}
 		if now := time.Now(); err == nil && now.Sub(retained) >= retainEvery {
 			err, retained = a.Retain(ctx, now), now
+		}
+		if now := time.Now(); err == nil && now.Sub(swept) >= sweepBlobsEvery {
+			_, err = blobs.Sweep(ctx, now)
+			swept = now
 		}
 		if err != nil && ctx.Err() == nil {
 			a.log.Warn("archive", zap.Error(err))
