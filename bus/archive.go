@@ -19,9 +19,11 @@ import (
 // read from the leader and replaced by revision only.
 type archived struct {
 	Last     events.Seq `msgpack:"q"`
-	Stream   string     `msgpack:"s"` // that was archived last; it is sealed, or deleted
-	Runs     []run      `msgpack:"r"` // in order, without holes, from sequence 1 on
-	Revision uint64     `msgpack:"-"` // 0: nothing of the session is archived
+	Stream   string     `msgpack:"s"`           // that was archived last; it is sealed, or deleted
+	Next     string     `msgpack:"n,omitempty"` // stream that goes on after Last; empty: the session is cold
+	Runs     []run      `msgpack:"r"`           // in order, without holes, from sequence 1 on
+	Erased   Tombstone  `msgpack:"x,omitempty"` // of an erased session, whose runs are to be removed
+	Revision uint64     `msgpack:"-"`           // 0: nothing of the session is archived
 }
 
 // run is one archive file (package events): in the entry where it is small, else in a blob.
@@ -41,12 +43,11 @@ const (
 )
 
 func (b *Bus) archived(ctx context.Context, session events.SessionID) (row archived, err error) {
+	if b.archives == nil {
+		return archived{}, nil
+	}
 	err = b.retry(ctx, "look into archives", func(ctx context.Context) error {
-		stream, err := b.js.Stream(ctx, b.names.archiveStream())
-		if err != nil {
-			return err
-		}
-		msg, err := stream.GetLastMsgForSubject(ctx, b.names.archive(session))
+		msg, err := b.archives.GetLastMsgForSubject(ctx, b.names.archive(session))
 		if err != nil {
 			return err
 		}
@@ -57,8 +58,7 @@ func (b *Bus) archived(ctx context.Context, session events.SessionID) (row archi
 		row.Revision = msg.Sequence
 		return nil
 	})
-	switch err = mapError(err); {
-	case errors.Is(err, ErrNotFound), errors.Is(err, events.ErrNoSession): // no entry, or a store without archives
+	if err = mapError(err); errors.Is(err, ErrNotFound) {
 		return archived{}, nil
 	}
 	return row, err
@@ -113,7 +113,7 @@ func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.S
 	if err != nil || p.stream == "" {
 		return err
 	}
-	err = b.seal(ctx, session, p.stream, at)
+	err = b.seal(ctx, session, p.stream, events.At(at))
 	if errors.Is(err, events.ErrNoSession) {
 		return ErrStale // somebody else archived it
 	}
@@ -139,7 +139,7 @@ func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.S
 		}
 		row.Runs, row.Last = append(row.Runs, fresh...), p.last
 	}
-	row.Stream = p.stream // also of one without commits, so that the next has another name
+	row.Stream, row.Next = p.stream, ""
 	return b.putArchived(ctx, session, &row)
 }
 
@@ -155,8 +155,8 @@ func (b *Bus) Discard(ctx context.Context, session events.SessionID) error {
 	return nil
 }
 
-// seal lets the stream take no more appends.
-func (b *Bus) seal(ctx context.Context, session events.SessionID, name string, at events.Seq) error {
+// seal lets the stream take no more appends, if it ends where it is expected to.
+func (b *Bus) seal(ctx context.Context, session events.SessionID, name string, at events.Expect) error {
 	stream, err := b.js.Stream(ctx, name)
 	if err != nil {
 		return mapError(err)
@@ -165,8 +165,8 @@ func (b *Bus) seal(ctx context.Context, session events.SessionID, name string, a
 	if info.Config.Sealed {
 		return nil
 	}
-	if last := events.Seq(info.State.LastSeq); last != at {
-		return &events.ConflictError{Session: session, Expected: at, Last: last}
+	if want, guarded := at.Guarded(); guarded && want != events.Seq(info.State.LastSeq) {
+		return &events.ConflictError{Session: session, Expected: want, Last: events.Seq(info.State.LastSeq)}
 	}
 	cfg := info.Config
 	cfg.Sealed = true
@@ -291,20 +291,35 @@ func (b *Bus) readRun(ctx context.Context, session events.SessionID, r run, from
 // cold lists the sessions of which something is archived, in no order.
 func (b *Bus) cold(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {
-		stream, err := b.js.Stream(ctx, b.names.archiveStream())
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return // a store of before there were archives
+		erased := make(map[events.SessionID]bool)
+		for id, err := range b.Erased(ctx) {
+			if err != nil {
+				yield("", err)
+				return
+			}
+			erased[id] = true
 		}
-		var info *jetstream.StreamInfo
-		if err == nil {
-			info, err = stream.Info(ctx, jetstream.WithSubjectFilter(b.names.archiveAll()))
+		for subject, err := range b.archiveSubjects(ctx, b.names.archiveAll()) {
+			id := b.names.archivedSession(subject)
+			if !erased[id] && !yield(id, err) {
+				return
+			}
 		}
+	}
+}
+
+func (b *Bus) archiveSubjects(ctx context.Context, filter string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if b.archives == nil {
+			return
+		}
+		info, err := b.archives.Info(ctx, jetstream.WithSubjectFilter(filter))
 		if err != nil {
 			yield("", fmt.Errorf("list archives: %w", mapError(err)))
 			return
 		}
 		for subject := range info.State.Subjects {
-			if !yield(b.names.archivedSession(subject), nil) {
+			if !yield(subject, nil) {
 				return
 			}
 		}

@@ -66,6 +66,7 @@ type Bus struct {
 	catalogs  jetstream.KeyValue
 	snapshots jetstream.KeyValue
 	blobs     jetstream.ObjectStore
+	archives  jetstream.Stream // nil: a reader's, of a store of before there were archives
 }
 
 // Open connects and makes sure that every shared asset exists. Creating is

@@ -59,20 +59,38 @@ func (l Log) Append(ctx context.Context, c *events.Commit, at events.Expect) (ev
 	return seq, nil
 }
 
-// create makes the stream of a session that does not exist. A session that is
-// archived exists; one that is hot answers the append itself.
+// create makes the stream of a session that does not exist. One that was
+// archived exists, and one that is hot answers the append itself.
 func (l Log) create(ctx context.Context, session events.SessionID) error {
-	plain := l.b.names.sessionStream(session, 0)
-	fresh, err := l.b.makeStream(ctx, l.b.sessionConfig(session, plain))
-	if err != nil || !fresh {
-		return err
+	plain := l.b.names.firstStream(session)
+	for made := false; ; made = true { // the second look finds what was archived before the stream was made
+		row, err := l.b.archived(ctx, session)
+		switch {
+		case err != nil:
+			return err
+		case row.Revision != 0:
+			if made {
+				err = l.b.clear(ctx, session, row)
+			}
+			return errors.Join(l.refuse(session, row), err)
+		case made:
+			return nil
+		}
+		if err = l.b.makeStream(ctx, l.b.sessionConfig(session, plain)); err != nil {
+			return err
+		}
 	}
-	// The look comes after the stream: whoever archived it before has left an entry.
-	row, err := l.b.archived(ctx, session)
-	if err == nil && row.Revision != 0 {
-		err = errors.Join(l.b.clear(ctx, session, row), &events.ConflictError{Session: session, Last: row.Last})
+}
+
+// refuse is what becomes of the creation of a session that is, or was, among the archives.
+func (l Log) refuse(session events.SessionID, row archived) error {
+	switch {
+	case !row.Erased.IsZero():
+		return row.Erased.refuse(session)
+	case row.Next != "":
+		return nil // its stream answers
 	}
-	return err
+	return &events.ConflictError{Session: session, Last: row.Last}
 }
 
 // Conflicts is how many appends on this bus found that their session had moved.
@@ -105,42 +123,50 @@ func (l Log) publishOnce(ctx context.Context, session events.SessionID, msg *nat
 	if err == nil {
 		return events.Seq(ack.Sequence), nil
 	}
-	switch mapped := mapError(err); {
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
-		// Nobody listens: the session does not exist, or is cold, or its stream has no leader just now.
+	mapped := mapError(err)
+	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(mapped, events.ErrSealed) {
 		return 0, l.warm(ctx, session, mapped)
-	case errors.Is(mapped, events.ErrSealed):
-		return 0, l.thaw(ctx, session)
-	default:
-		return 0, mapped
 	}
+	return 0, mapped
 }
 
-// warm makes a session that is cold hot; the append is to be tried again.
+// warm is for a publish that nobody listened to, or that met a sealed stream:
+// the session does not exist, or is cold, or is being archived, by somebody who
+// may be dead, or its stream has no leader just now. What is archived becomes
+// hot, and the append is to be tried again.
 func (l Log) warm(ctx context.Context, session events.SessionID, otherwise error) error {
+	if errors.Is(otherwise, events.ErrSealed) {
+		otherwise = fmt.Errorf("%w: the session was being archived", events.ErrOutcomeUnknown)
+	}
 	p, err := l.b.locate(ctx, session)
+	if err == nil && p.sealed {
+		if err = l.b.Archive(ctx, session, 0); err == nil {
+			err = l.b.Discard(ctx, session)
+		}
+		if errors.As(err, new(*events.ConflictError)) {
+			return otherwise // it is hot again
+		}
+		if err == nil {
+			p, err = l.b.locate(ctx, session)
+		}
+	}
+	if err == nil && p.stream == "" {
+		if err = l.b.clear(ctx, session, p.cold); err == nil {
+			err = l.b.reopen(ctx, session, p.cold)
+		}
+		if err == nil {
+			p, err = l.b.locate(ctx, session)
+		}
+	}
 	switch {
 	case errors.Is(err, events.ErrNoSession):
-		return events.ErrNoSession
-	case err != nil || p.stream != "":
+		return err
+	case err != nil || p.cold.Next == "":
+		return otherwise
+	case l.b.bind(ctx, session, p.cold) != nil:
 		return otherwise
 	}
-	if err := l.b.reopen(ctx, session, p.cold); err != nil {
-		return err
-	}
 	return errWarmed
-}
-
-// thaw finishes what an archiver began, who may be dead, and makes the session hot again.
-func (l Log) thaw(ctx context.Context, session events.SessionID) error {
-	err := l.b.Archive(ctx, session, 0)
-	if err == nil {
-		err = l.b.Discard(ctx, session)
-	}
-	if err != nil && !errors.As(err, new(*events.ConflictError)) { // it is hot again
-		return err
-	}
-	return l.warm(ctx, session, fmt.Errorf("%w: the session was being archived", events.ErrOutcomeUnknown))
 }
 
 func kindsOf(c *events.Commit) string {
@@ -344,9 +370,19 @@ func (l Log) readOrdered(ctx context.Context, stream string, from, last events.S
 		}
 		defer messages.Stop()
 		for {
-			msg, err := messages.Next(jetstream.NextContext(ctx))
+			once, cancel := l.b.timeout(ctx)
+			msg, err := messages.Next(jetstream.NextContext(once))
+			cancel()
+			if err = mapError(err); err != nil && ctx.Err() == nil {
+				// A consumer waits for ever for a stream that is gone.
+				if _, _, end := l.b.streamEnd(ctx, stream); end != nil && !isUnknown(end) {
+					err = end
+				} else if isUnknown(err) {
+					continue
+				}
+			}
 			if err != nil {
-				yield(rawEntry{}, mapError(err))
+				yield(rawEntry{}, err)
 				return
 			}
 			meta, err := msg.Metadata()

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/oklog/ulid/v2"
 
 	"github.com/lash-go/lash/events"
 )
@@ -19,47 +21,57 @@ type place struct {
 	cold   archived   // what comes before the stream
 }
 
-// locate finds a session's history, as the leaders have it.
+// locate finds a session's history, as the leaders have it. One that was erased
+// is an [events.ErasedError].
 func (b *Bus) locate(ctx context.Context, session events.SessionID) (place, error) {
 	if err := events.CheckToken("session", session); err != nil {
 		return place{}, err
 	}
-	plain := b.names.sessionStream(session, 0)
-	last, sealed, err := b.streamEnd(ctx, plain)
-	if err == nil && last > 0 {
-		return place{stream: plain, first: 1, last: last, sealed: sealed}, nil
+	p := place{stream: b.names.firstStream(session), first: 1}
+	var err error
+	p.last, p.sealed, err = b.streamEnd(ctx, p.stream)
+	if err == nil && p.last > 0 && !p.sealed {
+		return p, nil
 	}
 	if err != nil && !errors.Is(err, events.ErrNoSession) {
 		return place{}, err
 	}
-	unborn := err == nil
+	row, rowErr := b.archived(ctx, session)
+	switch {
+	case rowErr != nil:
+		return place{}, rowErr
+	case row.Revision != 0:
+		return b.follow(ctx, session, row)
+	case err != nil:
+		return place{}, noHistory(session)
+	}
+	return p, nil
+}
+
+// follow is [Bus.locate] of a session of which something is archived.
+func (b *Bus) follow(ctx context.Context, session events.SessionID, row archived) (p place, err error) {
 	for {
-		row, rowErr := b.archived(ctx, session)
+		p = place{last: row.Last, cold: row}
 		switch {
-		case rowErr != nil:
-			return place{}, rowErr
-		case row.Revision == 0 && unborn:
-			return place{stream: plain, first: 1}, nil
-		case row.Revision == 0:
-			return place{}, fmt.Errorf("session %s: %w", session, events.ErrNoSession)
+		case !row.Erased.IsZero():
+			return p, row.Erased.refuse(session)
+		case row.Next == "":
+			return p, nil
 		}
-		p := place{stream: b.names.sessionStream(session, row.Revision), first: row.Last + 1, cold: row}
-		p.last, p.sealed, err = b.streamEnd(ctx, p.stream)
+		last, sealed, err := b.streamEnd(ctx, row.Next)
 		if err == nil {
-			p.last = max(row.Last, p.last)
+			p.stream, p.first, p.last, p.sealed = row.Next, row.Last+1, max(row.Last, last), sealed
 			return p, nil
 		}
 		if !errors.Is(err, events.ErrNoSession) {
 			return place{}, err
 		}
-		// It is cold, or was archived once more since the row was read.
+		// It was archived once more since the row was read, or nobody has appended to the stream before it was lost.
 		again, err := b.archived(ctx, session)
-		if err != nil {
-			return place{}, err
+		if err != nil || again.Revision == row.Revision {
+			return p, err
 		}
-		if again.Revision == row.Revision {
-			return place{last: row.Last, cold: row}, nil
-		}
+		row = again
 	}
 }
 
@@ -75,24 +87,75 @@ func (b *Bus) streamEnd(ctx context.Context, name string) (last events.Seq, seal
 	return events.Seq(info.State.LastSeq), info.Config.Sealed, nil
 }
 
-// reopen makes a cold session hot: a stream that goes on after the archive.
-// What an archiver that died left behind is removed first.
+// reopen makes a cold session hot, unless somebody else did: a stream that goes
+// on after the archive. It takes no appends before the entry names it, so one
+// that is made by somebody who slept through other lives of the session is
+// never appended to.
 func (b *Bus) reopen(ctx context.Context, session events.SessionID, row archived) error {
+	cfg := b.openingConfig(session, row, ulid.Make().String())
+	if err := b.makeStream(ctx, cfg); err != nil {
+		return fmt.Errorf("reopen session %s: %w", session, err)
+	}
+	row.Next = cfg.Name
+	err := b.putArchived(ctx, session, &row)
+	if errors.Is(err, ErrStale) {
+		now, err := b.archived(ctx, session)
+		if err != nil || now.Next == cfg.Name {
+			return err
+		}
+		return b.deleteStream(ctx, cfg.Name)
+	}
+	return err
+}
+
+// openingConfig is a session's next stream before it takes appends.
+func (b *Bus) openingConfig(session events.SessionID, row archived, nonce string) jetstream.StreamConfig {
+	cfg := b.sessionConfig(session, b.names.nextStream(session, nonce))
+	cfg.FirstSeq, cfg.Subjects = uint64(row.Last+1), []string{b.names.opening(session, nonce)}
+	return cfg
+}
+
+// bind lets a session's next stream take its appends. A stream that is gone was archived meanwhile.
+func (b *Bus) bind(ctx context.Context, session events.SessionID, row archived) error {
 	if err := b.clear(ctx, session, row); err != nil {
 		return err
 	}
-	name := b.names.sessionStream(session, row.Revision)
-	cfg := b.sessionConfig(session, name)
-	cfg.FirstSeq = uint64(row.Last + 1)
-	if _, err := b.makeStream(ctx, cfg); err != nil {
-		return fmt.Errorf("reopen session %s: %w", session, err)
+	once, cancel := b.timeout(ctx)
+	defer cancel()
+	stream, err := b.js.Stream(once, row.Next)
+	if err != nil {
+		return mapError(err)
 	}
-	// Whoever was asleep since it read the entry may have made a stream that was archived long ago.
-	now, err := b.archived(ctx, session)
-	if err == nil && now.Revision != row.Revision {
-		err = b.deleteStream(ctx, name)
+	cfg := stream.CachedInfo().Config
+	want := []string{b.names.sessionAll(session)}
+	if cfg.Sealed || slices.Equal(cfg.Subjects, want) {
+		return nil
 	}
-	return err
+	cfg.Subjects = want
+	_, err = b.js.UpdateStream(once, cfg)
+	return mapError(err)
+}
+
+// Forsaken removes what those left behind who died while they made a session
+// hot. Where one is at it just now, it begins again.
+func (b *Bus) Forsaken(ctx context.Context) error {
+	return b.retry(ctx, "remove forsaken streams", func(ctx context.Context) error {
+		list := b.js.ListStreams(ctx, jetstream.WithStreamListSubject(b.names.openingAll()))
+		for info := range list.Info() {
+			id, ok := b.names.sessionOf(info.Config.Name)
+			if !ok {
+				continue
+			}
+			row, err := b.archived(ctx, id)
+			if err == nil && row.Next != info.Config.Name {
+				err = b.deleteStream(ctx, info.Config.Name)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return list.Err()
+	})
 }
 
 // clear removes streams whose content is archived.
@@ -102,7 +165,7 @@ func (b *Bus) clear(ctx context.Context, session events.SessionID, row archived)
 			return err
 		}
 	}
-	plain := b.names.sessionStream(session, 0)
+	plain := b.names.firstStream(session)
 	if row.Stream == plain {
 		return nil
 	}

@@ -22,10 +22,19 @@ func (b *Bus) find(ctx context.Context) error {
 			return err
 		}
 	}
+	err := b.lookup(ctx, b.names.archiveStream(), b.findArchives)
+	if err != nil && !errors.Is(err, ErrNotFound) { // a store of before there were archives has none
+		return err
+	}
 	return b.lookup(ctx, b.names.blobs(), func(ctx context.Context) (err error) {
 		b.blobs, err = b.js.ObjectStore(ctx, b.names.blobs())
 		return err
 	})
+}
+
+func (b *Bus) findArchives(ctx context.Context) (err error) {
+	b.archives, err = b.js.Stream(ctx, b.names.archiveStream())
+	return err
 }
 
 // lookup asks until it is answered: while a cluster elects its leader the server has no answer yet.

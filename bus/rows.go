@@ -66,6 +66,29 @@ func (r Rows) Put(ctx context.Context, session events.SessionID, value []byte, r
 	return 0, fmt.Errorf("put %s/%s: %w", r.kv.Bucket(), session, mapError(err))
 }
 
+// All reads every row, in no order.
+func (r Rows) All(ctx context.Context) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		watch, err := r.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+		if err != nil {
+			yield(nil, fmt.Errorf("read %s: %w", r.kv.Bucket(), mapError(err)))
+			return
+		}
+		defer func() { _ = watch.Stop() }()
+		for {
+			select {
+			case <-ctx.Done():
+				yield(nil, fmt.Errorf("read %s: %w", r.kv.Bucket(), context.Cause(ctx)))
+				return
+			case entry := <-watch.Updates():
+				if entry == nil || !yield(entry.Value(), nil) { // nil: what comes now is new
+					return
+				}
+			}
+		}
+	}
+}
+
 // Keys lists the sessions that have a row.
 func (r Rows) Keys(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {

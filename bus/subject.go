@@ -1,7 +1,7 @@
 package bus
 
 import (
-	"strconv"
+	"encoding/base64"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -20,18 +20,23 @@ const (
 	ClassTask Class = "task" // runs of background tasks
 )
 
-// sessionStream is the stream of a session that goes on after this revision of
-// its archive's entry, 0 for none. Each has a name of its own, so that whoever
-// deletes an archived one late never hits the next.
-func (n names) sessionStream(id events.SessionID, revision uint64) string {
-	name := n.prefix + "-s-" + string(id)
-	if revision > 0 {
-		name += "@" + strconv.FormatUint(revision, 10)
-	}
-	return name
+// firstStream is the stream that a session begins in.
+func (n names) firstStream(id events.SessionID) string { return n.prefix + "-s-" + string(id) }
+
+// nextStream is a stream in which a session goes on after its archive. Each has
+// a name of its own, so that whoever comes late never hits another.
+func (n names) nextStream(id events.SessionID, nonce string) string {
+	return n.firstStream(id) + "@" + nonce
 }
 
-// sessionOf is the inverse of sessionStream.
+// opening is the subject of such a stream until it takes the session's.
+func (n names) opening(id events.SessionID, nonce string) string {
+	return n.prefix + ".opening." + string(id) + "." + nonce
+}
+
+func (n names) openingAll() string { return n.prefix + ".opening.>" }
+
+// sessionOf is the inverse of firstStream and nextStream.
 func (n names) sessionOf(stream string) (events.SessionID, bool) {
 	rest, ok := strings.CutPrefix(stream, n.prefix+"-s-")
 	id, _, _ := strings.Cut(rest, "@")
@@ -42,6 +47,15 @@ func (n names) archiveStream() string { return n.prefix + "-archive" }
 func (n names) archiveAll() string    { return n.prefix + ".archive.*" }
 
 func (n names) archive(id events.SessionID) string { return n.prefix + ".archive." + string(id) }
+
+// erased marks a session of which nothing is left but its entry among the archives.
+func (n names) erased(id events.SessionID) string { return n.prefix + ".erased." + string(id) }
+func (n names) erasedAll() string                 { return n.prefix + ".erased.*" }
+
+// erasedSession is the inverse of erased.
+func (n names) erasedSession(subject string) events.SessionID {
+	return events.SessionID(strings.TrimPrefix(subject, n.prefix+".erased."))
+}
 
 // archivedSession is the inverse of archive.
 func (n names) archivedSession(subject string) events.SessionID {
@@ -103,7 +117,27 @@ func (n names) poke(worker events.WorkerID) string { return n.prefix + ".poke." 
 // ask puts a question to one worker.
 func (n names) ask(worker events.WorkerID) string { return n.prefix + ".ask." + string(worker) }
 
+// workSession is every queued command of a session.
+func (n names) workSession(id events.SessionID) string {
+	return n.prefix + ".work.*." + string(id) + ".>"
+}
+
 func (n names) directory() string { return n.prefix + "-sessions" }
 func (n names) catalogs() string  { return n.prefix + "-catalog" }
 func (n names) snapshots() string { return n.prefix + "-snapshots" }
 func (n names) blobs() string     { return n.prefix + "-blobs" }
+
+// kvStream and kvKey are where the server keeps a bucket and a row of it.
+func (n names) kvStream(bucket string) string { return "KV_" + bucket }
+
+func (n names) kvKey(bucket string, id events.SessionID) string {
+	return "$KV." + bucket + "." + string(id)
+}
+
+// blobStream holds the blobs: what describes one, and its content in pieces.
+func (n names) blobStream() string { return "OBJ_" + n.blobs() }
+
+func (n names) blobMeta(digest string) string {
+	return "$O." + n.blobs() + ".M." + base64.URLEncoding.EncodeToString([]byte(digest))
+}
+func (n names) blobPieces(content string) string { return "$O." + n.blobs() + ".C." + content }

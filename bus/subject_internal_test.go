@@ -17,7 +17,7 @@ func TestNames(t *testing.T) {
 		n := names{token.Draw(t, "prefix")}
 		session, id := events.SessionID(token.Draw(t, "session")), token.Draw(t, "id")
 		class := Class(rapid.SampledFrom([]string{"turn", "tool", "task", "archive"}).Draw(t, "class"))
-		if got, ok := n.sessionOf(n.sessionStream(session, rapid.Uint64().Draw(t, "revision"))); !ok || got != session {
+		if got, ok := n.sessionOf(n.nextStream(session, rapid.StringMatching(`[0-9A-Z]{0,26}`).Draw(t, "nonce"))); !ok || got != session {
 			t.Errorf("stream: got %s %v, want %s", got, ok, session)
 		}
 		if got, gotID, ok := n.parseWork(n.work(class, session, id)); !ok || got != session || gotID != id {

@@ -32,8 +32,10 @@ func (b *Bus) ensure(ctx context.Context) error {
 			return err
 		}
 	}
-	b.blobs, err = b.ensureBlobs(ctx)
-	return err
+	if b.blobs, err = b.ensureBlobs(ctx); err != nil {
+		return err
+	}
+	return b.lookup(ctx, b.names.archiveStream(), b.findArchives)
 }
 
 // ensureStream creates what is missing. While a cluster elects its leader the server has no answer yet.
@@ -44,17 +46,17 @@ func (b *Bus) ensureStream(ctx context.Context, cfg jetstream.StreamConfig) erro
 	})
 }
 
-// makeStream creates a session's stream. It is false where the session has a
-// stream already, this one with other settings or another one.
-func (b *Bus) makeStream(ctx context.Context, cfg jetstream.StreamConfig) (bool, error) {
+// makeStream creates a session's stream, unless the session has one already,
+// this one with other settings or another one.
+func (b *Bus) makeStream(ctx context.Context, cfg jetstream.StreamConfig) error {
 	err := b.retry(ctx, "create stream "+cfg.Name, func(ctx context.Context) error {
 		_, err := b.js.CreateStream(ctx, cfg)
 		return err
 	})
 	if err = mapError(err); errors.Is(err, errHasStream) {
-		return false, nil
+		return nil
 	}
-	return err == nil, err
+	return err
 }
 
 func (b *Bus) ensureBucket(ctx context.Context, name string) (kv jetstream.KeyValue, err error) {
@@ -122,11 +124,11 @@ func (b *Bus) workConfig() jetstream.StreamConfig {
 	}
 }
 
-// archiveConfig holds what is archived, an entry a session. Leaders answer: a
+// archiveConfig holds what is archived, an entry a session, and what was erased. Leaders answer: a
 // replica that is behind would show an older place.
 func (b *Bus) archiveConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name: b.names.archiveStream(), Subjects: []string{b.names.archiveAll()},
+		Name: b.names.archiveStream(), Subjects: []string{b.names.archiveAll(), b.names.erasedAll()},
 		Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas, MaxMsgSize: maxMessage, MaxMsgsPerSubject: 1,
 	}
 }

@@ -3,6 +3,7 @@ package events
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Errors that callers branch on.
@@ -34,6 +35,19 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return fmt.Sprintf("%s: %s", e.Field, e.Reason) }
 func (e *FieldError) Unwrap() error { return e.Err }
+
+// ErasedError is a session that was erased: what it held is gone, and its id
+// stays taken. It wraps [ErrNoSession].
+type ErasedError struct {
+	Session SessionID
+	At      Millis
+	Reason  string
+}
+
+func (e *ErasedError) Error() string {
+	return fmt.Sprintf("session %s was erased at %s: %s", e.Session, e.At.Time().Format(time.RFC3339), e.Reason)
+}
+func (e *ErasedError) Unwrap() error { return ErrNoSession }
 
 // ConflictError is an append whose expected sequence is no longer the last one.
 // Nothing was written. Refold from Expected+1 and decide again.

@@ -8,7 +8,7 @@ var (
 	goldenBlob   = events.BlobRef{Digest: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", Size: 70000}
 	goldenConfig = events.Config{
 		Provider: "anthropic", Model: "claude", Effort: "high", MaxOutputTokens: 4096, ContextWindow: 200000, MaxIterations: 50,
-		Protocol: "code",
+		Protocol: "code", RetainMillis: 86400000,
 	}
 	goldenParts = []events.Part{
 		{Kind: events.PartText, Text: "héllo"},

@@ -11,6 +11,7 @@ type Config struct {
 	ContextWindow   int64  `msgpack:"w,omitempty"` // tokens; 0 means unknown
 	MaxIterations   int64  `msgpack:"n,omitempty"` // model calls a turn; 0 means no limit
 	Protocol        string `msgpack:"r,omitempty"` // what a model's reply means; empty is "standard", tool calling
+	RetainMillis    int64  `msgpack:"d,omitempty"` // after the last event the session is erased; 0 leaves it to the node, negative keeps it for ever
 }
 
 // ForkedFrom says which history a session began as a copy of.

@@ -81,7 +81,7 @@ func TestColdUnderLoad(t *testing.T) {
 
 func archiveAlways(ctx context.Context, t *testing.T, b *bundle, cold *atomic.Int64) {
 	other := bustest.Open(t, b.server)
-	a := follow.NewArchiver(other, 0, nil)
+	a := follow.NewArchiver(other, follow.ArchiverConfig{})
 	for ctx.Err() == nil {
 		for hot, err := range other.Hot(ctx) {
 			if err != nil && ctx.Err() == nil {

@@ -28,6 +28,7 @@ const (
 const (
 	killStore = "LASH_KILL_STORE"
 	killRound = "LASH_KILL_ROUND"
+	killCold  = "LASH_KILL_COLD" // not empty: sessions go cold whenever nothing runs in them
 )
 
 func journalOf(store string) string { return filepath.Join(store, "journal") }
@@ -61,6 +62,9 @@ func TestKilledProcess(t *testing.T) {
 	h, err := session.New(session.Config{Bus: bustest.Open(t, server)})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if os.Getenv(killCold) != "" {
+		defer archiveBeside(t, bustest.Open(t, server))()
 	}
 	if err := drive(limited(t), h, killSessions, killTurns); err != nil {
 		t.Fatal(err)
@@ -101,19 +105,20 @@ func TestKillDuringTurns(t *testing.T) {
 	}
 }
 
-func killChild(ctx context.Context, store string, round int) *exec.Cmd {
+func killChild(ctx context.Context, store string, round int, env ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestKilledProcess$")
 	cmd.Env = append(os.Environ(), killStore+"="+store, killRound+"="+strconv.Itoa(round))
+	cmd.Env = append(cmd.Env, env...)
 	return cmd
 }
 
 // killOne runs the process and kills it after wait. It reports whether the
 // process was still at work.
-func killOne(t *testing.T, store string, round int, wait time.Duration) (killed bool) {
+func killOne(t *testing.T, store string, round int, wait time.Duration, env ...string) (killed bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
 	defer cancel()
-	out, err := killChild(ctx, store, round).CombinedOutput() // the end of ctx is a kill -9
+	out, err := killChild(ctx, store, round, env...).CombinedOutput() // the end of ctx is a kill -9
 	if !passed(out) && ctx.Err() == nil {
 		t.Fatalf("round %d: got %v\n%s", round, err, out)
 	}

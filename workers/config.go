@@ -45,6 +45,8 @@ type Config struct {
 
 	// ArchiveAfter is how long a session has no work before a [Node] makes it cold. Defaults to 30 min; negative keeps it hot.
 	ArchiveAfter time.Duration
+	// Retain is how long a session that does not say is kept after its last event, before a [Node] erases it. Defaults to for ever.
+	Retain time.Duration
 
 	Concurrency int           // sessions at once. Defaults to 256
 	Linger      time.Duration // see package turn. Defaults to 2 ms; negative is 0

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/turn"
 )
 
 // Node is what one process runs on a bus: a worker, background tasks, a projector and an archiver.
@@ -16,7 +17,7 @@ type Node struct {
 	worker  *Worker
 	tasks   *Tasks
 	project *follow.Projector
-	archive *follow.Archiver // nil: sessions stay hot
+	archive *follow.Archiver
 	log     *zap.Logger
 	cancel  context.CancelFunc
 	wait    sync.WaitGroup
@@ -30,11 +31,10 @@ func NewNode(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{worker: w, tasks: w.tasks, project: follow.NewProjector(cfg.Bus, cfg.Logger), log: w.log}
-	if after := w.cfg.ArchiveAfter; after > 0 {
-		n.archive = follow.NewArchiver(cfg.Bus, after, cfg.Logger)
-	}
-	return n, nil
+	archive := follow.NewArchiver(cfg.Bus, follow.ArchiverConfig{
+		After: w.cfg.ArchiveAfter, Retain: cfg.Retain, Parked: turn.Parked, Logger: cfg.Logger,
+	})
+	return &Node{worker: w, tasks: w.tasks, project: follow.NewProjector(cfg.Bus, cfg.Logger), archive: archive, log: w.log}, nil
 }
 
 // Host is the node's own host: it has the plugins.
@@ -59,9 +59,7 @@ func (n *Node) Start(ctx context.Context) error {
 			n.log.Error("projector", zap.Error(err))
 		}
 	})
-	if n.archive != nil {
-		n.wait.Go(func() { n.archive.Run(beside) })
-	}
+	n.wait.Go(func() { n.archive.Run(beside) })
 	return nil
 }
 

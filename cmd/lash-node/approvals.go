@@ -131,7 +131,7 @@ func (c *client) waiting(ctx context.Context, id events.SessionID, a *projector.
 }
 
 func (c *client) explain(err error, id events.SessionID) error {
-	if errors.Is(err, events.ErrNoSession) {
+	if errors.Is(err, events.ErrNoSession) && !errors.As(err, new(*events.ErasedError)) {
 		return fmt.Errorf("there is no session %s here: lash-replay --nats %s ls lists what there is", id, c.bus.Conn().ConnectedUrl())
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"os/exec"
 	"runtime/pprof"
 	"slices"
 
@@ -16,6 +17,28 @@ type benchCmd struct {
 	Only       string `help:"Measure only the parts whose name holds this." placeholder:"TEXT"`
 	CPUProfile string `name:"cpuprofile" help:"Write a profile of where the time goes." placeholder:"FILE" type:"path"`
 	Scale      int    `help:"Divide how much is measured, for a quick look whose figures nobody should quote." default:"1"`
+	Cold       int    `help:"Sessions that are cold; 0 measures none." default:"4000"`
+	Hot        int    `help:"Sessions that are hot beside the cold ones." default:"1000"`
+}
+
+// serveApartCmd is the server whose memory the bench measures.
+type serveApartCmd struct {
+	Store string `arg:""`
+}
+
+func (c *serveApartCmd) Run(s *streams) error { return bench.ServeApart(c.Store, os.Stdin, s.out) }
+
+// apart runs this program as that server.
+func apart(s *streams) func(context.Context, string) *exec.Cmd {
+	return func(ctx context.Context, store string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, os.Args[0])
+		cmd.Args = []string{os.Args[0], "serve-apart", store}
+		cmd.Stderr = s.err
+		if self, err := os.Executable(); err == nil {
+			cmd.Path, cmd.Err = self, nil
+		}
+		return cmd
+	}
 }
 
 func (c *benchCmd) Run(ctx context.Context, s *streams) error {
@@ -36,7 +59,7 @@ func (c *benchCmd) Run(ctx context.Context, s *streams) error {
 		defer pprof.StopCPUProfile()
 	}
 	report, err := bench.Run(ctx, bench.Options{
-		Scale: c.Scale, Dir: dir, Only: c.Only,
+		Scale: c.Scale, Dir: dir, Only: c.Only, Cold: c.Cold, Hot: c.Hot, Apart: apart(s),
 		Progress: func(format string, a ...any) { write(s.err, "measuring "+format+"\n", a...) },
 	})
 	if err != nil {
@@ -64,6 +87,8 @@ func benchTable(s *streams, r *bench.Report) {
 	row("effects a second, 64 sessions", r.EffectsPerSec, "at least 20000")
 	row("effect of a whole turn alone, fsync on every write, ms", r.EffectFsyncP50, "at most 0.70")
 	row("effects a second, 64 sessions, fsync on every write", r.EffectsFsyncSec, "more than 6500")
+	row("megabytes of server memory that 100 000 cold sessions take", r.Cold100kMB, "at most 100")
+	row("opening a cold session, ms", r.ColdOpenP50, "")
 	row("turn with ten hooks at every point / with none", r.HooksTurnRatio, "")
 	row("fold of that turn / of one without hooks", r.HooksFoldRatio, "")
 	figures := func(title string, f bench.Figures) {

@@ -24,12 +24,14 @@ const (
 )
 
 type cli struct {
-	Demo  demoCmd  `cmd:"" help:"Run recorded conversations through the whole runtime and compare every history with its recording."`
-	Bench benchCmd `cmd:"" help:"Measure lash beside raw NATS, in the same run."`
-	Serve serveCmd `cmd:"" help:"Run a node until a signal: on an embedded server, or on an existing NATS."`
+	Demo       demoCmd       `cmd:"" help:"Run recorded conversations through the whole runtime and compare every history with its recording."`
+	Bench      benchCmd      `cmd:"" help:"Measure lash beside raw NATS, in the same run."`
+	ServeApart serveApartCmd `cmd:"" hidden:""`
+	Serve      serveCmd      `cmd:"" help:"Run a node until a signal: on an embedded server, or on an existing NATS."`
 
 	Approvals approvalsCmd `cmd:"" help:"List the calls that wait for an approval."`
 	Approve   approveCmd   `cmd:"" help:"Let a call run that waits for an approval, or refuse it."`
+	Erase     eraseCmd     `cmd:"" help:"Erase a session for good."`
 	DemoEdit  demoEditCmd  `cmd:"" help:"Have a scripted model edit a file, once you approve it from another terminal."`
 }
 

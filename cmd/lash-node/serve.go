@@ -39,6 +39,7 @@ type serveCmd struct {
 	Model        string        `help:"Model of sessions that name none." placeholder:"NAME"`
 	Concurrency  int           `help:"Sessions run at once." default:"256"`
 	ArchiveAfter time.Duration `help:"How long a session has no work before its stream is archived; it comes back by itself. Negative keeps streams." default:"30m"`
+	Retain       time.Duration `help:"How long a session that does not say is kept after its last event, before it is erased. 0 is for ever." default:"0s"`
 	Grace        time.Duration `help:"How long running turns may take to end after a signal, before they are handed to another node." default:"10s"`
 	Trace        string        `help:"Append a line of JSON for everything that sessions do to this file: turns, model calls, tool calls, what plugins trace. Never waits: lines that cannot be written are lost, counted and warned of." placeholder:"FILE" type:"path"`
 	Debug        bool          `help:"Log every step."`
@@ -80,7 +81,7 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	}
 	defer watched.stop()
 	node, err := workers.NewNode(workers.Config{
-		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Plugins: plugins, Concurrency: c.Concurrency, ArchiveAfter: c.ArchiveAfter, Logger: log,
+		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Plugins: plugins, Concurrency: c.Concurrency, ArchiveAfter: c.ArchiveAfter, Retain: c.Retain, Logger: log,
 		Trace: watched.trace(trace),
 	})
 	if err != nil {

@@ -67,7 +67,7 @@ func config(t *rapid.T) events.Config {
 	return events.Config{
 		Provider: maybe(t, id[string]), Model: maybe(t, id[string]), Effort: maybe(t, id[string]),
 		MaxOutputTokens: count(t), ContextWindow: count(t), MaxIterations: count(t),
-		Protocol: maybe(t, id[string]),
+		Protocol: maybe(t, id[string]), RetainMillis: count(t),
 	}
 }
 

@@ -14,40 +14,79 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// Archiver makes sessions cold that had no work for a while. Any number may
-// run at once, anywhere, and die at any line: see [bus.Bus.Archive].
+// ArchiverConfig of an archiver.
+type ArchiverConfig struct {
+	After  time.Duration // how long a session must have had no work to go cold
+	Retain time.Duration // how long one that does not say is kept after its last event; 0 is for ever
+	// Parked reports whether the running turn waits for somebody outside, and for
+	// nothing else, so that no worker has it. Without it, none is.
+	Parked func(*projector.State) bool
+	Logger *zap.Logger // nil is silent
+}
+
+// Archiver makes sessions cold that had no work for a while, and erases those
+// past their time. Any number may run at once, anywhere, and die at any line:
+// see [bus.Bus.Archive] and [Erase].
 type Archiver struct {
-	b     *bus.Bus
-	after time.Duration
-	log   *zap.Logger
+	b   *bus.Bus
+	cfg ArchiverConfig
+	log *zap.Logger
 }
 
-// NewArchiver makes an archiver of sessions that had no work for that long. A nil logger is silent.
-func NewArchiver(b *bus.Bus, after time.Duration, log *zap.Logger) *Archiver {
-	if log == nil {
-		log = zap.NewNop()
+// NewArchiver makes an archiver.
+func NewArchiver(b *bus.Bus, cfg ArchiverConfig) *Archiver {
+	if cfg.Logger == nil {
+		cfg.Logger = zap.NewNop()
 	}
-	return &Archiver{b: b, after: after, log: log.Named("archiver")}
+	return &Archiver{b: b, cfg: cfg, log: cfg.Logger.Named("archiver")}
 }
 
-// Run looks at every hot session now and then, until ctx ends.
+// Run looks at every hot session now and then, and less often at the directory
+// and at blobs, until ctx ends. Where After is negative, sessions stay hot.
 func (a *Archiver) Run(ctx context.Context) {
-	every := min(max(a.after/8, time.Second), time.Minute)
+	every, blobs := min(max(a.cfg.After/8, time.Second), time.Minute), NewBlobs(a.b)
+	if a.cfg.After < 0 {
+		every = time.Minute
+	}
+	retained := time.Now()
+	swept := retained
 	for sleep(ctx, every); ctx.Err() == nil; sleep(ctx, every) {
-		for hot, err := range a.b.Hot(ctx) {
-			if err == nil && a.due(hot) {
-				_, err = a.Archive(ctx, hot.ID)
-			}
-			if err != nil && ctx.Err() == nil {
-				a.log.Warn("archive", zap.String("session", string(hot.ID)), zap.Error(err))
-			}
+		now := time.Now()
+		var errs []error
+		if a.cfg.After >= 0 {
+			errs = append(errs, a.archiveDue(ctx))
+		}
+		if now.Sub(retained) >= retainEvery {
+			errs, retained = append(errs, a.Retain(ctx, now)), now
+		}
+		if now.Sub(swept) >= sweepBlobsEvery {
+			_, err := blobs.Sweep(ctx, now)
+			errs, swept = append(errs, err), now
+		}
+		if err := errors.Join(errs...); err != nil && ctx.Err() == nil {
+			a.log.Warn("archive", zap.Error(err))
 		}
 	}
 }
 
+func (a *Archiver) archiveDue(ctx context.Context) error {
+	for hot, err := range a.b.Hot(ctx) {
+		if err != nil {
+			return err
+		}
+		if !a.due(hot) {
+			continue
+		}
+		if _, err = a.Archive(ctx, hot.ID); err != nil && ctx.Err() == nil {
+			a.log.Warn("archive", zap.String("session", string(hot.ID)), zap.Error(err))
+		}
+	}
+	return a.b.Forsaken(ctx)
+}
+
 // due reports whether it is time to look. A sealed stream is of an archiver that died.
 func (a *Archiver) due(hot bus.HotSession) bool {
-	return hot.Sealed || time.Since(hot.Moved) >= a.after
+	return hot.Sealed || time.Since(hot.Moved) >= a.cfg.After
 }
 
 // snapshotCold is how many commits a cold session has at most that is folded
@@ -60,7 +99,7 @@ func (a *Archiver) Archive(ctx context.Context, session events.SessionID) (bool,
 	switch {
 	case errors.Is(err, events.ErrNoSession):
 		return false, nil // a creator died before its first commit, or has not made it yet
-	case err != nil || !restful(s):
+	case err != nil || !a.restful(s):
 		return false, err
 	}
 	if s.Seq > snapshotCold {
@@ -84,9 +123,13 @@ func (a *Archiver) Archive(ctx context.Context, session events.SessionID) (bool,
 	return true, a.b.Discard(ctx, session)
 }
 
-// restful reports whether nothing runs, waits or is about to run.
-func restful(s *projector.State) bool {
-	if s.Status == projector.StatusOpening || !s.Idle() {
+// restful reports whether nothing runs, or is about to run, and nothing waits
+// but for somebody outside: whose answer wakes the session, on any node.
+func (a *Archiver) restful(s *projector.State) bool {
+	if s.Status == projector.StatusOpening || len(s.Queue) > 0 {
+		return false
+	}
+	if s.Turn() != nil && (a.cfg.Parked == nil || !a.cfg.Parked(s)) {
 		return false
 	}
 	for i := range s.Tasks {
@@ -112,6 +155,9 @@ func (a *Archiver) settle(ctx context.Context, s *projector.State) error {
 	}
 	return replace(ctx, a.b.Directory(), s.Session, value, func(old []byte) bool {
 		var have Directory
-		return json.Unmarshal(old, &have) != nil || have.Seq < s.Seq || have.Seq == s.Seq && have.Place != PlaceCold
+		if json.Unmarshal(old, &have) != nil {
+			return true
+		}
+		return !have.buried() && (have.Seq < s.Seq || have.Seq == s.Seq && have.Place != PlaceCold)
 	})
 }

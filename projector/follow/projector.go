@@ -19,7 +19,7 @@ type Directory struct {
 	Session   events.SessionID  `json:"session"`
 	Seq       events.Seq        `json:"seq"`
 	Status    projector.Status  `json:"status"`
-	Place     string            `json:"place"` // [PlaceHot] or [PlaceCold]
+	Place     string            `json:"place,omitempty"` // [PlaceHot] or [PlaceCold]
 	Parent    events.SessionID  `json:"parent,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Events    int64             `json:"events"`
@@ -28,6 +28,8 @@ type Directory struct {
 	Queued    int               `json:"queued"`
 	CreatedAt events.Millis     `json:"created_at"`
 	UpdatedAt events.Millis     `json:"updated_at"`
+	Retain    int64             `json:"retain_ms,omitempty"` // see [events.Config]
+	Erased    *Erased           `json:"erased,omitempty"`    // of one that is erased
 }
 
 // The places of a session.
@@ -40,7 +42,7 @@ const (
 func RowOf(s *projector.State) Directory {
 	d := Directory{
 		Session: s.Session, Seq: s.Seq, Status: s.Status, Place: PlaceHot, Parent: s.Parent, Labels: s.Labels,
-		Events: s.Events, Turns: s.Turns, Queued: len(s.Queue), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		Events: s.Events, Turns: s.Turns, Queued: len(s.Queue), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Retain: s.Config.RetainMillis,
 	}
 	if t := s.Turn(); t != nil {
 		d.Running = t.ID
@@ -227,7 +229,10 @@ func (p *Projector) writeRows(ctx context.Context, s *projector.State, held *pro
 	}
 	err = replace(ctx, p.b.Directory(), s.Session, value, func(old []byte) bool {
 		var have Directory
-		return json.Unmarshal(old, &have) != nil || have.Seq < s.Seq || have.Seq == s.Seq && have.Place != PlaceCold && !bytes.Equal(old, value)
+		if json.Unmarshal(old, &have) != nil {
+			return true
+		}
+		return !have.buried() && (have.Seq < s.Seq || have.Seq == s.Seq && have.Place != PlaceCold && !bytes.Equal(old, value))
 	})
 	if err != nil || s.Catalog.Generation == held.cat {
 		return err

@@ -36,6 +36,12 @@ type Call struct {
 	Answer   *events.ToolApprovalGiven // what was said when it was asked for
 }
 
+// Parked reports whether the running turn only waits for somebody outside, so that no worker has it.
+func Parked(s *projector.State) bool {
+	o := Owed(s)
+	return o.Parked() && !o.Stop
+}
+
 // Owed lists what the state owes.
 func Owed(s *projector.State) Owes {
 	t := s.Turn()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -34,6 +35,8 @@ type Report struct {
 	EffectsFsyncSec float64 `json:"effects_fsync_per_s_64"`
 	HooksTurnRatio  float64 `json:"hooks_turn_p50_ratio"`
 	HooksFoldRatio  float64 `json:"hooks_fold_ratio"`
+	Cold100kMB      float64 `json:"cold_100k_sessions_mb"`
+	ColdOpenP50     float64 `json:"cold_open_p50_ms"`
 
 	Raw  Figures `json:"raw"`
 	Lash Figures `json:"lash"`
@@ -48,6 +51,10 @@ type Options struct {
 	Progress func(format string, a ...any) // told what is being measured
 	Dir      string                        // for stores; removed by the caller
 	Only     string                        // measure the parts whose name holds this; empty measures all
+	Cold     int                           // sessions that are cold; 0 leaves the part out
+	Hot      int                           // sessions that are hot beside them
+	// Apart is the command that runs [ServeApart] on a store, in a process of its own.
+	Apart func(ctx context.Context, store string) *exec.Cmd
 }
 
 // Run measures everything.
@@ -68,8 +75,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		{"growth", r.growth},
 		{"opening from a snapshot", r.open},
 		{"memory of hot sessions", r.hot},
+		{"cold sessions, in a server of their own", r.cold},
 	} {
-		if !strings.Contains(part.name, o.Only) {
+		if !strings.Contains(part.name, o.Only) || o.Cold == 0 && strings.HasPrefix(part.name, "cold") {
 			continue
 		}
 		o.Progress("%s", part.name)

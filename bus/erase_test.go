@@ -1,0 +1,337 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+func erase(ctx context.Context, b *bus.Bus, id events.SessionID) error {
+	_, err := b.Bury(ctx, id, events.Free(0), bus.Tombstone{At: 1000, By: "tester", Reason: "asked to"})
+	if err == nil {
+		err = b.Purge(ctx, id)
+	}
+	return err
+}
+
+// isErased tries every way into a session.
+func isErased(t *testing.T, b *bus.Bus, id events.SessionID, last events.Seq) {
+	t.Helper()
+	want := func(what string, err error) {
+		t.Helper()
+		gone, ok := errors.AsType[*events.ErasedError](err)
+		if !ok || gone.At != 1000 || gone.Reason != "asked to" || !errors.Is(err, events.ErrNoSession) {
+			t.Errorf("%s of erased session %s: got %v, want an erased error that says when and why", what, id, err)
+		}
+	}
+	for _, err := range b.Log().Read(t.Context(), id, 0) {
+		want("read", err)
+	}
+	_, err := b.Log().Last(t.Context(), id)
+	want("last", err)
+	for _, at := range []events.Expect{events.At(0), events.At(last), events.Free(last)} {
+		_, err = b.Log().Append(t.Context(), commit(id, 77), at)
+		want("append", err)
+	}
+	want("archive", b.Archive(t.Context(), id, last))
+}
+
+// left lists the subjects of everything that names a session, in any stream.
+func left(t *testing.T, b *bus.Bus) (list []string) {
+	t.Helper()
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := js.ListStreams(t.Context())
+	for info := range names.Info() {
+		stream, err := js.Stream(t.Context(), info.Config.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		full, err := stream.Info(t.Context(), jetstream.WithSubjectFilter(">"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for subject := range full.State.Subjects {
+			list = append(list, subject)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// TestErase leaves a tombstone and nothing else, of a hot session, a cold one, a large one and one that is hot again.
+func TestErase(t *testing.T) {
+	t.Parallel()
+	for name, live := range map[string]func(*testing.T, *bus.Bus, []string) int{
+		"hot": func(*testing.T, *bus.Bus, []string) int { return 3 },
+		"cold": func(t *testing.T, b *bus.Bus, _ []string) int {
+			mustGoCold(t, b, "s", 3)
+			return 3
+		},
+		"again": func(t *testing.T, b *bus.Bus, want []string) int {
+			mustGoCold(t, b, "s", 3)
+			say(t, b, "s", want, 5)
+			return 5
+		},
+		"large": func(t *testing.T, b *bus.Bus, want []string) int {
+			for n := 3; n < 8; n++ {
+				if _, err := b.Log().Append(t.Context(), largeCommit("s", n), events.At(events.Seq(n))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mustGoCold(t, b, "s", 8)
+			return 8
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := bustest.Start(t)
+			last := live(t, b, say(t, b, "s", nil, 3))
+			say(t, b, "other", nil, 2)
+			mustGoCold(t, b, "other", 2)
+			for _, err := range []error{
+				b.Enqueue(t.Context(), bus.ClassTurn, "s", "t1", []byte("x")), b.Enqueue(t.Context(), bus.ClassTurn, "other", "t1", []byte("x")),
+				b.MarkDirty("s"), b.PublishDelta("s", "t1", []byte("x")),
+			} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, rows := range []bus.Rows{b.Snapshots(), b.Catalogs()} {
+				if _, err := rows.Put(t.Context(), "s", []byte("x"), 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := erase(t.Context(), b, "s"); err != nil {
+				t.Fatal(err)
+			}
+			isErased(t, b, "s", events.Seq(last))
+			want := []string{"lash.archive.other", "lash.archive.s", "lash.erased.s", "lash.work.turn.other.t1"}
+			if got := left(t, b); !slices.Equal(got, want) {
+				t.Errorf("what is left: got %v, want %v", got, want)
+			}
+			var ids []events.SessionID
+			for id, err := range b.Sessions(t.Context()) {
+				if ids = append(ids, id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !slices.Equal(ids, []events.SessionID{"other"}) {
+				t.Errorf("sessions: got %v, want the other", ids)
+			}
+			stone, err := b.Bury(t.Context(), "s", events.Free(0), bus.Tombstone{At: 2000, Reason: "again"})
+			if want := (bus.Tombstone{At: 1000, By: "tester", Reason: "asked to", Last: events.Seq(last)}); err != nil || stone != want {
+				t.Errorf("tombstone: got %+v, %v, want %+v", stone, err, want)
+			}
+		})
+	}
+}
+
+func mustGoCold(t *testing.T, b *bus.Bus, id events.SessionID, at events.Seq) {
+	t.Helper()
+	if err := goCold(t.Context(), b, id, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// largeCommit is one of a size that, several times, is no longer kept within the entry.
+func largeCommit(id events.SessionID, n int) *events.Commit {
+	c := commit(id, n+1)
+	noise := make([]byte, 100<<10)
+	for i, x := 0, uint32(n+1); i < len(noise); i++ {
+		x = x*1664525 + 1013904223
+		noise[i] = 'a' + byte(x>>24)%26
+	}
+	c.Events = []events.Event{events.Of("", &events.SessionClosed{Reason: string(noise)})}
+	return c
+}
+
+func TestEraseRefused(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	if err := erase(t.Context(), b, "none"); !errors.Is(err, events.ErrNoSession) || errors.As(err, new(*events.ErasedError)) {
+		t.Errorf("erase of no session: got %v, want %v", err, events.ErrNoSession)
+	}
+	if err := erase(t.Context(), b, "a.b"); !errors.Is(err, events.ErrInvalidID) {
+		t.Errorf("erase of a bad id: got %v, want %v", err, events.ErrInvalidID)
+	}
+	want := say(t, b, "s", nil, 3)
+	_, err := b.Bury(t.Context(), "s", events.At(2), bus.Tombstone{At: 1000})
+	if !errors.As(err, new(*events.ConflictError)) {
+		t.Errorf("erase of a session that moved: got %v, want a conflict", err)
+	}
+	if err := b.Purge(t.Context(), "s"); !errors.Is(err, events.ErrInvalid) {
+		t.Errorf("purge of a session that lives: got %v, want %v", err, events.ErrInvalid)
+	}
+	if got := said(t, b, "s", 0); !slices.Equal(got, want) {
+		t.Errorf("history: got %v, want %v", got, want)
+	}
+}
+
+// TestEraseKilled kills whoever erases at each request, before it and after
+// it. The session is whole until it is gone, and whoever erases it next is done with it.
+func TestEraseKilled(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b := bustest.Open(t, server)
+	for _, cold := range []bool{false, true} {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprintf("cold_%t_late_%t", cold, late), func(t *testing.T) {
+				t.Parallel()
+				whole, gone := 0, 0
+				for k := 1; ; k++ {
+					id := events.SessionID(fmt.Sprintf("s-%t-%t-%d", cold, late, k))
+					want := say(t, b, id, nil, 3)
+					if cold {
+						mustGoCold(t, b, id, 3)
+					}
+					done := bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error {
+						return erase(ctx, victim, id)
+					})
+					if _, err := b.Log().Last(t.Context(), id); err == nil {
+						say(t, b, id, want, 4)
+						whole++
+					} else {
+						isErased(t, b, id, 3)
+						gone++
+					}
+					if err := erase(t.Context(), b, id); err != nil {
+						t.Fatal(err)
+					}
+					isErased(t, b, id, 3)
+					if done {
+						break
+					}
+				}
+				if whole == 0 || gone < 2 {
+					t.Errorf("got %d whole and %d gone, want both", whole, gone)
+				}
+			})
+		}
+	}
+}
+
+// TestLateOpener wakes up one who found a session cold, lives of it later: nobody appends to what it makes.
+func TestLateOpener(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	want := say(t, b, "s", nil, 3)
+	mustGoCold(t, b, "s", 3)
+	open, err := b.Opener(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = say(t, b, "s", want, 5)
+	mustGoCold(t, b, "s", 5)
+	for _, stage := range []string{"cold", "hot", "erased"} {
+		if err := open(); err != nil {
+			t.Fatal(err)
+		}
+		switch stage {
+		case "cold":
+			if got := streams(t, b); len(got) != 0 {
+				t.Errorf("streams: got %v, want none", got)
+			}
+			want = say(t, b, "s", want, 6)
+		case "hot":
+			want = say(t, b, "s", want, 7)
+			if got := said(t, b, "s", 0); !slices.Equal(got, want) {
+				t.Errorf("history: got %v, want %v", got, want)
+			}
+			if err := erase(t.Context(), b, "s"); err != nil {
+				t.Fatal(err)
+			}
+		case "erased":
+			isErased(t, b, "s", 7)
+		}
+	}
+}
+
+// TestForsakenOpening leaves the next stream of one who died: it takes no appends, and is removed.
+func TestForsakenOpening(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	want := say(t, b, "s", nil, 3)
+	mustGoCold(t, b, "s", 3)
+	if err := b.HalfOpen(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	want = say(t, b, "s", want, 4)
+	if got := said(t, b, "s", 0); !slices.Equal(got, want) || len(streams(t, b)) != 2 {
+		t.Errorf("history: got %v in %v, want %v and a forsaken stream", got, streams(t, b), want)
+	}
+	if err := b.Forsaken(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := streams(t, b); len(got) != 1 {
+		t.Errorf("streams: got %v, want one", got)
+	}
+	say(t, b, "s", want, 6)
+}
+
+// TestEraseUnderAppends erases sessions that are appended to all the time, hot
+// ones and such as are being archived: each append that was acknowledged is
+// before the end that the tombstone names, and none brings a session back.
+func TestEraseUnderAppends(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	for k := range 10 {
+		id := events.SessionID(fmt.Sprintf("s%d", k))
+		say(t, b, id, nil, 1)
+		var appending sync.WaitGroup
+		var last [3]events.Seq
+		begun := make(chan bool, len(last))
+		for i := range last {
+			appending.Go(func() {
+				for n := 0; ; n++ {
+					seq, err := b.Log().Append(t.Context(), commit(id, 1000*(i+1)+n), events.Free(0))
+					if err != nil {
+						if !errors.As(err, new(*events.ErasedError)) {
+							t.Errorf("append: got %v, want an erased error", err)
+						}
+						return
+					}
+					last[i] = seq
+					if n == 3 {
+						begun <- true
+					}
+				}
+			})
+		}
+		for range last {
+			<-begun
+		}
+		if k%2 == 1 {
+			if at, err := b.Log().Last(t.Context(), id); err == nil {
+				_ = goCold(t.Context(), b, id, at) // where it moves, it stays hot
+			}
+		}
+		stone, err := b.Bury(t.Context(), id, events.Free(0), bus.Tombstone{At: 1000, Reason: "asked to"})
+		if err == nil {
+			err = b.Purge(t.Context(), id)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		appending.Wait()
+		if top := slices.Max(last[:]); stone.Last < top {
+			t.Errorf("tombstone: got the end at %d, want at least %d, which was acknowledged", stone.Last, top)
+		}
+		isErased(t, b, id, stone.Last)
+	}
+	if got := streams(t, b); len(got) != 0 {
+		t.Errorf("streams: got %v, want none", got)
+	}
+}

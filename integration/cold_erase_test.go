@@ -1,0 +1,93 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// verified checks every commit of a history.
+func (b *bundle) verified(id events.SessionID) {
+	b.t.Helper()
+	v := projector.NewVerifier(id)
+	for entry, err := range b.bus.Log().Read(b.ctx, id, 1) {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for _, wrong := range v.Apply(entry) {
+			b.t.Errorf("session %s at %d: %v", id, entry.Seq, wrong)
+		}
+	}
+}
+
+// TestEraseRunning erases a session in the middle of a turn: what the worker
+// records then goes nowhere, and the worker is free for others.
+func TestEraseRunning(t *testing.T) {
+	t.Parallel()
+	inTool, goOn := make(chan struct{}), make(chan struct{})
+	b := setupIdle(t, theCall(), reply(text("other")))
+	stack := declares("slow", func(r *plugin.Registrar) {
+		plugin.AddTool(r, plugin.Tool{Name: "add"}, func(context.Context, plugin.Call, struct{ A, B int }) (int, error) {
+			close(inTool)
+			<-goOn
+			return 3, nil
+		})
+	})
+	b.nodeOn(b.bus, stack)
+	id := b.open(session.CreateRequest{})
+	b.submit(id, "t1", text("1+2?"))
+	b.submit(id, "t2", text("and?"))
+	<-inTool
+	h := b.otherHost()
+	tomb, err := h.Erase(b.ctx, id, "asked to")
+	must(t, "erase", err, nil)
+	close(goOn)
+	for _, host := range []*session.Host{h, b.Host} {
+		_, err := host.State(b.ctx, id)
+		gone, ok := errors.AsType[*events.ErasedError](err)
+		if !ok || gone.Reason != "asked to" || gone.At != tomb.At {
+			t.Errorf("state: got %v, want an erased error", err)
+		}
+	}
+	_, err = b.Create(b.ctx, session.CreateRequest{ID: id})
+	if !errors.As(err, new(*events.ErasedError)) {
+		t.Errorf("create: got %v, want an erased error", err)
+	}
+	again, err := b.Erase(b.ctx, id, "once more")
+	must(t, "erase again", err, nil)
+	equal(t, "tombstone", again, tomb)
+	other := b.open(session.CreateRequest{})
+	equal(t, "another session's turn", b.run(other, "t1", text("hello")).Text, "other")
+	b.unqueued("t1")
+	row := b.directory(b.ctx, id)
+	equal(t, "row", row.Status, follow.StatusErased)
+	equal(t, "age of the tombstone", time.Since(row.Erased.At.Time()) < time.Minute, true)
+	equal(t, "hot sessions", b.hot(), 1)
+}
+
+// TestEraseLeavesForks erases a session of which another is a copy.
+func TestEraseLeavesForks(t *testing.T) {
+	t.Parallel()
+	b := setup(t, echo, echo)
+	id := b.open(session.CreateRequest{})
+	b.run(id, "t1", text("hello"))
+	fork, err := b.Fork(b.ctx, id, session.CreateRequest{})
+	must(t, "fork", err, nil)
+	_, err = b.Erase(b.ctx, id, "asked to")
+	must(t, "erase", err, nil)
+	b.run(fork, "t2", text("again"))
+	equalLists(t, "messages", b.messages(fork), []string{"user hello", "assistant re: hello", "user again", "assistant re: again"})
+	_, err = b.Fork(b.ctx, id, session.CreateRequest{})
+	if !errors.As(err, new(*events.ErasedError)) {
+		t.Errorf("fork of an erased session: got %v, want an erased error", err)
+	}
+	_, err = b.Erase(b.ctx, "nobody", "asked to")
+	must(t, "erase nobody", err, events.ErrNoSession)
+}

@@ -1,0 +1,212 @@
+package follow_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector/follow"
+)
+
+func stone(id events.SessionID) bus.Tombstone {
+	return bus.Tombstone{At: 5000, By: "ann", Reason: "asked by " + string(id)}
+}
+
+func directoryRow(t *testing.T, b *bus.Bus, id events.SessionID) (row follow.Directory) {
+	t.Helper()
+	stored, err := b.Directory().Get(t.Context(), id)
+	if err == nil && stored.Revision != 0 {
+		err = json.Unmarshal(stored.Value, &row)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return row
+}
+
+// buried wants the row to be a tombstone and the rest to be gone.
+func buried(t *testing.T, b *bus.Bus, id events.SessionID, seq events.Seq) {
+	t.Helper()
+	row := directoryRow(t, b, id)
+	if row.Status != follow.StatusErased || row.Seq != seq || row.Labels != nil || row.Erased == nil ||
+		*row.Erased != (follow.Erased{At: 5000, By: "ann", Reason: "asked by " + string(id)}) {
+		t.Errorf("row of %s: got %+v, %+v, want a tombstone at %d", id, row, row.Erased, seq)
+	}
+	if _, err := follow.Open(t.Context(), b, id); !errors.As(err, new(*events.ErasedError)) {
+		t.Errorf("open %s: got %v, want an erased error", id, err)
+	}
+	for name, rows := range map[string]bus.Rows{"snapshot": b.Snapshots(), "catalogue": b.Catalogs()} {
+		if stored, err := rows.Get(t.Context(), id); err != nil || stored.Revision != 0 {
+			t.Errorf("%s of %s: got revision %d, %v, want none", name, id, stored.Revision, err)
+		}
+	}
+}
+
+// TestEraseRows keeps the tombstone where a projector is late.
+func TestEraseRows(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	grow(t, b, "s", 0, 40, 3)
+	mustProject(t, b, "s")
+	late := follow.NewProjector(b, nil)
+	if err := late.Project(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := follow.Erase(t.Context(), b, "s", events.Free(0), stone("s"))
+	if err != nil || got.Last != 40 {
+		t.Fatalf("erase: got %+v, %v, want the end at 40", got, err)
+	}
+	buried(t, b, "s", 40)
+	if err := late.Project(t.Context(), "s"); !errors.As(err, new(*events.ErasedError)) {
+		t.Errorf("late projector: got %v, want an erased error", err)
+	}
+	if done, err := follow.NewArchiver(b, follow.ArchiverConfig{}).Archive(t.Context(), "s"); done || err != nil {
+		t.Errorf("archive: got %t, %v, want nothing to do", done, err)
+	}
+	buried(t, b, "s", 40)
+}
+
+// TestEraseFinished kills whoever erases at each request; an archiver's next
+// look at the directory finishes what was begun, and leaves alone what was not.
+func TestEraseFinished(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b := bustest.Open(t, server)
+	archiver := follow.NewArchiver(b, follow.ArchiverConfig{})
+	for _, late := range []bool{false, true} {
+		t.Run(fmt.Sprintf("late_%t", late), func(t *testing.T) {
+			t.Parallel()
+			whole, gone := 0, 0
+			for k := 1; ; k++ {
+				id := events.SessionID(fmt.Sprintf("s-%t-%d", late, k))
+				grow(t, b, id, 0, 3, 1)
+				mustProject(t, b, id)
+				done := bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error {
+					_, err := follow.Erase(ctx, victim, id, events.Free(0), stone(id))
+					return err
+				})
+				begun := directoryRow(t, b, id).Status != "open"
+				if err := archiver.Retain(t.Context(), time.UnixMilli(9000)); err != nil {
+					t.Fatal(err)
+				}
+				if gone++; begun {
+					buried(t, b, id, 3)
+				} else {
+					same(t, b, id)
+					gone--
+					whole++
+				}
+				if done {
+					break
+				}
+			}
+			if whole == 0 || gone < 5 {
+				t.Errorf("got %d whole and %d gone, want both", whole, gone)
+			}
+		})
+	}
+}
+
+// kept appends a session that says how long it is kept, whose last event is at a time.
+func kept(t *testing.T, b *bus.Bus, id events.SessionID, retain int64, last events.Millis) {
+	t.Helper()
+	c := commit(id, 1, 1)
+	c.At, c.Events[0] = last, events.Of("", &events.SessionOpened{Config: events.Config{RetainMillis: retain}})
+	if _, err := b.Log().Append(t.Context(), c, events.At(0)); err != nil {
+		t.Fatal(err)
+	}
+	mustProject(t, b, id)
+}
+
+// TestRetain erases what is past its own time or the node's, hot or cold, and nothing else.
+func TestRetain(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	now := time.UnixMilli(1_000_000)
+	for id, s := range map[events.SessionID]struct {
+		retain int64
+		last   events.Millis
+	}{
+		"own": {5000, 995_000}, "own-cold": {5000, 995_000}, "own-young": {5000, 995_001}, "own-forever": {-1, 1},
+		"huge": {1 << 62, 1}, "node": {0, 940_000}, "node-cold": {0, 940_000}, "node-young": {0, 940_001}, "woken": {5000, 995_000}, "works": {5000, 995_000},
+	} {
+		kept(t, b, id, s.retain, s.last)
+	}
+	archiver := follow.NewArchiver(b, follow.ArchiverConfig{Retain: time.Minute})
+	for _, id := range []events.SessionID{"own-cold", "node-cold"} {
+		if done, err := archiver.Archive(t.Context(), id); !done || err != nil {
+			t.Fatalf("archive %s: got %t, %v", id, done, err)
+		}
+	}
+	woken := commit("woken", 2, 1) // and no projector has seen it
+	woken.At = 999_000
+	works := commit("works", 2, 0)
+	works.At, works.Events = 995_000, []events.Event{events.Of("t1", &events.TurnRequested{})}
+	for _, c := range []*events.Commit{woken, works} {
+		if _, err := b.Log().Append(t.Context(), c, events.At(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := archiver.Retain(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+		for id, gone := range map[events.SessionID]bool{
+			"own": true, "own-cold": true, "own-young": false, "own-forever": false, "huge": false,
+			"node": true, "node-cold": true, "node-young": false, "woken": false, "works": false,
+		} {
+			_, err := follow.Open(t.Context(), b, id)
+			if erased := errors.As(err, new(*events.ErasedError)); erased != gone {
+				t.Errorf("%s: got %v, want erased %t", id, err, gone)
+			}
+		}
+	}
+	if row := directoryRow(t, b, "own-cold"); row.Erased == nil || row.Erased.By != "retention" || row.Erased.Reason != "kept for 5s after its last event" || row.Erased.At != 1_000_000 {
+		t.Errorf("tombstone: got %+v, want one that says why", row.Erased)
+	}
+	if err := follow.NewArchiver(b, follow.ArchiverConfig{}).Retain(t.Context(), now.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := follow.Open(t.Context(), b, "node-young"); err != nil {
+		t.Errorf("without a time of the node's: got %v, want the session", err)
+	}
+}
+
+// TestErasingRow keeps the row of one who died before the tombstone was put,
+// whatever a projector or an archiver writes, and finishes for them.
+func TestErasingRow(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	archiver := follow.NewArchiver(b, follow.ArchiverConfig{})
+	for _, id := range []events.SessionID{"projected", "archived"} {
+		grow(t, b, id, 0, 3, 1)
+		row, err := json.Marshal(follow.Directory{Session: id, Seq: 2, Status: follow.StatusErasing, Erased: &follow.Erased{At: 5000, By: "ann", Reason: "asked by " + string(id)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Directory().Put(t.Context(), id, row, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustProject(t, b, "projected")
+	if done, err := archiver.Archive(t.Context(), "archived"); !done || err != nil {
+		t.Fatalf("archive: got %t, %v", done, err)
+	}
+	for _, id := range []events.SessionID{"projected", "archived"} {
+		if row := directoryRow(t, b, id); row.Status != follow.StatusErasing {
+			t.Errorf("row of %s: got %+v, want it erasing", id, row)
+		}
+	}
+	if err := archiver.Retain(t.Context(), time.UnixMilli(9000)); err != nil {
+		t.Fatal(err)
+	}
+	buried(t, b, "projected", 3)
+	buried(t, b, "archived", 3)
+}

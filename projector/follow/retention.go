@@ -1,0 +1,83 @@
+package follow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+)
+
+// retainEvery is how often the directory is read for sessions past their time.
+// It is read whole, so it is not read often.
+const retainEvery = 10 * time.Minute
+
+// byRetention is who erases sessions past their time, as tombstones name it.
+const byRetention = "retention"
+
+// Retain erases what is past its time now, and finishes what others began to
+// erase. It reads every row of the directory, and of the sessions only those that are due.
+func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
+	var errs []error
+	for stored, err := range a.b.Directory().All(ctx) {
+		if err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		var row Directory
+		if json.Unmarshal(stored, &row) != nil {
+			continue // a projector writes it anew
+		}
+		if err := a.retain(ctx, row.Session, &row, now); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a *Archiver) retain(ctx context.Context, id events.SessionID, row *Directory, now time.Time) error {
+	if row.Status == StatusErasing && row.Erased != nil {
+		_, err := Erase(ctx, a.b, id, events.Free(0), bus.Tombstone{At: row.Erased.At, By: row.Erased.By, Reason: row.Erased.Reason})
+		return known(err)
+	}
+	if row.Status == StatusErased || !a.past(row.UpdatedAt, row.Retain, now) {
+		return nil
+	}
+	s, err := Open(ctx, a.b, id) // the row may be behind
+	if gone := new(events.ErasedError); errors.As(err, &gone) {
+		_, err = Erase(ctx, a.b, id, events.Free(0), bus.Tombstone{At: gone.At, Reason: gone.Reason}) // of one that died before it marked the row
+		return err
+	}
+	if err != nil || !a.past(s.UpdatedAt, s.Config.RetainMillis, now) || !a.restful(s) {
+		return known(err)
+	}
+	kept := a.retention(s.Config.RetainMillis)
+	_, err = Erase(ctx, a.b, id, events.At(s.Seq), bus.Tombstone{
+		At: events.Millis(now.UnixMilli()), By: byRetention, Reason: fmt.Sprintf("kept for %s after its last event", kept),
+	})
+	return known(err)
+}
+
+// known is nil for a session that is gone, or has moved and is not due any more.
+func known(err error) error {
+	if errors.Is(err, events.ErrNoSession) || errors.As(err, new(*events.ConflictError)) {
+		return nil
+	}
+	return err
+}
+
+// retention is how long a session is kept; 0 is for ever.
+func (a *Archiver) retention(own int64) time.Duration {
+	if own == 0 {
+		return max(a.cfg.Retain, 0)
+	}
+	return time.Duration(min(max(own, 0), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+}
+
+func (a *Archiver) past(updated events.Millis, own int64, now time.Time) bool {
+	kept := a.retention(own)
+	return kept > 0 && now.Sub(updated.Time()) >= kept
+}

@@ -1,0 +1,30 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector/follow"
+)
+
+// Erase removes everything of a session, whatever runs in it, but a tombstone
+// in the directory, which it returns: when, who, why, and how long the history
+// was. The id stays taken. What an error interrupts, a node finishes. Erasing
+// again returns the first tombstone. Sessions that began as its copies, or as its
+// children, stay. Errors: [events.ErrNoSession].
+func (h *Host) Erase(ctx context.Context, id events.SessionID, reason string) (bus.Tombstone, error) {
+	t, err := follow.Erase(ctx, h.b, id, events.Free(0), bus.Tombstone{
+		At: events.Millis(time.Now().UnixMilli()), By: h.actor.ID, Reason: reason,
+	})
+	if err != nil {
+		return t, err
+	}
+	h.stacks.forget(id)
+	s := h.held(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = nil
+	return t, nil
+}
