@@ -292,12 +292,12 @@ func (b *Bus) readRun(ctx context.Context, session events.SessionID, r run, from
 func (b *Bus) cold(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {
 		erased := make(map[events.SessionID]bool)
-		for subject, err := range b.archiveSubjects(ctx, b.names.erasedAll()) {
+		for id, err := range b.Erased(ctx) {
 			if err != nil {
 				yield("", err)
 				return
 			}
-			erased[b.names.erasedSession(subject)] = true
+			erased[id] = true
 		}
 		for subject, err := range b.archiveSubjects(ctx, b.names.archiveAll()) {
 			id := b.names.archivedSession(subject)

@@ -6,11 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lash-go/lash/events"
 )
 
-// PutBlob stores a body under its reference. A body that is there already is not stored again.
+// PutBlob stores a body under its reference. A body that was stored lately is
+// not stored again. What refers to it must be stored within hours: see [Bus.DropBlob].
 func (b *Bus) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) {
 	sum := sha256.Sum256(body)
 	ref := events.BlobRef{Digest: hex.EncodeToString(sum[:]), Size: int64(len(body))}
@@ -19,7 +21,7 @@ func (b *Bus) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) 
 			Field: "blob", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(body), events.MaxBlobBytes), Err: events.ErrTooLarge,
 		}
 	}
-	if info, err := b.blobs.GetInfo(ctx, ref.Digest); err == nil && info.Size == uint64(len(body)) {
+	if info, err := b.blobs.GetInfo(ctx, ref.Digest); err == nil && info.Size == uint64(len(body)) && time.Since(info.ModTime) < blobFresh {
 		return ref, nil
 	}
 	err := b.retry(ctx, "put blob "+ref.Digest, func(ctx context.Context) error {

@@ -29,11 +29,23 @@
 //	 └───────────────────────── append: new stream, of another name ──────────────────┘
 //
 // Whoever dies between two steps leaves either the old or the new place whole,
-// and whoever comes next, an archiver or an append, does the rest. A stream's
-// name carries the revision of the entry that it goes on after: a delete that
-// comes late hits nothing. What is left is a process that sleeps between
-// finding a session cold and making its stream, while that session is appended
-// to and archived once more: it looks again and takes its stream back, and in
-// the instant between, another process that slept through the same would append
-// to nowhere.
+// and whoever comes next, an archiver or an append, does the rest.
+//
+// A new stream has a name that no other ever has, and takes no appends before
+// the entry names it: who sleeps through other lives of the session, and then
+// makes one, makes one that nobody appends to, and a delete that comes late hits
+// nothing. A first stream has one name for all who create the session, so these
+// look for an entry before they make it and after. What is left is one who
+// slept between that look and its append, through all of a first life of the
+// session, and wakes up in the instant in which a third, who slept likewise, has
+// made the stream once more and not looked yet.
+//
+// # Erased sessions
+//
+// The entry of an erased session is its tombstone, put where the entry and the
+// end of the sealed stream are what was found: either an append is first, and
+// is erased with the rest, or the tombstone is, and the append is refused. What
+// is left is removed then, by whoever comes: the tombstone says what. It stays, with a
+// mark of some bytes, so that the id stays taken. What the server's disk holds of removed
+// messages goes when the server next compacts that block.
 package bus

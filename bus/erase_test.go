@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -278,4 +279,59 @@ func TestForsakenOpening(t *testing.T) {
 		t.Errorf("streams: got %v, want one", got)
 	}
 	say(t, b, "s", want, 6)
+}
+
+// TestEraseUnderAppends erases sessions that are appended to all the time, hot
+// ones and such as are being archived: each append that was acknowledged is
+// before the end that the tombstone names, and none brings a session back.
+func TestEraseUnderAppends(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	for k := range 10 {
+		id := events.SessionID(fmt.Sprintf("s%d", k))
+		say(t, b, id, nil, 1)
+		var appending sync.WaitGroup
+		var last [3]events.Seq
+		begun := make(chan bool, len(last))
+		for i := range last {
+			appending.Go(func() {
+				for n := 0; ; n++ {
+					seq, err := b.Log().Append(t.Context(), commit(id, 1000*(i+1)+n), events.Free(0))
+					if err != nil {
+						if !errors.As(err, new(*events.ErasedError)) {
+							t.Errorf("append: got %v, want an erased error", err)
+						}
+						return
+					}
+					last[i] = seq
+					if n == 3 {
+						begun <- true
+					}
+				}
+			})
+		}
+		for range last {
+			<-begun
+		}
+		if k%2 == 1 {
+			if at, err := b.Log().Last(t.Context(), id); err == nil {
+				_ = goCold(t.Context(), b, id, at) // where it moves, it stays hot
+			}
+		}
+		stone, err := b.Bury(t.Context(), id, events.Free(0), bus.Tombstone{At: 1000, Reason: "asked to"})
+		if err == nil {
+			err = b.Purge(t.Context(), id)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		appending.Wait()
+		if top := slices.Max(last[:]); stone.Last < top {
+			t.Errorf("tombstone: got the end at %d, want at least %d, which was acknowledged", stone.Last, top)
+		}
+		isErased(t, b, id, stone.Last)
+	}
+	if got := streams(t, b); len(got) != 0 {
+		t.Errorf("streams: got %v, want none", got)
+	}
 }

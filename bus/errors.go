@@ -24,9 +24,17 @@ var (
 // errHasStream is a session that has a stream already, sealed or of another name.
 var errHasStream = errors.New("the session has a stream already")
 
+// isMissing reports whether a message to be deleted was not there any more.
+func isMissing(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeMessageNotFound || api.ErrorCode == codeSequenceGone || api.ErrorCode == codeDeleteFailed)
+}
+
 // Codes of the server that the client library has no name for.
 const (
 	codeSealed        jetstream.ErrorCode = 10109
+	codeSequenceGone  jetstream.ErrorCode = 10043
+	codeDeleteFailed  jetstream.ErrorCode = 10057
 	codeOverlap       jetstream.ErrorCode = 10065
 	codeMaxPerSubject jetstream.ErrorCode = 10077
 	codeUnavailable   jetstream.ErrorCode = 10008

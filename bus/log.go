@@ -370,9 +370,19 @@ func (l Log) readOrdered(ctx context.Context, stream string, from, last events.S
 		}
 		defer messages.Stop()
 		for {
-			msg, err := messages.Next(jetstream.NextContext(ctx))
+			once, cancel := l.b.timeout(ctx)
+			msg, err := messages.Next(jetstream.NextContext(once))
+			cancel()
+			if err = mapError(err); err != nil && ctx.Err() == nil {
+				// A consumer waits for ever for a stream that is gone.
+				if _, _, end := l.b.streamEnd(ctx, stream); end != nil && !isUnknown(end) {
+					err = end
+				} else if isUnknown(err) {
+					continue
+				}
+			}
 			if err != nil {
-				yield(rawEntry{}, mapError(err))
+				yield(rawEntry{}, err)
 				return
 			}
 			meta, err := msg.Metadata()

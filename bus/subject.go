@@ -129,14 +129,15 @@ func (n names) blobs() string     { return n.prefix + "-blobs" }
 
 // kvStream and kvKey are where the server keeps a bucket and a row of it.
 func (n names) kvStream(bucket string) string { return "KV_" + bucket }
+
 func (n names) kvKey(bucket string, id events.SessionID) string {
 	return "$KV." + bucket + "." + string(id)
 }
 
 // blobStream holds the blobs: what describes one, and its content in pieces.
 func (n names) blobStream() string { return "OBJ_" + n.blobs() }
+
 func (n names) blobMeta(digest string) string {
 	return "$O." + n.blobs() + ".M." + base64.URLEncoding.EncodeToString([]byte(digest))
 }
-func (n names) blobMetaAll() string              { return "$O." + n.blobs() + ".M.>" }
 func (n names) blobPieces(content string) string { return "$O." + n.blobs() + ".C." + content }

@@ -41,23 +41,29 @@ func NewArchiver(b *bus.Bus, cfg ArchiverConfig) *Archiver {
 	return &Archiver{b: b, cfg: cfg, log: cfg.Logger.Named("archiver")}
 }
 
-// Run looks at every hot session now and then, and at the directory, until ctx
-// ends. Where After is negative, sessions stay hot.
+// Run looks at every hot session now and then, and less often at the directory
+// and at blobs, until ctx ends. Where After is negative, sessions stay hot.
 func (a *Archiver) Run(ctx context.Context) {
-	every := min(max(a.cfg.After/8, time.Second), time.Minute)
+	every, blobs := min(max(a.cfg.After/8, time.Second), time.Minute), NewBlobs(a.b)
 	if a.cfg.After < 0 {
 		every = time.Minute
 	}
 	retained := time.Now()
+	swept := retained
 	for sleep(ctx, every); ctx.Err() == nil; sleep(ctx, every) {
-		var err error
+		now := time.Now()
+		var errs []error
 		if a.cfg.After >= 0 {
-			err = a.archiveDue(ctx)
+			errs = append(errs, a.archiveDue(ctx))
 		}
-		if now := time.Now(); err == nil && now.Sub(retained) >= retainEvery {
-			err, retained = a.Retain(ctx, now), now
+		if now.Sub(retained) >= retainEvery {
+			errs, retained = append(errs, a.Retain(ctx, now)), now
 		}
-		if err != nil && ctx.Err() == nil {
+		if now.Sub(swept) >= sweepBlobsEvery {
+			_, err := blobs.Sweep(ctx, now)
+			errs, swept = append(errs, err), now
+		}
+		if err := errors.Join(errs...); err != nil && ctx.Err() == nil {
 			a.log.Warn("archive", zap.Error(err))
 		}
 	}

@@ -178,3 +178,35 @@ func TestRetain(t *testing.T) {
 		t.Errorf("without a time of the node's: got %v, want the session", err)
 	}
 }
+
+// TestErasingRow keeps the row of one who died before the tombstone was put,
+// whatever a projector or an archiver writes, and finishes for them.
+func TestErasingRow(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	archiver := follow.NewArchiver(b, follow.ArchiverConfig{})
+	for _, id := range []events.SessionID{"projected", "archived"} {
+		grow(t, b, id, 0, 3, 1)
+		row, err := json.Marshal(follow.Directory{Session: id, Seq: 2, Status: follow.StatusErasing, Erased: &follow.Erased{At: 5000, By: "ann", Reason: "asked by " + string(id)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Directory().Put(t.Context(), id, row, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustProject(t, b, "projected")
+	if done, err := archiver.Archive(t.Context(), "archived"); !done || err != nil {
+		t.Fatalf("archive: got %t, %v", done, err)
+	}
+	for _, id := range []events.SessionID{"projected", "archived"} {
+		if row := directoryRow(t, b, id); row.Status != follow.StatusErasing {
+			t.Errorf("row of %s: got %+v, want it erasing", id, row)
+		}
+	}
+	if err := archiver.Retain(t.Context(), time.UnixMilli(9000)); err != nil {
+		t.Fatal(err)
+	}
+	buried(t, b, "projected", 3)
+	buried(t, b, "archived", 3)
+}

@@ -1,0 +1,181 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/events"
+)
+
+// blobFresh is how old a stored blob may be that is not stored again when it is
+// put. So a blob that nobody referred to for longer is not removed just when
+// somebody does.
+const blobFresh = time.Hour
+
+// StoredBlob is a blob as it was stored once: stored again, it is another.
+type StoredBlob struct {
+	Digest  string // empty: pieces of one that was never whole, or is half removed
+	content string // names its pieces
+}
+
+// Blobs lists every blob that is stored.
+func (b *Bus) Blobs(ctx context.Context) ([]StoredBlob, error) {
+	pieces, err := b.pieces(ctx) // first: what is being stored has its pieces before it has a name
+	if err != nil {
+		return nil, fmt.Errorf("list blobs: %w", mapError(err))
+	}
+	infos, err := b.blobs.List(ctx)
+	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil, fmt.Errorf("list blobs: %w", mapError(err))
+	}
+	list := make([]StoredBlob, 0, len(infos))
+	for _, info := range infos {
+		list = append(list, StoredBlob{info.Name, info.NUID})
+		delete(pieces, info.NUID)
+	}
+	for content := range pieces {
+		list = append(list, StoredBlob{"", content})
+	}
+	return list, nil
+}
+
+func (b *Bus) pieces(ctx context.Context) (map[string]bool, error) {
+	stream, err := b.js.Stream(ctx, b.names.blobStream())
+	if err != nil {
+		return nil, err
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(b.names.blobPieces("*")))
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]bool, len(info.State.Subjects))
+	for subject := range info.State.Subjects {
+		found[strings.TrimPrefix(subject, b.names.blobPieces(""))] = true
+	}
+	return found, nil
+}
+
+// DropBlob removes a blob, unless it was stored again.
+func (b *Bus) DropBlob(ctx context.Context, blob StoredBlob) error {
+	if blob.Digest == "" {
+		return b.purgeSubject(ctx, b.names.blobStream(), b.names.blobPieces(blob.content))
+	}
+	return b.dropBlob(ctx, blob.Digest, func(content string) bool { return content == blob.content })
+}
+
+// dropBlob removes a blob that has the wanted content. Whoever dies half way leaves pieces without a name.
+func (b *Bus) dropBlob(ctx context.Context, digest string, wanted func(content string) bool) error {
+	return b.retry(ctx, "remove blob "+digest, func(ctx context.Context) error {
+		stream, err := b.js.Stream(ctx, b.names.blobStream())
+		if err != nil {
+			return err
+		}
+		meta, err := stream.GetLastMsgForSubject(ctx, b.names.blobMeta(digest))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var info jetstream.ObjectInfo
+		if err := json.Unmarshal(meta.Data, &info); err != nil {
+			return fmt.Errorf("%w: %w", events.ErrMalformed, err)
+		}
+		if !wanted(info.NUID) {
+			return nil
+		}
+		// By sequence: who stores it again just now has another.
+		if err := stream.DeleteMsg(ctx, meta.Sequence); err != nil && !isMissing(err) {
+			return err
+		}
+		return stream.Purge(ctx, jetstream.WithPurgeSubject(b.names.blobPieces(info.NUID)))
+	})
+}
+
+// Mentions is everything beside rows that may refer to a blob, as it is
+// stored: queued commands, then archives and histories.
+func (b *Bus) Mentions(ctx context.Context) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for body, err := range b.queued(ctx) { // first: what leaves the queue meanwhile is in a history
+			if !yield(body, err) || err != nil {
+				return
+			}
+		}
+		for id, err := range b.Sessions(ctx) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !b.mentionsOf(ctx, id, yield) {
+				return
+			}
+		}
+	}
+}
+
+func (b *Bus) mentionsOf(ctx context.Context, id events.SessionID, yield func([]byte, error) bool) bool {
+	row, err := b.archived(ctx, id)
+	if err != nil {
+		yield(nil, err)
+		return false
+	}
+	for _, r := range row.Runs {
+		if !yield([]byte(r.Blob.Digest), nil) {
+			return false
+		}
+	}
+	for entry, err := range b.Log().Read(ctx, id, 0) {
+		switch {
+		case errors.Is(err, events.ErrNoSession):
+			return true // nobody's any more, or not yet
+		case !yield(entry.Data, err) || err != nil:
+			return false
+		}
+	}
+	return true
+}
+
+// queued reads every command in the queue, taken or not.
+func (b *Bus) queued(ctx context.Context) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		var stream jetstream.Stream
+		err := b.retry(ctx, "read work queue", func(ctx context.Context) (err error) {
+			stream, err = b.js.Stream(ctx, b.names.workStream())
+			return err
+		})
+		for seq := uint64(1); err == nil; {
+			var msg *jetstream.RawStreamMsg
+			err = b.retry(ctx, "read work queue", func(ctx context.Context) (err error) {
+				msg, err = stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(b.names.workAll()))
+				return err
+			})
+			if err == nil {
+				if !yield(msg.Data, nil) {
+					return
+				}
+				seq = msg.Sequence + 1
+			}
+		}
+		if !errors.Is(err, jetstream.ErrMsgNotFound) {
+			yield(nil, mapError(err))
+		}
+	}
+}
+
+// Erased lists the sessions that were erased, in no order.
+func (b *Bus) Erased(ctx context.Context) iter.Seq2[events.SessionID, error] {
+	return func(yield func(events.SessionID, error) bool) {
+		for subject, err := range b.archiveSubjects(ctx, b.names.erasedAll()) {
+			if !yield(b.names.erasedSession(subject), err) {
+				return
+			}
+		}
+	}
+}

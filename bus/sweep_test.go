@@ -1,0 +1,129 @@
+package bus_test
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+// TestDropBlob removes what was listed, and not what was stored since.
+func TestDropBlob(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	old, err := b.PutBlob(t.Context(), []byte("old"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := b.PutBlob(t.Context(), bytes.Repeat([]byte("kept"), 100000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := b.Blobs(t.Context())
+	if err != nil || len(list) != 2 {
+		t.Fatalf("blobs: got %v, %v, want two", list, err)
+	}
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := js.ObjectStore(t.Context(), "lash-blobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.PutBytes(t.Context(), old.Digest, []byte("old")); err != nil { // as one does who needs it again
+		t.Fatal(err)
+	}
+	for _, blob := range list {
+		if err := b.DropBlob(t.Context(), blob); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if body, err := b.Blob(t.Context(), old); err != nil || string(body) != "old" {
+		t.Errorf("blob that was stored again: got %q, %v", body, err)
+	}
+	if _, err := b.Blob(t.Context(), kept); err == nil {
+		t.Error("blob that was listed: got its body, want none")
+	}
+	if list, err = b.Blobs(t.Context()); err != nil || len(list) != 1 || list[0].Digest != old.Digest {
+		t.Errorf("blobs: got %v, %v, want the one that was stored again", list, err)
+	}
+	if err := b.DropBlob(t.Context(), list[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.DropBlob(t.Context(), list[0]); err != nil {
+		t.Errorf("drop again: got %v", err)
+	}
+	if got := left(t, b); len(got) != 0 {
+		t.Errorf("what is left: got %v, want nothing", got)
+	}
+}
+
+// TestBlobPieces finds the pieces of a blob that was never whole.
+func TestBlobPieces(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Publish(t.Context(), "$O.lash-blobs.C.halfway", []byte("piece")); err != nil {
+		t.Fatal(err)
+	}
+	list, err := b.Blobs(t.Context())
+	if err != nil || len(list) != 1 || list[0].Digest != "" {
+		t.Fatalf("blobs: got %v, %v, want pieces without a name", list, err)
+	}
+	if err := b.DropBlob(t.Context(), list[0]); err != nil {
+		t.Fatal(err)
+	}
+	if got := left(t, b); len(got) != 0 {
+		t.Errorf("what is left: got %v, want nothing", got)
+	}
+}
+
+// TestMentions reads the queue, hot and cold histories and archives in blobs.
+func TestMentions(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	for i, body := range []string{"one", "two"} {
+		if err := b.Enqueue(t.Context(), bus.ClassTurn, "q", string(rune('a'+i)), []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(t, b, "hot", nil, 1)
+	for n := range 8 {
+		if _, err := b.Log().Append(t.Context(), largeCommit("cold", n), events.At(events.Seq(n))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustGoCold(t, b, "cold", 8)
+	stored, err := b.Blobs(t.Context())
+	if err != nil || len(stored) != 1 {
+		t.Fatalf("blobs: got %v, %v, want the archive", stored, err)
+	}
+	var got [][]byte
+	for data, err := range b.Mentions(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, data)
+	}
+	hot, err := events.Encode(commit("hot", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range [][]byte{[]byte("one"), []byte("two"), hot, []byte(stored[0].Digest)} {
+		if !slices.ContainsFunc(got, func(data []byte) bool { return bytes.Equal(data, want) }) {
+			t.Errorf("mentions: got none of %.20q", want)
+		}
+	}
+	if len(got) != 2+1+1+8 {
+		t.Errorf("mentions: got %d, want 12", len(got))
+	}
+}

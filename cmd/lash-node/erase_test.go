@@ -1,0 +1,47 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lash-go/lash/session"
+)
+
+// TestErase erases a session of a served node from another process.
+func TestErase(t *testing.T) {
+	t.Parallel()
+	node := serve(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--retain", "48h")
+	h := clientOf(t, node)
+	if _, err := h.Create(limited(t), session.CreateRequest{ID: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"s"}, exitFailed, "--reason"},
+		{[]string{"s", "--reason", "asked to"}, exitFailed, "--yes does it"},
+		{[]string{"s", "--reason=", "--yes"}, exitFailed, "--reason: say why"},
+		{[]string{"nobody", "--reason", "asked to", "--yes"}, exitFailed, "there is no session nobody here"},
+		{[]string{"s", "--reason", "asked to", "--yes"}, exitOK, "erased: session s at sequence 1 "},
+		{[]string{"s", "--reason", "again", "--yes"}, exitOK, ": asked to)"},
+	} {
+		out, errs, code := lashNode(t, append([]string{"erase", "--nats", node.url}, c.args...)...)
+		if code != c.code || !strings.Contains(out+errs, c.want) {
+			t.Errorf("%q: got code %d, %q %q, want %d and %q", c.args, code, out, errs, c.code, c.want)
+		}
+	}
+	out, _, code := lashNode(t, "erase", "--nats", node.url, "s", "--reason", "again", "--yes", "--json")
+	var got erased
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitOK || got.Session != "s" || got.Reason != "asked to" || got.Seq != 1 || got.At == 0 || got.By == "" {
+		t.Errorf("as JSON: got code %d, %s, %v, want the first tombstone", code, out, err)
+	}
+	_, errs, code := lashNode(t, "approvals", "--nats", node.url, "s")
+	if code != exitFailed || !strings.Contains(errs, "session s was erased at 20") || !strings.Contains(errs, ": asked to") {
+		t.Errorf("approvals of an erased session: got code %d, %s", code, errs)
+	}
+	node.stop(t, syscall.SIGTERM)
+}

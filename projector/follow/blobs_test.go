@@ -1,0 +1,132 @@
+package follow_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+)
+
+func put(t *testing.T, b *bus.Bus, body string) events.BlobRef {
+	t.Helper()
+	ref, err := b.PutBlob(t.Context(), []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+// refer appends a commit that refers to a blob.
+func refer(t *testing.T, b *bus.Bus, id events.SessionID, n int, ref events.BlobRef) {
+	t.Helper()
+	c := commit(id, n, 0)
+	name := string(rune('a' + n))
+	c.Events = append(c.Events, events.Of("", &events.GraphAppended{Nodes: []events.NewNode{{
+		ID: events.NodeID(name), Kind: events.NodeMessage, Message: events.Message{ID: events.MessageID(name), Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Blob: ref}}},
+	}}}))
+	if _, err := b.Log().Append(t.Context(), c, events.At(events.Seq(n-1))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sweep(t *testing.T, s *follow.Blobs, at time.Duration, want int) {
+	t.Helper()
+	if got, err := s.Sweep(t.Context(), time.Unix(0, 0).Add(at)); err != nil || got != want {
+		t.Errorf("sweep after %v: got %d removed, %v, want %d", at, got, err, want)
+	}
+}
+
+// TestSweepBlobs removes what nobody has referred to for the grace: a blob whose
+// commit was lost, one of an erased session that no other shares. Both sessions stay readable.
+func TestSweepBlobs(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	lost, own, shared, cold := put(t, b, "lost"), put(t, b, "own"), put(t, b, "shared"), put(t, b, "cold")
+	soon, queued, text := put(t, b, "soon"), put(t, b, "queued"), put(t, b, "text")
+	refer(t, b, "erased", 1, own)
+	refer(t, b, "erased", 2, shared)
+	refer(t, b, "fork", 1, shared)
+	refer(t, b, "cold", 1, cold)
+	if done, err := follow.NewArchiver(b, follow.ArchiverConfig{}).Archive(t.Context(), "cold"); !done || err != nil {
+		t.Fatalf("archive: got %t, %v", done, err)
+	}
+	if err := b.Enqueue(t.Context(), bus.ClassTurn, "fork", "t1", []byte("0"+queued.Digest+"0")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Snapshots().Put(t.Context(), "fork", []byte("[blob] "+text.Digest+" 4"), 0); err != nil {
+		t.Fatal(err)
+	}
+	s := follow.NewBlobs(b)
+	sweep(t, s, 0, 0) // lost and soon are suspects
+	refer(t, b, "fork", 2, soon)
+	if _, err := follow.Erase(t.Context(), b, "erased", events.Free(0), stone("erased")); err != nil {
+		t.Fatal(err)
+	}
+	sweep(t, s, 11*time.Hour, 0) // and own
+	sweep(t, s, 12*time.Hour, 1)
+	sweep(t, s, 22*time.Hour, 0)
+	sweep(t, s, 23*time.Hour, 1)
+	sweep(t, s, 99*time.Hour, 0)
+	for what, c := range map[string]struct {
+		ref  events.BlobRef
+		gone bool
+	}{
+		"lost": {lost, true}, "own": {own, true}, "shared": {shared, false}, "cold": {cold, false},
+		"soon": {soon, false}, "queued": {queued, false}, "text": {text, false},
+	} {
+		if _, err := b.Blob(t.Context(), c.ref); errors.Is(err, bus.ErrNotFound) != c.gone {
+			t.Errorf("blob %s: got %v, want gone %t", what, err, c.gone)
+		}
+	}
+	same(t, b, "fork")
+	same(t, b, "cold")
+}
+
+// TestSweepKeepsSnapshots keeps segments of snapshots, also where the head is a blob, and removes rows that came late.
+func TestSweepKeepsSnapshots(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	grow(t, b, "s", 0, 40, 10)
+	mustProject(t, b, "s")
+	state, err := follow.Open(t.Context(), b, "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := state.Missing()
+	row, err := b.Snapshots().Get(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r snapshotRow
+	if err := events.DecodePayload(row.Value, &r); err != nil {
+		t.Fatal(err)
+	}
+	r.Blob, r.Head = put(t, b, string(r.Head)), nil
+	if _, err := b.Snapshots().Put(t.Context(), "s", encode(t, &r), row.Revision); err != nil {
+		t.Fatal(err)
+	}
+	grow(t, b, "gone", 0, 3, 1)
+	if _, err := follow.Erase(t.Context(), b, "gone", events.Free(0), stone("gone")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Snapshots().Put(t.Context(), "gone", []byte(strings.Repeat("late", 10)), 0); err != nil {
+		t.Fatal(err)
+	}
+	s := follow.NewBlobs(b)
+	sweep(t, s, 0, 0)
+	sweep(t, s, 24*time.Hour, 0)
+	if late, err := b.Snapshots().Get(t.Context(), "gone"); err != nil || late.Revision != 0 {
+		t.Errorf("late snapshot of an erased session: got revision %d, %v, want none", late.Revision, err)
+	}
+	for _, ref := range append(missing, r.Blob) {
+		if body, err := b.Blob(t.Context(), ref); err != nil || projector.RefOf(body) != ref {
+			t.Errorf("blob of the snapshot: got %v", err)
+		}
+	}
+}
