@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -31,6 +33,7 @@ func scaleEntries2() []entry {
 		{"S18", "an abandoned task", "listed", "evidence present", testAbandonedEvidence},
 		{"S19", "the same wake several times", "enqueued", "one queued wake", testWakesOnce},
 		{"S20", "a provider that is down", "the queue is drained", "each turn ends, queue not stuck", testProviderDown},
+		{"S21", "a blob written, its commit lost", "garbage is collected", "blob collected, session readable", testLostBlob},
 		{"S22", "bodies of an abandoned branch are gone", "load the active path", "unaffected", testBranchGone},
 	}
 }
@@ -263,6 +266,57 @@ func testProviderDown(t *testing.T) {
 	equal(t, "turns", b.state(id).Turns, 3)
 }
 
+// testLostBlob kills a host at each request of an append with a large body.
+func testLostBlob(t *testing.T) {
+	b := setupIdle(t)
+	id := b.open(session.CreateRequest{})
+	large := func(name string) session.AppendNodesRequest {
+		body := name + strings.Repeat("x", 2*events.MaxEventBytes)
+		return session.AppendNodesRequest{Nodes: []session.AppendNode{
+			{Message: &events.Message{ID: events.MessageID(name), Role: events.RoleUser, Parts: []events.Part{text(body)}}},
+		}}
+	}
+	_, err := b.AppendNodes(b.ctx, id, large("kept"))
+	must(t, "append", err, nil)
+	lost := 0
+	for k, over := 1, false; !over; k++ {
+		before, known := len(b.blobs()), b.last(id)
+		over = bustest.KilledAt(t, b.server, k, true, func(ctx context.Context, victim *bus.Bus) error {
+			_, err := b.newHost(victim).AppendNodes(ctx, id, large(fmt.Sprint("m", k)))
+			return err
+		})
+		if b.last(id) == known {
+			lost += len(b.blobs()) - before
+		}
+	}
+	equal(t, "some kill left a blob without a commit", lost > 0, true)
+	v, err := b.otherHost().View(b.ctx, id)
+	must(t, "view", err, nil)
+	sweeper, now := follow.NewBlobs(b.bus), time.Now()
+	_, err = sweeper.Sweep(b.ctx, now)
+	must(t, "first look", err, nil)
+	removed, err := sweeper.Sweep(b.ctx, now.Add(24*time.Hour))
+	must(t, "second look", err, nil)
+	equal(t, "every lost blob collected, and those half written", removed >= lost, true)
+	after, err := b.otherHost().View(b.ctx, id)
+	must(t, "view", err, nil)
+	equalLists(t, "messages", transcript(after.Messages), transcript(v.Messages))
+	equal(t, "blobs left", len(b.blobs()), len(after.Messages))
+}
+
+// blobs lists the bodies in the object store.
+func (b *bundle) blobs() []*jetstream.ObjectInfo {
+	b.t.Helper()
+	store, err := b.jetstream().ObjectStore(b.ctx, "lash-blobs")
+	must(b.t, "object store", err, nil)
+	list, err := store.List(b.ctx)
+	if errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil
+	}
+	must(b.t, "blobs", err, nil)
+	return list
+}
+
 // testBranchGone loses the body of a message on a branch that was left.
 func testBranchGone(t *testing.T) {
 	b := setup(t, reply(text("hi")))
@@ -276,8 +330,7 @@ func testBranchGone(t *testing.T) {
 	must(t, "branch", b.BranchTo(b.ctx, id, "A"), nil)
 	store, err := b.jetstream().ObjectStore(b.ctx, "lash-blobs")
 	must(t, "object store", err, nil)
-	list, err := store.List(b.ctx)
-	must(t, "blobs", err, nil)
+	list := b.blobs()
 	equal(t, "blobs of the branch", len(list), 1)
 	must(t, "delete", store.Delete(b.ctx, list[0].Name), nil)
 	h := b.otherHost()

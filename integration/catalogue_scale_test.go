@@ -32,6 +32,7 @@ func scaleEntries() []entry {
 	return []entry{
 		{"S01", "two owners, B has taken over", "A commits", "rejected; B's state intact", testOldOwner},
 		{"S02", "takeovers", "the attempts are read", "they strictly increase; holding a turn keeps the attempt", testAttemptsRise},
+		{"S03", "a turn that runs", "another one must run now, or inputs are drained", "busy / no-op", testBusy},
 		{"S04", "a turn longer than three times the wait for a quiet worker", "its owner is healthy", "lease kept, one execution", testLongTurn},
 		{"S05", "a crash before and after every write of a node", "another resumes", "each durable effect observed exactly once", testCrashAnywhere},
 		{"S06", "a live run", "its history is replayed", "identical committed state, zero executions", testReplayed},
@@ -110,6 +111,28 @@ func testAttemptsRise(t *testing.T) {
 		workers[p.Worker] = true
 	}
 	equal(t, "workers", len(workers), kills+1)
+}
+
+func testBusy(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	b := setup(t, first(func() { close(begun); <-release }, reply(text("done"))))
+	id := b.open(session.CreateRequest{})
+	b.submit(id, "t1", text("go"))
+	receive(b, "the model call", begun)
+	_, err := b.otherHost().Run(b.ctx, id, session.TurnRequest{
+		ID: "t2", Input: events.TurnInput{Parts: []events.Part{text("me too")}}, WhenBusy: api.WhenBusyReject,
+	})
+	must(t, "another turn", err, session.ErrTurnRunning)
+	wake, err := b.Wake(b.ctx, id, "drain")
+	must(t, "wake", err, nil)
+	close(release)
+	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
+	b.unqueued(string(wake))
+	known, err := b.state(id).Record(wake)
+	must(t, "record", err, nil)
+	equal(t, "a turn of the drain", known == nil, true)
+	equal(t, "model calls", len(b.model.asked()), 1)
+	equalLists(t, "messages", b.messages(id), []string{"user go", "assistant done"})
 }
 
 func testLongTurn(t *testing.T) {
