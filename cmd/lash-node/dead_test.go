@@ -15,7 +15,7 @@ import (
 // TestServeDead has a served node give up what nobody can read and what is for no session, and looks at it from other processes.
 func TestServeDead(t *testing.T) {
 	t.Parallel()
-	s := serveModel(t, endpoint(t), "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0")
+	s := serveModel(t, endpoint(t, "none {}"), "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0")
 	defer s.stop(t, syscall.SIGTERM)
 	run := func(want int, args ...string) string {
 		t.Helper()
