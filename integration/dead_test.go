@@ -52,19 +52,38 @@ func hasty(t *testing.T, on *bus.Bus, provider llm.Provider) (stop func()) {
 	return stop
 }
 
-// letter waits for the dead letter of a command.
-func (b *bundle) letter(class bus.Class, id events.SessionID, name string) bus.DeadLetter {
+// until looks again and again, as the server tells nobody of what its queues hold.
+func (b *bundle) until(what string, ok func() bool) {
 	b.t.Helper()
-	for {
-		letter, err := b.bus.DeadLetter(b.ctx, class, id, name)
-		if err == nil {
-			return letter
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-b.ctx.Done():
+			b.t.Fatalf("until %s: %v", what, context.Cause(b.ctx))
 		}
-		if !errors.Is(err, bus.ErrNotFound) || b.ctx.Err() != nil {
-			b.t.Fatalf("dead letter of %s: %v", name, err)
-		}
-		time.Sleep(5 * time.Millisecond) // the server tells nobody
 	}
+}
+
+// gone reports whether a look found nothing.
+func (b *bundle) gone(err error) bool {
+	b.t.Helper()
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		b.t.Fatal(err)
+	}
+	return err != nil
+}
+
+// letter waits for the dead letter of a command.
+func (b *bundle) letter(class bus.Class, id events.SessionID, name string) (letter bus.DeadLetter) {
+	b.t.Helper()
+	b.until("dead letter of "+name, func() bool {
+		var err error
+		letter, err = b.bus.DeadLetter(b.ctx, class, id, name)
+		return !b.gone(err)
+	})
+	return letter
 }
 
 func (b *bundle) letters() (ids []string) {
@@ -194,16 +213,10 @@ func TestDeadHistory(t *testing.T) {
 // unqueuedJob waits until a turn's job is acked.
 func (b *bundle) unqueuedJob(id events.SessionID, name string) {
 	b.t.Helper()
-	for {
+	b.until("job "+name+" is acked", func() bool {
 		_, err := b.bus.Queued(b.ctx, bus.ClassTurn, id, name)
-		if errors.Is(err, bus.ErrNotFound) {
-			return
-		}
-		if err != nil {
-			b.t.Fatalf("job %s: %v", name, err)
-		}
-		time.Sleep(5 * time.Millisecond) // the server tells nobody of acks
-	}
+		return b.gone(err)
+	})
 }
 
 // TestDeadChurn stops the node under a turn far more often than it would be

@@ -83,6 +83,10 @@ func (w *Worker) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
+	due, err := w.cfg.Bus.Due(ctx)
+	if err != nil {
+		return fmt.Errorf("start worker: %w", err)
+	}
 	w.stopPoke, err = w.cfg.Bus.Pokes(w.cfg.ID, w.poked)
 	if err != nil {
 		return fmt.Errorf("start worker: %w", err)
@@ -92,6 +96,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	fetchCtx, w.fetch = context.WithCancel(context.WithoutCancel(ctx))
 	jobCtx, w.kill = context.WithCancelCause(context.WithoutCancel(ctx))
 	w.fetching.Go(func() { w.fetchLoop(fetchCtx, jobCtx, queue) })
+	w.fetching.Go(func() { w.timerLoop(fetchCtx, due) })
 	return nil
 }
 
