@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/timer"
 )
 
@@ -204,4 +206,64 @@ func TestTimerKill(t *testing.T) {
 	equal(t, "end", b.ended("s", "t1").End, events.EndFinished)
 	equalLists(t, "timers", b.timers(), []string{"t2"})
 	b.await("s", "the end", func(s *projector.State) bool { return s.Idle() })
+}
+
+// TestTimerApproval has a question that nobody answers in time: the call is
+// refused, with no node there when it was asked. An answer in time counts.
+func TestTimerApproval(t *testing.T) {
+	t.Parallel()
+	for name, answered := range map[string]bool{"nobody": false, "in_time": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setupIdle(t, theCall(), reply(text("done")))
+			asks := declares("gate", func(r *plugin.Registrar) {
+				r.BeforeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) {
+					return []plugin.Directive{plugin.AskWithin("really add?", 1500*time.Millisecond)}, nil
+				})
+				plugin.AddTool(r, plugin.Tool{Name: "add"}, func(_ context.Context, _ plugin.Call, in struct{ A, B int }) (int, error) { return in.A + in.B, nil })
+			})
+			_, kill := b.nodeOn(bustest.Open(t, b.server), asks)
+			id := b.open(session.CreateRequest{})
+			b.parks(id)
+			list, err := b.Approvals(b.ctx, id)
+			must(t, "approvals", err, nil)
+			equal(t, "asked with a limit", len(list) == 1 && list[0].Until > 0, true)
+			timers := b.timers()
+			equal(t, "timers", len(timers), 1)
+			kill()
+			want := "k=[failed] the call was not approved: nobody answered in time"
+			if answered {
+				must(t, "approve", b.approve(b.Host, id, true), nil)
+				want = "k=3"
+			}
+			b.nodeOn(b.bus, asks)
+			equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
+			equal(t, "result", strings.Contains(b.messages(id)[2], want), true)
+			b.rung(id, timers[0]) // late for one of them
+			b.unqueued("t1")
+			given := find[*events.ToolApprovalGiven](b, id)
+			equal(t, "answers", len(given), 1)
+			equal(t, "who", given[0].By, map[bool]string{true: "yes", false: "timer"}[answered])
+			if early := list[0].Until - b.answeredAt(id); !answered && early > 0 {
+				t.Errorf("it was refused %d ms early", early)
+			}
+			verified(t, b.bus.Log(), id)
+		})
+	}
+}
+
+// answeredAt is when a question was answered.
+func (b *bundle) answeredAt(id events.SessionID) events.Millis {
+	b.t.Helper()
+	for e, err := range b.bus.Log().Read(b.ctx, id, 1) {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for i := range e.Commit.Events {
+			if e.Commit.Events[i].Kind == events.KindToolApprovalGiven {
+				return e.Commit.At
+			}
+		}
+	}
+	return 0
 }

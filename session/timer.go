@@ -122,6 +122,28 @@ func (h *Host) ResolveAt(ctx context.Context, id events.SessionID, key events.Ef
 	return nil
 }
 
+// ExpireApprovals sets the timers that refuse, each at its time, the questions
+// of the running turn that nobody has answered until then. Once more is harmless.
+func (h *Host) ExpireApprovals(ctx context.Context, s *projector.State) error {
+	t := s.Turn()
+	if t == nil || t.Cancelled {
+		return nil
+	}
+	for i := range t.Asks {
+		a := &t.Asks[i]
+		if a.Answered || a.Until == 0 {
+			continue
+		}
+		refusal := events.ToolApprovalGiven{Effect: a.Effect, By: "timer", Reason: "nobody answered in time"}
+		alarm := Alarm{ID: commandID("answer", a.Effect), Command: Command{Answer: refusal, Actor: "timer"}}
+		err := h.schedule(ctx, s.Session, string(commandID("expire", a.Effect)), a.Until.Time(), alarm)
+		if err != nil && !errors.Is(err, bus.ErrStale) {
+			return fmt.Errorf("expire %s of session %s: %w", a.Effect, s.Session, err)
+		}
+	}
+	return nil
+}
+
 // Ring puts the command of a timer whose time has come in the queue; once more
 // is harmless. Errors besides those of the queue: [ErrClosed] and
 // [events.ErrNoSession], where the session takes it no more.

@@ -233,7 +233,7 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 			}
 		case owes.Parked() && len(r.flights) == 0:
 			if len(r.g.events) == 0 {
-				return true, nil // whoever answers wakes it
+				return true, r.w.host.ExpireApprovals(ctx, r.state) // whoever answers wakes it
 			}
 			if err := r.flush(ctx); err != nil {
 				return false, err
