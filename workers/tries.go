@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -167,7 +168,7 @@ func (t *tries) progressed(ctx context.Context, session events.SessionID, seq ev
 			return false, nil // a history that nobody can read goes nowhere
 		}
 		for i := range entry.Commit.Events {
-			if progress(entry.Commit.Events[i].Kind) {
+			if slices.Contains(progresses, entry.Commit.Events[i].Kind) {
 				return true, nil
 			}
 		}
@@ -175,16 +176,15 @@ func (t *tries) progressed(ctx context.Context, session events.SessionID, seq ev
 	return false, nil
 }
 
-// progress reports whether an event of that kind says that a turn has come further.
-func progress(kind events.Kind) bool {
-	switch kind {
-	case events.KindTurnPrepared, events.KindTurnCheckpointed, events.KindTurnCompleted, events.KindHookRan,
-		events.KindModelReplied, events.KindModelFailed, events.KindModelCompleted,
-		events.KindToolReturned, events.KindToolLost, events.KindToolPended, events.KindToolResolved,
-		events.KindToolApprovalAsked, events.KindToolApprovalGiven, events.KindToolNestedReturned:
-		return true
-	}
-	return false
+// progresses are the kinds of events that say that a turn has come further.
+// Claims do not, nor what comes with them, nor what others do to the session.
+//
+//nolint:gochecknoglobals // read-only
+var progresses = []events.Kind{
+	events.KindTurnPrepared, events.KindTurnCheckpointed, events.KindTurnCompleted, events.KindHookRan,
+	events.KindModelReplied, events.KindModelFailed, events.KindModelCompleted,
+	events.KindToolReturned, events.KindToolLost, events.KindToolPended, events.KindToolResolved,
+	events.KindToolApprovalAsked, events.KindToolApprovalGiven, events.KindToolNestedReturned,
 }
 
 // deadText is an error as a dead letter keeps it.
