@@ -46,7 +46,8 @@ func TestTimerTurn(t *testing.T) {
 	at, far := time.Now().Add(1500*time.Millisecond), time.Now().Add(24*time.Hour)
 	b.submitAt(id, "t1", at, "one")
 	b.submitAt(id, "t1", at, "one")
-	b.submitAt(id, "t3", far, "three")
+	quiet := b.open(session.CreateRequest{})
+	b.submitAt(quiet, "t3", far, "three")
 	other := b.otherHost()
 	for name, again := range map[string]struct {
 		at   time.Time
@@ -69,11 +70,11 @@ func TestTimerTurn(t *testing.T) {
 		waits <- r
 	}()
 	req := session.CancelRequest{ID: "r1", Origin: "test", Reason: "no more"}
-	receipt, evidence, err := other.Cancel(b.ctx, id, "t3", req)
+	receipt, evidence, err := other.Cancel(b.ctx, quiet, "t3", req)
 	must(t, "cancel", err, nil)
 	equal(t, "receipt", receipt, session.CancelRequested)
 	equal(t, "evidence", evidence, req)
-	r, err = b.Await(b.ctx, id, "t3")
+	r, err = b.Await(b.ctx, quiet, "t3")
 	must(t, "await of the cancelled one", err, nil)
 	equal(t, "end of the cancelled one", r.End, events.EndCancelled)
 	equal(t, "the cancelled one never started", r.Index, 0)
