@@ -20,15 +20,15 @@ type Poisoned struct {
 }
 
 // Poisoned finds the turn that a job keeps failing over: the running one that
-// is worked on under it or that it is about, its own, or the one that waits
-// next, which it covers.
+// is worked on under it, the parked one that would wait for it for ever, its
+// own, or the one that waits next, which it covers.
 func (h *Host) Poisoned(ctx context.Context, id events.SessionID, job events.TurnID, cmd *Command) (Poisoned, error) {
 	s, err := h.State(ctx, id)
 	if err != nil || s.Status != projector.StatusOpen {
 		return Poisoned{}, err
 	}
 	t, own := s.Turn(), cmd.AsksForTurn() && !cmd.Wake
-	if t != nil && (t.Job == job || !cmd.AsksForTurn()) {
+	if t != nil && (t.Job == job || !cmd.AsksForTurn() && turn.Owed(s).Parked()) {
 		return poisoned(t.ID, t.Input, cmd.Actor)
 	}
 	record, err := s.Record(job)

@@ -30,6 +30,7 @@ func DecodeAlarm(body []byte) (Alarm, error) {
 // passed. When it returns nil the command is durable, and until its time a
 // [Host.Cancel] of the turn ends it without having run. The same again is the
 // same turn; an id that was used with another time or other input is [ErrDifferent].
+// A [Host.Submit] of the id meanwhile starts its turn at once, and that is the turn.
 // A session that is closed by then takes no turn: the command is dropped.
 func (h *Host) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req TurnRequest) (events.TurnID, error) {
 	if req.ID == "" {

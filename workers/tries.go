@@ -17,7 +17,8 @@ import (
 // JobRetry says how often, and when, a job is tried again whose attempts come
 // to nothing. What is recorded of a turn's effects begins the count anew, and
 // a worker that is stopped in order does not count; one that is killed does,
-// as nobody can tell who killed it.
+// as nobody can tell who killed it; but for the first time, as first attempts
+// cost no write.
 type JobRetry struct {
 	Attempts int           // in a row without progress, before the job is given up. Defaults to 8
 	Base     time.Duration // doubles from the third attempt on. Defaults to 1 s
