@@ -249,6 +249,33 @@ func TestDeadChurn(t *testing.T) {
 	equalLists(t, "letters", b.letters(), nil)
 }
 
+// TestDeadHalf plays nodes that died over giving up a job: after the letter,
+// and after the end in the history. Who comes next does the rest, once.
+func TestDeadHalf(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t, reply(text("second")))
+	id := b.open(session.CreateRequest{Config: events.Config{Provider: "scripted"}})
+	b.submit(id, "t1", text("one"))
+	body, err := b.bus.Queued(b.ctx, bus.ClassTurn, id, "t1")
+	must(t, "queued", err, nil)
+	must(t, "bury", b.bus.Bury(b.ctx, &bus.DeadLetter{Class: bus.ClassTurn, Session: id, ID: "t1", Body: body, Reason: bus.DeadPoisoned}), nil)
+	stop := hasty(t, bustest.Open(t, b.server), newFragile(deadAttempts, blocks))
+	equal(t, "end", b.ended(id, "t1").End, events.EndFailed)
+	b.unqueuedJob(id, "t1")
+	stop()
+	equalLists(t, "letters", b.letters(), []string{"t1"})
+	equal(t, "attempts", b.letter(bus.ClassTurn, id, "t1").Attempts, deadAttempts)
+
+	must(t, "queue it once more", b.bus.Enqueue(b.ctx, bus.ClassTurn, id, "t1", body), nil)
+	b.submit(id, "t2", text("two"))
+	hasty(t, b.bus, newFragile(0, b.model.answer))
+	equal(t, "end of the next", b.ended(id, "t2").End, events.EndFinished)
+	b.unqueuedJob(id, "t1")
+	equal(t, "ends", len(find[*events.TurnCompleted](b, id)), 2)
+	equalLists(t, "messages", b.messages(id), []string{"user two", "assistant second"})
+	verified(t, b.bus.Log(), id)
+}
+
 const deadServer = "LASH_DEAD_SERVER"
 
 // TestDeadProcess is what TestDeadCrashLoop runs in another process: a node whose work kills it.
@@ -312,6 +339,13 @@ func TestDeadCrashLoop(t *testing.T) {
 			equal(t, "deaths", deaths.Load(), deadAttempts+1) // of the first delivery nobody kept count
 			stop()
 			child.Wait()
+			got, err := b.Retry(b.ctx, &letter)
+			must(t, "retry", err, nil)
+			equal(t, "fresh", got.Fresh, true)
+			if name == "task" {
+				rec := b.taskIs(id, "t1", events.TaskPending)
+				equal(t, "retried", rec.Seq > 2 && rec.Attempt == 0 && rec.Runner == "exit" && string(rec.Args) == `{}`, true)
+			}
 		})
 	}
 }
