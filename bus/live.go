@@ -96,7 +96,8 @@ func ParseLive(m *nats.Msg) LiveMessage {
 	}
 	kinds := m.Header.Get(headerKinds)
 	return LiveMessage{
-		Seq: events.Seq(seq), Data: m.Data, Ends: strings.Contains(kinds, string(events.KindTurnCompleted)),
+		Seq: events.Seq(seq), Data: m.Data,
+		Ends: strings.Contains(kinds, string(events.KindTurnCompleted)) || strings.Contains(kinds, string(events.KindTurnDiverted)),
 		Work: strings.Contains(kinds, "task."),
 	}
 }

@@ -29,6 +29,7 @@ var kinds = map[Kind]kindInfo{
 	KindTurnStarted:            row[TurnStarted](1),
 	KindTurnCancelRequested:    row[TurnCancelRequested](1),
 	KindTurnCompleted:          row[TurnCompleted](1),
+	KindTurnDiverted:           row[TurnDiverted](1),
 	KindModelReplied:           row[ModelReplied](1),
 	KindModelFailed:            row[ModelFailed](1),
 	KindToolStateApplied:       row[ToolStateApplied](1),
@@ -81,6 +82,7 @@ const (
 	KindTurnStarted            Kind = "turn.started"
 	KindTurnCancelRequested    Kind = "turn.cancel_requested"
 	KindTurnCompleted          Kind = "turn.completed"
+	KindTurnDiverted           Kind = "turn.diverted"
 	KindModelReplied           Kind = "model.replied"
 	KindModelFailed            Kind = "model.failed"
 	KindToolStateApplied       Kind = "tool.state_applied"

@@ -62,12 +62,18 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 			Extension: events.Extension{Type: "code.globals", Body: []byte(`{"x":1}`)},
 			Plugins:   map[string]string{"memory": `{"off":true}`, "budget": `{}`},
 		}},
+		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts}, Busy: events.BusyInterrupt, Behind: "t3"},
 	},
 	events.KindTurnStarted: {&events.TurnStarted{
 		Attempt: 2, Worker: "w1", Message: "m2", Job: "j1", Points: []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint},
 	}},
 	events.KindTurnCancelRequested: {&events.TurnCancelRequested{Request: "r1", Origin: "host", Reason: "user"}},
 	events.KindTurnCompleted:       {&goldenEnding, &goldenSwitched},
+	events.KindTurnDiverted: {
+		&events.TurnDiverted{End: events.EndRejected, By: "t3"},
+		&events.TurnDiverted{End: events.EndInjected, By: "t3", Message: "m7", At: events.AtAfterWork},
+		&events.TurnDiverted{End: events.EndBranched, By: "t3", Session: "s2"},
+	},
 	events.KindModelReplied: {&events.ModelReplied{
 		Iteration: 1, Prompt: goldenPrompt, Parts: goldenParts, Stop: events.StopToolUse,
 		Usage:    goldenUsage,

@@ -29,6 +29,8 @@ type TurnRequested struct {
 	Input    TurnInput `msgpack:"i"`
 	Root     TurnID    `msgpack:"r,omitempty"` // of a follow-on after a frame switch: the turn that a host asked for
 	Switches int64     `msgpack:"s,omitempty"` // likewise: how many switches led here; such a turn goes before all that wait
+	Busy     WhenBusy  `msgpack:"b,omitempty"` // what was asked for in case that another turn runs or waits, as one does; empty: to wait
+	Behind   TurnID    `msgpack:"h,omitempty"` // likewise: that one
 }
 
 // Kind implements [Payload].
@@ -50,7 +52,15 @@ func (p *TurnRequested) Validate() error {
 			return err
 		}
 	}
-	return validateParts(p.Input.Parts)
+	if (p.Busy == BusyEnqueue) != (p.Behind == "") || p.Switches > 0 && p.Behind != "" {
+		return invalid("behind", "stands exactly with busy, and never with root")
+	}
+	if p.Behind != "" {
+		if err := CheckToken("behind", p.Behind); err != nil {
+			return err
+		}
+	}
+	return errors.Join(p.Busy.Check(p.Input), validateParts(p.Input.Parts))
 }
 
 // TurnStarted is a worker's claim of the turn. There is no other lease.
@@ -117,6 +127,11 @@ const (
 	EndToolError     TurnEnd = "tool_error" // by a tool, see [ControlFail]
 	EndPluginAbort   TurnEnd = "plugin_abort"
 	EndFailed        TurnEnd = "failed" // the pipeline around the turn failed: nothing that the turn came to counts
+
+	// Of turns that did not start, see [TurnDiverted].
+	EndRejected TurnEnd = "rejected" // another turn ran
+	EndInjected TurnEnd = "injected" // another turn took its message in
+	EndBranched TurnEnd = "branched" // it goes on in another session
 )
 
 // Stopped reports whether the turn ended otherwise than by an answer.
@@ -125,6 +140,7 @@ func (e TurnEnd) Stopped() bool {
 	case EndFinished, EndToolValue, EndSubmitted, EndSwitched:
 		return false
 	case EndCancelled, EndIncomplete, EndInvalidInput, EndMaxTurns, EndProviderError, EndRuntimeError, EndToolError, EndPluginAbort, EndFailed:
+	case EndRejected, EndInjected, EndBranched:
 	}
 	return true
 }
@@ -182,6 +198,8 @@ func (p *TurnCompleted) Validate() error {
 	switch p.End {
 	case EndFinished, EndToolValue, EndSubmitted, EndSwitched, EndPluginAbort, EndFailed, EndToolError, EndCancelled, EndIncomplete, EndInvalidInput, EndMaxTurns, EndProviderError, EndRuntimeError:
 		return nil
+	case EndRejected, EndInjected, EndBranched:
+		return invalid("end", fmt.Sprintf("%q is the end of a turn that did not start", p.End))
 	}
 	return invalid("end", fmt.Sprintf("unknown %q", p.End))
 }

@@ -14,9 +14,9 @@ type entry struct {
 	run                   func(*testing.T)
 }
 
-// expected lists the ids of sections 13.1 to 13.9.
+// expected lists the ids of sections 13.1 to 13.10.
 var expected = slices.Concat(ids("G", 21), ids("F", 13), ids("L", 19), ids("T", 30), ids("C", 14),
-	ids("P", 32), ids("X", 23), ids("K", 18), ids("M", 13), ids("D", 8))
+	ids("P", 32), ids("X", 23), ids("K", 18), ids("M", 13), ids("D", 8), ids("S", 22))
 
 func ids(family string, n int) []string {
 	var list []string
@@ -30,7 +30,7 @@ func ids(family string, n int) []string {
 func entries() []entry {
 	return slices.Concat(graphEntries(), graphRaces(), turnEntries(), stopEntries(), faultEntries(), taskEntries(), monitorEntries(),
 		frameEntries(), lifecycleEntries(), checkpointEntries(), pluginEntries(), pluginEntries2(), turnEntries2(), childEntries(),
-		toolEntries(), completionEntries(), traceEntries(), codeEntries())
+		toolEntries(), completionEntries(), traceEntries(), codeEntries(), scaleEntries(), scaleEntries2())
 }
 
 // TestCatalogue runs the catalogue, each entry on a server of its own.
@@ -50,7 +50,7 @@ func TestCatalogueComplete(t *testing.T) {
 	t.Parallel()
 	var have []string
 	for _, e := range entries() {
-		if !regexp.MustCompile(`^[GFLTCPXKMD]\d\d$`).MatchString(e.id) || e.given == "" || e.when == "" || e.then == "" || e.run == nil {
+		if !regexp.MustCompile(`^[GFLTCPXKMDS]\d\d$`).MatchString(e.id) || e.given == "" || e.when == "" || e.then == "" || e.run == nil {
 			t.Errorf("entry %+v: got an incomplete one", e)
 		}
 		have = append(have, e.id)

@@ -89,14 +89,7 @@ func (b *bundle) otherHost() *session.Host {
 // once, in the middle of whatever it does.
 func (b *bundle) work(on *bus.Bus) (kill func()) {
 	b.t.Helper()
-	w, err := workers.New(workers.Config{
-		Bus: on, Providers: map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, Provider: "scripted",
-		Tools: func(events.SessionID) *plugin.Tools { return b.tools }, Logger: zaptest.NewLogger(b.t),
-		ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},
-	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	w := b.newWorker(on)
 	if err := w.Start(b.ctx); err != nil {
 		b.t.Fatal(err)
 	}
@@ -110,6 +103,20 @@ func (b *bundle) work(on *bus.Bus) (kill func()) {
 	}
 	b.t.Cleanup(stop)
 	return stop
+}
+
+// newWorker is a worker that is not started.
+func (b *bundle) newWorker(on *bus.Bus) *workers.Worker {
+	b.t.Helper()
+	w, err := workers.New(workers.Config{
+		Bus: on, Providers: map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, Provider: "scripted",
+		Tools: func(events.SessionID) *plugin.Tools { return b.tools }, Logger: zaptest.NewLogger(b.t),
+		ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return w
 }
 
 // node starts a node with these plugins beside the standard protocol. The

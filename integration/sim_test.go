@@ -59,7 +59,13 @@ type simJob struct {
 	session events.SessionID
 	turn    events.TurnID
 	input   events.TurnInput
+	busy    events.WhenBusy
 	held    bool
+}
+
+// simPolicies are what clients ask for in case that a turn is in the way.
+var simPolicies = []events.WhenBusy{
+	events.BusyEnqueue, events.BusyEnqueue, events.BusyInject, events.BusyReject, events.BusyInterrupt, events.BusyBranch,
 }
 
 func newWorld(t *rapid.T) *world {
@@ -72,10 +78,7 @@ func newWorld(t *rapid.T) *world {
 	})
 	for i := range simSessions {
 		id := events.SessionID(fmt.Sprintf("s%d", i))
-		w.verified[id] = projector.NewVerifier(id)
-		if _, err := w.truth.Append(w.ctx, w.commit(id, events.Of("", &events.SessionOpened{})), events.At(0)); err != nil {
-			t.Fatal(err)
-		}
+		w.open(id)
 	}
 	for range simNodes {
 		w.nodes = append(w.nodes, w.newNode())
@@ -106,12 +109,29 @@ func (w *world) turn() events.TurnID {
 func (w *world) submit(*rapid.T) {
 	id, turn := w.session(), w.turn()
 	w.asked[string(id)+"/"+string(turn)] = true
+	busy := rapid.SampledFrom(simPolicies).Draw(w.t, "busy")
+	w.enqueue(&simJob{session: id, turn: turn, input: events.TurnInput{Parts: []events.Part{text(string(turn))}}, busy: busy})
+}
+
+// enqueue puts a command in the queue, which refuses a second one of its turn.
+func (w *world) enqueue(job *simJob) {
 	for _, j := range w.queue {
-		if j.session == id && j.turn == turn {
-			return // the queue refuses a second one
+		if j.session == job.session && j.turn == job.turn {
+			return
 		}
 	}
-	w.queue = append(w.queue, &simJob{session: id, turn: turn, input: events.TurnInput{Parts: []events.Part{text(string(turn))}}})
+	w.queue = append(w.queue, job)
+}
+
+// open makes a session, once.
+func (w *world) open(id events.SessionID) {
+	if w.verified[id] != nil {
+		return
+	}
+	w.verified[id] = projector.NewVerifier(id)
+	if _, err := w.truth.Append(w.ctx, w.commit(id, events.Of("", &events.SessionOpened{})), events.At(0)); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // cancel is a client that wants a turn to stop.
@@ -120,7 +140,7 @@ func (w *world) cancel(*rapid.T) {
 	w.decide(id, func(s *projector.State) []events.Event {
 		known := s.Turn() != nil && s.Turn().ID == turn && !s.Turn().Cancelled
 		for _, q := range s.Queue {
-			known = known || q.ID == turn && !q.Cancelled
+			known = known || q.ID == turn && !q.Cancelled && q.Busy != events.BusyBranch
 		}
 		if !known {
 			return nil
@@ -202,16 +222,64 @@ func (w *world) settle() {
 			w.t.Fatalf("session %s: got work left, want it idle: %+v", id, turn.Owed(s))
 		}
 		for i := range simTurns {
-			name := events.TurnID(fmt.Sprintf("t%d", i))
-			record, err := s.Record(name)
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			if got := record != nil; got != w.asked[string(id)+"/"+string(name)] {
-				w.t.Fatalf("turn %s of %s: ended %t, accepted %t", name, id, got, !got)
+			w.checkTurn(s, events.TurnID(fmt.Sprintf("t%d", i)))
+		}
+	}
+}
+
+// checkTurn wants a turn that was accepted to have ended once, here and where
+// it went, and its message to stand in the one turn that it is part of.
+func (w *world) checkTurn(s *projector.State, id events.TurnID) {
+	record, err := s.Record(id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if got := record != nil; got != w.asked[string(s.Session)+"/"+string(id)] {
+		w.t.Fatalf("turn %s of %s: ended %t, accepted %t", id, s.Session, got, !got)
+	}
+	if record == nil {
+		return
+	}
+	if ends := w.ends(s.Session, id); ends != 1 {
+		w.t.Fatalf("turn %s of %s: got %d ends, want 1", id, s.Session, ends)
+	}
+	in := []events.TurnID{}
+	switch {
+	case record.Index > 0:
+		in = append(in, id)
+	case record.End == events.EndInjected:
+		in = append(in, record.By)
+	case record.End == events.EndBranched && w.ends(record.Session, id) != 1:
+		w.t.Fatalf("turn %s of %s: got no end in %s", id, s.Session, record.Session)
+	}
+	nodes, err := s.AllNodes()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	said := []events.TurnID{}
+	for _, n := range nodes {
+		if n.Message.Role == events.RoleUser && n.Message.Text() == string(id) {
+			said = append(said, n.Turn)
+		}
+	}
+	if !slices.Equal(said, in) {
+		w.t.Fatalf("message of turn %s of %s, which was %s: got it in turns %v, want %v", id, s.Session, record.End, said, in)
+	}
+}
+
+// ends counts the events that end a turn.
+func (w *world) ends(session events.SessionID, id events.TurnID) (n int) {
+	for entry, err := range w.truth.Read(w.ctx, session, 1) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, ev := range entry.Commit.Events {
+			if ev.Turn == id && (ev.Kind == events.KindTurnCompleted || ev.Kind == events.KindTurnDiverted) {
+				n++
 			}
 		}
 	}
+	return n
 }
 
 // TestSimulation runs schedules from seed 1 on, 2 000 of them, or 300 with

@@ -27,6 +27,7 @@ type simRun struct {
 	claimed bool
 	flights []simFlight
 	mail    []turn.Input
+	sent    events.TurnID // the turn whose command this run put in the queue of its branch
 }
 
 // simFlight is an effect on its way.
@@ -124,6 +125,8 @@ func (n *simNode) advance(r *simRun) (over bool, err error) {
 		in := r.mail[0]
 		r.mail = r.mail[1:]
 		return false, n.take(r, in)
+	case turn.Branching(r.state) != nil:
+		return false, n.branchOff(r, turn.Branching(r.state))
 	case t == nil:
 		return n.claimNext(r)
 	case r.claimed && t.Worker != n.id:
@@ -147,7 +150,7 @@ func (n *simNode) claimNext(r *simRun) (over bool, err error) {
 	c := turn.Claim{Worker: n.id, Job: r.job.turn, Tools: simTools}
 	if !known {
 		if len(r.state.Queue) > 0 {
-			return false, n.append(r, []events.Event{events.Of(r.job.turn, &events.TurnRequested{Input: r.job.input})})
+			return false, n.place(r)
 		}
 		c.Turn, c.Input = r.job.turn, r.job.input
 	}
@@ -159,15 +162,40 @@ func (n *simNode) claimNext(r *simRun) (over bool, err error) {
 
 // meet takes over the turn whose message this is, or is gone, or puts its own behind the running one.
 func (n *simNode) meet(r *simRun, t *projector.Turn) (over bool, err error) {
+	known, err := n.known(r)
+	if err != nil || !known && r.job.busy != events.BusyEnqueue {
+		return false, errors.Join(err, n.place(r))
+	}
 	stranded := !slices.ContainsFunc(n.w.queue, func(j *simJob) bool { return j.session == r.job.session && j.turn == t.Job })
 	if t.Job == r.job.turn || stranded {
 		return false, n.take(r, turn.Claim{Worker: n.id, Job: r.job.turn, Tools: simTools})
 	}
-	known, err := n.known(r)
-	if err != nil || known {
-		return err == nil, err // the running turn's message covers it
+	if known {
+		return true, nil // the running turn's message covers it
 	}
-	return false, n.append(r, []events.Event{events.Of(r.job.turn, &events.TurnRequested{Input: r.job.input})})
+	return false, n.place(r)
+}
+
+// place records the job's turn behind others, and what its policy makes of that.
+func (n *simNode) place(r *simRun) error {
+	return n.append(r, turn.Request(r.state, r.job.turn, r.job.input, r.job.busy))
+}
+
+// branchOff does the next thing for a turn that goes on in a session of its
+// own: open that, put the command in its queue, end the turn here.
+func (n *simNode) branchOff(r *simRun, q *projector.QueuedTurn) error {
+	branch := events.SessionID(fmt.Sprintf("%s-%s", r.job.session, q.ID))
+	switch {
+	case n.w.verified[branch] == nil:
+		n.w.open(branch)
+	case r.sent != q.ID:
+		n.w.asked[string(branch)+"/"+string(q.ID)] = true
+		n.w.enqueue(&simJob{session: branch, turn: q.ID, input: q.Input})
+		r.sent = q.ID
+	default:
+		return n.append(r, []events.Event{events.Of(q.ID, &events.TurnDiverted{End: events.EndBranched, By: q.Behind, Session: branch})})
+	}
+	return nil
 }
 
 // known reports whether the job's turn is in the history.

@@ -94,6 +94,8 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 		s.applyCancel(ev.Turn, p)
 	case *events.TurnCompleted:
 		s.applyCompleted(ev.Turn, p, at)
+	case *events.TurnDiverted:
+		s.applyDiverted(ev.Turn, p, at)
 	case *events.ModelReplied:
 		s.applyReplied(ev.Turn, p, at)
 	case *events.ModelFailed:

@@ -209,7 +209,10 @@ func (d *driver) withdraw() {
 }
 
 func (d *driver) request() {
-	d.commit(events.Of(events.TurnID(d.next("t")), &events.TurnRequested{Input: events.TurnInput{Parts: d.parts()}}))
+	busy := rapid.SampledFrom([]events.WhenBusy{
+		events.BusyEnqueue, events.BusyInject, events.BusyReject, events.BusyInterrupt, events.BusyBranch,
+	}).Draw(d.T, "busy")
+	d.commit(turn.Request(d.s, events.TurnID(d.next("t")), events.TurnInput{Parts: d.parts()}, busy)...)
 }
 
 func (d *driver) cancel() {
@@ -233,6 +236,10 @@ func (d *driver) unknown() {
 // claim starts the next turn, or takes over the running one.
 func (d *driver) claim() {
 	if d.s.Turn() != nil && d.upTo(3) > 0 {
+		return
+	}
+	if q := turn.Branching(d.s); q != nil {
+		d.commit(events.Of(q.ID, &events.TurnDiverted{End: events.EndBranched, By: q.Behind, Session: "branch"}))
 		return
 	}
 	c := turn.Claim{Worker: events.WorkerID(d.next("w")), Job: "job", Tools: []events.ToolEntry{

@@ -8,7 +8,7 @@ import (
 )
 
 // FoldVersion changes whenever Apply or the snapshot's shape does. Snapshots of another version are discarded.
-const FoldVersion = 2
+const FoldVersion = 3
 
 // ErrPartial is a question that needs segments which are not attached yet; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -113,6 +113,8 @@ type QueuedTurn struct {
 	RequestedAt events.Millis              `msgpack:"a"`
 	Root        events.TurnID              `msgpack:"r,omitempty"` // of a follow-on: the turn that a host asked for
 	Switches    int64                      `msgpack:"s,omitempty"` // frame switches that led here
+	Busy        events.WhenBusy            `msgpack:"b,omitempty"` // what was asked for in case that another turn was in its way, as one was
+	Behind      events.TurnID              `msgpack:"h,omitempty"` // that one
 }
 
 // Turn is the running turn.
@@ -239,6 +241,9 @@ type TurnRecord struct {
 	StartedAt   events.Millis  `msgpack:"sa"`
 	CompletedAt events.Millis  `msgpack:"ca"`
 	Seq         events.Seq     `msgpack:"q"` // of the commit that ended it
+
+	By      events.TurnID    `msgpack:"b,omitempty"` // of a turn that was diverted: the one in its way, or that took its message in
+	Session events.SessionID `msgpack:"w,omitempty"` // of one that branched: where it goes on
 }
 
 // SettledInput is an input that was accepted or cancelled.

@@ -32,12 +32,18 @@ func NoticeMessage(turn events.TurnID) events.MessageID {
 }
 
 func (s *State) applyRequested(id events.TurnID, p *events.TurnRequested, at events.Millis) {
-	q := QueuedTurn{ID: id, Input: p.Input, RequestedAt: at, Root: p.Root, Switches: p.Switches}
-	if p.Switches > 0 {
-		s.Queue = slices.Concat([]QueuedTurn{q}, s.Queue)
-		return
+	q := QueuedTurn{ID: id, Input: p.Input, RequestedAt: at, Root: p.Root, Switches: p.Switches, Busy: p.Busy, Behind: p.Behind}
+	place := len(s.Queue)
+	switch {
+	case p.Switches > 0:
+		place = 0
+	case p.Busy == events.BusyInterrupt:
+		place = 0
+		for place < len(s.Queue) && (s.Queue[place].Switches > 0 || s.Queue[place].Busy == events.BusyInterrupt) {
+			place++
+		}
 	}
-	s.Queue = append(s.Queue, q)
+	s.Queue = slices.Concat(s.Queue[:place], []QueuedTurn{q}, s.Queue[place:])
 }
 
 func (s *State) applyStarted(id events.TurnID, p *events.TurnStarted, at events.Millis) {
@@ -45,12 +51,13 @@ func (s *State) applyStarted(id events.TurnID, p *events.TurnStarted, at events.
 		t.Attempt, t.Worker, t.Job, t.Points = p.Attempt, p.Worker, jobOf(id, p), p.Points
 		return
 	}
-	i := slices.IndexFunc(s.Queue, func(q QueuedTurn) bool { return q.ID == id })
-	if i < 0 || len(s.Run) > 0 {
+	if len(s.Run) > 0 {
 		return
 	}
-	q := s.Queue[i]
-	s.Queue = slices.Concat(s.Queue[:i], s.Queue[i+1:])
+	q, ok := s.dequeue(id)
+	if !ok {
+		return
+	}
 	s.Turns++
 	s.Run = []Turn{{
 		ID: id, Index: s.Turns, Input: q.Input, Attempt: p.Attempt, Worker: p.Worker, Job: jobOf(id, p),
@@ -243,17 +250,49 @@ func (s *State) applyCompleted(id events.TurnID, p *events.TurnCompleted, at eve
 		record.RequestedAt, record.StartedAt, record.Input = t.RequestedAt, t.StartedAt, InputDigest(t.Input)
 		s.Run = nil
 	} else {
-		i := slices.IndexFunc(s.Queue, func(q QueuedTurn) bool { return q.ID == id })
-		if i < 0 {
+		q, ok := s.dequeue(id)
+		if !ok {
 			return
 		}
-		record.RequestedAt, record.Input = s.Queue[i].RequestedAt, InputDigest(s.Queue[i].Input)
-		s.Queue = slices.Concat(s.Queue[:i], s.Queue[i+1:])
+		record.RequestedAt, record.Input = q.RequestedAt, InputDigest(q.Input)
 	}
+	s.recordTurn(record)
+}
+
+// dequeue takes a turn out of those that wait.
+func (s *State) dequeue(id events.TurnID) (QueuedTurn, bool) {
+	i := slices.IndexFunc(s.Queue, func(q QueuedTurn) bool { return q.ID == id })
+	if i < 0 {
+		return QueuedTurn{}, false
+	}
+	q := s.Queue[i]
+	s.Queue = slices.Concat(s.Queue[:i], s.Queue[i+1:])
+	return q, true
+}
+
+func (s *State) applyDiverted(id events.TurnID, p *events.TurnDiverted, at events.Millis) {
+	q, ok := s.dequeue(id)
+	if !ok {
+		return
+	}
+	if p.End == events.EndInjected {
+		s.appendMessage(events.Message{
+			ID: either(p.Message, UserMessage(id)), Role: events.RoleUser, Parts: inputParts(q.Input),
+		}, p.By, at)
+		if t := s.running(p.By); t != nil {
+			t.AnyResult = false
+		}
+	}
+	s.recordTurn(TurnRecord{
+		ID: id, End: p.End, By: p.By, Session: p.Session, Input: InputDigest(q.Input), RequestedAt: q.RequestedAt, CompletedAt: at, Seq: s.Seq,
+	})
+}
+
+func (s *State) recordTurn(record TurnRecord) {
 	record.Leaf = s.Leaf
 	s.body.turns = append(s.body.turns, record)
 	if s.body.index != nil {
-		s.body.records[id] = &record
+		s.body.records[record.ID] = &record
 	}
 }
 

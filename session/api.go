@@ -27,6 +27,8 @@ type (
 	FrameRequest       = api.FrameRequest
 	TurnRequest        = api.TurnRequest
 	TurnResult         = api.TurnResult
+	WhenBusy           = api.WhenBusy
+	TurnRejectedError  = api.TurnRejectedError
 	CancelReceipt      = api.CancelReceipt
 	CancelRequest      = api.CancelRequest
 	InjectRequest      = api.InjectRequest
@@ -73,6 +75,12 @@ const (
 	OutcomeToolValue        = api.OutcomeToolValue
 	OutcomeFrameSwitch      = api.OutcomeFrameSwitch
 	OutcomeStopped          = api.OutcomeStopped
+	OutcomeDiverted         = api.OutcomeDiverted
+	WhenBusyEnqueue         = api.WhenBusyEnqueue
+	WhenBusyInject          = api.WhenBusyInject
+	WhenBusyReject          = api.WhenBusyReject
+	WhenBusyInterrupt       = api.WhenBusyInterrupt
+	WhenBusyBranch          = api.WhenBusyBranch
 	StartEmpty              = api.StartEmpty
 	StartCurrent            = api.StartCurrent
 	StartExisting           = api.StartExisting

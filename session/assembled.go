@@ -94,7 +94,9 @@ func finished(s *projector.State, turn events.TurnID) (record projector.TurnReco
 		if records[i].ID == turn {
 			return records[i], from, nil
 		}
-		from = records[i].Seq
+		if records[i].By == "" { // what was diverted ended beside the turn that ran
+			from = records[i].Seq
+		}
 	}
 	_, known, err := findTurn(s, turn)
 	switch {
@@ -115,6 +117,7 @@ type assembly struct {
 	shown string // of it, to users
 	cause turnError
 	ended *events.TurnCompleted
+	aside *events.TurnDiverted
 	code  bool
 	inner bool // code called tools
 	begun bool
@@ -170,6 +173,8 @@ func (a *assembly) event(p events.Payload) {
 		a.inner = true
 	case *events.TurnCompleted:
 		a.ended = p
+	case *events.TurnDiverted:
+		a.aside = p
 	}
 }
 
@@ -211,9 +216,16 @@ func (a *assembly) given(call int64) string {
 	return text
 }
 
+func (a *assembly) outcome(r *projector.TurnRecord) TurnOutcome {
+	if a.aside != nil {
+		return divertedOutcome(a.aside)
+	}
+	return outcomeOf(a.ended, a.last, a.given(r.Call))
+}
+
 func (a *assembly) assemble(r projector.TurnRecord) AssembledTurn {
 	t := AssembledTurn{
-		Turn: r.ID, Seq: r.Seq, Outcome: outcomeOf(a.ended, a.last, a.given(r.Call)), HadToolCalls: a.inner, HadCode: a.code,
+		Turn: r.ID, Seq: r.Seq, Outcome: a.outcome(&r), HadToolCalls: a.inner, HadCode: a.code,
 		StartedAt: r.StartedAt, Usage: usageOf(r.Usage), ToolCalls: []ToolCallRecord{},
 		Output: AssistantOutput{SafeText: a.shown, RawText: a.prose, State: OutputUsable},
 		Errors: []ErrorEnvelope{},

@@ -66,8 +66,13 @@ func (c *canceller) decide(s *projector.State) ([]events.Event, error) {
 		return c.running(s, t), nil
 	}
 	for i := range s.Queue {
-		if q := &s.Queue[i]; q.ID == c.turn && q.Cancelled {
+		switch q := &s.Queue[i]; {
+		case q.ID != c.turn:
+		case q.Cancelled:
 			c.requested(&q.Cancel)
+			return nil, nil
+		case q.Busy == events.BusyBranch: // another session has it, or is about to
+			c.receipt, c.evidence = CancelCompletionWon, CancelRequest{}
 			return nil, nil
 		}
 	}

@@ -19,6 +19,7 @@ type Command struct {
 	Resolve events.ToolResolved      `msgpack:"r,omitempty"` // of a pending call
 	Cancel  Cancellation             `msgpack:"c,omitempty"` // of a parked turn, which no worker holds
 	Wake    bool                     `msgpack:"k,omitempty"` // the turn is for inputs that wait; without any it is not even recorded
+	Busy    events.WhenBusy          `msgpack:"b,omitempty"` // of a request for a turn: what becomes of it while another one runs
 }
 
 // Cancellation asks for the end of a turn.
@@ -43,7 +44,7 @@ func enqueue(ctx context.Context, b *bus.Bus, id events.SessionID, turn events.T
 
 // enqueueNew is enqueue that tells whether one of the same id waited already.
 func enqueueNew(ctx context.Context, b *bus.Bus, id events.SessionID, turn events.TurnID, cmd Command) (waited bool, err error) {
-	if err := (&events.TurnRequested{Input: cmd.Input}).Validate(); err != nil {
+	if err := errors.Join((&events.TurnRequested{Input: cmd.Input}).Validate(), cmd.Busy.Check(cmd.Input)); err != nil {
 		return false, fmt.Errorf("submit turn %s: %w", turn, err)
 	}
 	body, err := events.EncodePayload(&cmd)
@@ -81,5 +82,8 @@ func (h *Host) queuedCommand(ctx context.Context, id events.SessionID, name even
 func DecodeCommand(body []byte) (Command, error) {
 	var cmd Command
 	err := events.DecodePayload(body, &cmd)
+	if err == nil {
+		err = cmd.Busy.Check(cmd.Input)
+	}
 	return cmd, err
 }

@@ -30,6 +30,7 @@ type EventStream struct {
 	text  string           // of the last reply
 	given map[int64]string // results of its calls, by position
 	early bool             // the accepted inputs to come in this commit were told of
+	taken int              // likewise, how many messages of turns
 	done  bool
 }
 
@@ -86,6 +87,8 @@ func (e *EventStream) commit(o Observed) error {
 			}
 		case *events.UsageCharged:
 			e.charged(p)
+		case *events.TurnDiverted:
+			e.diverted(ev.Turn, p)
 		default:
 			if ev.Turn == e.turn && !e.done {
 				if err := e.event(p); err != nil {
@@ -168,6 +171,10 @@ func (e *EventStream) hooks(p *events.HookRan, rest []events.Event) {
 	}
 	var added []InputMessage
 	for i := range rest {
+		if p, ok := rest[i].Payload.(*events.TurnDiverted); ok && p.By == e.turn {
+			e.tookIn(rest[i].Turn, p)
+			e.taken++
+		}
 		if rest[i].Turn != e.turn {
 			continue
 		}
@@ -299,6 +306,32 @@ func (e *EventStream) completed(p *events.TurnCompleted) {
 	e.emit(SessionEvent{Type: EventTurnOutcome, TurnOutcome: &outcome})
 	e.emit(SessionEvent{Type: EventDone})
 	e.done = true
+}
+
+// diverted ends the turn itself, or tells of one whose message this one took in.
+func (e *EventStream) diverted(id events.TurnID, p *events.TurnDiverted) {
+	switch {
+	case e.done:
+	case id == e.turn:
+		outcome := divertedOutcome(p)
+		e.emit(SessionEvent{Type: EventTurnOutcome, TurnOutcome: &outcome})
+		e.emit(SessionEvent{Type: EventDone})
+		e.done = true
+	case e.taken > 0:
+		e.taken--
+	case p.By == e.turn:
+		e.tookIn(id, p)
+	}
+}
+
+// tookIn tells of the message of another turn as of an injected input with that turn's id.
+func (e *EventStream) tookIn(id events.TurnID, p *events.TurnDiverted) {
+	for i := range e.s.Queue {
+		if q := &e.s.Queue[i]; p.End == events.EndInjected && q.ID == id {
+			in := AcceptedInput{ID: events.InputID(id), Message: inputMessage(events.RoleUser, q.Input.Parts)}
+			e.emit(SessionEvent{Type: EventInputAccepted, Inputs: []AcceptedInput{in}, Checkpoint: p.At})
+		}
+	}
 }
 
 // retract takes back what is shown of a reply that will not come, or comes otherwise.

@@ -151,7 +151,8 @@ func (e *ear) ended(ctx context.Context, turn events.TurnID, look time.Duration)
 
 func endsTurn(c *events.Commit, turn events.TurnID) bool {
 	for i := range c.Events {
-		if c.Events[i].Kind == events.KindTurnCompleted && c.Events[i].Turn == turn {
+		ends := c.Events[i].Kind == events.KindTurnCompleted || c.Events[i].Kind == events.KindTurnDiverted
+		if ends && c.Events[i].Turn == turn {
 			return true
 		}
 	}

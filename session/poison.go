@@ -29,22 +29,23 @@ func (h *Host) Poisoned(ctx context.Context, id events.SessionID, job events.Tur
 	}
 	t, own := s.Turn(), cmd.AsksForTurn() && !cmd.Wake
 	if t != nil && (t.Job == job || !cmd.AsksForTurn() && turn.Owed(s).Parked()) {
-		return poisoned(t.ID, t.Input, cmd.Actor)
+		return poisoned(t.ID, &Command{Input: t.Input, Actor: cmd.Actor})
 	}
 	record, err := s.Record(job)
 	switch {
 	case err != nil:
 		return Poisoned{}, err
 	case own && record == nil:
-		return poisoned(job, cmd.Input, cmd.Actor)
+		return poisoned(job, cmd)
 	case t == nil && len(s.Queue) > 0:
-		return poisoned(s.Queue[0].ID, s.Queue[0].Input, cmd.Actor)
+		q := &s.Queue[0]
+		return poisoned(q.ID, &Command{Input: q.Input, Actor: cmd.Actor, Busy: q.Busy})
 	}
 	return Poisoned{}, nil
 }
 
-func poisoned(turn events.TurnID, input events.TurnInput, actor string) (Poisoned, error) {
-	body, err := events.EncodePayload(&Command{Input: input, Actor: actor})
+func poisoned(turn events.TurnID, asks *Command) (Poisoned, error) {
+	body, err := events.EncodePayload(asks)
 	return Poisoned{Turn: turn, Body: body}, err
 }
 

@@ -28,6 +28,11 @@ func outcomeOf(p *events.TurnCompleted, text, value string) TurnOutcome {
 	return TurnOutcome{Type: OutcomeAssistantMessage, Text: text}
 }
 
+// divertedOutcome is the outcome of a turn that did not start.
+func divertedOutcome(p *events.TurnDiverted) TurnOutcome {
+	return TurnOutcome{Type: OutcomeDiverted, Reason: p.End, By: p.By, Session: p.Session}
+}
+
 // turnError collects what a turn's error is told from.
 type turnError struct {
 	stop    events.StopReason // of the last reply

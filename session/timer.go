@@ -58,7 +58,7 @@ func (h *Host) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, 
 		}
 	}
 	if err == nil {
-		err = h.schedule(ctx, id, string(req.ID), at, Alarm{ID: req.ID, Command: Command{Input: input, Actor: h.actor.ID}})
+		err = h.schedule(ctx, id, string(req.ID), at, Alarm{ID: req.ID, Command: Command{Input: input, Actor: h.actor.ID, Busy: busyOf(req.WhenBusy)}})
 	}
 	if errors.Is(err, bus.ErrStale) {
 		err = h.sameTimer(ctx, id, req.ID, at, input)
@@ -92,7 +92,8 @@ func (h *Host) sameTimer(ctx context.Context, id events.SessionID, turn events.T
 
 // schedule sets a timer that puts a command in the queue.
 func (h *Host) schedule(ctx context.Context, id events.SessionID, name string, at time.Time, alarm Alarm) error {
-	if err := (&events.TurnRequested{Input: alarm.Command.Input}).Validate(); err != nil {
+	cmd := &alarm.Command
+	if err := errors.Join((&events.TurnRequested{Input: cmd.Input}).Validate(), cmd.Busy.Check(cmd.Input)); err != nil {
 		return err
 	}
 	body, err := events.EncodePayload(&alarm)

@@ -22,6 +22,8 @@ func Ask(text string) TurnRequest {
 // is durable: it ends in the history. It does not wait for anything else. An
 // id that was used with other input is [ErrDifferent] where that waits in the
 // queue still, or this host knows of it; [Host.Run] finds out for certain.
+// What becomes of it while another turn runs, WhenBusy says: a policy that does
+// not exist, or does not fit the input, is [events.ErrInvalid].
 func (h *Host) Submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, error) {
 	turn, _, err := h.submit(ctx, id, req)
 	return turn, err
@@ -37,7 +39,7 @@ func (h *Host) submit(ctx context.Context, id events.SessionID, req TurnRequest)
 		return "", "", err
 	}
 	digest := projector.InputDigest(input)
-	waited, err := enqueueNew(ctx, h.b, id, req.ID, Command{Input: input, Actor: h.actor.ID})
+	waited, err := enqueueNew(ctx, h.b, id, req.ID, Command{Input: input, Actor: h.actor.ID, Busy: busyOf(req.WhenBusy)})
 	if err == nil && waited {
 		err = h.sameTurn(ctx, id, req.ID, digest)
 	}
@@ -58,6 +60,14 @@ func (h *Host) prepare(ctx context.Context, id events.SessionID, req TurnRequest
 		return events.TurnInput{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
 	return input, nil
+}
+
+// busyOf is the policy as histories name it.
+func busyOf(w WhenBusy) events.WhenBusy {
+	if w == WhenBusyEnqueue {
+		return events.BusyEnqueue
+	}
+	return events.WhenBusy(w)
 }
 
 // sameTurn refuses an id under which a turn with other input waits in the
@@ -125,7 +135,8 @@ func findTurn(s *projector.State, id events.TurnID) (record *projector.TurnRecor
 	return record, digest, err
 }
 
-// Run submits a turn and waits for its end. An id that was used with other input is [ErrDifferent].
+// Run submits a turn and waits for its end, which another turn in its way may
+// bring: see [WhenBusy]. An id that was used with other input is [ErrDifferent].
 func (h *Host) Run(ctx context.Context, id events.SessionID, req TurnRequest) (TurnResult, error) {
 	ear, err := h.listen(id)
 	if err != nil {
@@ -142,7 +153,7 @@ func (h *Host) Run(ctx context.Context, id events.SessionID, req TurnRequest) (T
 		}
 	}
 	r, err := h.result(ctx, id, turn)
-	if (err == nil || errors.Is(err, api.ErrTurnFailed)) && r.Input != input {
+	if (err == nil || errors.Is(err, api.ErrTurnFailed) || errors.Is(err, ErrTurnRunning)) && r.Input != input {
 		return TurnResult{}, fmt.Errorf("run turn %s: %w", turn, ErrDifferent)
 	}
 	return r, err
@@ -251,8 +262,12 @@ func (h *Host) result(ctx context.Context, id events.SessionID, turn events.Turn
 		}
 		if record != nil {
 			text, err := answerText(s.state, record)
-			if err == nil && record.End == events.EndFailed {
+			switch {
+			case err != nil:
+			case record.End == events.EndFailed:
 				err = &api.TurnFailedError{Turn: turn, Issue: record.Issue}
+			case record.End == events.EndRejected:
+				err = &api.TurnRejectedError{Turn: turn, By: record.By}
 			}
 			return TurnResult{TurnRecord: *record, Text: text}, err
 		}

@@ -145,12 +145,16 @@ func (r *run) flush(ctx context.Context) error {
 	return nil
 }
 
+// hopeless reports whether the same events would be refused for ever.
+func hopeless(err error) bool {
+	return errors.Is(err, events.ErrTooLarge) || errors.Is(err, events.ErrInvalid) || errors.Is(err, events.ErrInvalidID)
+}
+
 // giveUp ends the turn where no log will ever take what it came to, as trying
 // again would come to the same. Whatever else the error is, it stays one.
 func (r *run) giveUp(ctx context.Context, err error) error {
 	t := r.state.Turn()
-	never := errors.Is(err, events.ErrTooLarge) || errors.Is(err, events.ErrInvalid) || errors.Is(err, events.ErrInvalidID)
-	if !never || t == nil || t.Worker != r.w.cfg.ID {
+	if !hopeless(err) || t == nil || t.Worker != r.w.cfg.ID {
 		return err
 	}
 	for id, f := range r.flights {

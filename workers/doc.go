@@ -13,6 +13,13 @@
 // A worker acks a message only when the session owes nothing more, so turns
 // that were queued behind the one it ran are covered by that same message.
 //
+// A turn that is asked for while another one runs or waits is recorded by
+// whoever has its message, and what its policy makes of the two in the same
+// guarded append: a death leaves both undone or done. What may follow (the end
+// of an interrupted turn that no worker holds, the session of one that branches)
+// is owed by the state from then on, and the message stays until it is done or
+// the running turn's message covers it.
+//
 // The session's plugins are built once in a process and brought to what the
 // history has before they are asked. What they decide at a point is an effect
 // like a model's reply: it is recorded with what follows from it, and only then

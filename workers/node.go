@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -19,6 +20,8 @@ type Node struct {
 	log     *zap.Logger
 	cancel  context.CancelFunc
 	wait    sync.WaitGroup
+
+	stopping atomic.Bool
 }
 
 // NewNode makes a node.
@@ -64,6 +67,7 @@ func (n *Node) Start(ctx context.Context) error {
 
 // Stop is soft until ctx ends, then hard; see [Worker.Stop] and [Tasks.Stop].
 func (n *Node) Stop(ctx context.Context) {
+	n.stopping.Store(true)
 	var stopping sync.WaitGroup
 	stopping.Go(func() { n.tasks.Stop(ctx) }) // beside the turns, whose tools may wait for tasks
 	n.worker.Stop(ctx)

@@ -140,13 +140,16 @@ func (r *run) queue(ctx context.Context, j *bus.Job) error {
 			return err
 		}
 		if known {
+			if t := r.state.Turn(); t != nil && t.Worker != r.w.cfg.ID {
+				return j.GiveBack(0) // the message of this run covers nothing any more
+			}
 			r.w.settle(ctx, j, nil)
 			return nil
 		}
 		if err := r.flush(ctx); err != nil {
 			return err
 		}
-		if err := r.record(ctx, nil, []events.Event{events.Of(events.TurnID(j.ID), &events.TurnRequested{Input: cmd.Input})}); err != nil {
+		if err := r.place(ctx, events.TurnID(j.ID), &cmd); err != nil {
 			return err
 		}
 	}
@@ -211,6 +214,17 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 	for {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
+		}
+		if waits := turn.Branching(r.state); waits != nil {
+			if len(r.g.events) > 0 {
+				err = r.flush(ctx)
+			} else {
+				err = r.branchOff(ctx, *waits)
+			}
+			if err != nil {
+				return false, err
+			}
+			continue
 		}
 		t := r.state.Turn()
 		owes := turn.Owed(r.state)
@@ -277,7 +291,7 @@ func (r *run) claimNext(ctx context.Context) (done bool, err error) {
 	}
 	if claim.Turn != "" && len(r.state.Queue) > 0 {
 		// Turns wait before the job's own: it joins them in the order of the log.
-		return false, r.record(ctx, nil, []events.Event{events.Of(r.turnID(), &events.TurnRequested{Input: r.cmd.Input})})
+		return false, r.place(ctx, r.turnID(), &r.cmd)
 	}
 	if err := r.keepJob(ctx); err != nil {
 		return false, err
@@ -302,10 +316,16 @@ func (r *run) keepJob(ctx context.Context) error {
 }
 
 // meet is what a worker does about a turn that it does not hold: take it over
-// when the queue says that nobody holds it, else put its own behind it.
+// when the queue says that nobody holds it, else put its own behind it. A policy
+// of its own comes before either.
 func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error) {
 	if r.g.claimed {
 		return false, fmt.Errorf("turn %s: %w", t.ID, ErrSuperseded)
+	}
+	if r.cmd.Busy != events.BusyEnqueue {
+		if known, err := r.known(r.turnID()); err != nil || !known {
+			return false, errors.Join(err, r.enqueueBehind(ctx))
+		}
 	}
 	alone, err := r.stranded(ctx, t)
 	switch {
@@ -330,14 +350,14 @@ func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error
 }
 
 // stranded reports whether nobody holds the message of the running turn: it is
-// ours now, or there is none though the turn is not parked. Delivery counts do
-// not tell: a server that was killed may have forgotten them.
+// ours now, or there is none though the turn is not parked, or it is and was
+// cancelled, as by a turn that interrupts it. Delivery counts do not tell: a server that was killed may have forgotten them.
 func (r *run) stranded(ctx context.Context, t *projector.Turn) (bool, error) {
 	if t.Job == r.turnID() {
 		return true, nil
 	}
-	if turn.Owed(r.state).Parked() {
-		return false, nil
+	if owes := turn.Owed(r.state); owes.Parked() {
+		return owes.Stop, nil
 	}
 	_, err := r.w.cfg.Bus.Queued(ctx, bus.ClassTurn, r.job.Session, string(t.Job))
 	if errors.Is(err, bus.ErrNotFound) {
@@ -352,7 +372,7 @@ func (r *run) enqueueBehind(ctx context.Context) error {
 	if err != nil || known {
 		return err
 	}
-	return r.record(ctx, nil, []events.Event{events.Of(r.turnID(), &events.TurnRequested{Input: r.cmd.Input})})
+	return r.place(ctx, r.turnID(), &r.cmd)
 }
 
 // wait blocks until something happens and acts on it.

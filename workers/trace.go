@@ -24,8 +24,15 @@ type tracer struct {
 	at    events.Millis
 	where api.TraceContext
 	turns int64
+	turn  span         // that runs
 	calls []tracedCall // of the reply whose calls run
 	begun map[events.EffectID]bool
+}
+
+// span is how long a turn runs, and under how many claims.
+type span struct {
+	since    events.Millis
+	attempts int64
 }
 
 // tracedCall is a call that was told to have started.
@@ -42,7 +49,7 @@ func (w *Worker) traceCommit(before *projector.State, c *events.Commit) {
 	}
 	t := &tracer{w: w, at: c.At, turns: before.Turns, where: api.TraceContext{Session: c.Session}, begun: make(map[events.EffectID]bool)}
 	if now := before.Turn(); now != nil {
-		t.where.TurnIndex = now.Index
+		t.where.TurnIndex, t.turn = now.Index, span{now.StartedAt, now.Attempt}
 		for i := range now.Calls {
 			t.calls = append(t.calls, tracedCall{now.Calls[i].ID, now.Calls[i].Tool, now.Calls[i].Done})
 		}
@@ -83,9 +90,11 @@ func (t *tracer) event(p events.Payload) {
 func (t *tracer) tell(where api.TraceContext, what api.TraceEvent) { t.w.host.Trace(t.at, where, what) }
 
 func (t *tracer) started(p *events.TurnStarted) {
+	t.turn.attempts = p.Attempt
 	if p.Attempt > 1 {
 		return // taken over
 	}
+	t.turn.since = t.at
 	t.turns++
 	t.where.TurnIndex, t.calls = t.turns, nil
 	if t.turns == 1 {
@@ -102,6 +111,10 @@ func (t *tracer) completed(p *events.TurnCompleted) {
 	}
 	e := api.TraceEvent{
 		Type: api.TraceTurnCompleted, Status: "finished", Reason: p.End, Frame: p.Switch.Frame, Kind: p.Issue.Kind, Code: p.Issue.Code,
+		Attempts: t.turn.attempts,
+	}
+	if t.turn.since > 0 { // one that was refused never started
+		e.Millis = int64(t.at - t.turn.since)
 	}
 	switch {
 	case p.End == events.EndFailed:
@@ -110,7 +123,7 @@ func (t *tracer) completed(p *events.TurnCompleted) {
 		e.Status = "stopped"
 	}
 	t.tell(t.where, e)
-	t.where.TurnIndex, t.calls = 0, nil
+	t.where.TurnIndex, t.calls, t.turn = 0, nil, span{}
 }
 
 func (t *tracer) replied(p *events.ModelReplied) {

@@ -138,9 +138,14 @@ func (w *Worker) fetchLoop(fetchCtx, jobCtx context.Context, queue *bus.Work) {
 		}
 		err := queue.Fetch(fetchCtx, free, fetchWait, func(j *bus.Job) {
 			free--
+			r := w.register(j) // in the order of the queue
+			if r == nil {
+				<-w.slots
+				return
+			}
 			w.jobs.Go(func() {
 				defer func() { <-w.slots }()
-				w.handle(jobCtx, j)
+				w.handle(jobCtx, r)
 			})
 		})
 		for range free {
@@ -182,13 +187,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// handle works on one job until the session owes nothing that the job covers.
-// A job of a session that this worker runs already goes to that run.
-func (w *Worker) handle(ctx context.Context, j *bus.Job) {
-	r := w.register(j)
-	if r == nil {
-		return
-	}
+// handle works on a run until the session owes nothing that its job covers.
+func (w *Worker) handle(ctx context.Context, r *run) {
 	err := w.caught(ctx, r)
 	w.settle(ctx, r.job, err)
 	for _, mailed := range w.unregister(r) {

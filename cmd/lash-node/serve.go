@@ -42,6 +42,7 @@ type serveCmd struct {
 	Grace        time.Duration `help:"How long running turns may take to end after a signal, before they are handed to another node." default:"10s"`
 	Trace        string        `help:"Append a line of JSON for everything that sessions do to this file: turns, model calls, tool calls, what plugins trace. Never waits: lines that cannot be written are lost, counted and warned of." placeholder:"FILE" type:"path"`
 	Debug        bool          `help:"Log every step."`
+	telemetryFlags
 }
 
 func (c *serveCmd) Run(ctx context.Context, s *streams) error {
@@ -73,14 +74,22 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer closeTrace()
+	watched, err := c.watch(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer watched.stop()
 	node, err := workers.NewNode(workers.Config{
 		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Plugins: plugins, Concurrency: c.Concurrency, ArchiveAfter: c.ArchiveAfter, Logger: log,
-		Trace: trace,
+		Trace: watched.trace(trace),
 	})
 	if err != nil {
 		return err
 	}
 	if err := node.Start(ctx); err != nil {
+		return err
+	}
+	if err := c.answer(watched, b, node, s); err != nil {
 		return err
 	}
 	write(s.err, "lash-node: serving, provider %s; stop with ctrl-c\n", c.Provider)

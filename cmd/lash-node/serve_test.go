@@ -22,6 +22,7 @@ import (
 type serving struct {
 	cmd *exec.Cmd
 	url string
+	ops string // where its metrics are, with --ops
 	err *bufio.Scanner
 }
 
@@ -57,6 +58,9 @@ func serveModel(t *testing.T, model string, args ...string) *serving {
 		line := s.err.Text()
 		if _, rest, ok := strings.Cut(line, "embedded server at "); ok {
 			s.url, _, _ = strings.Cut(rest, ",")
+		}
+		if _, rest, ok := strings.Cut(line, "metrics at "); ok {
+			s.ops = strings.TrimSuffix(rest, "/metrics")
 		}
 		if strings.Contains(line, "serving, provider ") {
 			return s
@@ -122,7 +126,7 @@ func TestServe(t *testing.T) {
 	}
 	one.stop(t, syscall.SIGTERM)
 	lines, err := os.ReadFile(trace)
-	if err != nil || !strings.Contains(string(lines), `"event":{"type":"turn_completed","status":"finished","reason":"finished"}`) || !strings.HasSuffix(string(lines), "}\n") {
+	if err != nil || !strings.Contains(string(lines), `"event":{"type":"turn_completed","status":"finished","reason":"finished",`) || !strings.HasSuffix(string(lines), "}\n") {
 		t.Errorf("trace: got %s, %v, want lines with the end of the turn", lines, err)
 	}
 	two := serve(t, "--config", config)

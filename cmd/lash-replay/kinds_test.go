@@ -35,6 +35,10 @@ func makeKinds(args []string) error {
 	h.kindsOfTasks()
 	h.kindsOfMonitors()
 	h.kindsLeftOpen()
+	h.add(
+		events.Of("t3", &events.TurnRequested{Input: events.TurnInput{Parts: say("or else?")}, Busy: events.BusyBranch, Behind: "t2"}),
+		events.Of("t3", &events.TurnDiverted{End: events.EndBranched, By: "t2", Session: "elsewhere"}),
+	)
 	h.add(events.Of("t2", &events.TurnCompleted{End: events.EndRuntimeError, Issue: events.Issue{Kind: "runtime", Code: "gave_up", Message: "nobody came"}}))
 	h.add(events.Of("", &events.SessionClosed{Reason: "that was all"}))
 	have := make(map[events.Kind]bool)

@@ -113,7 +113,7 @@ func (v *shown) footer(e *env) {
 		waits(e, t)
 	}
 	for i := range s.Queue {
-		e.println("queued: turn", s.Queue[i].ID)
+		e.println("queued: turn", joined(string(s.Queue[i].ID), string(s.Queue[i].Busy)))
 	}
 	for i := range s.Inputs {
 		e.println("pending input:", s.Inputs[i].ID)

@@ -146,6 +146,8 @@ func (c *counter) event(ev *events.Event) {
 		c.Turns++
 	case *events.TurnCompleted:
 		c.TurnEnds[p.End]++
+	case *events.TurnDiverted:
+		c.TurnEnds[p.End]++
 	case *events.ModelReplied:
 		c.replied(ev.Turn, p)
 	case *events.ModelFailed:

@@ -28,7 +28,9 @@ func summary(ev *events.Event) string {
 	case *events.FrameOpened:
 		return joined("frame "+quoted(string(p.Frame)), quoted(p.Reason), nodesSummary(p.Nodes))
 	case *events.TurnRequested:
-		return partsSummary(p.Input.Parts)
+		return joined(requestSummary(p), partsSummary(p.Input.Parts))
+	case *events.TurnDiverted:
+		return joined(fmt.Sprintf("%s by turn %s", p.End, p.By), prefixed("goes on in session ", string(p.Session)), prefixed("at ", string(p.At)))
 	case *events.TurnStarted:
 		return fmt.Sprintf("attempt %d by %s", p.Attempt, p.Worker)
 	case *events.TurnCancelRequested:
@@ -85,6 +87,13 @@ func openedSummary(p *events.SessionOpened) string {
 		list = append(list, fmt.Sprintf("%d more commits of nodes follow", p.Commits))
 	}
 	return joined(list...)
+}
+
+func requestSummary(p *events.TurnRequested) string {
+	if p.Behind == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s, behind turn %s", p.Busy, p.Behind)
 }
 
 func configSummary(c events.Config) string {

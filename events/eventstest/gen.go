@@ -48,6 +48,12 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 			return p
 		}
 		p.Input.Parts = list(t, 0, part)
+		if p.Switches == 0 && flag(t) {
+			p.Busy, p.Behind = one(t, events.BusyReject, events.BusyInterrupt, events.BusyBranch, events.BusyInject), token[events.TurnID](t)
+			if p.Busy == events.BusyInject {
+				p.Input = events.TurnInput{Parts: p.Input.Parts}
+			}
+		}
 		return p
 	},
 	events.KindTurnStarted: func(t *rapid.T) events.Payload {
@@ -64,6 +70,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		p := completed(t)
 		return &p
 	},
+	events.KindTurnDiverted: diverted,
 	events.KindModelReplied: func(t *rapid.T) events.Payload {
 		return &events.ModelReplied{
 			Iteration: count(t), Prompt: prompt(t), Parts: list(t, 0, part), Stop: stop(t), Usage: maybe(t, usage),

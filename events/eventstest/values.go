@@ -189,6 +189,18 @@ func frameSwitch(t *rapid.T) events.FrameSwitch {
 	return events.FrameSwitch{Frame: id[events.FrameID](t), Task: text(t), Nodes: nodes(t, 0)}
 }
 
+// diverted ends in each of the three ways as often.
+func diverted(t *rapid.T) events.Payload {
+	p := &events.TurnDiverted{End: one(t, events.EndRejected, events.EndInjected, events.EndBranched), By: token[events.TurnID](t)}
+	switch p.End { //nolint:exhaustive // the rest diverts no turn
+	case events.EndInjected:
+		p.Message, p.At = maybe(t, id[events.MessageID]), one(t, events.AtAfterWork, events.AtBeforeCompletion)
+	case events.EndBranched:
+		p.Session = token[events.SessionID](t)
+	}
+	return p
+}
+
 // completed ends by a frame switch every other time, as no other end has as much to vary.
 func completed(t *rapid.T) events.TurnCompleted {
 	p := events.TurnCompleted{

@@ -87,6 +87,19 @@ func (e *TurnFailedError) Is(target error) bool {
 	return target == ErrTurnFailed || target == providerError(e.Issue.Code)
 }
 
+// TurnRejectedError is a turn that was refused, as [WhenBusyReject] asked, because of another.
+type TurnRejectedError struct {
+	Turn events.TurnID
+	By   events.TurnID // that ran, or waited
+}
+
+func (e *TurnRejectedError) Error() string {
+	return fmt.Sprintf("turn %s was rejected: turn %s was in its way", e.Turn, e.By)
+}
+
+// Is makes it an [ErrTurnRunning].
+func (e *TurnRejectedError) Is(target error) bool { return target == ErrTurnRunning }
+
 // providerError is what a code of the provider's says; nil for other codes.
 func providerError(code string) error {
 	switch code {

@@ -115,17 +115,21 @@ const (
 	OutcomeToolValue        OutcomeType = "tool_value"
 	OutcomeFrameSwitch      OutcomeType = "agent_frame_switch"
 	OutcomeStopped          OutcomeType = "stopped"
+	OutcomeDiverted         OutcomeType = "diverted" // it did not start, as another turn was in its way
 )
 
 // TurnOutcome is how a turn ended.
 type TurnOutcome struct {
 	Type     OutcomeType    `json:"type"`
 	Text     string         `json:"text,omitempty"`      // of an assistant message, may be empty
-	Reason   events.TurnEnd `json:"reason,omitempty"`    // of a stop
+	Reason   events.TurnEnd `json:"reason,omitempty"`    // of a stop; of what was diverted: rejected, injected or branched
 	ToolName string         `json:"tool_name,omitempty"` // of a tool's value or error
 	Value    string         `json:"value,omitempty"`     // likewise: what the tool gave; of a submitted value: that
 	FrameID  events.FrameID `json:"frame_id,omitempty"`  // of a frame switch: where a follow-on turn goes on
 	Task     string         `json:"task,omitempty"`      // likewise: its input
+
+	By      events.TurnID    `json:"by,omitempty"`         // of what was diverted: the turn in its way, or that took its message in
+	Session events.SessionID `json:"session_id,omitempty"` // of branched: where it goes on
 }
 
 // ErrorEnvelope is an error as machines read it.

@@ -77,6 +77,6 @@ type TraceEvent struct {
 	Messages int               `json:"messages,omitempty"` // prompt_built: how many
 	Tools    int               `json:"tools,omitempty"`    // prompt_built: how many
 
-	Attempts int64 `json:"attempts,omitempty"`    // of calls: tries it took
-	Millis   int64 `json:"duration_ms,omitempty"` // of calls
+	Attempts int64 `json:"attempts,omitempty"`    // of calls: tries it took; of turn_completed: nodes that had the turn
+	Millis   int64 `json:"duration_ms,omitempty"` // of calls; of turn_completed since it started
 }

@@ -11,7 +11,33 @@ import (
 type TurnRequest struct {
 	ID    events.TurnID // Defaults to a new one. The same id with the same input is the same turn
 	Input events.TurnInput
+	// WhenBusy says what becomes of it where another turn runs or waits. Of a retry the first one's counts.
+	WhenBusy WhenBusy // Defaults to enqueue
 }
+
+// WhenBusy is what becomes of a turn that is asked for while another one runs, or waits.
+type WhenBusy string
+
+// The policies. Where the session is idle they say nothing: the turn starts.
+// Whichever it is, the turn ends once in the history, and nothing of it is lost.
+const (
+	// WhenBusyEnqueue waits, in the order in which turns were asked for.
+	WhenBusyEnqueue WhenBusy = "enqueue"
+	// WhenBusyInject lets a turn that runs take the message in, at its next
+	// checkpoint: the result then ends in injected, and By names that turn. Where
+	// none does it waits, and runs as a turn of its own. Only a message can be
+	// injected: with options, an extension, input for plugins or continue it is [events.ErrInvalid].
+	WhenBusyInject WhenBusy = "inject"
+	// WhenBusyReject refuses it: it ends in rejected, which is a [TurnRejectedError].
+	WhenBusyReject WhenBusy = "reject"
+	// WhenBusyInterrupt cancels the running turn, whose work so far stays, and goes
+	// before the turns that wait, behind those that interrupted earlier.
+	WhenBusyInterrupt WhenBusy = "interrupt"
+	// WhenBusyBranch goes on in a session of its own, which is this one as it was
+	// before the running turn: the result ends in branched, and Session names it.
+	// There the turn has the same id.
+	WhenBusyBranch WhenBusy = "branch"
+)
 
 // TurnResult is how a turn ended.
 type TurnResult struct {

@@ -67,6 +67,13 @@ func (p *Printer) TurnEnded(r *projector.TurnRecord) {
 // EndLine says how a turn ended, on one line.
 func EndLine(r *projector.TurnRecord) string {
 	list := []string{string(r.ID) + ": " + string(r.End)}
+	if r.By != "" {
+		list[0] += " by turn " + string(r.By)
+		if r.Session != "" {
+			list = append(list, "goes on in session "+string(r.Session))
+		}
+		return strings.Join(list, ", ")
+	}
 	if !r.Issue.IsZero() {
 		list = append(list, label(strings.TrimSpace(r.Issue.Kind+" "+r.Issue.Code+" "+r.Issue.Message)))
 	}

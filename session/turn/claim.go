@@ -59,6 +59,9 @@ func (m *machine) next(c Claim) (events.TurnInput, error) {
 		return events.TurnInput{}, fmt.Errorf("%w: session is %q", ErrStale, m.s.Status)
 	}
 	if len(m.s.Queue) > 0 {
+		if m.s.Queue[0].Busy == events.BusyBranch {
+			return events.TurnInput{}, fmt.Errorf("%w: turn %s goes on in another session", ErrStale, m.s.Queue[0].ID)
+		}
 		m.id = m.s.Queue[0].ID
 		return m.s.Queue[0].Input, nil
 	}
@@ -150,7 +153,8 @@ func sameTool(x, y events.ToolEntry) bool {
 		x.Effects == y.Effects && x.Source == y.Source && x.Availability == y.Availability && x.Orphan == y.Orphan && x.Serial == y.Serial
 }
 
-// accept admits pending inputs at a checkpoint and reports how many.
+// accept admits pending inputs at a checkpoint, and the messages of turns that
+// ask for it, and reports how many. A turn's start takes no other turn in.
 func (m *machine) accept(at events.CheckpointKind) int {
 	var ids []events.InputID
 	for _, in := range m.s.Inputs {
@@ -164,5 +168,13 @@ func (m *machine) accept(at events.CheckpointKind) int {
 	if len(ids) > 0 {
 		m.emit(&events.InputAccepted{Inputs: ids, At: at})
 	}
-	return len(ids)
+	n := len(ids)
+	for i := range m.s.Queue {
+		q := &m.s.Queue[i]
+		if q.Busy == events.BusyInject && !q.Cancelled && at != events.AtStart && n < MaxAccepted {
+			m.emitFor(q.ID, &events.TurnDiverted{End: events.EndInjected, By: m.id, At: at, Message: m.free(projector.UserMessage(q.ID))})
+			n++
+		}
+	}
+	return n
 }

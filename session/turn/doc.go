@@ -12,6 +12,18 @@
 //	       │                                     │
 //	       └── reply, failure, limit, cancel ────┴──► completed
 //
+// # Turns in each other's way
+//
+// [Request] is where a turn joins the session's order, and the only place where
+// its policy for company counts. Of the turns that wait, follow-ons of a frame
+// switch come first, then those that interrupt, then the rest, each sort in the
+// order of the log. One that asks to be injected waits like any other until a
+// checkpoint of a running turn takes its message in, which is its end; where
+// none does, because the turn before it ended otherwise or could ask no more,
+// it runs itself. So its message is in exactly one turn, and nothing has to
+// bring it back. One that branches never starts here: that it goes elsewhere is
+// decided with its request, and [Branching] finds what is left to do for it.
+//
 // # Fewer, fuller writes
 //
 // The results of repeatable calls need not be durable before the model is

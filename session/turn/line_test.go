@@ -119,6 +119,14 @@ func render(e *events.Event) string {
 	switch p := e.Payload.(type) {
 	case *events.TurnRequested:
 		add("input", textOf(p.Input.Parts))
+		add("busy", p.Busy)
+		add("behind", p.Behind)
+	case *events.TurnDiverted:
+		line += " " + string(p.End)
+		add("by", p.By)
+		add("at", p.At)
+		add("message", p.Message)
+		add("session", p.Session)
 	case *events.TurnStarted:
 		add("attempt", p.Attempt)
 		add("worker", p.Worker)
@@ -152,6 +160,7 @@ func render(e *events.Event) string {
 		line += fmt.Sprint(" calls=", p.Calls)
 	case *events.TurnCancelRequested:
 		add("request", p.Request)
+		add("origin", p.Origin)
 	case *events.ToolReturned:
 		add("iteration", p.Iteration)
 		for _, r := range p.Results {

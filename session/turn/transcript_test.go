@@ -105,6 +105,8 @@ func (p *player) happen(words []string) {
 		p.available(a.word(0), events.Availability(a.word(1)))
 	case "request":
 		p.fold(events.TurnID(a.word(0)), &events.TurnRequested{Input: a.input(1)})
+	case "ask":
+		p.commit(p.told(turn.Request(p.s, events.TurnID(a.word(0)), a.input(1), events.WhenBusy(a.get("busy")))))
 	case "cancel":
 		p.fold(events.TurnID(a.word(0)), &events.TurnCancelRequested{Request: a.word(1)})
 	case "append":
@@ -124,6 +126,14 @@ func (p *player) happen(words []string) {
 	default:
 		p.step(a.machine(p.t, words[0], p.tools, p.s))
 	}
+}
+
+// told writes down what follows from a request.
+func (p *player) told(list []events.Event) []events.Event {
+	for i := range list {
+		fmt.Fprintf(&p.out, "  %s\n", render(&list[i]))
+	}
+	return list
 }
 
 func textParts(s string) []events.Part { return []events.Part{{Kind: events.PartText, Text: s}} }

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/telemetry"
+)
+
+// telemetryFlags say who may look at the node, and where its traces go.
+type telemetryFlags struct {
+	Ops       string  `help:"Address for /healthz, /readyz and /metrics (Prometheus). Off by default." placeholder:"HOST:PORT"`
+	OTLP      string  `name:"otlp" help:"Export traces of turns to this OpenTelemetry collector, as OTLP over HTTP. OTEL_EXPORTER_OTLP_HEADERS and OTEL_RESOURCE_ATTRIBUTES count." placeholder:"URL"`
+	OTLPRatio float64 `name:"otlp-ratio" help:"Part of the turns that are exported, 0 to 1; every node decides alike." default:"1"`
+}
+
+// watched is what a node tells of itself.
+type watched struct {
+	registry *prometheus.Registry
+	metrics  *telemetry.Metrics
+	spans    *telemetry.Spans // nil: not exported
+	server   *telemetry.Server
+	log      *zap.Logger
+}
+
+// watch makes what takes the node's records. It serves nothing yet.
+func (f *telemetryFlags) watch(ctx context.Context, log *zap.Logger) (*watched, error) {
+	w := &watched{registry: prometheus.NewRegistry(), log: log}
+	var err error
+	if w.metrics, err = telemetry.NewMetrics(w.registry); err != nil {
+		return nil, err
+	}
+	err = errors.Join(w.registry.Register(collectors.NewGoCollector()), w.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
+	if err != nil || f.OTLP == "" {
+		return w, err
+	}
+	if u, err := url.Parse(f.OTLP); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, errors.New("--otlp: want the URL of a collector, as http://127.0.0.1:4318")
+	}
+	if f.OTLPRatio < 0 || f.OTLPRatio > 1 {
+		return nil, fmt.Errorf("--otlp-ratio: %v, want 0 to 1", f.OTLPRatio)
+	}
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(f.OTLP+"/v1/traces"))
+	if err != nil {
+		return nil, fmt.Errorf("--otlp: %w", err)
+	}
+	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "lash-node")), resource.WithFromEnv(), resource.WithHost(), resource.WithProcessPID())
+	if err != nil {
+		return nil, fmt.Errorf("describe this node: %w", err)
+	}
+	w.spans = telemetry.NewSpans(exporter, f.OTLPRatio, sdk.WithResource(about))
+	return w, nil
+}
+
+// trace hands each record to whoever takes it.
+func (w *watched) trace(also session.TraceFunc) session.TraceFunc {
+	return func(r api.TraceRecord) {
+		w.metrics.Trace(r)
+		if w.spans != nil {
+			w.spans.Trace(r)
+		}
+		if also != nil {
+			also(r)
+		}
+	}
+}
+
+// answer serves at the address, where there is one.
+func (f *telemetryFlags) answer(w *watched, b *bus.Bus, node *workers.Node, s *streams) error {
+	if f.Ops == "" {
+		return nil
+	}
+	if err := w.registry.Register(telemetry.NewAssets(b, node.Running)); err != nil {
+		return err
+	}
+	var err error
+	if w.server, err = telemetry.Serve(f.Ops, w.registry, node.Ready); err != nil {
+		return fmt.Errorf("--ops: %w", err)
+	}
+	write(s.err, "lash-node: metrics at http://%s/metrics\n", w.server.Addr())
+	return nil
+}
+
+// stop exports what waits. It comes after the node.
+func (w *watched) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // the command's own has ended
+	defer cancel()
+	if w.server != nil {
+		w.server.Stop(ctx)
+	}
+	if w.spans != nil {
+		if err := w.spans.Stop(ctx); err != nil {
+			w.log.Warn("export traces", zap.Error(err))
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+)
+
+// TestServeTelemetry looks at a node in another process while it serves, and at
+// what it exports.
+func TestServeTelemetry(t *testing.T) {
+	t.Parallel()
+	exported := make(chan []byte, 16)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err == nil && r.URL.Path == "/v1/traces" {
+			exported <- body
+		}
+	}))
+	defer collector.Close()
+	s := serve(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--otlp", collector.URL)
+	b, err := bus.Open(limited(t), bus.Config{URL: s.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	h, err := session.New(session.Config{Bus: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Create(limited(t), session.CreateRequest{ID: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Run(limited(t), "s", session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "hi"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ready", "/metrics": `lash_model_calls_total{model="",outcome="ok",provider="scripted"} 1`} {
+		if got := get(t, s.ops+path); !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %s in it", path, got, want)
+		}
+	}
+	s.stop(t, syscall.SIGTERM)
+	select {
+	case body := <-exported:
+		if !bytes.Contains(body, []byte("gen_ai.conversation.id")) {
+			t.Errorf("exported: got %q, want the spans of the turn", body)
+		}
+	default:
+		t.Error("exported: got nothing by the end of the node")
+	}
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(limited(t), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // read whole
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}

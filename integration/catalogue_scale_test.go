@@ -1,0 +1,478 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+// A lease of the specification is a turn's claim here: the event turn.started,
+// with the attempt as its fencing token. Its journal is the session's history.
+func scaleEntries() []entry {
+	return []entry{
+		{"S01", "two owners, B has taken over", "A commits", "rejected; B's state intact", testOldOwner},
+		{"S02", "takeovers", "the attempts are read", "they strictly increase; holding a turn keeps the attempt", testAttemptsRise},
+		{"S04", "a turn longer than three times the wait for a quiet worker", "its owner is healthy", "lease kept, one execution", testLongTurn},
+		{"S05", "a crash before and after every write of a node", "another resumes", "each durable effect observed exactly once", testCrashAnywhere},
+		{"S06", "a live run", "its history is replayed", "identical committed state, zero executions", testReplayed},
+		{"S07", "the same key with a different command", "repeated", "mismatch error", testMismatch},
+		{"S08", "inputs, hosts and nodes that are killed", "any interleaving", "each input settles exactly once", testInputsSettle},
+		{"S09", "a commit with claimed inputs and the turn's end", "fails late", "neither visible", testCommitWhole},
+		{"S10", "commands enqueued before an input", "drained", "commands first, one at a time", testCommandsFirst},
+		{"S11", "two sessions", "concurrent load", "no cross-talk of events, tasks, usage", testNoCrosstalk},
+	}
+}
+
+// testOldOwner lets another worker's claim land while A waits for a tool.
+func testOldOwner(t *testing.T) {
+	release, begun := make(chan struct{}), make(chan struct{}, 2)
+	b := setupIdle(t, reply(call("k", "slow", "{}")), reply(text("done")))
+	plugin.AddTool(b.tools, plugin.Tool{Name: "slow"}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
+		begun <- struct{}{}
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return "from A, too late", nil
+	})
+	kill := b.work(bustest.Open(t, b.server))
+	id := b.open(session.CreateRequest{})
+	b.submit(id, "t1", text("go"))
+	receive(b, "the call", begun)
+	b.await(id, "the call in the history", func(s *projector.State) bool { return s.Turn() != nil && len(s.Turn().Calls) == 1 })
+	b.commitTurn(id, &events.TurnStarted{Attempt: 2, Worker: "B", Job: "t1"}, &events.ToolLost{Calls: []int64{0}})
+	took := b.state(id)
+	close(release)
+	kill() // returns when A has written what it can
+	after := b.state(id)
+	equal(t, "sequence after A's word", after.Seq, took.Seq)
+	equal(t, "owner", after.Turn().Worker, "B")
+	equal(t, "attempt", after.Turn().Attempt, 2)
+	equal(t, "state of B as it was", bytes.Equal(encoded(t, after), encoded(t, took)), true)
+	b.work(b.bus)
+	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
+	if got := strings.Join(b.messages(id), "\n"); strings.Contains(got, "too late") {
+		t.Errorf("messages: got %s, want nothing of A's", got)
+	}
+}
+
+// encoded is a state as a snapshot has it.
+func encoded(t *testing.T, s *projector.State) []byte {
+	t.Helper()
+	head, _, err := s.Clone().Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return head
+}
+
+func testAttemptsRise(t *testing.T) {
+	const kills = 4
+	var script []step
+	begun := make([]chan struct{}, kills)
+	for i := range begun {
+		begun[i] = make(chan struct{})
+		script = append(script, hangs(begun[i]))
+	}
+	b := setupIdle(t, append(script, reply(text("done")))...)
+	id := b.open(session.CreateRequest{})
+	b.submit(id, "t1", text("go"))
+	for i := range kills {
+		kill := b.work(bustest.Open(t, b.server))
+		receive(b, "the model call", begun[i])
+		kill()
+	}
+	b.work(b.bus)
+	equal(t, "attempts", b.ended(id, "t1").Attempts, kills+1)
+	workers := make(map[events.WorkerID]bool)
+	for i, p := range find[*events.TurnStarted](b, id) {
+		equal(t, "attempt", p.Attempt, int64(i+1))
+		workers[p.Worker] = true
+	}
+	equal(t, "workers", len(workers), kills+1)
+}
+
+func testLongTurn(t *testing.T) {
+	var calls atomic.Int64
+	wait := func(ctx context.Context, _ llm.Request) (scripted.Answer, error) {
+		calls.Add(1)
+		timer := time.NewTimer(3*bus.AckWait + bus.AckWait/4)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		return reply(text("done"))(ctx, llm.Request{})
+	}
+	b := setupIdle(t, wait)
+	b.work(b.bus)
+	b.work(bustest.Open(t, b.server)) // would take the turn, were it free
+	id := b.open(session.CreateRequest{})
+	b.submit(id, "t1", text("go"))
+	record := b.ended(id, "t1")
+	equal(t, "end", record.End, events.EndFinished)
+	equal(t, "attempts", record.Attempts, 1)
+	equal(t, "executions", calls.Load(), 1)
+	equal(t, "claims", len(find[*events.TurnStarted](b, id)), 1)
+}
+
+// testCrashAnywhere cuts the node that runs a turn off at its k-th write, for
+// every k, before the write arrives and after it, and has another one finish.
+func testCrashAnywhere(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		t.Run(map[bool]string{false: "before", true: "after"}[late], func(t *testing.T) {
+			t.Parallel()
+			gate := make(chan struct{}, 6) // so many at once
+			var finished atomic.Bool
+			for from := 1; !finished.Load(); from += cap(gate) {
+				var group sync.WaitGroup
+				for k := from; k < from+cap(gate); k++ {
+					gate <- struct{}{}
+					group.Go(func() {
+						defer func() { <-gate }()
+						if crashAt(t, k, late) {
+							finished.Store(true)
+						}
+					})
+				}
+				group.Wait()
+				if from > 200 {
+					t.Fatal("a turn takes more than 200 writes: it does not end")
+				}
+			}
+		})
+	}
+}
+
+// crashAt reports whether the turn was over before the k-th write.
+func crashAt(t *testing.T, k int, late bool) (over bool) {
+	t.Helper()
+	b := setupIdle(t)
+	var mu sync.Mutex
+	done := make(map[events.EffectID]int)
+	note := func(e events.EffectID) {
+		mu.Lock()
+		defer mu.Unlock()
+		done[e]++
+	}
+	plugin.AddTool(b.tools, plugin.Tool{Name: "once"}, func(_ context.Context, c plugin.Call, _ struct{}) (string, error) {
+		note(c.Effect)
+		return "1", nil
+	})
+	model := func(_ context.Context, req llm.Request) (scripted.Answer, error) {
+		r := llm.Response{Stop: events.StopEnd, Parts: []events.Part{text("done")}}
+		if req.Iteration == 0 {
+			r.Parts = []events.Part{call("k", "once", "{}")}
+		}
+		return scripted.Answer{Response: r}, nil
+	}
+	node := func(on *bus.Bus) *workers.Worker {
+		w, err := workers.New(workers.Config{
+			Bus: on, Providers: map[string]llm.Provider{"scripted": scripted.New(model)}, Provider: "scripted",
+			Tools: func(events.SessionID) *plugin.Tools { return b.tools }, Logger: zap.NewNop(),
+		})
+		must(t, "new worker", err, nil)
+		return w
+	}
+	stop := func(w *workers.Worker) {
+		now, cancel := context.WithCancel(context.Background()) // of its own: the test's may have ended
+		cancel()
+		w.Stop(now)
+	}
+	id := b.open(session.CreateRequest{})
+	_, err := b.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("and this")}}) // for the checkpoint
+	must(t, "inject", err, nil)
+	b.submit(id, "t1", text("go"))
+	over = bustest.KilledAt(t, b.server, k, late, func(ctx context.Context, victim *bus.Bus) error {
+		w := node(victim)
+		if err := w.Start(ctx); err != nil {
+			return err
+		}
+		var err error
+		for over := false; !over && err == nil && ctx.Err() == nil; {
+			var r *projector.TurnRecord
+			r, err = b.state(id).Record("t1")
+			over = r != nil
+			select {
+			case <-ctx.Done():
+			case <-time.After(5 * time.Millisecond): // between two looks
+			}
+		}
+		stop(w)
+		return errors.Join(err, ctx.Err())
+	})
+	w := node(b.bus)
+	must(t, "start", w.Start(b.ctx), nil)
+	defer stop(w)
+	equal(t, fmt.Sprintf("end after a crash at write %d", k), b.ended(id, "t1").End, events.EndFinished)
+	for e, n := range done {
+		equal(t, fmt.Sprintf("executions of %s after a crash at write %d", e, k), n, 1)
+	}
+	replies, settled := make(map[int64]int), 0
+	for _, p := range find[*events.ModelReplied](b, id) {
+		replies[p.Iteration]++
+	}
+	for _, p := range find[*events.ToolReturned](b, id) {
+		settled += len(p.Results)
+	}
+	for _, p := range find[*events.ToolLost](b, id) {
+		settled += len(p.Calls)
+	}
+	equal(t, fmt.Sprintf("replies recorded after a crash at write %d", k), fmt.Sprint(replies[0], replies[1]), "1 1")
+	equal(t, fmt.Sprintf("results recorded after a crash at write %d", k), settled, 1)
+	equal(t, fmt.Sprintf("ends recorded after a crash at write %d", k), len(find[*events.TurnCompleted](b, id)), 1)
+	equal(t, fmt.Sprintf("inputs taken after a crash at write %d", k), strings.Count(strings.Join(b.messages(id), "\n"), "and this"), 1)
+	verified(t, b.bus.Log(), id)
+	return over
+}
+
+func testReplayed(t *testing.T) {
+	b := setupIdle(t, reply(call("k", "once", "{}")), reply(text("done")), reply(text("again")))
+	var calls atomic.Int64
+	plugin.AddTool(b.tools, plugin.Tool{Name: "once"}, func(context.Context, plugin.Call, struct{}) (string, error) {
+		return fmt.Sprint(calls.Add(1)), nil
+	})
+	b.work(b.bus)
+	id := b.open(session.CreateRequest{Labels: map[string]string{"a": "b"}})
+	live := b.run(id, "t1", text("go"))
+	b.run(id, "t2", text("more"))
+	var file bytes.Buffer
+	_, err := session.Export(b.ctx, b.bus.Log(), b.bus, id, &file)
+	must(t, "export", err, nil)
+	archive, err := events.ReadArchive(&file)
+	must(t, "read archive", err, nil)
+	replayed := projector.New(id)
+	for e, err := range archive.Log.Read(b.ctx, id, 1) {
+		must(t, "read", err, nil)
+		must(t, "apply", replayed.Apply(e), nil)
+	}
+	equal(t, "state", bytes.Equal(encoded(t, replayed), encoded(t, b.state(id))), true)
+	record, err := replayed.Record("t1")
+	must(t, "record", err, nil)
+	equal(t, "end", record.End, live.End)
+	equal(t, "tool executions", calls.Load(), 1)
+	equal(t, "model calls", len(b.model.asked()), 3)
+}
+
+// testMismatch repeats a turn's id with another input, and a reply's effect with another prompt.
+func testMismatch(t *testing.T) {
+	b := setup(t, reply(text("hi")))
+	id := b.open(session.CreateRequest{})
+	b.run(id, "t1", text("hello"))
+	before := b.last(id)
+	_, err := b.Run(b.ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("other")}}})
+	must(t, "the same turn with other input", err, session.ErrDifferent)
+	equal(t, "text of the same turn again", b.run(id, "t1", text("hello")).Text, "hi")
+	equal(t, "sequence", b.last(id), before)
+
+	v := projector.NewVerifier(id)
+	var found []projector.Check
+	for e, err := range b.bus.Log().Read(b.ctx, id, 1) {
+		must(t, "read", err, nil)
+		for i := range e.Commit.Events {
+			if p, ok := e.Commit.Events[i].Payload.(*events.ModelReplied); ok {
+				p.Prompt.Digest = strings.Repeat("0", len(p.Prompt.Digest)) // as of another command
+			}
+		}
+		for _, violation := range v.Apply(e) {
+			found = append(found, violation.Check)
+		}
+	}
+	equalLists(t, "what a replay says of a reply to another prompt", found, []projector.Check{projector.CheckPrompt})
+}
+
+// testInputsSettle has three hosts put inputs into a session whose nodes are stopped again and again.
+func testInputsSettle(t *testing.T) {
+	const hosts, each = 3, 8
+	b := setupIdle(t)
+	b.model.script = slices.Repeat([]step{reply(text("on"))}, 400)
+	id := b.open(session.CreateRequest{})
+	var group sync.WaitGroup
+	for i := range hosts {
+		h := b.otherHost()
+		group.Go(func() {
+			for n := range each {
+				name := fmt.Sprintf("i%d-%d", i, n)
+				_, err := h.Inject(b.ctx, id, session.InjectRequest{ID: events.InputID(name), Parts: []events.Part{text(name)}})
+				must(t, "inject", err, nil)
+				_, err = h.Submit(b.ctx, id, session.TurnRequest{ID: events.TurnID("t" + name), Input: events.TurnInput{Parts: []events.Part{text("go")}}})
+				must(t, "submit", err, nil)
+			}
+		})
+	}
+	kill := b.work(bustest.Open(t, b.server))
+	for n := range 4 {
+		b.await(id, "more turns", func(s *projector.State) bool { return s.Turns > int64(n*hosts*each/5) })
+		kill()
+		kill = b.work(bustest.Open(t, b.server))
+	}
+	group.Wait()
+	b.await(id, "all turns", func(s *projector.State) bool { return s.Turns >= hosts*each && s.Idle() && len(s.Inputs) == 0 })
+	all := strings.Join(b.messages(id), "\n") + "\n"
+	taken := make(map[events.InputID]int)
+	for _, p := range find[*events.InputAccepted](b, id) {
+		for _, in := range p.Inputs {
+			taken[in]++
+		}
+	}
+	for i := range hosts {
+		for n := range each {
+			name := fmt.Sprintf("i%d-%d", i, n)
+			equal(t, "messages of "+name, strings.Count(all, name+"\n"), 1)
+			equal(t, "times that "+name+" was taken", taken[events.InputID(name)], 1)
+		}
+	}
+	verified(t, b.bus.Log(), id)
+}
+
+// testCommitWhole loses the connection just before the commit that takes an input and the reply.
+func testCommitWhole(t *testing.T) {
+	b := setupIdle(t)
+	away := bustest.Open(t, b.server)
+	b.model.script = []step{first(away.Close, reply(text("never written"))), reply(text("one")), reply(text("two"))}
+	id := b.open(session.CreateRequest{})
+	b.submit(id, "t1", text("hello"))
+	kill := b.work(away)
+	b.await(id, "the start", func(s *projector.State) bool { return s.Turn() != nil })
+	_, err := b.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("and this")}})
+	must(t, "inject", err, nil)
+	kill()
+	s := b.state(id)
+	equal(t, "turn still runs", s.Turn() != nil, true)
+	equal(t, "input still waits", len(s.Inputs), 1)
+	equal(t, "inputs accepted", len(find[*events.InputAccepted](b, id)), 0)
+	equal(t, "replies", len(find[*events.ModelReplied](b, id)), 0)
+	b.work(b.bus)
+	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
+	equalLists(t, "messages", b.messages(id), []string{"user hello", "assistant one", "user and this", "assistant two"})
+}
+
+// testCommandsFirst has commands of both sorts before an input: those that are
+// decided at once, and turns.
+func testCommandsFirst(t *testing.T) {
+	b := setupIdle(t, reply(text("1")), reply(text("2")), reply(text("3")))
+	id := b.open(session.CreateRequest{})
+	model := func(s string) {
+		must(t, "configure", b.Configure(b.ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config {
+			c.Model += s
+			return c
+		}}), nil)
+	}
+	model("large")
+	model("-2")
+	_, err := b.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("input")}})
+	must(t, "inject", err, nil)
+	for _, turn := range []events.TurnID{"t1", "t2", "t3"} {
+		b.submit(id, turn, text("turn "+string(turn)))
+	}
+	b.work(b.bus)
+	b.ended(id, "t3")
+	equalLists(t, "first prompt", b.model.prompt(0), []string{"user input", "user turn t1"})
+	equal(t, "model of the first turn", b.model.asked()[0].Model, "large-2")
+	var order []string
+	for _, e := range b.history(id) {
+		switch e.Kind {
+		case events.KindSessionConfigured, events.KindInputInjected, events.KindTurnStarted, events.KindTurnCompleted:
+			order = append(order, strings.TrimSpace(string(e.Kind)+" "+string(e.Turn)))
+		}
+	}
+	equalLists(t, "order", order, []string{
+		"session.configured", "session.configured", "input.injected",
+		"turn.started t1", "turn.completed t1", "turn.started t2", "turn.completed t2", "turn.started t3", "turn.completed t3",
+	})
+}
+
+func testNoCrosstalk(t *testing.T) {
+	const turns = 12
+	b := setupIdle(t)
+	model := func(_ context.Context, req llm.Request) (scripted.Answer, error) {
+		last := req.Messages[len(req.Messages)-1].Text()
+		use := events.Usage{Input: 3}
+		if strings.Contains(last, "red") {
+			use.Input = 5
+		}
+		return scripted.Answer{Response: llm.Response{Stop: events.StopEnd, Parts: []events.Part{text("re: " + last)}, Usage: use}}, nil
+	}
+	for range 2 {
+		w, err := workers.New(workers.Config{
+			Bus: bustest.Open(t, b.server), Providers: map[string]llm.Provider{"scripted": scripted.New(model)}, Provider: "scripted",
+		})
+		must(t, "new worker", err, nil)
+		must(t, "start", w.Start(b.ctx), nil)
+		t.Cleanup(func() {
+			now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
+			cancel()
+			w.Stop(now)
+		})
+	}
+	seen := make(map[events.SessionID]chan []string)
+	var group sync.WaitGroup
+	for _, id := range []events.SessionID{"red", "blue"} {
+		b.open(session.CreateRequest{ID: id})
+		_, err := b.RegisterTask(b.ctx, id, api.TaskRequest{ID: events.TaskID("task-" + id), Of: events.TaskTool, Producer: string(id)})
+		must(t, "register task", err, nil)
+		seen[id] = make(chan []string, 1)
+		group.Go(func() {
+			var list []string
+			for o, err := range b.Observe(b.ctx, id, 0) {
+				must(t, "observe", err, nil)
+				if o.Commit != nil {
+					list = append(list, string(o.Commit.Session))
+				}
+				if o.Delta != nil && !strings.HasPrefix(string(o.Delta.Turn), string(id)) {
+					list = append(list, "delta of "+string(o.Delta.Turn))
+				}
+				if o.Commit != nil && o.Commit.Events[len(o.Commit.Events)-1].Kind == events.KindSessionClosed {
+					break
+				}
+			}
+			seen[id] <- list
+		})
+		group.Go(func() {
+			for n := range turns {
+				_, err := b.Run(b.ctx, id, session.TurnRequest{
+					ID: events.TurnID(fmt.Sprintf("%s-%d", id, n)), Input: events.TurnInput{Parts: []events.Part{text(fmt.Sprintf("%s %d", id, n))}},
+				})
+				must(t, "run", err, nil)
+			}
+			must(t, "close", b.CloseSession(b.ctx, id, "done"), nil)
+		})
+	}
+	group.Wait()
+	for id, other := range map[events.SessionID]string{"red": "blue", "blue": "red"} {
+		list := receive(b, "observed", seen[id])
+		equal(t, "foreign things observed in "+string(id), slices.ContainsFunc(list, func(s string) bool { return s != string(id) }), false)
+		messages := b.messages(id)
+		equal(t, "messages of "+string(id), len(messages), 2*turns)
+		equal(t, "words of "+other+" in "+string(id), strings.Contains(strings.Join(messages, "\n"), other), false)
+		tasks, err := b.Tasks(b.ctx, id)
+		must(t, "tasks", err, nil)
+		equal(t, "tasks of "+string(id), len(tasks), 1)
+		equal(t, "task of "+string(id), tasks[0].Producer, string(id))
+		var used int64
+		for _, row := range b.state(id).Ledger {
+			used += row.Usage.Input
+		}
+		equal(t, "input tokens of "+string(id), used, map[events.SessionID]int64{"red": 5, "blue": 3}[id]*turns)
+	}
+}

@@ -1,0 +1,223 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/telemetry"
+)
+
+// kept exports spans to memory, and keeps them when it is stopped.
+type kept struct{ *tracetest.InMemoryExporter }
+
+func (kept) Shutdown(context.Context) error { return nil }
+
+// TestTraceAcrossNodes kills a node in the middle of a turn and looks at what
+// it and the next one export: one trace, one tree, and nothing that was said.
+func TestTraceAcrossNodes(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{})
+	b := setupIdle(t, reply(text("secret words"), call("k", "add", `{"A":1,"B":2}`)), hangs(begun), reply(text("more secret words")))
+	exporters := []kept{{tracetest.NewInMemoryExporter()}, {tracetest.NewInMemoryExporter()}}
+	id := b.open(session.CreateRequest{})
+	b.submit(id, "t1", text("a secret"))
+	for i, e := range exporters {
+		spans := telemetry.NewSpans(e, 1)
+		b.trace = spans.Trace
+		_, kill := b.nodeOn(bustest.Open(t, b.server), adding())
+		if i == 0 {
+			receive(b, "the second model call", begun)
+		} else {
+			equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
+		}
+		kill()
+		must(t, "stop", spans.Stop(b.ctx), nil)
+	}
+	ids, names := make(map[string]bool), make(map[string]int)
+	spans := make(map[string]bool)
+	for _, e := range exporters {
+		for _, s := range e.GetSpans() {
+			ids[s.SpanContext.TraceID().String()] = true
+			spans[s.SpanContext.SpanID().String()] = true
+			names[s.Name]++
+		}
+	}
+	equal(t, "traces", len(ids), 1)
+	for name, n := range map[string]int{"turn": 1, "execute_tool add": 1} {
+		equal(t, "spans "+name, names[name], n)
+	}
+	equal(t, "spans of the first node, of its model calls and the tool", len(exporters[0].GetSpans()), 3)
+	equal(t, "spans of the second, of its model call and the turn", len(exporters[1].GetSpans()), 2)
+	for _, e := range exporters {
+		for _, s := range e.GetSpans() {
+			if s.Name != "turn" && !spans[s.Parent.SpanID().String()] {
+				t.Errorf("span %s: got parent %s, which nobody exported", s.Name, s.Parent.SpanID())
+			}
+			if all := fmt.Sprintf("%+v", s); strings.Contains(all, "secret") || strings.Contains(all, `"A"`) {
+				t.Errorf("span %s: got what was said in it: %s", s.Name, all)
+			}
+		}
+	}
+}
+
+// adding is a plugin with a tool that adds, once.
+func adding() plugin.Factory {
+	return plugin.OfTools("adding", func(events.SessionID) *plugin.Tools {
+		tools := plugin.NewTools()
+		plugin.AddTool(tools, plugin.Tool{Name: "add"}, func(_ context.Context, _ plugin.Call, in struct{ A, B int }) (int, error) {
+			return in.A + in.B, nil
+		})
+		return tools
+	})
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t, reply(call("k", "add", `{"A":1,"B":2}`)), reply(text("3")), fails(llm.KindAuth, "no key"))
+	reg := prometheus.NewRegistry()
+	m, err := telemetry.NewMetrics(reg)
+	must(t, "new metrics", err, nil)
+	b.trace = m.Trace
+	n, kill := b.nodeOn(b.bus, adding())
+	must(t, "register", reg.Register(telemetry.NewAssets(b.bus, n.Running)), nil)
+	id := b.open(session.CreateRequest{})
+	b.run(id, "t1", text("1+2?"))
+	b.run(id, "t2", text("and?"))
+	n.Stop(b.ctx) // what was traced is counted
+	kill()
+	want := `
+# HELP lash_turns_total Turns that ended on this node, by how.
+# TYPE lash_turns_total counter
+lash_turns_total{end="finished"} 1
+lash_turns_total{end="provider_error"} 1
+# HELP lash_tool_calls_total Tool calls, by outcome.
+# TYPE lash_tool_calls_total counter
+lash_tool_calls_total{outcome="ok",tool="add"} 1
+# HELP lash_takeovers_total Times that turns which ended on this node had gone from one node to another.
+# TYPE lash_takeovers_total counter
+lash_takeovers_total 0
+# HELP lash_up Whether the servers answer this node: 1 or 0.
+# TYPE lash_up gauge
+lash_up 1
+# HELP lash_running What this node is at work on.
+# TYPE lash_running gauge
+lash_running{what="tasks"} 0
+lash_running{what="turns"} 0
+`
+	must(t, "metrics", testutil.GatherAndCompare(reg, strings.NewReader(want), "lash_turns_total", "lash_tool_calls_total", "lash_takeovers_total", "lash_up", "lash_running"), nil)
+	problems, err := testutil.GatherAndLint(reg)
+	must(t, "lint", err, nil)
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	names := gathered(t, reg)
+	for _, name := range dashboard(t) {
+		if !names[name] {
+			t.Errorf("the dashboard shows %s, which no node has", name)
+		}
+	}
+}
+
+// gathered are the names of all series.
+func gathered(t *testing.T, reg *prometheus.Registry) map[string]bool {
+	t.Helper()
+	families, err := reg.Gather()
+	must(t, "gather", err, nil)
+	names := make(map[string]bool)
+	for _, f := range families {
+		names[f.GetName()] = true
+		names[f.GetName()+"_bucket"] = f.GetType().String() == "HISTOGRAM"
+	}
+	return names
+}
+
+// dashboard are the names of the series that the shipped dashboard shows.
+func dashboard(t *testing.T) (names []string) {
+	t.Helper()
+	data, err := os.ReadFile("../deploy/grafana/lash.json")
+	must(t, "read", err, nil)
+	var board struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	must(t, "parse", json.Unmarshal(data, &board), nil)
+	for _, p := range board.Panels {
+		for _, target := range p.Targets {
+			names = append(names, regexp.MustCompile(`lash_[a-z_]+`).FindAllString(target.Expr, -1)...)
+		}
+	}
+	if len(names) < len(board.Panels) {
+		t.Errorf("got %d series in %d panels", len(names), len(board.Panels))
+	}
+	return names
+}
+
+// TestMetricLabels bounds the labels that users choose.
+func TestMetricLabels(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	m, err := telemetry.NewMetrics(reg)
+	must(t, "new metrics", err, nil)
+	for i := range 5000 {
+		m.Trace(api.TraceRecord{Event: api.TraceEvent{Type: api.TraceToolCallCompleted, Tool: fmt.Sprint("tool", i)}})
+	}
+	count, err := testutil.GatherAndCount(reg, "lash_tool_calls_total")
+	must(t, "count", err, nil)
+	equal(t, "series of 5000 tools", count, 201)
+}
+
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t)
+	mine := bustest.Open(t, b.server)
+	n, kill := b.nodeOn(mine)
+	s, err := telemetry.Serve("127.0.0.1:0", prometheus.NewRegistry(), n.Ready)
+	must(t, "serve", err, nil)
+	t.Cleanup(func() { s.Stop(context.Background()) }) // the test's own context has ended by then
+	ask := func(path string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(b.ctx, http.MethodGet, "http://"+s.Addr()+path, nil)
+		must(t, "request", err, nil)
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		must(t, "get", err, nil)
+		defer resp.Body.Close() //nolint:errcheck // read whole
+		body, err := io.ReadAll(resp.Body)
+		must(t, "read", err, nil)
+		return resp.StatusCode, strings.TrimSpace(string(body))
+	}
+	t.Cleanup(func() { http.DefaultTransport.(*http.Transport).CloseIdleConnections() })
+	status, body := ask("/readyz")
+	equal(t, "ready", fmt.Sprint(status, " ", body), "200 ready")
+	kill()
+	status, body = ask("/readyz")
+	equal(t, "after its stop", fmt.Sprint(status, " ", body), "503 "+workers.ErrStopping.Error())
+	status, body = ask("/healthz")
+	equal(t, "health", fmt.Sprint(status, " ", body), "200 ok")
+
+	other, _ := b.nodeOn(bustest.Open(t, b.server))
+	must(t, "another node", other.Ready(b.ctx), nil)
+	b.server.Stop()
+	for err = other.Ready(b.ctx); err == nil; err = other.Ready(b.ctx) { // until its connection knows
+	}
+	if !errors.Is(err, events.ErrOutcomeUnknown) {
+		t.Errorf("without servers: got %v, want %v", err, events.ErrOutcomeUnknown)
+	}
+}

@@ -1,0 +1,124 @@
+package session
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// BranchOf is the id of the session in which a turn goes on that was asked for
+// with [WhenBusyBranch]: the same for whoever makes it.
+func BranchOf(id events.SessionID, turn events.TurnID) events.SessionID {
+	sum := sha256.Sum256([]byte(string(id) + "/" + string(turn)))
+	return events.SessionID("branch-" + hex.EncodeToString(sum[:16]))
+}
+
+// Branch makes the session in which a waiting turn goes on, and puts the turn
+// in its queue. The session is this one as it was before the turn in the way
+// began: its path, configuration, catalogue and the plugins' states. Any number
+// may do it at once or again, and finish what another began: on return there is
+// one such session, and it has the turn or will. Reading the state of then
+// takes the history from its beginning. Errors: [ErrExists] where the id is
+// another session's.
+func (h *Host) Branch(ctx context.Context, id events.SessionID, q projector.QueuedTurn) (events.SessionID, error) {
+	branch := BranchOf(id, q.ID)
+	for {
+		err := h.openBranch(ctx, id, branch, q)
+		if errors.Is(err, errRaced) {
+			continue // finish what the other one has begun
+		}
+		if err == nil {
+			err = enqueue(ctx, h.b, branch, q.ID, Command{Input: q.Input, Actor: h.actor.ID})
+		}
+		if err != nil {
+			return "", fmt.Errorf("branch turn %s of session %s: %w", q.ID, id, err)
+		}
+		return branch, nil
+	}
+}
+
+// errRaced is a session that another one was faster to open.
+var errRaced = errors.New("session was opened meanwhile")
+
+// openBranch opens the session, or goes on with its opening, to the last commit of it.
+func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q projector.QueuedTurn) error {
+	have, err := h.State(ctx, branch)
+	begun := err == nil
+	switch {
+	case begun && have.Forked.Session != id:
+		return ErrExists
+	case begun && have.Status != projector.StatusOpening:
+		return nil
+	case !begun && !errors.Is(err, events.ErrNoSession):
+		return err
+	}
+	base, err := h.stateBefore(ctx, id, q)
+	if err != nil {
+		return err
+	}
+	o := opening{h: h, id: branch, creator: base, base: base, req: CreateRequest{
+		Plugins: PluginsFork, Parent: base.Parent, Relation: base.Relation, Labels: base.Labels, Options: base.Options,
+		Access: base.Access, Subagent: base.Subagent, Usage: base.Source,
+	}}
+	nodes, err := o.nodes()
+	if err != nil {
+		return err
+	}
+	if begun {
+		return h.goOnOpening(ctx, branch, nodes)
+	}
+	err = h.create(ctx, branch, o.opened(), o.inherited(), nodes)
+	if errors.Is(err, ErrExists) {
+		return errRaced
+	}
+	if err == nil {
+		h.KeepOverlay(branch, h.stacks.overlaid(id))
+	}
+	return err
+}
+
+// goOnOpening appends the commits that an opening lacks. The same nodes make the same commits.
+func (h *Host) goOnOpening(ctx context.Context, id events.SessionID, nodes []events.NewNode) error {
+	chunks, err := h.chunks(ctx, nodes)
+	if err != nil {
+		return err
+	}
+	for range chunks {
+		err := h.decide(ctx, id, "create", func(s *projector.State) ([]events.Event, error) {
+			if s.Opening == 0 {
+				return nil, nil
+			}
+			return []events.Event{events.Of("", chunks[len(chunks)-int(s.Opening)])}, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stateBefore is the session as it was before the turn in the way began, or,
+// where that had not begun, before the waiting one was recorded.
+func (h *Host) stateBefore(ctx context.Context, id events.SessionID, q projector.QueuedTurn) (*projector.State, error) {
+	s := projector.New(id)
+	for entry, err := range h.log.Read(ctx, id, 1) {
+		if err != nil {
+			return nil, err
+		}
+		for i := range entry.Commit.Events {
+			ev := &entry.Commit.Events[i]
+			if ev.Kind == events.KindTurnStarted && ev.Turn == q.Behind || ev.Kind == events.KindTurnRequested && ev.Turn == q.ID {
+				return s, nil
+			}
+		}
+		if err := s.Apply(entry); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("turn %s: %w", q.ID, ErrUnknownTurn)
+}

@@ -1,0 +1,102 @@
+package telemetry
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lash-go/lash/bus"
+)
+
+// Running is how many turns and tasks a node is at work on.
+type Running func() (turns, tasks int)
+
+// assets shows how the servers stand, as they answer when metrics are asked for.
+type assets struct {
+	b       *bus.Bus
+	running Running
+
+	mu sync.Mutex
+	at time.Time // of what was asked last
+	is bus.Stats
+	ok bool
+
+	up, waiting, held, again, delivered, dirty, archived, streams, bytes, conflicts, reconnects, work *prometheus.Desc
+}
+
+// fresh is how old the servers' answer may be: several scrapers ask them once.
+const fresh = 2 * time.Second
+
+// NewAssets is a collector of the shared assets, and of the node.
+func NewAssets(b *bus.Bus, running Running) prometheus.Collector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("lash_"+name, help, labels, nil)
+	}
+	return &assets{
+		b: b, running: running,
+		up:         desc("up", "Whether the servers answer this node: 1 or 0."),
+		waiting:    desc("queue_waiting", "Commands in the queue that no worker has.", "class"),
+		held:       desc("queue_held", "Commands that workers have.", "class"),
+		again:      desc("queue_redelivered", "Held commands that were delivered before: their worker went quiet or gave them back.", "class"),
+		delivered:  desc("queue_deliveries_total", "Deliveries of commands.", "class"),
+		dirty:      desc("projection_dirty", "Sessions that moved and are not projected yet."),
+		archived:   desc("sessions_archived", "Sessions of which something is archived."),
+		streams:    desc("streams", "Streams of the account: hot sessions, and about ten shared ones."),
+		bytes:      desc("storage_bytes", "Bytes that the account stores on disk."),
+		conflicts:  desc("append_conflicts_total", "Appends of this node that found the session moved."),
+		reconnects: desc("reconnects_total", "Times that this node's connection to the servers came back."),
+		work:       desc("running", "What this node is at work on.", "what"),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (a *assets) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		a.up, a.waiting, a.held, a.again, a.delivered, a.dirty, a.archived, a.streams, a.bytes, a.conflicts, a.reconnects, a.work,
+	} {
+		to <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (a *assets) Collect(to chan<- prometheus.Metric) {
+	value := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, kind, v, labels...)
+	}
+	value(a.conflicts, prometheus.CounterValue, float64(a.b.Conflicts()))
+	value(a.reconnects, prometheus.CounterValue, float64(a.b.Reconnects()))
+	turns, tasks := a.running()
+	value(a.work, prometheus.GaugeValue, float64(turns), "turns")
+	value(a.work, prometheus.GaugeValue, float64(tasks), "tasks")
+	s, ok := a.look()
+	if !ok {
+		value(a.up, prometheus.GaugeValue, 0)
+		return
+	}
+	value(a.up, prometheus.GaugeValue, 1)
+	value(a.dirty, prometheus.GaugeValue, float64(s.Dirty))
+	value(a.archived, prometheus.GaugeValue, float64(s.Archived))
+	value(a.streams, prometheus.GaugeValue, float64(s.Streams))
+	value(a.bytes, prometheus.GaugeValue, float64(s.Bytes))
+	for class, q := range s.Queue {
+		value(a.waiting, prometheus.GaugeValue, float64(q.Waiting), string(class))
+		value(a.held, prometheus.GaugeValue, float64(q.Held), string(class))
+		value(a.again, prometheus.GaugeValue, float64(q.Again), string(class))
+		value(a.delivered, prometheus.CounterValue, float64(q.Delivered), string(class))
+	}
+}
+
+func (a *assets) look() (bus.Stats, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if time.Since(a.at) < fresh {
+		return a.is, a.ok
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), fresh) // a scrape has no context
+	defer cancel()
+	is, err := a.b.Stats(ctx)
+	a.at, a.is, a.ok = time.Now(), is, err == nil
+	return a.is, a.ok
+}

@@ -1,0 +1,111 @@
+package telemetry
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+)
+
+// Metrics counts what sessions do. Labels have few values: no session, no turn.
+type Metrics struct {
+	turns       *prometheus.CounterVec
+	turnSeconds prometheus.Histogram
+	takeovers   prometheus.Counter
+	models      *prometheus.CounterVec
+	modelTime   *prometheus.HistogramVec
+	tools       *prometheus.CounterVec
+	toolTime    *prometheus.HistogramVec
+	tokens      *prometheus.CounterVec
+
+	mu    sync.Mutex
+	names map[string]bool // of tools and models, as labels
+}
+
+// maxNames bounds the values of a label that users choose; what comes after is "other".
+const maxNames = 200
+
+// NewMetrics registers the metrics.
+func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "lash", Name: name, Help: help}, labels)
+	}
+	calls := prometheus.ExponentialBuckets(0.005, 3, 10) // 5 ms to 98 s
+	m := &Metrics{
+		turns:       counter("turns_total", "Turns that ended on this node, by how.", "end"),
+		turnSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "lash", Name: "turn_seconds", Help: "From a turn's start to its end.", Buckets: prometheus.ExponentialBuckets(0.01, 3, 12)}),
+		takeovers:   prometheus.NewCounter(prometheus.CounterOpts{Namespace: "lash", Name: "takeovers_total", Help: "Times that turns which ended on this node had gone from one node to another."}),
+		models:      counter("model_calls_total", "Model calls, by outcome: ok, or the kind of failure.", "provider", "model", "outcome"),
+		modelTime:   prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "lash", Name: "model_call_seconds", Help: "Duration of model calls with their retries.", Buckets: calls}, []string{"provider", "model"}),
+		tools:       counter("tool_calls_total", "Tool calls, by outcome.", "tool", "outcome"),
+		toolTime:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "lash", Name: "tool_call_seconds", Help: "Duration of tool calls with their retries.", Buckets: calls}, []string{"tool"}),
+		tokens:      counter("tokens_total", "Tokens used, by kind: input, output, cache_read, cache_write, reasoning.", "model", "kind"),
+		names:       make(map[string]bool),
+	}
+	for _, c := range []prometheus.Collector{m.turns, m.turnSeconds, m.takeovers, m.models, m.modelTime, m.tools, m.toolTime, m.tokens} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// Trace counts a record.
+func (m *Metrics) Trace(r api.TraceRecord) {
+	e := &r.Event
+	seconds := float64(e.Millis) / 1000
+	switch e.Type {
+	case api.TraceTurnCompleted:
+		m.turns.WithLabelValues(string(e.Reason)).Inc()
+		m.turnSeconds.Observe(seconds)
+		m.takeovers.Add(float64(max(e.Attempts-1, 0)))
+	case api.TraceModelCompleted, api.TraceModelFailed:
+		outcome := "ok"
+		if e.Type == api.TraceModelFailed {
+			outcome = e.Kind
+		}
+		model := m.name(e.Model)
+		m.models.WithLabelValues(e.Provider, model, outcome).Inc()
+		m.modelTime.WithLabelValues(e.Provider, model).Observe(seconds)
+	case api.TraceToolCallCompleted:
+		tool := m.name(e.Tool)
+		m.tools.WithLabelValues(tool, outcomeOf(e.Outcome)).Inc()
+		m.toolTime.WithLabelValues(tool).Observe(seconds)
+	case api.TraceTokenUsage:
+		m.used(m.name(e.Model), e.Usage)
+	default: // begins something, or is a plugin's own
+	}
+}
+
+func (m *Metrics) used(model string, u *api.TokenUsage) {
+	if u == nil {
+		return
+	}
+	for kind, n := range map[string]int64{
+		"input": u.Input, "output": u.Output, "cache_read": u.CacheRead, "cache_write": u.CacheWrite, "reasoning": u.Reasoning,
+	} {
+		m.tokens.WithLabelValues(model, kind).Add(float64(max(n, 0)))
+	}
+}
+
+func outcomeOf(o events.Outcome) string {
+	if o == events.OutcomeSuccess {
+		return "ok"
+	}
+	return string(o)
+}
+
+// name is a label for a name that users choose.
+func (m *Metrics) name(s string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.names[s] {
+		if len(m.names) >= maxNames {
+			return "other"
+		}
+		m.names[s] = true
+	}
+	return s
+}
