@@ -15,7 +15,7 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// errRefused is a command that can never run; its reason is logged.
+// errRefused is a command that nobody can read: it becomes a dead letter.
 var errRefused = errors.New("command refused")
 
 // run works on one session, from one job, in one goroutine.

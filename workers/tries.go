@@ -182,7 +182,7 @@ func (t *tries) progressed(ctx context.Context, session events.SessionID, seq ev
 //
 //nolint:gochecknoglobals // read-only
 var progresses = []events.Kind{
-	events.KindTurnPrepared, events.KindTurnCheckpointed, events.KindTurnCompleted, events.KindHookRan,
+	events.KindTurnPrepared, events.KindTurnCheckpointed, events.KindTurnDiverted, events.KindTurnCompleted, events.KindHookRan,
 	events.KindModelReplied, events.KindModelFailed, events.KindModelCompleted,
 	events.KindToolReturned, events.KindToolLost, events.KindToolPended, events.KindToolResolved,
 	events.KindToolApprovalAsked, events.KindToolApprovalGiven, events.KindToolNestedReturned,
