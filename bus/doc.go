@@ -16,6 +16,17 @@
 // Direct gets may be answered by a replica that is behind. So every read
 // first asks the leader for the last sequence, and reads until it has it.
 //
+// # Timers and dead letters
+//
+// A timer is a message that the server publishes on another subject at its
+// time, counted in whole seconds and up to one early: [Due.Fetch] puts off
+// what is early, so that a worker sees it at its time in milliseconds. It is
+// delivered until it is acked.
+//
+// A command that is given up goes to the stream of dead letters, one a
+// command. Beside them, for a day, is what deliveries of a job that came more
+// than once came to ([Tries]).
+//
 // # Hot and cold sessions
 //
 // A hot session has a stream; a cold one costs the server an entry in the

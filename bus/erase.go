@@ -91,7 +91,7 @@ func gone(err error) error {
 }
 
 // Purge removes what is left of a session that was buried: its streams,
-// archives, queued commands, deltas and rows but the directory's. Other sessions
+// archives, timers, queued and dead commands, deltas and rows but the directory's. Other sessions
 // may share the blobs that its history referred to, so those wait for whoever
 // removes blobs that nobody refers to.
 func (b *Bus) Purge(ctx context.Context, session events.SessionID) error {
@@ -117,14 +117,17 @@ func (b *Bus) purge(ctx context.Context, session events.SessionID) error {
 			return err
 		}
 	}
-	for _, left := range []struct{ stream, subject string }{
+	for _, left := range []assetPart{
+		{b.names.timerStream(), b.names.timerSession(session)},
 		{b.names.workStream(), b.names.workSession(session)},
+		{b.names.deadStream(), b.names.deadSession(session)},
+		{b.names.deadStream(), b.names.triesSession(session)},
 		{b.names.dirtyStream(), b.names.dirty(session)},
 		{b.names.deltaStream(), b.names.deltaSession(session)},
 		{b.names.kvStream(b.names.snapshots()), b.names.kvKey(b.names.snapshots(), session)},
 		{b.names.kvStream(b.names.catalogs()), b.names.kvKey(b.names.catalogs(), session)},
 	} {
-		if err := b.purgeSubject(ctx, left.stream, left.subject); err != nil {
+		if err := b.purgeSubject(ctx, left.stream, left.subjects); err != nil {
 			return err
 		}
 	}

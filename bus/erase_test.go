@@ -104,6 +104,8 @@ func TestErase(t *testing.T) {
 			for _, err := range []error{
 				b.Enqueue(t.Context(), bus.ClassTurn, "s", "t1", []byte("x")), b.Enqueue(t.Context(), bus.ClassTurn, "other", "t1", []byte("x")),
 				b.MarkDirty("s"), b.PublishDelta("s", "t1", []byte("x")),
+				b.Schedule(t.Context(), bus.Timer{Session: "s", ID: "t2", At: 4102444800000, Body: []byte("x")}),
+				b.PutDead(t.Context(), &bus.DeadLetter{Class: bus.ClassTurn, Session: "s", ID: "t3", Body: []byte("x")}),
 			} {
 				if err != nil {
 					t.Fatal(err)

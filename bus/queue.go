@@ -63,10 +63,16 @@ type Job struct {
 	Session    events.SessionID
 	ID         string
 	Body       []byte
-	Deliveries int // 1 the first time; more when an earlier worker went quiet or gave it back
+	Deliveries int   // 1 the first time; more when an earlier worker went quiet or gave it back
+	Tries      Tries // as [Job.LoadTries] found or [Job.SaveTries] left them
 	msg        jetstream.Msg
 	b          *Bus
+	class      Class
+	seq        uint64 // in the queue
 }
+
+// Class is the job's class.
+func (j *Job) Class() Class { return j.class }
 
 // Ack ends the job.
 func (j *Job) Ack() error { return mapError(j.msg.Ack()) }
@@ -89,12 +95,13 @@ func (j *Job) GiveBack(delay time.Duration) error { return mapError(j.msg.NakWit
 // Work is a worker's view of one class of the queue.
 type Work struct {
 	b        *Bus
+	class    Class
 	consumer jetstream.Consumer
 }
 
 // Work joins the workers of a class.
 func (b *Bus) Work(ctx context.Context, class Class) (*Work, error) {
-	w := &Work{b: b}
+	w := &Work{b: b, class: class}
 	err := b.retry(ctx, "join work queue", func(ctx context.Context) (err error) {
 		w.consumer, err = b.js.CreateOrUpdateConsumer(ctx, b.names.workStream(), jetstream.ConsumerConfig{
 			Durable: string(class), FilterSubject: b.names.workClass(class),
@@ -135,5 +142,8 @@ func (w *Work) take(msg jetstream.Msg, take func(*Job)) {
 		_ = msg.Term() // not ours: a subject that no command of ours has
 		return
 	}
-	take(&Job{Session: session, ID: id, Body: msg.Data(), Deliveries: int(meta.NumDelivered), msg: msg, b: w.b})
+	take(&Job{
+		Session: session, ID: id, Body: msg.Data(), Deliveries: int(meta.NumDelivered),
+		msg: msg, b: w.b, class: w.class, seq: meta.Sequence.Stream,
+	})
 }

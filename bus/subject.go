@@ -89,6 +89,49 @@ func (n names) parseWork(subject string) (session events.SessionID, id string, o
 	return events.SessionID(tokens[1]), tokens[2], true
 }
 
+func (n names) deadStream() string { return n.prefix + "-dead" }
+func (n names) deadAll() string    { return n.prefix + ".dead.>" }
+func (n names) triesAll() string   { return n.prefix + ".tries.>" }
+
+func (n names) dead(c Class, session events.SessionID, id string) string {
+	return n.prefix + ".dead." + string(c) + "." + string(session) + "." + id
+}
+
+func (n names) deadSession(id events.SessionID) string  { return n.prefix + ".dead.*." + string(id) + ".*" }
+func (n names) triesSession(id events.SessionID) string { return n.prefix + ".tries.*." + string(id) + ".*" }
+
+func (n names) tries(c Class, session events.SessionID, id string) string {
+	return n.prefix + ".tries." + string(c) + "." + string(session) + "." + id
+}
+
+func (n names) timerStream() string { return n.prefix + "-timers" }
+func (n names) timerAll() string    { return n.prefix + ".timer.>" }
+func (n names) timersAt() string    { return n.prefix + ".timer.at.>" }
+func (n names) timersDue() string   { return n.prefix + ".timer.due.>" }
+
+// timerAt is where a timer waits; timerDue is where its message goes when it is time.
+func (n names) timerAt(session events.SessionID, id string) string {
+	return n.prefix + ".timer.at." + string(session) + "." + id
+}
+
+func (n names) timerDue(session events.SessionID, id string) string {
+	return n.prefix + ".timer.due." + string(session) + "." + id
+}
+
+func (n names) timerSession(id events.SessionID) string {
+	return n.prefix + ".timer.*." + string(id) + ".*"
+}
+
+// parseTimer is the inverse of timerAt and of timerDue.
+func (n names) parseTimer(subject string) (session events.SessionID, id string, ok bool) {
+	rest, ok := strings.CutPrefix(subject, n.prefix+".timer.")
+	tokens := strings.Split(rest, ".")
+	if !ok || len(tokens) != 3 || tokens[0] != "at" && tokens[0] != "due" {
+		return "", "", false
+	}
+	return events.SessionID(tokens[1]), tokens[2], true
+}
+
 func (n names) dirtyStream() string { return n.prefix + "-dirty" }
 func (n names) dirtyAll() string    { return n.prefix + ".dirty.*" }
 

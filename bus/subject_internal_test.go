@@ -23,6 +23,11 @@ func TestNames(t *testing.T) {
 		if got, gotID, ok := n.parseWork(n.work(class, session, id)); !ok || got != session || gotID != id {
 			t.Errorf("work: got %s %s %v, want %s %s", got, gotID, ok, session, id)
 		}
+		for _, subject := range []string{n.timerAt(session, id), n.timerDue(session, id)} {
+			if got, gotID, ok := n.parseTimer(subject); !ok || got != session || gotID != id {
+				t.Errorf("timer: got %s %s %v, want %s %s", got, gotID, ok, session, id)
+			}
+		}
 		if got, ok := n.parseDirty(n.dirty(session)); !ok || got != session {
 			t.Errorf("dirty: got %s %v, want %s", got, ok, session)
 		}
@@ -38,6 +43,11 @@ func TestNamesOfOthers(t *testing.T) {
 	for _, subject := range []string{"", "lash.work.turn.s1", "lash.work.turn.s1.t1.x", "other.work.turn.s1.t1", "lash.s.s1.turn"} {
 		if session, id, ok := n.parseWork(subject); ok {
 			t.Errorf("work %q: got %s %s, want a refusal", subject, session, id)
+		}
+	}
+	for _, subject := range []string{"", "lash.timer.at.s1", "lash.timer.in.s1.t1", "lash.timer.at.s1.t1.x", "other.timer.at.s1.t1", "lash.work.turn.s1.t1"} {
+		if session, id, ok := n.parseTimer(subject); ok {
+			t.Errorf("timer %q: got %s %s, want a refusal", subject, session, id)
 		}
 	}
 	for _, stream := range []string{"", "lash-work", "lash-sessions", "KV_lash-s-x", "other-s-x"} {
@@ -63,6 +73,13 @@ func TestNamesAreDistinct(t *testing.T) {
 		{n.delta("s1", "t1"), "lash.delta.s1.t1"},
 		{n.deltaSession("s1"), "lash.delta.s1.*"},
 		{n.poke("w1"), "lash.poke.w1"},
+		{n.deadAll(), "lash.dead.>"},
+		{n.dead(ClassTurn, "s1", "t1"), "lash.dead.turn.s1.t1"},
+		{n.triesAll(), "lash.tries.>"},
+		{n.tries(ClassTurn, "s1", "t1"), "lash.tries.turn.s1.t1"},
+		{n.timersDue(), "lash.timer.due.>"},
+		{n.timerAt("s1", "t1"), "lash.timer.at.s1.t1"},
+		{n.timerDue("s1", "t1"), "lash.timer.due.s1.t1"},
 		{n.commit(&events.Commit{Session: "s1", Events: []events.Event{events.Of("t1", &events.TurnStarted{})}}), "lash.s.s1.turn"},
 	} {
 		if tc.got != tc.want {

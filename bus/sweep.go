@@ -100,12 +100,19 @@ func (b *Bus) dropBlob(ctx context.Context, digest string, wanted func(content s
 }
 
 // Mentions is everything beside rows that may refer to a blob, as it is
-// stored: queued commands, then archives and histories.
+// stored: commands that wait for their time, in the queue or dead, then
+// archives and histories.
 func (b *Bus) Mentions(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for body, err := range b.queued(ctx) { // first: what leaves the queue meanwhile is in a history
-			if !yield(body, err) || err != nil {
-				return
+		for _, from := range b.commands() { // first: what leaves them meanwhile is in the next one, or in a history
+			for msg, err := range b.lastOf(ctx, from.stream, from.subjects) {
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				if !yield(msg.Data, nil) {
+					return
+				}
 			}
 		}
 		for id, err := range b.Sessions(ctx) {
@@ -117,6 +124,16 @@ func (b *Bus) Mentions(ctx context.Context) iter.Seq2[[]byte, error] {
 				return
 			}
 		}
+	}
+}
+
+// assetPart is some of a stream's messages.
+type assetPart struct{ stream, subjects string }
+
+// commands is where commands are kept, in the order that they take.
+func (b *Bus) commands() []assetPart {
+	return []assetPart{
+		{b.names.timerStream(), b.names.timerAll()}, {b.names.workStream(), b.names.workAll()}, {b.names.deadStream(), b.names.deadAll()},
 	}
 }
 
@@ -140,33 +157,6 @@ func (b *Bus) mentionsOf(ctx context.Context, id events.SessionID, yield func([]
 		}
 	}
 	return true
-}
-
-// queued reads every command in the queue, taken or not.
-func (b *Bus) queued(ctx context.Context) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		var stream jetstream.Stream
-		err := b.retry(ctx, "read work queue", func(ctx context.Context) (err error) {
-			stream, err = b.js.Stream(ctx, b.names.workStream())
-			return err
-		})
-		for seq := uint64(1); err == nil; {
-			var msg *jetstream.RawStreamMsg
-			err = b.retry(ctx, "read work queue", func(ctx context.Context) (err error) {
-				msg, err = stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(b.names.workAll()))
-				return err
-			})
-			if err == nil {
-				if !yield(msg.Data, nil) {
-					return
-				}
-				seq = msg.Sequence + 1
-			}
-		}
-		if !errors.Is(err, jetstream.ErrMsgNotFound) {
-			yield(nil, mapError(err))
-		}
-	}
 }
 
 // Erased lists the sessions that were erased, in no order.

@@ -18,7 +18,9 @@ const maxMessage = 1 << 20
 const AckWait = 2 * time.Second
 
 func (b *Bus) ensure(ctx context.Context) error {
-	for _, cfg := range []jetstream.StreamConfig{b.workConfig(), b.dirtyConfig(), b.deltaConfig(), b.archiveConfig()} {
+	for _, cfg := range []jetstream.StreamConfig{
+		b.workConfig(), b.dirtyConfig(), b.deltaConfig(), b.archiveConfig(), b.deadConfig(), b.timerConfig(),
+	} {
 		if err := b.ensureStream(ctx, cfg); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ type ToolApprovalAsked struct {
 	Blob     BlobRef  `msgpack:"b,omitempty"` // instead of Args when above the inline cap
 	Plugin   string   `msgpack:"p"`           // who asks
 	Question string   `msgpack:"q"`
+	Until    Millis   `msgpack:"u,omitempty"` // when it is refused for want of an answer; 0: never
 }
 
 // Kind implements [Payload].

@@ -140,9 +140,14 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 		Plugin: "memory", Version: "1.2.0", Base: 3, Revision: 4, State: []byte(`{"notes":2}`), Blob: goldenBlob,
 		Artifacts: []events.Artifact{{Name: "index", Data: []byte{0, 1, 2}, Blob: goldenBlob}, {Name: "empty"}},
 	}},
-	events.KindToolApprovalAsked: {&events.ToolApprovalAsked{
-		Effect: "t1/1/2", Tool: "deploy", Args: []byte(`{"to":"prod"}`), Blob: goldenBlob, Plugin: "guard", Question: "Deploy?",
-	}},
+	events.KindToolApprovalAsked: {
+		&events.ToolApprovalAsked{
+			Effect: "t1/1/2", Tool: "deploy", Args: []byte(`{"to":"prod"}`), Blob: goldenBlob, Plugin: "guard", Question: "Deploy?",
+		},
+		&events.ToolApprovalAsked{
+			Effect: "t1/1/3", Tool: "deploy", Args: []byte(`{"to":"prod"}`), Plugin: "guard", Question: "Deploy?", Until: 1700000000123,
+		},
+	},
 	events.KindToolApprovalGiven: {&events.ToolApprovalGiven{Effect: "t1/1/2", Granted: true, By: "ann", Reason: "tested"}},
 	events.KindToolPended:        {&events.ToolPended{Iteration: 1, Calls: []int64{0, 2}}},
 	events.KindToolResolved: {

@@ -14,7 +14,7 @@ import (
 // Cancel asks a turn to stop and returns at once. The first request wins: the
 // evidence returned is its. A turn that ended before is left as it is. One
 // whose command no worker has taken yet is recorded with its cancel, and ends
-// without having run. One that nobody asked for is [ErrUnknownTurn].
+// without having run; one that waits for its time ends at once. One that nobody asked for is [ErrUnknownTurn].
 func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID, req CancelRequest) (CancelReceipt, CancelRequest, error) {
 	if req.ID == "" {
 		req.ID = ulid.Make().String()
@@ -32,8 +32,7 @@ type canceller struct {
 	session  events.SessionID
 	turn     events.TurnID
 	req      CancelRequest
-	input    events.TurnInput // of the turn's command, where that waits in the queue
-	waits    bool
+	found    unrecordedTurn
 	worker   events.WorkerID // that runs the turn
 	parked   events.Seq      // at which no worker was found to run it; 0: there is one
 	receipt  CancelReceipt
@@ -41,11 +40,16 @@ type canceller struct {
 }
 
 func (c *canceller) run(ctx context.Context) (err error) {
-	if c.input, c.waits, err = c.h.unrecorded(ctx, c.session, c.turn); err != nil {
+	if c.found, err = c.h.unrecorded(ctx, c.session, c.turn); err != nil {
 		return err
 	}
 	if err = c.h.decide(ctx, c.session, "cancel", c.decide); err != nil {
 		return err
+	}
+	if c.found.timed { // where it comes all the same, it finds the turn in the history
+		if err = c.h.b.Unschedule(ctx, c.session, string(c.turn)); err != nil {
+			return err
+		}
 	}
 	if c.parked != 0 {
 		return c.wake(ctx)
@@ -76,8 +80,12 @@ func (c *canceller) decide(s *projector.State) ([]events.Event, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case digest == "" && c.waits && s.Status == projector.StatusOpen:
-		return []events.Event{events.Of(c.turn, &events.TurnRequested{Input: c.input}), c.event()}, nil
+	case digest == "" && c.found.waits && s.Status == projector.StatusOpen:
+		list := []events.Event{events.Of(c.turn, &events.TurnRequested{Input: c.found.input}), c.event()}
+		if c.found.timed { // no worker comes to end it for long
+			list = append(list, events.Of(c.turn, &events.TurnCompleted{End: events.EndCancelled}))
+		}
+		return list, nil
 	case digest == "":
 		return nil, ErrUnknownTurn
 	case record != nil:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -124,6 +125,10 @@ func (s *services) AppendNodes(ctx context.Context, id events.SessionID, req api
 
 func (s *services) ToolOutput(ctx context.Context, id events.SessionID, call events.EffectID) (string, error) {
 	return s.h.ToolOutput(ctx, id, call)
+}
+
+func (s *services) ResolveAt(ctx context.Context, id events.SessionID, key events.EffectID, at time.Time, result events.ToolResult) error {
+	return s.h.ResolveAt(ctx, id, key, at, result)
 }
 
 // ChargeChild tells a parent what its child has used in all, and the parent's own parent then, up to the root.

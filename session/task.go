@@ -15,7 +15,8 @@ import (
 // TaskJob is a run of a task, as it travels in the queue.
 type TaskJob struct {
 	Task events.TaskID `msgpack:"t"`
-	Seq  events.Seq    `msgpack:"q"` // of the registration
+	Seq  events.Seq    `msgpack:"q"`           // of the registration
+	Args []byte        `msgpack:"a,omitempty"` // in dead letters: the task's, which its record loses with its end
 }
 
 // DecodeTaskJob reads a queued run.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
@@ -33,16 +34,9 @@ func (h *Host) submit(ctx context.Context, id events.SessionID, req TurnRequest)
 	if req.ID == "" {
 		req.ID = events.TurnID(ulid.Make().String())
 	}
-	if err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", req.ID)); err != nil {
-		return "", "", fmt.Errorf("submit turn: %w", err)
-	}
-	spilled, err := Spill(ctx, h.b, &events.TurnRequested{Input: req.Input})
+	input, err := h.prepare(ctx, id, req)
 	if err != nil {
-		return "", "", fmt.Errorf("submit turn %s: %w", req.ID, err)
-	}
-	input := spilled.(*events.TurnRequested).Input
-	if err := h.admissible(ctx, id, req.ID, input); err != nil {
-		return "", "", fmt.Errorf("submit turn %s: %w", req.ID, err)
+		return "", "", err
 	}
 	digest := projector.InputDigest(input)
 	waited, err := enqueueNew(ctx, h.b, id, req.ID, Command{Input: input, Actor: h.actor.ID, Busy: busyOf(req.WhenBusy)})
@@ -50,6 +44,22 @@ func (h *Host) submit(ctx context.Context, id events.SessionID, req TurnRequest)
 		err = h.sameTurn(ctx, id, req.ID, digest)
 	}
 	return req.ID, digest, err
+}
+
+// prepare checks a request, and puts what is large of its input in blobs.
+func (h *Host) prepare(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnInput, error) {
+	if err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", req.ID)); err != nil {
+		return events.TurnInput{}, fmt.Errorf("submit turn: %w", err)
+	}
+	spilled, err := Spill(ctx, h.b, &events.TurnRequested{Input: req.Input})
+	if err != nil {
+		return events.TurnInput{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
+	}
+	input := spilled.(*events.TurnRequested).Input
+	if err := h.admissible(ctx, id, req.ID, input); err != nil {
+		return events.TurnInput{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
+	}
+	return input, nil
 }
 
 // busyOf is the policy as histories name it.
@@ -170,7 +180,7 @@ func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnI
 		return TurnResult{}, err
 	}
 	defer ear.close()
-	_, waits, err := h.unrecorded(ctx, id, turn)
+	found, err := h.unrecorded(ctx, id, turn)
 	if err != nil {
 		return TurnResult{}, fmt.Errorf("await turn %s of session %s: %w", turn, id, err)
 	}
@@ -182,7 +192,7 @@ func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnI
 	switch {
 	case err != nil:
 		return TurnResult{}, err
-	case digest == "" && (!waits || s.Status == projector.StatusClosed):
+	case digest == "" && (!found.waits || s.Status == projector.StatusClosed):
 		return TurnResult{}, fmt.Errorf("await turn %s of session %s: %w", turn, id, ErrUnknownTurn)
 	case record == nil:
 		if err := ear.ended(ctx, turn, laterLook); err != nil {
@@ -192,15 +202,37 @@ func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnI
 	return h.result(ctx, id, turn)
 }
 
-// unrecorded looks for the command of a turn in the queue, unless the state at hand has the turn.
-func (h *Host) unrecorded(ctx context.Context, id events.SessionID, turn events.TurnID) (events.TurnInput, bool, error) {
+// unrecordedTurn is a turn whose command no worker has taken.
+type unrecordedTurn struct {
+	waits bool             // it is there
+	timed bool             // and waits for its time
+	input events.TurnInput // of it
+}
+
+// unrecorded looks for the command of a turn in the queue and among the timers, unless the state at hand has the turn.
+func (h *Host) unrecorded(ctx context.Context, id events.SessionID, turn events.TurnID) (found unrecordedTurn, err error) {
 	if err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", turn)); err != nil {
-		return events.TurnInput{}, false, err
+		return found, err
 	}
 	if h.knows(id, turn) {
-		return events.TurnInput{}, false, nil
+		return found, nil
 	}
-	return h.queuedTurn(ctx, id, turn)
+	if found.input, found.waits, err = h.queuedTurn(ctx, id, turn); err != nil || found.waits {
+		return found, err
+	}
+	timer, err := h.b.Timer(ctx, id, string(turn))
+	if errors.Is(err, bus.ErrNotFound) { // it may have come into the queue since that was looked at
+		found.input, found.waits, err = h.queuedTurn(ctx, id, turn)
+		return found, err
+	}
+	if err != nil {
+		return found, err
+	}
+	alarm, err := DecodeAlarm(timer.Body)
+	if err != nil || alarm.ID != turn {
+		return found, err
+	}
+	return unrecordedTurn{waits: true, timed: true, input: alarm.Command.Input}, nil
 }
 
 // knows reports whether the state at hand has the turn.

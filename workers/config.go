@@ -51,6 +51,7 @@ type Config struct {
 	Concurrency int           // sessions at once. Defaults to 256
 	Linger      time.Duration // see package turn. Defaults to 2 ms; negative is 0
 	ModelRetry  ModelRetry
+	JobRetry    JobRetry
 	Sessions    int         // states kept between turns. Defaults to 1024
 	Logger      *zap.Logger // nil is silent
 	// ID of this run of the worker. Defaults to a new one.
@@ -85,6 +86,7 @@ func (c *Config) defaults() error {
 	if c.Concurrency < 0 {
 		errs = append(errs, fmt.Errorf("concurrency: %d, want at least 1", c.Concurrency))
 	}
+	errs = append(errs, c.JobRetry.defaults())
 	c.ArchiveAfter = orDefault(c.ArchiveAfter, 30*time.Minute)
 	c.Concurrency = orDefault(c.Concurrency, 256)
 	c.Sessions = orDefault(c.Sessions, 1024)

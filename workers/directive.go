@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/turn"
 )
 
 // carried is what came of a list of directives.
@@ -23,6 +25,16 @@ type carried struct {
 	answer    *plugin.Result   // in the call's place; the last one counts
 	ask       string
 	asker     string
+	within    time.Duration // for an answer; 0: for ever
+}
+
+// question is what is asked about a call.
+func (c *carried) question(call *turn.Call) *events.ToolApprovalAsked {
+	asked := &events.ToolApprovalAsked{Effect: call.Effect, Tool: call.Tool, Args: call.Args, Plugin: c.asker, Question: clip(c.ask)}
+	if c.within > 0 {
+		asked.Until = events.MillisOf(time.Now().Add(c.within))
+	}
+	return asked
 }
 
 // carryOut does what directives ask for, in order. They were checked as a
@@ -62,7 +74,7 @@ func (s *seen) carryOut(ctx context.Context, effect events.EffectID, list []plug
 			d.Name, d.Body = "plugin."+owned.Plugin+"."+v.Name, v.Payload
 			_ = host.EmitTrace(ctx, d.Name, v.Payload)
 		case events.DirectiveAskApproval:
-			d.Message, c.ask, c.asker = clip(v.Message), v.Message, owned.Plugin
+			d.Message, c.ask, c.asker, c.within = clip(v.Message), v.Message, owned.Plugin, v.Within
 		}
 		c.decisions = append(c.decisions, d)
 	}

@@ -26,6 +26,10 @@
 // counts. A turn that waits for an approval or a pending call is parked: no
 // worker holds it, and the answer's own command brings one.
 //
+// Attempts that come to nothing are counted durably ([JobRetry]); what a turn
+// records begins the count anew. Once it is full the job becomes a dead letter,
+// and what it is about ends in the history with the reason.
+//
 // Background tasks and monitors are run by [Tasks] in the same way: the claim
 // is task.started, the queue's message stands as long as the task lives. Before
 // a worker takes a task over it asks the one that has it: no answer means gone.

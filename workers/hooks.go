@@ -243,7 +243,7 @@ func (h *hooks) gate(ctx context.Context, index int64, c *projector.Call) gate {
 		if got.args != nil {
 			shown = got.args
 		}
-		g.ask = &events.ToolApprovalAsked{Effect: effect, Tool: c.Tool, Args: shown, Plugin: got.asker, Question: clip(got.ask)}
+		g.ask = got.question(&turn.Call{Effect: effect, Tool: c.Tool, Args: shown})
 	}
 	return g
 }

@@ -154,9 +154,7 @@ func (d *nested) before(ctx context.Context) (*events.ToolResult, error) {
 	case d.fixed:
 		return failed(d.call.Index, plugin.ClassPermissionDenied, plugin.CodeDenied, errNoApproval), nil
 	}
-	return nil, d.park(ctx, &events.ToolApprovalAsked{
-		Effect: d.call.Effect, Tool: d.call.Tool, Args: d.call.Args, Plugin: got.asker, Question: clip(got.ask),
-	})
+	return nil, d.park(ctx, got.question(&d.call))
 }
 
 var errNoApproval = errors.New("the call needs an approval, which cannot be had inside a call that must not run twice")

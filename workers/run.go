@@ -15,7 +15,7 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// errRefused is a command that can never run; its reason is logged.
+// errRefused is a command that nobody can read: it becomes a dead letter.
 var errRefused = errors.New("command refused")
 
 // run works on one session, from one job, in one goroutine.
@@ -160,14 +160,28 @@ func (r *run) load(ctx context.Context) (err error) {
 	if r.cmd, err = session.DecodeCommand(r.job.Body); err != nil {
 		return fmt.Errorf("%w: %w", errRefused, err)
 	}
-	if r.state = r.w.cache.take(r.job.Session); r.state != nil {
-		if r.job.Deliveries == 1 && r.cmd.AsksForTurn() {
-			return nil // if it is behind, the first append conflicts
-		}
-		return follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state)
+	if err := errors.Join(events.CheckToken("session", r.job.Session), events.CheckToken("turn", r.turnID())); err != nil {
+		return fmt.Errorf("%w: %w", errRefused, err)
 	}
-	r.state, err = follow.Whole(ctx, r.w.cfg.Bus, r.job.Session)
-	return err
+	if !r.cmd.Wake {
+		if err := r.w.tries.begin(ctx, r.job); err != nil {
+			return err
+		}
+	}
+	r.state = r.w.cache.take(r.job.Session)
+	switch {
+	case r.state == nil:
+		r.state, err = follow.Whole(ctx, r.w.cfg.Bus, r.job.Session)
+	case r.job.Deliveries > 1 || !r.cmd.AsksForTurn():
+		err = follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state)
+	} // else, if it is behind, the first append conflicts
+	if err != nil || !r.cmd.Wake {
+		return err
+	}
+	if t := r.state.Turn(); t != nil && t.Job != r.turnID() {
+		return nil // it waits for that turn's end: no attempt
+	}
+	return r.w.tries.begin(ctx, r.job)
 }
 
 // turnID is the turn that the job asks for.
@@ -233,7 +247,7 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 			}
 		case owes.Parked() && len(r.flights) == 0:
 			if len(r.g.events) == 0 {
-				return true, nil // whoever answers wakes it
+				return true, r.w.host.ExpireApprovals(ctx, r.state) // whoever answers wakes it
 			}
 			if err := r.flush(ctx); err != nil {
 				return false, err

@@ -33,21 +33,27 @@ func (t *Tasks) handle(ctx context.Context, j *bus.Job) {
 	log := t.log.With(zap.String("session", string(j.Session)), zap.String("task", j.ID))
 	cmd, err := session.DecodeTaskJob(j.Body)
 	if err != nil {
-		log.Warn("job refused", zap.Error(err))
-		_ = j.Ack()
+		t.tries.giveUp(ctx, j, bus.DeadUnread, err, t.bury)
 		return
 	}
 	v, err := t.take(ctx, j, cmd)
+	var soon soonError
 	switch {
-	case errors.Is(err, session.ErrUnknownTask), errors.Is(err, events.ErrNoSession):
+	case errors.Is(err, session.ErrUnknownTask):
 		_ = j.Ack()
+	case errors.Is(err, events.ErrNoSession):
+		t.tries.giveUp(ctx, j, bus.DeadNoSession, err, t.bury)
+	case errors.Is(err, errPoisoned):
+		t.tries.giveUp(ctx, j, bus.DeadPoisoned, err, t.bury)
+	case errors.As(err, &soon):
+		_ = j.GiveBack(time.Duration(soon))
 	case errors.Is(err, session.ErrTaskTaken):
 		_ = j.GiveBack(100 * time.Millisecond)
-	case err != nil:
-		if ctx.Err() == nil {
-			log.Warn("take task", zap.Error(err))
-		}
+	case err != nil && (ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown)):
 		_ = j.GiveBack(time.Second)
+	case err != nil:
+		log.Warn("take task", zap.Error(err))
+		t.tries.fail(ctx, j, err, t.bury)
 	case v == jobDone:
 		_ = j.Ack()
 	case v == jobLater:
@@ -128,6 +134,11 @@ func (t *Tasks) begin(ctx context.Context, j *bus.Job, rec *projector.Task) (ver
 	work := t.cfg.Runners[rec.Runner]
 	if work == nil && (rec.Runner != task.MonitorRunner || rec.Of != events.TaskMonitor) {
 		return jobLater, nil
+	}
+	if rec.Attempt > 0 {
+		if err := t.tries.begin(ctx, j); err != nil {
+			return jobSoon, err
+		}
 	}
 	key := taskKey{j.Session, rec.ID}
 	if !t.reserve(key) {

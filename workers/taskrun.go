@@ -268,6 +268,7 @@ func (r *taskRun) finish(ctx context.Context, end taskEnd) {
 
 func (r *taskRun) giveBack() {
 	if r.job != nil {
+		r.t.tries.excuse(r.t.life, r.job)
 		_ = r.job.GiveBack(0)
 	}
 }

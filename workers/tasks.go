@@ -26,11 +26,12 @@ type TaskFunc func(ctx context.Context, t *RunningTask) (summary string, err err
 
 // TasksConfig of a tasks service.
 type TasksConfig struct {
-	Bus     *bus.Bus
-	Runners map[string]TaskFunc // by the name that tasks are registered with
-	Held    int                 // tasks run here at once. Defaults to 1024
-	Logger  *zap.Logger         // nil is silent
-	ID      events.WorkerID     // of this run of the worker. Defaults to a new one
+	Bus      *bus.Bus
+	Runners  map[string]TaskFunc // by the name that tasks are registered with
+	Held     int                 // tasks run here at once. Defaults to 1024
+	JobRetry JobRetry
+	Logger   *zap.Logger     // nil is silent
+	ID       events.WorkerID // of this run of the worker. Defaults to a new one
 }
 
 func (c *TasksConfig) defaults() error {
@@ -47,7 +48,7 @@ func (c *TasksConfig) defaults() error {
 	if c.ID == "" {
 		c.ID = events.WorkerID(ulid.Make().String())
 	}
-	return events.CheckToken("worker", c.ID)
+	return errors.Join(c.JobRetry.defaults(), events.CheckToken("worker", c.ID))
 }
 
 // Tasks runs background tasks and monitors. A task's job stands in the queue
@@ -56,9 +57,10 @@ func (c *TasksConfig) defaults() error {
 // any more either, restarts the task or ends it with the evidence. It is
 // started and stopped once.
 type Tasks struct {
-	cfg TasksConfig
-	log *zap.Logger
-	h   *session.Host
+	cfg   TasksConfig
+	log   *zap.Logger
+	h     *session.Host
+	tries *tries
 
 	fetch    context.CancelFunc // ends fetching
 	kill     context.CancelCauseFunc
@@ -89,8 +91,9 @@ func NewTasks(cfg TasksConfig) (*Tasks, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new tasks: %w", err)
 	}
+	log := cfg.Logger.Named("tasks").With(zap.String("worker", string(cfg.ID)))
 	return &Tasks{
-		cfg: cfg, log: cfg.Logger.Named("tasks").With(zap.String("worker", string(cfg.ID))), h: h,
+		cfg: cfg, log: log, h: h, tries: &tries{bus: cfg.Bus, cfg: cfg.JobRetry, worker: cfg.ID, log: log, steady: steadyTask},
 		runs: make(map[taskKey]*taskRun), spawning: make(map[taskKey]int), hidden: make(map[events.SessionID][]*hiddenTask),
 	}, nil
 }

@@ -23,6 +23,7 @@ type Worker struct {
 	blobs *blobCache
 	host  *session.Host
 	tasks *Tasks // of this process; a [Node] starts them
+	tries *tries
 	slots chan struct{}
 
 	fetch    context.CancelFunc // ends fetching: the soft stop
@@ -55,7 +56,8 @@ func New(cfg Config) (*Worker, error) {
 		w.log.Warn("hook", zap.String("plugin", plugin), zap.String("point", point), zap.Error(err))
 	})
 	var err error
-	if w.tasks, err = NewTasks(TasksConfig{Bus: cfg.Bus, Runners: cfg.Runners, Logger: cfg.Logger, ID: cfg.ID}); err != nil {
+	w.tries = &tries{bus: cfg.Bus, cfg: cfg.JobRetry, worker: cfg.ID, log: w.log}
+	if w.tasks, err = NewTasks(TasksConfig{Bus: cfg.Bus, Runners: cfg.Runners, JobRetry: cfg.JobRetry, Logger: cfg.Logger, ID: cfg.ID}); err != nil {
 		return nil, err
 	}
 	w.host, err = session.New(session.Config{
@@ -81,6 +83,10 @@ func (w *Worker) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
+	due, err := w.cfg.Bus.Due(ctx)
+	if err != nil {
+		return fmt.Errorf("start worker: %w", err)
+	}
 	w.stopPoke, err = w.cfg.Bus.Pokes(w.cfg.ID, w.poked)
 	if err != nil {
 		return fmt.Errorf("start worker: %w", err)
@@ -90,6 +96,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	fetchCtx, w.fetch = context.WithCancel(context.WithoutCancel(ctx))
 	jobCtx, w.kill = context.WithCancelCause(context.WithoutCancel(ctx))
 	w.fetching.Go(func() { w.fetchLoop(fetchCtx, jobCtx, queue) })
+	w.fetching.Go(func() { w.timerLoop(fetchCtx, due) })
 	return nil
 }
 
@@ -203,21 +210,32 @@ func (w *Worker) caught(ctx context.Context, r *run) (err error) {
 // settle tells the queue how a job ended.
 func (w *Worker) settle(ctx context.Context, j *bus.Job, err error) {
 	log := w.log.With(zap.String("session", string(j.Session)), zap.String("turn", j.ID))
+	var soon soonError
 	switch {
 	case err == nil:
 		_ = j.Ack()
 	case errors.Is(err, ErrSuperseded):
 		log.Info("superseded") // the other worker holds a newer delivery of the message
-	case errors.Is(err, events.ErrNoSession), errors.Is(err, errRefused):
-		log.Warn("command refused", zap.Error(err))
-		_ = j.Ack()
+	case errors.Is(err, errRefused):
+		w.tries.giveUp(ctx, j, bus.DeadUnread, err, w.bury)
+	case errors.Is(err, events.ErrNoSession):
+		w.tries.giveUp(ctx, j, bus.DeadNoSession, err, w.bury)
+	case errors.Is(err, errPoisoned):
+		w.tries.giveUp(ctx, j, bus.DeadPoisoned, err, w.bury)
+	case errors.As(err, &soon):
+		_ = j.GiveBack(time.Duration(soon))
 	case ctx.Err() != nil:
+		w.tries.excuse(ctx, j)
 		_ = j.GiveBack(0)
 	case errors.Is(err, errLater):
 		_ = j.GiveBack(time.Second)
+	case errors.Is(err, events.ErrOutcomeUnknown): // the servers' doing, not the job's
+		log.Warn("run turn", zap.Error(err))
+		w.tries.excuse(ctx, j)
+		_ = j.GiveBack(time.Second)
 	default:
 		log.Warn("run turn", zap.Error(err))
-		_ = j.GiveBack(time.Second)
+		w.tries.fail(ctx, j, err, w.bury)
 	}
 }
 

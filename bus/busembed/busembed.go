@@ -125,6 +125,9 @@ func (c Config) options() (*server.Options, error) {
 // URL is where clients connect over TCP; empty when the server does not listen.
 func (s *Server) URL() string { return s.ns.ClientURL() }
 
+// Name is the server's, as a cluster's streams name their leaders.
+func (s *Server) Name() string { return s.ns.Name() }
+
 // InProcess connects through memory instead of TCP.
 func (s *Server) InProcess() nats.Option { return nats.InProcessServer(s.ns) }
 

@@ -19,7 +19,7 @@ import (
 // Exit codes.
 const (
 	exitOK        = 0
-	exitDifferent = 1 // a history is not what was recorded, or an answer came too late, or no question did
+	exitDifferent = 1 // a history is not what was recorded, or an answer came too late, or no question did, or no dead letter is there
 	exitFailed    = 2 // usage, input or infrastructure
 )
 
@@ -33,6 +33,7 @@ type cli struct {
 	Approvals approvalsCmd `cmd:"" help:"List the calls that wait for an approval."`
 	Approve   approveCmd   `cmd:"" help:"Let a call run that waits for an approval, or refuse it."`
 	Erase     eraseCmd     `cmd:"" help:"Erase a session for good."`
+	Dead      deadCmd      `cmd:"" help:"Dead letters: commands that no node tries again. List, show, retry or drop them."`
 	DemoEdit  demoEditCmd  `cmd:"" help:"Have a scripted model edit a file, once you approve it from another terminal."`
 }
 
@@ -77,7 +78,7 @@ func run(ctx context.Context, args []string, s *streams) (code int) {
 		return exitDifferent
 	}
 	switch {
-	case errors.Is(err, errNothing) || errors.Is(err, errAnswered):
+	case errors.Is(err, errNothing) || errors.Is(err, errAnswered) || errors.Is(err, errNoLetter):
 		_ = fail(s, err)
 		return exitDifferent
 	case err != nil:

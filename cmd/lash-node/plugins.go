@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/workers/builtin/planmode"
 	"github.com/lash-go/lash/workers/builtin/shell"
 	"github.com/lash-go/lash/workers/builtin/subagent"
+	"github.com/lash-go/lash/workers/builtin/timer"
 	"github.com/lash-go/lash/workers/builtin/todo"
 )
 
@@ -64,6 +65,7 @@ func shippedPlugins() []shipped {
 		{"background", "commands and monitors in --root that outlive a turn, with the rights of the node", false, true, func(f *pluginFlags) (plugin.Factory, error) {
 			return background.Factory(background.Config{Dir: f.Root}), nil
 		}},
+		{"timer", "lets the model wait, for seconds or for days, without a node that waits", false, false, plain(timer.Factory(timer.Config{}))},
 	}
 }
 

@@ -152,7 +152,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	events.KindToolApprovalAsked: func(t *rapid.T) events.Payload {
 		return &events.ToolApprovalAsked{
 			Effect: id[events.EffectID](t), Tool: id[string](t), Args: bytes(t), Blob: maybe(t, blob),
-			Plugin: id[string](t), Question: text(t),
+			Plugin: id[string](t), Question: text(t), Until: events.Millis(count(t)),
 		}
 	},
 	events.KindToolApprovalGiven: func(t *rapid.T) events.Payload {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -194,4 +195,9 @@ func (Absent) EmitTrace(context.Context, string, json.RawMessage) error { return
 // ToolOutput implements [OutputHost].
 func (Absent) ToolOutput(context.Context, events.SessionID, events.EffectID) (string, error) {
 	return "", unavailable("tool output")
+}
+
+// ResolveAt implements [TimerHost].
+func (Absent) ResolveAt(context.Context, events.SessionID, events.EffectID, time.Time, events.ToolResult) error {
+	return unavailable("timers")
 }

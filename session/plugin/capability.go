@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -97,6 +98,13 @@ type TraceHost interface {
 	EmitTrace(ctx context.Context, name string, payload json.RawMessage) error
 }
 
+// TimerHost sets timers.
+type TimerHost interface {
+	// ResolveAt gives a pending call, see [Call.CompletionKey], its result at a
+	// time, on whatever node, however long that is. The first time that is set for a key stays.
+	ResolveAt(ctx context.Context, id events.SessionID, key events.EffectID, at time.Time, result events.ToolResult) error
+}
+
 // The sets: what each kind of hook may ask of its host (host specification 4.7).
 type (
 	// PromptHost serves prompt contributors.
@@ -114,7 +122,10 @@ type (
 		TraceHost
 	}
 	// ToolHost serves tools and the hooks around them.
-	ToolHost interface{ ActionHost }
+	ToolHost interface {
+		ActionHost
+		TimerHost
+	}
 	// TurnResultHost serves the hooks after a turn.
 	TurnResultHost interface {
 		LifecycleHost

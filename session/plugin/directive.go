@@ -3,6 +3,7 @@ package plugin
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
@@ -13,8 +14,9 @@ import (
 // carried out (host specification 4.3).
 type Directive struct {
 	Kind     events.DirectiveKind
-	Code     string // of aborts
-	Message  string // of aborts and questions
+	Code     string        // of aborts
+	Message  string        // of aborts and questions
+	Within   time.Duration // of questions: how long an answer may take; 0: for ever
 	Messages []events.Message
 	Create   *api.CreateRequest
 	Args     json.RawMessage
@@ -69,6 +71,11 @@ func Ask(question string) Directive {
 	return Directive{Kind: events.DirectiveAskApproval, Message: question}
 }
 
+// AskWithin is [Ask] that gives nobody's answer for a refusal after a time.
+func AskWithin(question string, within time.Duration) Directive {
+	return Directive{Kind: events.DirectiveAskApproval, Message: question, Within: within}
+}
+
 // allowed is the matrix of host specification 4.3.
 func (d Directive) allowed(point events.HookPoint) bool {
 	tool := point == events.PointBeforeTool || point == events.PointAfterTool
@@ -100,6 +107,8 @@ func (d Directive) check(point events.HookPoint) error {
 		return fmt.Errorf("%s: result is missing", d.Kind)
 	case d.Kind == events.DirectiveShortCircuit && d.Result.Check() != nil:
 		return fmt.Errorf("%s: %w", d.Kind, d.Result.Check())
+	case d.Within < 0:
+		return fmt.Errorf("%s: time for an answer is %s, want 0 or more", d.Kind, d.Within)
 	case d.Kind == events.DirectiveReplaceArgs && !json.Valid(d.Args):
 		return fmt.Errorf("%s: arguments are no JSON", d.Kind)
 	case d.Kind == events.DirectiveEmitTrace && len(d.Payload) > 0 && !json.Valid(d.Payload):

@@ -1,0 +1,93 @@
+// Package timer lets the model wait: the tools wait and wait_until park the
+// turn, and no node holds it, until the time has come.
+//
+// Guarantees: a wait outlives every node and, as the history says, is over
+// once; a tool that runs again after a crash waits for the first time that was
+// set. It imports session/plugin and events.
+package timer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// ID names the plugin in histories.
+const ID = "timer"
+
+// Config of the plugin.
+type Config struct {
+	Max time.Duration // of one wait. Defaults to 31 days
+}
+
+// Factory builds the plugin.
+func Factory(cfg Config) plugin.Factory {
+	if cfg.Max <= 0 {
+		cfg.Max = 31 * 24 * time.Hour
+	}
+	return plugin.New(ID, func(plugin.BuildContext) (plugin.Plugin, error) { return &timer{cfg}, nil })
+}
+
+type timer struct{ cfg Config }
+
+// Register implements [plugin.Plugin].
+func (t *timer) Register(r *plugin.Registrar) error {
+	limit := fmt.Sprintf(" At most %s.", t.cfg.Max)
+	plugin.AddTool(r, plugin.Tool{
+		Name: "wait", Effects: events.EffectsIdempotent,
+		Description: "Waits for some time, then goes on. Nothing else happens meanwhile." + limit,
+	}, t.wait)
+	plugin.AddTool(r, plugin.Tool{
+		Name: "wait_until", Effects: events.EffectsIdempotent,
+		Description: "Waits until a time, then goes on. Nothing else happens meanwhile. A time that has passed is over at once." + limit,
+	}, t.waitUntil)
+	return nil
+}
+
+// Wait is the arguments of the tool wait.
+type Wait struct {
+	Seconds float64 `json:"seconds" jsonschema:"how long, 0 or more"`
+}
+
+func (t *timer) wait(ctx context.Context, call plugin.Call, in Wait) (plugin.Result, error) {
+	if !(in.Seconds >= 0) || in.Seconds > t.cfg.Max.Seconds() { // as no number is neither
+		return plugin.Result{}, invalid("seconds is %v, want 0 to %v", in.Seconds, t.cfg.Max.Seconds())
+	}
+	return t.park(ctx, call, time.Now().Add(time.Duration(in.Seconds*float64(time.Second))))
+}
+
+// WaitUntil is the arguments of the tool wait_until.
+type WaitUntil struct {
+	Time string `json:"time" jsonschema:"RFC 3339, as in 2006-01-02T15:04:05Z"`
+}
+
+func (t *timer) waitUntil(ctx context.Context, call plugin.Call, in WaitUntil) (plugin.Result, error) {
+	at, err := time.Parse(time.RFC3339, in.Time)
+	if err != nil {
+		return plugin.Result{}, invalid("time is %q, want it as 2006-01-02T15:04:05Z", in.Time)
+	}
+	if ahead := time.Until(at); ahead > t.cfg.Max {
+		return plugin.Result{}, invalid("time is %s ahead, limit is %s", ahead.Round(time.Second), t.cfg.Max)
+	}
+	return t.park(ctx, call, at)
+}
+
+// park ends the call later, on whatever node.
+func (t *timer) park(ctx context.Context, call plugin.Call, at time.Time) (plugin.Result, error) {
+	text := "It is " + at.UTC().Format(time.RFC3339) + "."
+	if !at.After(time.Now()) {
+		return plugin.Result{Text: text}, nil
+	}
+	if call.Host == nil {
+		return plugin.Result{}, &plugin.Failure{Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "there are no timers here"}
+	}
+	err := call.Host.ResolveAt(ctx, call.Session, call.CompletionKey(), at, events.ToolResult{Text: text})
+	return plugin.Result{Pending: err == nil}, err
+}
+
+func invalid(format string, args ...any) error {
+	return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: fmt.Sprintf(format, args...)}
+}
