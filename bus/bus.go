@@ -20,6 +20,7 @@ type Config struct {
 	Options  []nats.Option // credentials, TLS, an in-process server
 	Name     string        // of the connection, as the server lists it. Defaults to "lash"
 	Prefix   string        // of every asset's name. Defaults to "lash"
+	Inbox    string        // prefix of the subjects of replies, one token: the user's own. Defaults to "_INBOX"
 	Replicas int           // of every durable stream: 1, 3 or 5. Defaults to 1
 	// Timeout bounds one request to the server. Defaults to 5 s.
 	Timeout time.Duration
@@ -34,7 +35,10 @@ func (c *Config) defaults() error {
 	if c.Prefix == "" {
 		c.Prefix = "lash"
 	}
-	if err := events.CheckToken("prefix", c.Prefix); err != nil {
+	if c.Inbox == "" {
+		c.Inbox = "_INBOX"
+	}
+	if err := errors.Join(events.CheckToken("prefix", c.Prefix), events.CheckToken("inbox", c.Inbox)); err != nil {
 		errs = append(errs, err)
 	}
 	if c.Replicas == 0 {
@@ -87,6 +91,7 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 	}
 	opts := append([]nats.Option{
 		nats.Name(cfg.Name), nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.Timeout(cfg.Timeout),
+		nats.CustomInboxPrefix(cfg.Inbox),
 	}, cfg.Options...)
 	nc, err := nats.Connect(cfg.URL, opts...)
 	if err != nil {
