@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -95,7 +97,10 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 	}, cfg.Options...)
 	nc, err := nats.Connect(cfg.URL, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", cfg.URL, err)
+		if bad := new(url.Error); errors.As(err, &bad) {
+			err = bad.Err // without the URL, where a password may be
+		}
+		return nil, fmt.Errorf("connect to %s: %w", Redacted(cfg.URL), err)
 	}
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(cfg.Timeout))
 	if err != nil {
@@ -108,6 +113,18 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 		return nil, fmt.Errorf("open bus: %w", err)
 	}
 	return b, nil
+}
+
+// Redacted is a list of servers' URLs without the users, passwords and tokens in them.
+func Redacted(urls string) string {
+	list := strings.Split(urls, ",")
+	for i, u := range list {
+		if at := strings.LastIndexByte(u, '@'); at >= 0 {
+			scheme, _, _ := strings.Cut(u, "//")
+			list[i] = scheme + "//xxxxx" + u[at:]
+		}
+	}
+	return strings.Join(list, ",")
 }
 
 // Close drops the connection. What was acknowledged stays.

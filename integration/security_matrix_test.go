@@ -17,7 +17,7 @@ func roles() []string { return []string{"node", "host", "auditor", "sample", "ba
 // allows. Rows that begin with - are denied to those who have them.
 func mayPublish() map[string]string {
 	return map[string]string{
-		"lash.s.*.*": "node", "lash.work.*.*.*": "node", "lash.timer.at.*.*": "node", "lash.dead.>": "node",
+		"lash.s.*.*": "node", "lash.work.*.*.*": "node", "lash.timer.at.*.*": "node", "lash.dead.>": "node", "lash.tries.>": "node",
 		"lash.dirty.*": "node", "lash.delta.*.*": "node", "lash.archive.*": "node",
 		"lash.ask.*": "node", "lash.poke.*": "node", "lash.api.>": "node host",
 		"$SRV.PING": "host", "$SRV.PING.>": "host", "$SRV.INFO": "host", "$SRV.INFO.>": "host",
@@ -26,8 +26,8 @@ func mayPublish() map[string]string {
 		"$JS.API.INFO": "node host auditor backup", "$JS.API.STREAM.NAMES": "node host auditor backup",
 		"$JS.API.STREAM.LIST": "node host auditor backup", "$JS.API.STREAM.INFO.*": "node host auditor backup",
 		"$JS.API.STREAM.CREATE.*": "node", "$JS.API.STREAM.UPDATE.*": "node", "$JS.API.STREAM.DELETE.*": "node",
-		"$JS.API.STREAM.PURGE.OBJ_lash-blobs": "node",
-		"$JS.API.STREAM.MSG.GET.*":            "node", "$JS.API.STREAM.MSG.GET.lash-archive": "node host auditor",
+		"$JS.API.STREAM.PURGE.OBJ_lash-blobs": "node", "$JS.API.STREAM.PURGE.lash-timers": "node", "$JS.API.STREAM.PURGE.lash-dead": "node",
+		"$JS.API.STREAM.MSG.GET.*": "node", "$JS.API.STREAM.MSG.GET.lash-archive": "node host auditor",
 		"$JS.API.DIRECT.GET.>":      "node host auditor",
 		"$JS.API.CONSUMER.CREATE.>": "node host auditor", "$JS.API.CONSUMER.INFO.*.*": "node host auditor",
 		"$JS.API.CONSUMER.DELETE.*.*": "node host auditor", "$JS.API.CONSUMER.MSG.NEXT.*.*": "node host auditor",
