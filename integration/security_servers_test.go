@@ -123,7 +123,7 @@ func install(t *testing.T) *deployment {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(to, []byte(place.Replace(string(data))), 0o600)
+		return os.WriteFile(to, []byte(place.Replace(string(data))), 0o700) // scripts are run
 	})
 	if err == nil {
 		err = os.MkdirAll(d.certs(""), 0o750)
