@@ -57,7 +57,6 @@ func bulky() plugin.Factory {
 // commits that they are read by a consumer.
 func everything(b *bundle, id events.SessionID) {
 	b.t.Helper()
-	b.node(bulky(), background.Factory(background.Config{}))
 	b.open(session.CreateRequest{ID: id})
 	b.run(id, "t1", text("hello"))
 	b.await(id, "a line", func(s *projector.State) bool { return len(s.Monitors) == 1 && s.Monitors[0].Events == 1 })
@@ -86,6 +85,7 @@ func TestRoleNode(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
 	b := d.bundleOf("node@acme", everythingScript()...)
+	b.node(bulky(), background.Factory(background.Config{}))
 	everything(b, "s1")
 	other := d.open(bus.Open, d.config("node@acme"))
 	stop, err := other.Answer("w2", func(q []byte) []byte { return append(q, '!') })
@@ -130,6 +130,7 @@ func TestRoleHost(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
 	b := d.bundleOf("node@acme", append(everythingScript(), reply(text("for a client")))...)
+	b.node(bulky(), background.Factory(background.Config{}))
 	everything(b, "s1")
 	door(b)
 	client := d.open(bus.OpenReader, d.config("alice@acme"))
@@ -208,6 +209,7 @@ func TestRoleAuditor(t *testing.T) {
 	}
 	d := install(t).boot()
 	b := d.bundleOf("node@acme", everythingScript()...)
+	b.node(bulky(), background.Factory(background.Config{}))
 	everything(b, "s1")
 	readsAll(b, d.open(bus.OpenReader, d.config("auditor@acme")))
 	replay := filepath.Join(t.TempDir(), "lash-replay")
