@@ -22,7 +22,7 @@ type Config struct {
 	Options  []nats.Option // credentials, TLS, an in-process server
 	Name     string        // of the connection, as the server lists it. Defaults to "lash"
 	Prefix   string        // of every asset's name. Defaults to "lash"
-	Inbox    string        // prefix of the subjects of replies, one token: the user's own. Defaults to "_INBOX"
+	Inbox    string        // prefix of the subjects of replies, which the user may be alone in hearing. Defaults to "_INBOX"
 	Replicas int           // of every durable stream: 1, 3 or 5. Defaults to 1
 	// Timeout bounds one request to the server. Defaults to 5 s.
 	Timeout time.Duration
@@ -40,7 +40,7 @@ func (c *Config) defaults() error {
 	if c.Inbox == "" {
 		c.Inbox = "_INBOX"
 	}
-	if err := errors.Join(events.CheckToken("prefix", c.Prefix), events.CheckToken("inbox", c.Inbox)); err != nil {
+	if err := events.CheckToken("prefix", c.Prefix); err != nil {
 		errs = append(errs, err)
 	}
 	if c.Replicas == 0 {

@@ -18,7 +18,7 @@ func roles() []string { return []string{"node", "host", "auditor", "sample", "ba
 func mayPublish() map[string]string {
 	return map[string]string{
 		"lash.s.*.*": "node", "lash.work.*.*.*": "node", "lash.timer.at.*.*": "node", "lash.dead.>": "node", "lash.tries.>": "node",
-		"lash.dirty.*": "node", "lash.delta.*.*": "node", "lash.archive.*": "node",
+		"lash.dirty.*": "node", "lash.delta.*.*": "node", "lash.archive.*": "node", "lash.erased.*": "node", "lash.alive": "node", "_INBOX.*.>": "node",
 		"lash.ask.*": "node", "lash.poke.*": "node", "lash.api.>": "node host",
 		"$SRV.PING": "host", "$SRV.PING.>": "host", "$SRV.INFO": "host", "$SRV.INFO.>": "host",
 		"$KV.lash-sessions.*": "node", "$KV.lash-catalog.*": "node", "$KV.lash-snapshots.*": "node", "$O.lash-blobs.>": "node",
@@ -27,6 +27,8 @@ func mayPublish() map[string]string {
 		"$JS.API.STREAM.LIST": "node host auditor backup", "$JS.API.STREAM.INFO.*": "node host auditor backup",
 		"$JS.API.STREAM.CREATE.*": "node", "$JS.API.STREAM.UPDATE.*": "node", "$JS.API.STREAM.DELETE.*": "node",
 		"$JS.API.STREAM.PURGE.OBJ_lash-blobs": "node", "$JS.API.STREAM.PURGE.lash-timers": "node", "$JS.API.STREAM.PURGE.lash-dead": "node",
+		"$JS.API.STREAM.PURGE.lash-work": "node", "$JS.API.STREAM.PURGE.lash-dirty": "node", "$JS.API.STREAM.PURGE.lash-delta": "node",
+		"$JS.API.STREAM.PURGE.KV_lash-snapshots": "node", "$JS.API.STREAM.PURGE.KV_lash-catalog": "node", "$JS.API.STREAM.PURGE.KV_lash-sessions": "node",
 		"$JS.API.STREAM.MSG.GET.*": "node", "$JS.API.STREAM.MSG.GET.lash-archive": "node host auditor",
 		"$JS.API.DIRECT.GET.>":      "node host auditor",
 		"$JS.API.CONSUMER.CREATE.>": "node host auditor", "$JS.API.CONSUMER.INFO.*.*": "node host auditor",
@@ -75,8 +77,8 @@ func mayPublish() map[string]string {
 
 func maySubscribe() map[string]string {
 	return map[string]string{
-		"_INBOX_node.>": "node", "_INBOX_host.>": "host", "_INBOX_auditor.>": "auditor", "_INBOX_sample.>": "sample", "_INBOX_backup.>": "backup",
-		"lash.api.>": "node", "lash.ask.*": "node", "lash.poke.*": "node", "$SRV.>": "node",
+		"_INBOX.node.>": "node", "_INBOX.host.>": "host", "_INBOX.auditor.>": "auditor", "_INBOX.sample.>": "sample", "_INBOX.backup.>": "backup",
+		"lash.api.>": "node", "lash.ask.*": "node", "lash.poke.*": "node", "lash.alive": "node", "$SRV.>": "node",
 		"lash.live.*.>": "node host", "lash.delta.*.*": "node host",
 		"lash.plg.v1.ctl.sample.*": "sample", "lash.plg.v1.cancel.*.sample.*": "sample", "lash.plg.v1.hook.sample.*.*": "sample",
 	}
@@ -85,14 +87,14 @@ func maySubscribe() map[string]string {
 // beyond are what nobody's list has a row for: nobody may do it.
 func beyond() (publish, subscribe []string) {
 	return []string{
-			"$JS.API.STREAM.PURGE.lash-s-x", "$JS.API.STREAM.PURGE.lash-work", "$JS.API.STREAM.MSG.DELETE.lash-s-x",
+			"$JS.API.STREAM.PURGE.lash-s-x", "$JS.API.STREAM.PURGE.lash-archive", "$JS.API.STREAM.MSG.DELETE.lash-s-x",
 			"$JS.API.CONSUMER.PAUSE.lash-work.turn", "$JS.API.STREAM.LEADER.STEPDOWN.lash-work", "$JS.API.STREAM.PEER.REMOVE.lash-work",
 			"$JS.API.CONSUMER.DURABLE.CREATE.lash-work.mine", "$JS.API.META.LEADER.STEPDOWN", "$SYS.REQ.SERVER.PING",
-			"$SYS.REQ.ACCOUNT.globex.CONNZ", "_INBOX_node.x", "_INBOX_alice.x", "_INBOX.x", "lash.live.x.turn", "lash.timer.due.x.y", "other",
+			"$SYS.REQ.ACCOUNT.globex.CONNZ", "_INBOX.x", "lash.live.x.turn", "lash.timer.due.x.y", "other",
 			"lash.plg.v1.reg.other", "lash.plg.v1.call.x.other.c", "lash.plg.v1.job.sample.c1.any.t.c", "lash.plg.v1.cat.sample",
 		}, []string{
 			">", "*.>", "lash.>", "lash.*.>", "lash.s.*.*", "lash.work.>", "lash.archive.*", "lash.timer.due.*.*", "lash.dead.>", "lash.dirty.*",
-			"$JS.API.>", "$JS.ACK.>", "$KV.>", "$O.>", "$SYS.>", "_INBOX.>", "_INBOX_alice.>", "*.*", "lash.plg.>", "lash.plg.v1.hook.other.c1.h",
+			"$JS.API.>", "$JS.ACK.>", "$KV.>", "$O.>", "$SYS.>", "_INBOX.>", "_INBOX.alice.>", "*.*", "lash.plg.>", "lash.plg.v1.hook.other.c1.h",
 		}
 }
 

@@ -221,7 +221,7 @@ func TestRoleAuditor(t *testing.T) {
 	run := func(args ...string) string {
 		t.Helper()
 		base := d.certs("auditor-at-acme")
-		args = append(args, "--nats", d.ns.ClientURL(), "--tls-ca", d.clients.pem, "--tls-cert", base+".pem", "--tls-key", base+".key", "--inbox", "_INBOX_auditor")
+		args = append(args, "--nats", d.ns.ClientURL(), "--tls-ca", d.clients.pem, "--tls-cert", base+".pem", "--tls-key", base+".key", "--inbox", "_INBOX.auditor")
 		out, err := exec.CommandContext(b.ctx, replay, args...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("lash-replay %v: %v\n%s", args, err, out)

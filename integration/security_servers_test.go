@@ -191,7 +191,7 @@ func (d *deployment) access(user string) []nats.Option {
 // inboxOf is the prefix of a user's replies.
 func inboxOf(user string) string {
 	name, _, _ := strings.Cut(user, "@")
-	return "_INBOX_" + name
+	return "_INBOX." + name
 }
 
 // refusals are what the server has not let a connection do.
