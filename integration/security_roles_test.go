@@ -91,6 +91,7 @@ func TestRoleNode(t *testing.T) {
 	stop, err := other.Answer("w2", func(q []byte) []byte { return append(q, '!') })
 	must(t, "answer", err, nil)
 	defer stop()
+	must(t, "subscribed", other.Conn().Flush(), nil)
 	answer, err := b.bus.Ask(b.ctx, "w2", []byte("who"))
 	must(t, "ask", err, nil)
 	equal(t, "answer", string(answer), "who!")
@@ -137,6 +138,7 @@ func TestRoleHost(t *testing.T) {
 	live, err := client.Live("s1", 1024)
 	must(t, "live", err, nil)
 	defer live.Close()
+	must(t, "subscribed", b.bus.Conn().Flush(), nil)
 	answer, err := client.Conn().RequestMsgWithContext(b.ctx, &nats.Msg{
 		Subject: "lash.api.run", Header: nats.Header{"Session": {"s1"}}, Data: []byte("hi"),
 	})
