@@ -86,16 +86,18 @@ func maySubscribe() map[string]string {
 
 // beyond are what nobody's list has a row for: nobody may do it.
 func beyond() (publish, subscribe []string) {
-	return []string{
-			"$JS.API.STREAM.PURGE.lash-s-x", "$JS.API.STREAM.PURGE.lash-archive", "$JS.API.STREAM.MSG.DELETE.lash-s-x",
-			"$JS.API.CONSUMER.PAUSE.lash-work.turn", "$JS.API.STREAM.LEADER.STEPDOWN.lash-work", "$JS.API.STREAM.PEER.REMOVE.lash-work",
-			"$JS.API.CONSUMER.DURABLE.CREATE.lash-work.mine", "$JS.API.META.LEADER.STEPDOWN", "$SYS.REQ.SERVER.PING",
-			"$SYS.REQ.ACCOUNT.globex.CONNZ", "_INBOX.x", "lash.live.x.turn", "lash.timer.due.x.y", "other",
-			"lash.plg.v1.reg.other", "lash.plg.v1.call.x.other.c", "lash.plg.v1.job.sample.c1.any.t.c", "lash.plg.v1.cat.sample",
-		}, []string{
-			">", "*.>", "lash.>", "lash.*.>", "lash.s.*.*", "lash.work.>", "lash.archive.*", "lash.timer.due.*.*", "lash.dead.>", "lash.dirty.*",
-			"$JS.API.>", "$JS.ACK.>", "$KV.>", "$O.>", "$SYS.>", "_INBOX.>", "_INBOX.alice.>", "*.*", "lash.plg.>", "lash.plg.v1.hook.other.c1.h",
-		}
+	publish = []string{
+		"$JS.API.STREAM.PURGE.lash-s-x", "$JS.API.STREAM.PURGE.lash-archive", "$JS.API.STREAM.MSG.DELETE.lash-s-x",
+		"$JS.API.CONSUMER.PAUSE.lash-work.turn", "$JS.API.STREAM.LEADER.STEPDOWN.lash-work", "$JS.API.STREAM.PEER.REMOVE.lash-work",
+		"$JS.API.CONSUMER.DURABLE.CREATE.lash-work.mine", "$JS.API.META.LEADER.STEPDOWN", "$SYS.REQ.SERVER.PING",
+		"$SYS.REQ.ACCOUNT.globex.CONNZ", "_INBOX.x", "lash.live.x.turn", "lash.timer.due.x.y", "other",
+		"lash.plg.v1.reg.other", "lash.plg.v1.call.x.other.c", "lash.plg.v1.job.sample.c1.any.t.c", "lash.plg.v1.cat.sample",
+	}
+	subscribe = []string{
+		">", "*.>", "lash.>", "lash.*.>", "lash.s.*.*", "lash.work.>", "lash.archive.*", "lash.timer.due.*.*", "lash.dead.>", "lash.dirty.*",
+		"$JS.API.>", "$JS.ACK.>", "$KV.>", "$O.>", "$SYS.>", "_INBOX.>", "_INBOX.alice.>", "*.*", "lash.plg.>", "lash.plg.v1.hook.other.c1.h",
+	}
+	return publish, subscribe
 }
 
 // TestEveryPermissionRow tries every row of every list from every role, on a
