@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +22,7 @@ type Config struct {
 	Options  []nats.Option // credentials, TLS, an in-process server
 	Name     string        // of the connection, as the server lists it. Defaults to "lash"
 	Prefix   string        // of every asset's name. Defaults to "lash"
+	Inbox    string        // prefix of the subjects of replies, which the user may be alone in hearing. Defaults to "_INBOX"
 	Replicas int           // of every durable stream: 1, 3 or 5. Defaults to 1
 	// Timeout bounds one request to the server. Defaults to 5 s.
 	Timeout time.Duration
@@ -33,6 +36,9 @@ func (c *Config) defaults() error {
 	}
 	if c.Prefix == "" {
 		c.Prefix = "lash"
+	}
+	if c.Inbox == "" {
+		c.Inbox = "_INBOX"
 	}
 	if err := events.CheckToken("prefix", c.Prefix); err != nil {
 		errs = append(errs, err)
@@ -88,10 +94,14 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 	}
 	opts := append([]nats.Option{
 		nats.Name(cfg.Name), nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.Timeout(cfg.Timeout),
+		nats.CustomInboxPrefix(cfg.Inbox),
 	}, cfg.Options...)
 	nc, err := nats.Connect(cfg.URL, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", cfg.URL, err)
+		if bad := new(url.Error); errors.As(err, &bad) {
+			err = bad.Err // without the URL, where a password may be
+		}
+		return nil, fmt.Errorf("connect to %s: %w", Redacted(cfg.URL), err)
 	}
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(cfg.Timeout))
 	if err != nil {
@@ -104,6 +114,18 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 		return nil, fmt.Errorf("open bus: %w", err)
 	}
 	return b, nil
+}
+
+// Redacted is a list of servers' URLs without the users, passwords and tokens in them.
+func Redacted(urls string) string {
+	list := strings.Split(urls, ",")
+	for i, u := range list {
+		if at := strings.LastIndexByte(u, '@'); at >= 0 {
+			scheme, _, _ := strings.Cut(u, "//")
+			list[i] = scheme + "//xxxxx" + u[at:]
+		}
+	}
+	return strings.Join(list, ",")
 }
 
 // Close drops the connection. What was acknowledged stays.

@@ -28,6 +28,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// Commands run in login shells. What somebody's profile does, or waits for, is none of the tests' business.
+	_ = os.Setenv("BUILD_HOME", os.Getenv("HOME")) // where the caches of go build are
 	_ = os.Setenv("HOME", "/no-home")
 	// nats.go 1.55 now and then leaves this goroutine behind after an object was stored.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))

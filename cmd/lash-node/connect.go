@@ -19,6 +19,7 @@ type accessFlags struct {
 	TLSCert string `name:"tls-cert" help:"Client certificate." placeholder:"FILE" type:"path"`
 	TLSKey  string `name:"tls-key" help:"Key of the client certificate." placeholder:"FILE" type:"path"`
 	Prefix  string `help:"Prefix of every stream, bucket and subject." default:"lash"`
+	Inbox   string `help:"Prefix of the subjects of replies, which the user may be alone in hearing." default:"_INBOX" placeholder:"NAME"`
 }
 
 func (f *accessFlags) options() ([]nats.Option, error) {
@@ -60,7 +61,7 @@ func (f *clientFlags) open(ctx context.Context, s *streams) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := bus.OpenReader(ctx, bus.Config{URL: f.NATS, Options: opts, Name: "lash-node", Prefix: f.Prefix})
+	b, err := bus.OpenReader(ctx, bus.Config{URL: f.NATS, Options: opts, Name: "lash-node", Prefix: f.Prefix, Inbox: f.Inbox})
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
 		return nil, fmt.Errorf("no sessions with prefix %q here: --prefix NAME names another (%w)", f.Prefix, err)

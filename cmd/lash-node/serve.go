@@ -133,10 +133,10 @@ func (c *serveCmd) logger() (*zap.Logger, error) {
 
 // server is where the bus is: an embedded server that it starts, or existing ones.
 func (c *serveCmd) server(s *streams) (cfg bus.Config, stop func(), err error) {
-	cfg = bus.Config{URL: c.NATS, Prefix: c.Prefix, Replicas: c.Replicas}
+	cfg = bus.Config{URL: c.NATS, Prefix: c.Prefix, Inbox: c.Inbox, Replicas: c.Replicas}
 	if c.NATS != "" {
 		cfg.Options, err = c.options()
-		write(s.err, "lash-node: durability as %s keeps it, %d replicas\n", c.NATS, c.Replicas)
+		write(s.err, "lash-node: durability as %s keeps it, %d replicas\n", bus.Redacted(c.NATS), c.Replicas)
 		return cfg, func() {}, err
 	}
 	server, err := c.embedded(s)

@@ -31,7 +31,7 @@ func openServer(ctx context.Context, f *sourceFlags) (*live, error) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, openWait)
 	defer cancel()
-	b, err := bus.OpenReader(bounded, bus.Config{URL: f.NATS, Options: opts, Name: "lash-replay", Prefix: f.Prefix})
+	b, err := bus.OpenReader(bounded, bus.Config{URL: f.NATS, Options: opts, Name: "lash-replay", Prefix: f.Prefix, Inbox: f.Inbox})
 	if err != nil {
 		return nil, explain(err, f, "is the node running? --store DIR reads the store of a stopped one")
 	}

@@ -21,6 +21,7 @@ type sourceFlags struct {
 	Store   string `placeholder:"DIR" group:"Source" help:"Store directory of a stopped node."`
 	File    string `placeholder:"FILE" group:"Source" help:"Archive file, as export writes it."`
 	Prefix  string `default:"lash" group:"Source" help:"Prefix of every asset's name on the server. Default: ${default}."`
+	Inbox   string `default:"_INBOX" placeholder:"NAME" group:"Source" help:"Prefix of the subjects of replies, which the user may be alone in hearing. Default: ${default}."`
 }
 
 // source is where histories come from. It has two forms: an archive, and the

@@ -1,0 +1,55 @@
+#!/bin/sh
+# Makes the authorities and certificates that the files here name, with openssl,
+# into certs/. For trying out, or where there is no authority of your own: whoever
+# has certs/*-ca.key is everybody. Keep those keys on no server.
+#
+#   ./make-certs.sh authorities                      once
+#   ./make-certs.sh server s1.nats.internal [...]    on or for each server
+#   ./make-certs.sh user node@acme                   for each user; prints nothing secret
+#
+# A user's certificate is good for DAYS (90) days; make the next one before that.
+set -eu
+umask 077
+cd "$(dirname "$0")"
+mkdir -p certs
+days=${DAYS:-90}
+
+authority() { # FILE
+  [ ! -e "certs/$1-ca.key" ] || { echo "certs/$1-ca.key exists: it is not replaced" >&2 && exit 1; }
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 3650 \
+    -subj "/CN=lash $1" -addext "basicConstraints=critical,CA:true" -addext "keyUsage=critical,keyCertSign,cRLSign" \
+    -keyout "certs/$1-ca.key" -out "certs/$1-ca.pem" 2>/dev/null
+}
+
+issue() { # AUTHORITY FILE NAME ALTERNATIVE-NAMES USAGE
+  openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -subj "/CN=$3" \
+    -keyout "certs/$2.key" -out "certs/$2.csr" 2>/dev/null
+  printf 'subjectAltName=%s\nkeyUsage=critical,digitalSignature\nextendedKeyUsage=%s\n' "$4" "$5" >"certs/$2.ext"
+  openssl x509 -req -in "certs/$2.csr" -CA "certs/$1-ca.pem" -CAkey "certs/$1-ca.key" \
+    -days "$days" -extfile "certs/$2.ext" -out "certs/$2.pem" 2>/dev/null
+  rm "certs/$2.csr" "certs/$2.ext"
+}
+
+what=$1
+shift
+case $what in
+  authorities)
+    authority clients
+    authority routes
+    ;;
+  server)
+    names=
+    for name in "$@"; do
+      case $name in
+        *[!0-9.]*) names="$names,DNS:$name" ;;
+        *) names="$names,IP:$name" ;;
+      esac
+    done
+    issue clients server "$1" "${names#,}" serverAuth
+    issue routes route "$1" "${names#,}" serverAuth,clientAuth
+    ;;
+  user)
+    issue clients "$(echo "$1" | sed 's/@/-at-/')" "$1" "email:$1" clientAuth
+    ;;
+  *) echo "authorities, server or user: got $what" >&2 && exit 2 ;;
+esac

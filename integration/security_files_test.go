@@ -1,0 +1,82 @@
+package integration
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// TestFlagsOfFiles holds the units, the compose file and the sample
+// configuration against the flags that lash-node has.
+func TestFlagsOfFiles(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds a command")
+	}
+	build := exec.CommandContext(limited(t), "go", "run", "../cmd/lash-node", "serve", "--help")
+	build.Env = append(os.Environ(), "HOME="+os.Getenv("BUILD_HOME"))
+	help, err := build.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, help)
+	}
+	read := func(name string) string {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join("..", "deploy", "nats", name))
+		must(t, "read", err, nil)
+		return string(data)
+	}
+	var flags []string
+	for _, file := range []string{"compose.yaml", "systemd/lash-node@.service"} {
+		for _, m := range regexp.MustCompile(`--([a-z][a-z-]+)[= ][^c]`).FindAllStringSubmatch(read(file), -1) {
+			flags = append(flags, m[1])
+		}
+	}
+	var sample map[string]any
+	must(t, "sample", json.Unmarshal([]byte(read("lash-node.json")), &sample), nil)
+	for flag := range sample {
+		flags = append(flags, flag)
+	}
+	if len(flags) < 8 {
+		t.Errorf("flags: got %v, want more", flags)
+	}
+	for _, flag := range flags {
+		if !strings.Contains(string(help), "--"+flag+" ") && !strings.Contains(string(help), "--"+flag+"=") {
+			t.Errorf("--%s: lash-node serve has no such flag", flag)
+		}
+	}
+}
+
+// TestServerFiles holds what the configurations come to against what is promised of them.
+func TestServerFiles(t *testing.T) {
+	t.Parallel()
+	d := install(t)
+	for _, file := range []string{"server.conf", "cluster/s1.conf", "cluster/s2.conf", "cluster/s3.conf"} {
+		opts, err := server.ProcessConfigFile(filepath.Join(d.dir, file))
+		must(t, file, err, nil)
+		equal(t, file+": fsync", opts.SyncInterval, 100*time.Millisecond)
+		equal(t, file+": largest message", opts.MaxPayload, 1<<20)
+		equal(t, file+": users by certificate", opts.TLSMap, true)
+		equal(t, file+": monitoring", opts.HTTPHost, "127.0.0.1")
+		equal(t, file+": system account", opts.SystemAccount, "SYS")
+		equal(t, file+": users without permissions", len(opts.Users)-withPermissions(opts), 1) // that of the system account
+		for _, u := range opts.Users {
+			equal(t, file+": password of "+u.Username, u.Password, "")
+		}
+	}
+}
+
+func withPermissions(opts *server.Options) (n int) {
+	for _, u := range opts.Users {
+		if u.Permissions != nil && u.Permissions.Publish != nil && u.Permissions.Subscribe != nil {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,170 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/anthropic"
+	"github.com/lash-go/lash/workers/llm/openai"
+)
+
+// What must be seen nowhere.
+const (
+	secretOpenAI    = "sk-secret-of-openai-0123456789"
+	secretAnthropic = "sk-ant-secret-of-anthropic-0123456789"
+	secretPassword  = "secret-password-of-nats"
+	secretToken     = "secret-token-of-nats"
+)
+
+// leaky answers the model good, and refuses all others with the key that it
+// was given in the answer, as endpoints in the wild do.
+func leaky(t *testing.T) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := r.Header.Get("Authorization") + r.Header.Get("X-Api-Key")
+		if !strings.Contains(key, "secret") {
+			t.Errorf("%s: got no key", r.URL)
+		}
+		if body, _ := io.ReadAll(r.Body); bytes.Contains(body, []byte(`"model":"good"`)) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = fmt.Fprint(w, `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"fine"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Request-Id", key)
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = fmt.Fprintf(w, `{"type":"error","error":{"type":"authentication_error","code":"invalid_api_key","message":"Incorrect API key provided: %s"}}`, key)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestNoSecretIsKept runs turns with secrets wherever they can be configured,
+// and looks for them in every byte of the store, every log line and every trace line.
+func TestNoSecretIsKept(t *testing.T) {
+	t.Parallel()
+	endpoint := leaky(t)
+	first, err := openai.New(openai.Config{APIKey: secretOpenAI, BaseURL: endpoint.URL})
+	must(t, "provider", err, nil)
+	second, err := anthropic.New(anthropic.Config{APIKey: secretAnthropic, BaseURL: endpoint.URL})
+	must(t, "provider", err, nil)
+	core, logged := observer.New(zapcore.DebugLevel)
+	log, dir, file := zap.New(core), t.TempDir(), filepath.Join(t.TempDir(), "trace")
+	trace, err := workers.OpenTraceFile(file, log)
+	must(t, "trace", err, nil)
+	server := bustest.Server(t, busembed.Config{StoreDir: dir})
+	b, err := bus.Open(limited(t), bus.Config{Options: []nats.Option{server.InProcess(), nats.UserInfo("me", secretPassword), nats.Token(secretToken)}, Logger: log})
+	must(t, "open", err, nil)
+	h, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins()})
+	must(t, "plugins", err, nil)
+	n, err := workers.NewNode(workers.Config{
+		Bus: b, Providers: map[string]llm.Provider{"openai": first, "anthropic": second},
+		Plugins: h, Logger: log, Trace: trace.Trace, ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: time.Millisecond},
+	})
+	must(t, "node", err, nil)
+	ctx := limited(t)
+	must(t, "start", n.Start(ctx), nil)
+	for _, model := range []events.Config{{Provider: "openai", Model: "good"}, {Provider: "openai", Model: "bad"}, {Provider: "anthropic", Model: "bad"}} {
+		id, err := n.Host().Create(ctx, session.CreateRequest{Config: model})
+		must(t, "create", err, nil)
+		got, err := n.Host().Run(ctx, id, session.TurnRequest{Input: events.TurnInput{Parts: []events.Part{text("hello")}}})
+		must(t, "run", err, nil)
+		if fine := got.Text == "fine"; fine != (model.Model == "good") {
+			t.Errorf("%+v: got %q (%s)", model, got.Text, got.End)
+		}
+	}
+	n.Stop(context.WithoutCancel(ctx))
+	b.Close()
+	must(t, "close trace", trace.Close(ctx), nil)
+	server.Stop() // everything is on disk
+	for name, body := range map[string][]byte{"log": lines(t, logged.All()), "trace": content(t, file), "store": content(t, dir)} {
+		if len(body) == 0 && name != "log" { // nothing went wrong that a log line is for
+			t.Errorf("%s: is empty", name)
+		}
+		for _, secret := range []string{secretOpenAI, secretAnthropic, secretPassword, secretToken} {
+			if i := bytes.Index(body, []byte(secret)); i >= 0 {
+				t.Errorf("%s has %s: ...%q", name, secret, body[max(0, i-200):i])
+			}
+		}
+	}
+	if !bytes.Contains(content(t, dir), []byte("Incorrect API key provided")) {
+		t.Error("store: the failure is not in it, so nothing was tried")
+	}
+}
+
+// TestNoSecretInErrors has a server's URL that says who logs in, and nobody there.
+func TestNoSecretInErrors(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"nats://me:" + secretPassword + "@127.0.0.1:1", "nats://" + secretToken + "@127.0.0.1:1",
+		"nats://127.0.0.1:1,nats://me:" + secretPassword + "@127.0.0.1:1", "nats://me:" + secretPassword + "@127.0.0.1:port",
+		"nats://me:" + secretPassword + "%zz@127.0.0.1:1",
+	} {
+		_, err := bus.Open(t.Context(), bus.Config{URL: url})
+		switch {
+		case err == nil:
+			t.Errorf("%s: connected", url)
+		case strings.Contains(err.Error(), secretPassword), strings.Contains(err.Error(), secretToken):
+			t.Errorf("got %v, want it without the secret", err)
+		case !strings.Contains(err.Error(), "127.0.0.1"):
+			t.Errorf("got %v, want the address", err)
+		}
+	}
+}
+
+// lines are log entries as they would be written.
+func lines(t *testing.T, list []observer.LoggedEntry) []byte {
+	t.Helper()
+	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
+	var all bytes.Buffer
+	for _, e := range list {
+		line, err := encoder.EncodeEntry(e.Entry, e.Context)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(line.Bytes())
+		line.Free()
+	}
+	return all.Bytes()
+}
+
+// content is every byte of a file, or of all files below a directory.
+func content(t *testing.T, path string) []byte {
+	t.Helper()
+	var all []byte
+	err := filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		all = append(all, data...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
