@@ -100,7 +100,7 @@ func TestNoSecretIsKept(t *testing.T) {
 	b.Close()
 	must(t, "close trace", trace.Close(ctx), nil)
 	server.Stop() // everything is on disk
-	for name, body := range map[string][]byte{"log": lines(t, logged.All()), "trace": content(t, file), "store": content(t, dir)} {
+	for name, body := range map[string][]byte{"log": rendered(t, logged.All()), "trace": content(t, file), "store": content(t, dir)} {
 		if len(body) == 0 && name != "log" { // nothing went wrong that a log line is for
 			t.Errorf("%s: is empty", name)
 		}
@@ -135,8 +135,8 @@ func TestNoSecretInErrors(t *testing.T) {
 	}
 }
 
-// lines are log entries as they would be written.
-func lines(t *testing.T, list []observer.LoggedEntry) []byte {
+// rendered are log entries as they would be written.
+func rendered(t *testing.T, list []observer.LoggedEntry) []byte {
 	t.Helper()
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
 	var all bytes.Buffer
