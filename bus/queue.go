@@ -83,8 +83,14 @@ func (j *Job) Hold(ctx context.Context) error {
 	return mapError(err)
 }
 
-// GiveBack returns the job to the queue, to be delivered after delay.
-func (j *Job) GiveBack(delay time.Duration) error { return mapError(j.msg.NakWithDelay(delay)) }
+// GiveBack returns the job to the queue, to be delivered after delay; at once
+// where that is 0, before what came later. It counts as a delivery.
+func (j *Job) GiveBack(delay time.Duration) error {
+	if delay <= 0 {
+		return mapError(j.msg.Nak()) // a delay of 0 would wait for a timer of the server's
+	}
+	return mapError(j.msg.NakWithDelay(delay))
+}
 
 // Work is a worker's view of one class of the queue.
 type Work struct {
@@ -126,6 +132,34 @@ func (w *Work) Fetch(ctx context.Context, n int, wait time.Duration, take func(*
 		return context.Cause(ctx)
 	}
 	return mapError(batch.Error())
+}
+
+// Take is [Work.Fetch] of what nobody took so far. It waits for nothing, and
+// so takes nothing away from workers that do.
+func (w *Work) Take(ctx context.Context, n int, take func(*Job)) error {
+	batch, err := w.consumer.FetchNoWait(n)
+	if err != nil {
+		return fmt.Errorf("take work: %w", mapError(err))
+	}
+	for msg := range batch.Messages() {
+		if ctx.Err() != nil {
+			_ = msg.Nak() // nobody would begin it
+			continue
+		}
+		w.take(msg, take)
+	}
+	return mapError(batch.Error())
+}
+
+// Wanted reports whether a worker of the class waits for jobs.
+func (w *Work) Wanted(ctx context.Context) (bool, error) {
+	once, cancel := w.b.timeout(ctx)
+	defer cancel()
+	info, err := w.consumer.Info(once)
+	if err != nil {
+		return false, fmt.Errorf("look at the workers: %w", mapError(err))
+	}
+	return info.NumWaiting > 0, nil
 }
 
 func (w *Work) take(msg jetstream.Msg, take func(*Job)) {
