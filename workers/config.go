@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -46,7 +47,11 @@ type Config struct {
 	// ArchiveAfter is how long a session has no work before a [Node] makes it cold. Defaults to 30 min; negative keeps it hot.
 	ArchiveAfter time.Duration
 
-	Concurrency int           // sessions at once. Defaults to 256
+	// Roles of a [Node]: what it does. Defaults to all.
+	Roles []Role
+
+	Concurrency int           // sessions whose turns run at once. Defaults to 256
+	HeldTasks   int           // background tasks that run at once. Defaults to 1024
 	Linger      time.Duration // see package turn. Defaults to 2 ms; negative is 0
 	ModelRetry  ModelRetry
 	Sessions    int         // states kept between turns. Defaults to 1024
@@ -82,6 +87,17 @@ func (c *Config) defaults() error {
 	}
 	if c.Concurrency < 0 {
 		errs = append(errs, fmt.Errorf("concurrency: %d, want at least 1", c.Concurrency))
+	}
+	if c.HeldTasks < 0 {
+		errs = append(errs, fmt.Errorf("held tasks: %d, want at least 1", c.HeldTasks))
+	}
+	for _, role := range c.Roles {
+		if !slices.Contains(Roles(), role) {
+			errs = append(errs, fmt.Errorf("role %q, want some of %v", role, Roles()))
+		}
+	}
+	if len(c.Roles) == 0 {
+		c.Roles = Roles()
 	}
 	c.ArchiveAfter = orDefault(c.ArchiveAfter, 30*time.Minute)
 	c.Concurrency = orDefault(c.Concurrency, 256)

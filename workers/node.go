@@ -10,7 +10,8 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// Node is what one process runs on a bus: a worker, background tasks, a projector and an archiver.
+// Node is what one process runs on a bus: what its roles say. Whatever they
+// are, it has a host, and runs the tasks that this process spawns.
 type Node struct {
 	worker  *Worker
 	tasks   *Tasks
@@ -42,8 +43,10 @@ func (n *Node) Tasks() *Tasks { return n.tasks }
 
 // Start joins the queues.
 func (n *Node) Start(ctx context.Context) error {
-	if err := n.worker.Start(ctx); err != nil {
-		return err
+	if n.Has(RoleTurn) {
+		if err := n.worker.Start(ctx); err != nil {
+			return err
+		}
 	}
 	if err := n.tasks.Start(ctx); err != nil {
 		n.worker.Stop(ctx)
@@ -51,12 +54,14 @@ func (n *Node) Start(ctx context.Context) error {
 	}
 	beside, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
 	n.cancel = cancel
-	n.wait.Go(func() {
-		if err := n.project.Run(beside); err != nil {
-			n.log.Error("projector", zap.Error(err))
-		}
-	})
-	if n.archive != nil {
+	if n.Has(RoleProjector) {
+		n.wait.Go(func() {
+			if err := n.project.Run(beside); err != nil {
+				n.log.Error("projector", zap.Error(err))
+			}
+		})
+	}
+	if n.archive != nil && n.Has(RoleArchive) {
 		n.wait.Go(func() { n.archive.Run(beside) })
 	}
 	return nil

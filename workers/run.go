@@ -230,7 +230,7 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 			}
 		case r.w.draining.Load() && len(r.flights) > 0:
 			return false, nil // what flies may land
-		case r.w.draining.Load():
+		case r.w.draining.Load() && !begun(t):
 			return false, r.handOver(ctx)
 		default:
 			if err := r.start(ctx); err != nil || len(r.flights) > 0 {

@@ -141,7 +141,7 @@ func (t *Tasks) begin(ctx context.Context, j *bus.Job, rec *projector.Task) (ver
 	r := t.newRun(j.Session, &claimed, false)
 	r.job = j
 	if rec.Of == events.TaskMonitor && rec.Runner == task.MonitorRunner {
-		r.work = r.monitor
+		r.work, r.monitors = r.monitor, true
 	} else {
 		r.work = r.plain(work)
 	}

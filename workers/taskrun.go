@@ -22,10 +22,12 @@ type taskRun struct {
 	args  []byte
 	made  events.Millis
 	// again says that another worker may run it after this one.
-	again  bool
-	work   func(context.Context) taskEnd
-	ctx    context.Context //nolint:containedctx // of the work; cancel ends it with a cause
-	cancel context.CancelCauseFunc
+	again bool
+	// monitors says that it runs a monitor's process.
+	monitors bool
+	work     func(context.Context) taskEnd
+	ctx      context.Context //nolint:containedctx // of the work; cancel ends it with a cause
+	cancel   context.CancelCauseFunc
 
 	touch touch
 	jobs  chan *bus.Job // deliveries of its job
@@ -73,6 +75,10 @@ func (t *Tasks) launch(r *taskRun) {
 		defer t.mu.Unlock()
 		if key := (taskKey{r.session, r.claim.Task}); t.runs[key] == r {
 			delete(t.runs, key)
+		}
+		select {
+		case t.freed <- struct{}{}:
+		default: // the loop has not looked since the last one
 		}
 	})
 }

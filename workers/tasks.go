@@ -31,6 +31,7 @@ type TasksConfig struct {
 	Held    int                 // tasks run here at once. Defaults to 1024
 	Logger  *zap.Logger         // nil is silent
 	ID      events.WorkerID     // of this run of the worker. Defaults to a new one
+	Own     bool                // run what this process spawns, and nothing from the queue
 }
 
 func (c *TasksConfig) defaults() error {
@@ -73,6 +74,7 @@ type Tasks struct {
 	runs     map[taskKey]*taskRun
 	spawning map[taskKey]int // registrations under way whose closure is here
 	hidden   map[events.SessionID][]*hiddenTask
+	freed    chan struct{} // a task has ended
 }
 
 type taskKey struct {
@@ -92,6 +94,7 @@ func NewTasks(cfg TasksConfig) (*Tasks, error) {
 	return &Tasks{
 		cfg: cfg, log: cfg.Logger.Named("tasks").With(zap.String("worker", string(cfg.ID))), h: h,
 		runs: make(map[taskKey]*taskRun), spawning: make(map[taskKey]int), hidden: make(map[events.SessionID][]*hiddenTask),
+		freed: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -100,9 +103,12 @@ func (t *Tasks) ID() events.WorkerID { return t.cfg.ID }
 
 // Start joins the queue. Errors of joining are returned; later ones are logged and retried.
 func (t *Tasks) Start(ctx context.Context) error {
-	queue, err := t.cfg.Bus.Work(ctx, bus.ClassTask)
-	if err != nil {
-		return fmt.Errorf("start tasks: %w", err)
+	var queue *bus.Work
+	var err error
+	if !t.cfg.Own {
+		if queue, err = t.cfg.Bus.Work(ctx, bus.ClassTask); err != nil {
+			return fmt.Errorf("start tasks: %w", err)
+		}
 	}
 	if t.unanswer, err = t.cfg.Bus.Answer(t.cfg.ID, t.answer); err != nil {
 		return fmt.Errorf("start tasks: %w", err)
@@ -111,13 +117,15 @@ func (t *Tasks) Start(ctx context.Context) error {
 	var fetchCtx context.Context
 	fetchCtx, t.fetch = context.WithCancel(context.WithoutCancel(ctx))
 	t.life, t.kill = context.WithCancelCause(context.WithoutCancel(ctx))
-	t.fetching.Go(func() { t.fetchLoop(fetchCtx, queue) })
+	if queue != nil {
+		t.fetching.Go(func() { t.fetchLoop(fetchCtx, queue) })
+	}
 	return nil
 }
 
 // Stop takes no more tasks. What another worker can go on with is stopped and
-// handed back at once, monitors with their processes. Closures and hidden
-// tasks may end by themselves until ctx ends; then they are cancelled, and
+// handed back at once; so are monitors, with their processes. What nobody can
+// go on with may end by itself until ctx ends; then it is cancelled, and
 // recorded as abandoned.
 func (t *Tasks) Stop(ctx context.Context) {
 	if t.fetch == nil {
@@ -128,7 +136,7 @@ func (t *Tasks) Stop(ctx context.Context) {
 	t.mu.Lock()
 	t.stopping = true
 	for _, r := range t.runs {
-		if !r.local {
+		if r.again || r.monitors {
 			r.cancel(ErrStopped)
 		}
 	}
@@ -153,12 +161,21 @@ func waited(group *sync.WaitGroup) <-chan struct{} {
 	return done
 }
 
-// fetchJobs is how many jobs one pull asks for. Each is begun at once.
+// fetchJobs is how many jobs one pull asks for at most. Each is begun at once.
 const fetchJobs = 32
 
+// fetchLoop pulls as many jobs as there may be tasks more.
 func (t *Tasks) fetchLoop(ctx context.Context, queue *bus.Work) {
 	for ctx.Err() == nil {
-		err := queue.Fetch(ctx, fetchJobs, fetchWait, func(j *bus.Job) {
+		free := t.free()
+		if free == 0 {
+			select {
+			case <-t.freed:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		err := queue.Fetch(ctx, min(free, fetchJobs), fetchWait, func(j *bus.Job) {
 			t.jobs.Go(func() { t.handle(t.life, j) })
 		})
 		if err != nil && ctx.Err() == nil {
@@ -166,6 +183,13 @@ func (t *Tasks) fetchLoop(ctx context.Context, queue *bus.Work) {
 			sleep(ctx, time.Second)
 		}
 	}
+}
+
+// free is how many tasks more may run here.
+func (t *Tasks) free() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return max(t.cfg.Held-len(t.runs), 0)
 }
 
 // answer tells whether a task runs here. The question names it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,7 +59,10 @@ func New(cfg Config) (*Worker, error) {
 		w.log.Warn("hook", zap.String("plugin", plugin), zap.String("point", point), zap.Error(err))
 	})
 	var err error
-	if w.tasks, err = NewTasks(TasksConfig{Bus: cfg.Bus, Runners: cfg.Runners, Logger: cfg.Logger, ID: cfg.ID}); err != nil {
+	if w.tasks, err = NewTasks(TasksConfig{
+		Bus: cfg.Bus, Runners: cfg.Runners, Held: cfg.HeldTasks, Logger: cfg.Logger, ID: cfg.ID,
+		Own: !slices.Contains(cfg.Roles, RoleTask),
+	}); err != nil {
 		return nil, err
 	}
 	w.host, err = session.New(session.Config{
