@@ -62,6 +62,9 @@ func (l Log) Append(ctx context.Context, c *events.Commit, at events.Expect) (ev
 // create makes the stream of a session that does not exist. A session that is
 // archived exists; one that is hot answers the append itself.
 func (l Log) create(ctx context.Context, session events.SessionID) error {
+	if err := l.b.roomForNew(ctx, session); err != nil {
+		return err
+	}
 	plain := l.b.names.sessionStream(session, 0)
 	fresh, err := l.b.makeStream(ctx, l.b.sessionConfig(session, plain))
 	if err != nil || !fresh {

@@ -81,6 +81,9 @@ func (b *Bus) reopen(ctx context.Context, session events.SessionID, row archived
 	if err := b.clear(ctx, session, row); err != nil {
 		return err
 	}
+	if err := b.roomForCold(ctx); err != nil {
+		return fmt.Errorf("reopen session %s: %w", session, err)
+	}
 	name := b.names.sessionStream(session, row.Revision)
 	cfg := b.sessionConfig(session, name)
 	cfg.FirstSeq = uint64(row.Last + 1)

@@ -65,6 +65,10 @@ func (n names) work(c Class, session events.SessionID, id string) string {
 	return n.prefix + ".work." + string(c) + "." + string(session) + "." + id
 }
 
+func (n names) workSession(c Class, session events.SessionID) string {
+	return n.prefix + ".work." + string(c) + "." + string(session) + ".*"
+}
+
 // parseWork is the inverse of work.
 func (n names) parseWork(subject string) (session events.SessionID, id string, ok bool) {
 	rest, ok := strings.CutPrefix(subject, n.prefix+".work.")

@@ -20,7 +20,8 @@ func Ask(text string) TurnRequest {
 // Submit asks for a turn and returns its id. When it returns nil the command
 // is durable: it ends in the history. It does not wait for anything else. An
 // id that was used with other input is [ErrDifferent] where that waits in the
-// queue still, or this host knows of it; [Host.Run] finds out for certain.
+// queue still, or this host knows of it; [Host.Run] finds out for certain. A
+// session in which too many turns wait refuses more with an [api.LimitError].
 func (h *Host) Submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, error) {
 	turn, _, err := h.submit(ctx, id, req)
 	return turn, err
@@ -40,6 +41,9 @@ func (h *Host) submit(ctx context.Context, id events.SessionID, req TurnRequest)
 	}
 	input := spilled.(*events.TurnRequested).Input
 	if err := h.admissible(ctx, id, req.ID, input); err != nil {
+		return "", "", fmt.Errorf("submit turn %s: %w", req.ID, err)
+	}
+	if err := h.roomFor(ctx, id, req.ID); err != nil {
 		return "", "", fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
 	digest := projector.InputDigest(input)

@@ -53,6 +53,7 @@ type Config struct {
 	Concurrency int           // sessions whose turns run at once. Defaults to 256
 	HeldTasks   int           // background tasks that run at once. Defaults to 1024
 	Linger      time.Duration // see package turn. Defaults to 2 ms; negative is 0
+	MaxQueued   int           // turns that may wait in one session. Defaults to 1024
 	ModelRetry  ModelRetry
 	Sessions    int         // states kept between turns. Defaults to 1024
 	Logger      *zap.Logger // nil is silent
@@ -88,6 +89,9 @@ func (c *Config) defaults() error {
 	if c.Concurrency < 0 {
 		errs = append(errs, fmt.Errorf("concurrency: %d, want at least 1", c.Concurrency))
 	}
+	if c.MaxQueued < 0 {
+		errs = append(errs, fmt.Errorf("max queued: %d, want at least 1", c.MaxQueued))
+	}
 	if c.HeldTasks < 0 {
 		errs = append(errs, fmt.Errorf("held tasks: %d, want at least 1", c.HeldTasks))
 	}
@@ -101,6 +105,7 @@ func (c *Config) defaults() error {
 	}
 	c.ArchiveAfter = orDefault(c.ArchiveAfter, 30*time.Minute)
 	c.Concurrency = orDefault(c.Concurrency, 256)
+	c.MaxQueued = orDefault(c.MaxQueued, session.DefaultMaxQueued)
 	c.Sessions = orDefault(c.Sessions, 1024)
 	c.Linger = max(orDefault(c.Linger, 2*time.Millisecond), 0)
 	c.ModelRetry.Attempts = orDefault(c.ModelRetry.Attempts, 4)

@@ -150,7 +150,7 @@ func (r *run) queue(ctx context.Context, j *bus.Job) error {
 		if err := r.flush(ctx); err != nil {
 			return err
 		}
-		if err := r.record(ctx, nil, []events.Event{events.Of(events.TurnID(j.ID), &events.TurnRequested{Input: cmd.Input})}); err != nil {
+		if err := r.record(ctx, nil, r.requested(events.TurnID(j.ID), cmd.Input)); err != nil {
 			return err
 		}
 	}
@@ -277,7 +277,7 @@ func (r *run) claimNext(ctx context.Context) (done bool, err error) {
 	}
 	if claim.Turn != "" && len(r.state.Queue) > 0 {
 		// Turns wait before the job's own: it joins them in the order of the log.
-		return false, r.record(ctx, nil, []events.Event{events.Of(r.turnID(), &events.TurnRequested{Input: r.cmd.Input})})
+		return false, r.record(ctx, nil, r.requested(r.turnID(), r.cmd.Input))
 	}
 	if err := r.keepJob(ctx); err != nil {
 		return false, err
@@ -357,7 +357,7 @@ func (r *run) enqueueBehind(ctx context.Context) error {
 	if err != nil || known {
 		return err
 	}
-	return r.record(ctx, nil, []events.Event{events.Of(r.turnID(), &events.TurnRequested{Input: r.cmd.Input})})
+	return r.record(ctx, nil, r.requested(r.turnID(), r.cmd.Input))
 }
 
 // wait blocks until something happens and acts on it.

@@ -67,7 +67,7 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w.host, err = session.New(session.Config{
 		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: cfg.Plugins, Complete: w.complete, Spawner: w.tasks, Logger: cfg.Logger,
-		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata,
+		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata, MaxQueued: cfg.MaxQueued,
 	})
 	return w, err
 }
