@@ -17,6 +17,7 @@ type Node struct {
 	tasks   *Tasks
 	project *follow.Projector
 	archive *follow.Archiver // nil: sessions stay hot
+	sweep   *Sweeper
 	log     *zap.Logger
 	cancel  context.CancelFunc
 	wait    sync.WaitGroup
@@ -29,6 +30,7 @@ func NewNode(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{worker: w, tasks: w.tasks, project: follow.NewProjector(cfg.Bus, cfg.Logger), log: w.log}
+	n.sweep = NewSweeper(SweeperConfig{Bus: cfg.Bus, Host: w.host, Logger: cfg.Logger})
 	if after := w.cfg.ArchiveAfter; after > 0 {
 		n.archive = follow.NewArchiver(cfg.Bus, after, cfg.Logger)
 	}
@@ -54,6 +56,9 @@ func (n *Node) Start(ctx context.Context) error {
 	}
 	beside, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
 	n.cancel = cancel
+	if n.Has(RoleTurn) {
+		n.wait.Go(func() { n.sweep.Run(beside) })
+	}
 	if n.Has(RoleProjector) {
 		n.wait.Go(func() {
 			if err := n.project.Run(beside); err != nil {
