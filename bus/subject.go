@@ -18,6 +18,7 @@ type Class string
 const (
 	ClassTurn Class = "turn" // commands that ask for turns
 	ClassTask Class = "task" // runs of background tasks
+	ClassTool Class = "tool" // tool calls that another node than the turn's runs
 )
 
 // sessionStream is the stream of a session that goes on after this revision of

@@ -42,7 +42,11 @@ func (h *Host) enqueueTask(ctx context.Context, id events.SessionID, t *projecto
 	if err != nil {
 		return err
 	}
-	err = h.b.Enqueue(ctx, bus.ClassTask, id, job, body)
+	class := bus.ClassTask
+	if t.Of == events.TaskTool && t.Runner == task.ToolRunner {
+		class = bus.ClassTool
+	}
+	err = h.b.Enqueue(ctx, class, id, job, body)
 	if errors.Is(err, bus.ErrQueued) {
 		return nil
 	}

@@ -52,6 +52,7 @@ type Config struct {
 
 	Concurrency int           // sessions whose turns run at once. Defaults to 256
 	HeldTasks   int           // background tasks that run at once. Defaults to 1024
+	HeldTools   int           // tool calls of turns elsewhere that run at once. Defaults to 256
 	Linger      time.Duration // see package turn. Defaults to 2 ms; negative is 0
 	MaxQueued   int           // turns that may wait in one session. Defaults to 1024
 	ModelRetry  ModelRetry
@@ -92,8 +93,8 @@ func (c *Config) defaults() error {
 	if c.MaxQueued < 0 {
 		errs = append(errs, fmt.Errorf("max queued: %d, want at least 1", c.MaxQueued))
 	}
-	if c.HeldTasks < 0 {
-		errs = append(errs, fmt.Errorf("held tasks: %d, want at least 1", c.HeldTasks))
+	if c.HeldTasks < 0 || c.HeldTools < 0 {
+		errs = append(errs, fmt.Errorf("held tasks: %d, held tools: %d, want at least 1", c.HeldTasks, c.HeldTools))
 	}
 	for _, role := range c.Roles {
 		if !slices.Contains(Roles(), role) {

@@ -96,9 +96,13 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	calls, err := s.cfg.Bus.Backlogs(ctx, bus.ClassTool)
+	if err != nil {
+		return err
+	}
 	var errs []error
 	for _, hot := range quiet {
-		if err := s.sweep(ctx, hot, len(turns[hot.ID]) > 0, tasks[hot.ID]); err != nil {
+		if err := s.sweep(ctx, hot, len(turns[hot.ID]) > 0, append(tasks[hot.ID], calls[hot.ID]...)); err != nil {
 			errs = append(errs, fmt.Errorf("session %s: %w", hot.ID, err))
 		}
 	}

@@ -23,6 +23,7 @@ type taskRun struct {
 	made  events.Millis
 	// again says that another worker may run it after this one.
 	again bool
+	class bus.Class
 	// monitors says that it runs a monitor's process.
 	monitors bool
 	work     func(context.Context) taskEnd
@@ -53,7 +54,7 @@ type taskEnd struct {
 func (t *Tasks) newRun(id events.SessionID, rec *projector.Task, local bool) *taskRun {
 	r := &taskRun{
 		t: t, local: local, args: rec.Args, made: rec.CreatedAt, again: rec.Restart == events.RestartAlways,
-		session: id, claim: task.ClaimOf(rec), jobs: make(chan *bus.Job, 4), poked: make(chan struct{}, 1),
+		class: classOf(rec), session: id, claim: task.ClaimOf(rec), jobs: make(chan *bus.Job, 4), poked: make(chan struct{}, 1),
 	}
 	r.ctx, r.cancel = context.WithCancelCause(t.life)
 	return r
@@ -77,7 +78,7 @@ func (t *Tasks) launch(r *taskRun) {
 			delete(t.runs, key)
 		}
 		select {
-		case t.freed <- struct{}{}:
+		case t.freed[r.class] <- struct{}{}:
 		default: // the loop has not looked since the last one
 		}
 	})
@@ -283,6 +284,12 @@ func (r *taskRun) record(ctx context.Context, end taskEnd, gone string) error {
 	switch {
 	case end.err == nil:
 		return h.FinishTask(ctx, r.session, r.claim, events.TaskCompleted, end.summary)
+	case r.class == bus.ClassTool:
+		if err := r.t.resolve(ctx, r.session, r.args, r.unreturned(end.err, gone)); err != nil {
+			return err
+		}
+	}
+	switch {
 	case gone != "":
 		return h.AbandonTask(ctx, r.session, r.claim, fmt.Sprintf("abandoned: worker %s %s", r.claim.Worker, gone))
 	case r.asked:

@@ -31,7 +31,13 @@ type TasksConfig struct {
 	Held    int                 // tasks run here at once. Defaults to 1024
 	Logger  *zap.Logger         // nil is silent
 	ID      events.WorkerID     // of this run of the worker. Defaults to a new one
-	Own     bool                // run what this process spawns, and nothing from the queue
+	// Classes of the queue whose jobs it takes: [bus.ClassTask], [bus.ClassTool]. Defaults
+	// to the former; an empty list takes none, and what this process spawns runs all the same.
+	Classes []bus.Class
+	// HeldTools is how many tool calls run here at once. Defaults to 256.
+	HeldTools int
+
+	call TaskFunc // runs tool calls of turns elsewhere
 }
 
 func (c *TasksConfig) defaults() error {
@@ -42,6 +48,10 @@ func (c *TasksConfig) defaults() error {
 		return fmt.Errorf("held: %d, want at least 1", c.Held)
 	}
 	c.Held = orDefault(c.Held, 1024)
+	c.HeldTools = orDefault(c.HeldTools, 256)
+	if c.Classes == nil {
+		c.Classes = []bus.Class{bus.ClassTask}
+	}
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
 	}
@@ -74,7 +84,7 @@ type Tasks struct {
 	runs     map[taskKey]*taskRun
 	spawning map[taskKey]int // registrations under way whose closure is here
 	hidden   map[events.SessionID][]*hiddenTask
-	freed    chan struct{} // a task has ended
+	freed    map[bus.Class]chan struct{} // a task has ended
 }
 
 type taskKey struct {
@@ -94,7 +104,7 @@ func NewTasks(cfg TasksConfig) (*Tasks, error) {
 	return &Tasks{
 		cfg: cfg, log: cfg.Logger.Named("tasks").With(zap.String("worker", string(cfg.ID))), h: h,
 		runs: make(map[taskKey]*taskRun), spawning: make(map[taskKey]int), hidden: make(map[events.SessionID][]*hiddenTask),
-		freed: make(chan struct{}, 1),
+		freed: make(map[bus.Class]chan struct{}),
 	}, nil
 }
 
@@ -103,12 +113,13 @@ func (t *Tasks) ID() events.WorkerID { return t.cfg.ID }
 
 // Start joins the queue. Errors of joining are returned; later ones are logged and retried.
 func (t *Tasks) Start(ctx context.Context) error {
-	var queue *bus.Work
+	queues := make(map[bus.Class]*bus.Work)
 	var err error
-	if !t.cfg.Own {
-		if queue, err = t.cfg.Bus.Work(ctx, bus.ClassTask); err != nil {
+	for _, class := range t.cfg.Classes {
+		if queues[class], err = t.cfg.Bus.Work(ctx, class); err != nil {
 			return fmt.Errorf("start tasks: %w", err)
 		}
+		t.freed[class] = make(chan struct{}, 1)
 	}
 	if t.unanswer, err = t.cfg.Bus.Answer(t.cfg.ID, t.answer); err != nil {
 		return fmt.Errorf("start tasks: %w", err)
@@ -117,8 +128,8 @@ func (t *Tasks) Start(ctx context.Context) error {
 	var fetchCtx context.Context
 	fetchCtx, t.fetch = context.WithCancel(context.WithoutCancel(ctx))
 	t.life, t.kill = context.WithCancelCause(context.WithoutCancel(ctx))
-	if queue != nil {
-		t.fetching.Go(func() { t.fetchLoop(fetchCtx, queue) })
+	for class, queue := range queues {
+		t.fetching.Go(func() { t.fetchLoop(fetchCtx, class, queue) })
 	}
 	return nil
 }
@@ -165,12 +176,12 @@ func waited(group *sync.WaitGroup) <-chan struct{} {
 const fetchJobs = 32
 
 // fetchLoop pulls as many jobs as there may be tasks more.
-func (t *Tasks) fetchLoop(ctx context.Context, queue *bus.Work) {
+func (t *Tasks) fetchLoop(ctx context.Context, class bus.Class, queue *bus.Work) {
 	for ctx.Err() == nil {
-		free := t.free()
+		free := t.free(class)
 		if free == 0 {
 			select {
-			case <-t.freed:
+			case <-t.freed[class]:
 			case <-ctx.Done():
 			}
 			continue
@@ -185,11 +196,24 @@ func (t *Tasks) fetchLoop(ctx context.Context, queue *bus.Work) {
 	}
 }
 
-// free is how many tasks more may run here.
-func (t *Tasks) free() int {
+// free is how many tasks of a class more may run here.
+func (t *Tasks) free(class bus.Class) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return max(t.cfg.Held-len(t.runs), 0)
+	return t.freeLocked(class)
+}
+
+func (t *Tasks) freeLocked(class bus.Class) int {
+	free := t.cfg.Held
+	if class == bus.ClassTool {
+		free = t.cfg.HeldTools
+	}
+	for _, r := range t.runs {
+		if r.class == class {
+			free--
+		}
+	}
+	return max(free, 0)
 }
 
 // answer tells whether a task runs here. The question names it.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,8 +59,8 @@ func New(cfg Config) (*Worker, error) {
 	})
 	var err error
 	if w.tasks, err = NewTasks(TasksConfig{
-		Bus: cfg.Bus, Runners: cfg.Runners, Held: cfg.HeldTasks, Logger: cfg.Logger, ID: cfg.ID,
-		Own: !slices.Contains(cfg.Roles, RoleTask),
+		Bus: cfg.Bus, Runners: cfg.Runners, Held: cfg.HeldTasks, HeldTools: cfg.HeldTools, Logger: cfg.Logger, ID: cfg.ID,
+		Classes: cfg.taskClasses(), call: w.callTool,
 	}); err != nil {
 		return nil, err
 	}

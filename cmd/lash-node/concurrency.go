@@ -12,9 +12,9 @@ import (
 )
 
 // concurrency is how much of each class of work a node runs at once; 0 is the default.
-type concurrency struct{ Turn, Task int }
+type concurrency struct{ Turn, Tool, Task int }
 
-// Decode implements [kong.MapperValue]: "turn=N,task=N", any of them, or a number alone, which is turn's.
+// Decode implements [kong.MapperValue]: "turn=N,tool=N,task=N", any of them, or a number alone, which is turn's.
 func (c *concurrency) Decode(ctx *kong.DecodeContext) error {
 	var text string
 	switch v := ctx.Scan.Pop().Value.(type) {
@@ -23,7 +23,7 @@ func (c *concurrency) Decode(ctx *kong.DecodeContext) error {
 	case float64: // of a configuration
 		text = strconv.FormatFloat(v, 'f', -1, 64)
 	default:
-		return fmt.Errorf("got %v, want turn=N,task=N", v)
+		return fmt.Errorf("got %v, want turn=N,tool=N,task=N", v)
 	}
 	*c = concurrency{}
 	var errs []error
@@ -38,10 +38,12 @@ func (c *concurrency) Decode(ctx *kong.DecodeContext) error {
 			errs = append(errs, fmt.Errorf("%q: want a number, at least 1", part))
 		case class == string(workers.RoleTurn):
 			c.Turn = n
+		case class == string(workers.RoleTool):
+			c.Tool = n
 		case class == string(workers.RoleTask):
 			c.Task = n
 		default:
-			errs = append(errs, fmt.Errorf("%q: no such class, want turn or task", class))
+			errs = append(errs, fmt.Errorf("%q: no such class, want turn, tool or task", class))
 		}
 	}
 	return errors.Join(errs...)

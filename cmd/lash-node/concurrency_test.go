@@ -19,13 +19,14 @@ func TestConcurrency(t *testing.T) {
 		want   concurrency
 		err    string
 	}{
-		"default":       {nil, nil, concurrency{256, 1024}, ""},
-		"number":        {nil, []string{"--concurrency", "8"}, concurrency{8, 0}, ""},
-		"one_class":     {nil, []string{"--concurrency=task=3"}, concurrency{0, 3}, ""},
-		"both":          {nil, []string{"--concurrency", "turn=2,task=3"}, concurrency{2, 3}, ""},
-		"config_number": {8, nil, concurrency{8, 0}, ""},
-		"config_text":   {"turn=2,task=3", nil, concurrency{2, 3}, ""},
-		"flag_wins":     {8, []string{"--concurrency", "9"}, concurrency{9, 0}, ""},
+		"default":       {nil, nil, concurrency{256, 256, 1024}, ""},
+		"number":        {nil, []string{"--concurrency", "8"}, concurrency{8, 0, 0}, ""},
+		"one_class":     {nil, []string{"--concurrency=task=3"}, concurrency{0, 0, 3}, ""},
+		"tool":          {nil, []string{"--concurrency", "tool=4"}, concurrency{0, 4, 0}, ""},
+		"both":          {nil, []string{"--concurrency", "turn=2,task=3"}, concurrency{2, 0, 3}, ""},
+		"config_number": {8, nil, concurrency{8, 0, 0}, ""},
+		"config_text":   {"turn=2,task=3", nil, concurrency{2, 0, 3}, ""},
+		"flag_wins":     {8, []string{"--concurrency", "9"}, concurrency{9, 0, 0}, ""},
 		"zero":          {nil, []string{"--concurrency", "0"}, concurrency{}, "at least 1"},
 		"negative":      {nil, []string{"--concurrency=turn=-1"}, concurrency{}, "at least 1"},
 		"fraction":      {1.5, nil, concurrency{}, "want a number"},
