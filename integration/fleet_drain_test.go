@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -30,10 +31,12 @@ func (g *grace) Done() <-chan struct{} {
 }
 
 // worker starts a worker on a connection of its own; a node adds what no drain of turns is about.
-func (f *fleet) worker() *workers.Worker {
+func (f *fleet) worker() *workers.Worker { return f.workerOn(bustest.Open(f.t, f.server), 0) }
+
+func (f *fleet) workerOn(on *bus.Bus, concurrency int) *workers.Worker {
 	f.t.Helper()
 	w, err := workers.New(workers.Config{
-		Bus: bustest.Open(f.t, f.server), Providers: map[string]llm.Provider{"scripted": scripted.New(f.model)}, Provider: "scripted",
+		Bus: on, Concurrency: concurrency, Providers: map[string]llm.Provider{"scripted": scripted.New(f.model)}, Provider: "scripted",
 		Tools: func(events.SessionID) *plugin.Tools { return f.tools },
 	})
 	must(f.t, "worker", err, nil)

@@ -119,7 +119,7 @@ func TestFleetFair(t *testing.T) {
 }
 
 // TestFleetFlood queues 1 000 turns of one session and then one of each of 50
-// others, on a node with room for all: they do not wait for the thousand.
+// others, on two nodes: they do not wait for the thousand.
 func TestFleetFlood(t *testing.T) {
 	t.Parallel()
 	const turns, others = 1000, 50
@@ -128,12 +128,59 @@ func TestFleetFlood(t *testing.T) {
 	for i := range others {
 		f.flood(events.SessionID(fmt.Sprintf("o%d", i)), 1)
 	}
-	f.join(workers.Config{Concurrency: 8})
+	for range 2 {
+		f.join(workers.Config{Concurrency: 4})
+	}
 	for i := range others {
 		id := events.SessionID(fmt.Sprintf("o%d", i))
 		equal(t, "end of "+string(id), f.ended(id, "t0").End, events.EndFinished)
 		if n := f.before("a", id); n > 100 {
 			t.Errorf("%s: got its turn after %d of the flood, want at most 100", id, n)
 		}
+	}
+}
+
+// TestFleetFairKilled takes workers away that make room for one another's
+// sessions all the time: some stop, softly or at once, some are cut off. No
+// turn is left behind, though nobody sweeps.
+func TestFleetFairKilled(t *testing.T) {
+	t.Parallel()
+	const turns = 40
+	sessions := []events.SessionID{"a", "b", "c", "d"}
+	f := setupFleet(t)
+	calls := make(chan struct{}, 1<<12)
+	f.answer = func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+		calls <- struct{}{}
+		return reply(text("ok"))(ctx, req)
+	}
+	for _, id := range sessions {
+		f.flood(id, turns)
+	}
+	now, cancel := context.WithCancel(f.ctx)
+	cancel()
+	for round := range 9 {
+		on := bustest.Open(t, f.server)
+		w := f.workerOn(on, 2)
+		for range 12 {
+			receive(f.bundle, "model calls", calls)
+		}
+		switch round % 3 {
+		case 0:
+			w.Stop(f.ctx)
+		case 1:
+			w.Stop(now)
+		case 2:
+			on.Close()
+			w.Stop(now)
+		}
+	}
+	f.workerOn(bustest.Open(t, f.server), 2)
+	for _, id := range sessions {
+		for i := range turns {
+			equal(t, "end", f.ended(id, events.TurnID(fmt.Sprintf("t%d", i))).End, events.EndFinished)
+		}
+		equal(t, "turns", f.state(id).Turns, turns)
+		equal(t, "ends", len(find[*events.TurnCompleted](f.bundle, id)), turns)
+		verified(t, f.bus.Log(), id)
 	}
 }

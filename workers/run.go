@@ -108,13 +108,16 @@ func (r *run) goOn(ctx context.Context) (over bool) {
 
 // readMail puts the turns of jobs that came meanwhile in the session's order.
 func (r *run) readMail(ctx context.Context) error {
-	for _, j := range r.w.takeMail(r) {
-		if err := r.queue(ctx, j); err != nil {
-			_ = j.GiveBack(0)
-			return err
+	mail, err := r.enroll(ctx, r.w.takeMail(r))
+	for len(mail) > 0 && err == nil {
+		if err = r.queue(ctx, mail[0]); err == nil {
+			mail = mail[1:]
 		}
 	}
-	return nil
+	for _, j := range mail {
+		_ = j.GiveBack(0)
+	}
+	return err
 }
 
 // queue records a turn behind the running one and acks its job: the run's own
@@ -328,6 +331,11 @@ func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error
 		return true, nil // the running turn's message covers what is queued
 	}
 	if err := r.enqueueBehind(ctx); err != nil {
+		return false, err
+	}
+	rest, err := r.enroll(ctx, r.w.takeMail(r))
+	r.w.returnMail(r, rest)
+	if err != nil {
 		return false, err
 	}
 	known, err := r.known(r.turnID())
