@@ -24,6 +24,11 @@ type Config struct {
 	Prefix   string        // of every asset's name. Defaults to "lash"
 	Inbox    string        // prefix of the subjects of replies, which the user may be alone in hearing. Defaults to "_INBOX"
 	Replicas int           // of every durable stream: 1, 3 or 5. Defaults to 1
+	// MaxHot is how many hot sessions there may be before new ones are refused
+	// with [ErrFull]. The streams of the account are counted, its dozen of others
+	// too, now and then. Cold ones come back until there are an eighth more.
+	// Defaults to 4000, what one server takes; negative leaves it to the server.
+	MaxHot int
 	// Timeout bounds one request to the server. Defaults to 5 s.
 	Timeout time.Duration
 	Logger  *zap.Logger // nil is silent
@@ -49,6 +54,9 @@ func (c *Config) defaults() error {
 	if c.Replicas != 1 && c.Replicas != 3 && c.Replicas != 5 {
 		errs = append(errs, fmt.Errorf("replicas: %d, want 1, 3 or 5", c.Replicas))
 	}
+	if c.MaxHot == 0 {
+		c.MaxHot = 4000
+	}
 	if c.Timeout == 0 {
 		c.Timeout = 5 * time.Second
 	}
@@ -67,6 +75,7 @@ type Bus struct {
 	log   *zap.Logger
 
 	conflicts atomic.Int64
+	hot       hotCount
 
 	directory jetstream.KeyValue
 	catalogs  jetstream.KeyValue

@@ -119,7 +119,7 @@ func (b *Bus) purge(ctx context.Context, session events.SessionID) error {
 	}
 	for _, left := range []assetPart{
 		{b.names.timerStream(), b.names.timerSession(session)},
-		{b.names.workStream(), b.names.workSession(session)},
+		{b.names.workStream(), b.names.workOf(session)},
 		{b.names.deadStream(), b.names.deadSession(session)},
 		{b.names.deadStream(), b.names.triesSession(session)},
 		{b.names.dirtyStream(), b.names.dirty(session)},

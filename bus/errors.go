@@ -17,6 +17,8 @@ var (
 	ErrQueued = errors.New("already queued")
 	// ErrNotFound is a key, blob or message that does not exist.
 	ErrNotFound = errors.New("not found")
+	// ErrFull is a new session, or one that was cold, for whose stream there is no room.
+	ErrFull = errors.New("no room for another hot session")
 	// ErrStale is a row that somebody wrote a newer version of.
 	ErrStale = errors.New("a newer version was written")
 )
@@ -41,6 +43,7 @@ const (
 	codeNoLeader      jetstream.ErrorCode = 10009
 	codeInsufficient  jetstream.ErrorCode = 10023
 	codeStorageFull   jetstream.ErrorCode = 10047
+	codeMaxStreams    jetstream.ErrorCode = 10027
 	// These two also come while a stream of that name is being removed.
 	codeStoreFailed    jetstream.ErrorCode = 10049
 	codeUpdateFailed   jetstream.ErrorCode = 10069
@@ -83,6 +86,8 @@ func mapCode(api *jetstream.APIError, err error) error {
 		return fmt.Errorf("%w: %w", errHasStream, err)
 	case jetstream.JSErrCodeStreamNotFound:
 		return fmt.Errorf("%w: %w", events.ErrNoSession, err)
+	case codeMaxStreams:
+		return fmt.Errorf("%w: %w", ErrFull, err)
 	case codeMaxPerSubject:
 		return fmt.Errorf("%w: %w", ErrQueued, err)
 	case jetstream.JSErrCodeMessageNotFound:

@@ -17,7 +17,7 @@ func TestMapError(t *testing.T) {
 	code := func(c jetstream.ErrorCode) error { return &jetstream.APIError{ErrorCode: c, Description: "scripted"} }
 	unknown := errors.New("unheard of")
 	all := []error{
-		events.ErrMoved, events.ErrSealed, events.ErrNoSession, events.ErrTooLarge, events.ErrOutcomeUnknown, ErrQueued, ErrNotFound,
+		events.ErrMoved, events.ErrSealed, events.ErrNoSession, events.ErrTooLarge, events.ErrOutcomeUnknown, ErrQueued, ErrNotFound, ErrFull,
 	}
 	for _, tc := range []struct {
 		err, want error // want nil: none of ours
@@ -27,6 +27,7 @@ func TestMapError(t *testing.T) {
 		{code(10109), events.ErrSealed},
 		{code(10059), events.ErrNoSession},
 		{code(10077), ErrQueued},
+		{code(10027), ErrFull},
 		{code(10037), ErrNotFound},
 		{code(10054), events.ErrTooLarge},
 		{code(10008), events.ErrOutcomeUnknown},

@@ -76,7 +76,10 @@ func (l Log) create(ctx context.Context, session events.SessionID) error {
 		case made:
 			return nil
 		}
-		if err = l.b.makeStream(ctx, l.b.sessionConfig(session, plain)); err != nil {
+		if err = l.b.roomForNew(ctx, session); err == nil {
+			err = l.b.makeStream(ctx, l.b.sessionConfig(session, plain))
+		}
+		if err != nil {
 			return err
 		}
 	}

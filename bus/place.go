@@ -93,11 +93,15 @@ func (b *Bus) streamEnd(ctx context.Context, name string) (last events.Seq, seal
 // never appended to.
 func (b *Bus) reopen(ctx context.Context, session events.SessionID, row archived) error {
 	cfg := b.openingConfig(session, row, ulid.Make().String())
-	if err := b.makeStream(ctx, cfg); err != nil {
+	err := b.roomForCold(ctx)
+	if err == nil {
+		err = b.makeStream(ctx, cfg)
+	}
+	if err != nil {
 		return fmt.Errorf("reopen session %s: %w", session, err)
 	}
 	row.Next = cfg.Name
-	err := b.putArchived(ctx, session, &row)
+	err = b.putArchived(ctx, session, &row)
 	if errors.Is(err, ErrStale) {
 		now, err := b.archived(ctx, session)
 		if err != nil || now.Next == cfg.Name {

@@ -58,6 +58,43 @@ func (b *Bus) Queued(ctx context.Context, class Class, session events.SessionID,
 	return body, mapError(err)
 }
 
+// Backlog is how many commands of a session wait in the queue, or are worked on.
+func (b *Bus) Backlog(ctx context.Context, class Class, session events.SessionID) (n int, err error) {
+	if err := events.CheckToken("session", session); err != nil {
+		return 0, err
+	}
+	subjects, err := b.queued(ctx, b.names.workSession(class, session))
+	return len(subjects), err
+}
+
+// Backlogs lists the commands of a class that wait in the queue, or are worked on, in no order.
+func (b *Bus) Backlogs(ctx context.Context, class Class) (map[events.SessionID][]string, error) {
+	subjects, err := b.queued(ctx, b.names.workClass(class))
+	list := make(map[events.SessionID][]string)
+	for subject := range subjects {
+		if session, id, ok := b.names.parseWork(subject); ok {
+			list[session] = append(list[session], id)
+		}
+	}
+	return list, err
+}
+
+// queued lists subjects of the queue.
+func (b *Bus) queued(ctx context.Context, filter string) (subjects map[string]uint64, err error) {
+	err = b.retry(ctx, "look into work queue", func(ctx context.Context) error {
+		stream, err := b.js.Stream(ctx, b.names.workStream())
+		if err != nil {
+			return err
+		}
+		info, err := stream.Info(ctx, jetstream.WithSubjectFilter(filter))
+		if err == nil {
+			subjects = info.State.Subjects
+		}
+		return err
+	})
+	return subjects, mapError(err)
+}
+
 // Job is a command in a worker's hands.
 type Job struct {
 	Session    events.SessionID
@@ -89,8 +126,14 @@ func (j *Job) Hold(ctx context.Context) error {
 	return mapError(err)
 }
 
-// GiveBack returns the job to the queue, to be delivered after delay.
-func (j *Job) GiveBack(delay time.Duration) error { return mapError(j.msg.NakWithDelay(delay)) }
+// GiveBack returns the job to the queue, to be delivered after delay; at once
+// where that is 0, before what came later. It counts as a delivery.
+func (j *Job) GiveBack(delay time.Duration) error {
+	if delay <= 0 {
+		return mapError(j.msg.Nak()) // a delay of 0 would wait for a timer of the server's
+	}
+	return mapError(j.msg.NakWithDelay(delay))
+}
 
 // Work is a worker's view of one class of the queue.
 type Work struct {
@@ -133,6 +176,34 @@ func (w *Work) Fetch(ctx context.Context, n int, wait time.Duration, take func(*
 		return context.Cause(ctx)
 	}
 	return mapError(batch.Error())
+}
+
+// Take is [Work.Fetch] of what nobody took so far. It waits for nothing, and
+// so takes nothing away from workers that do.
+func (w *Work) Take(ctx context.Context, n int, take func(*Job)) error {
+	batch, err := w.consumer.FetchNoWait(n)
+	if err != nil {
+		return fmt.Errorf("take work: %w", mapError(err))
+	}
+	for msg := range batch.Messages() {
+		if ctx.Err() != nil {
+			_ = msg.Nak() // nobody would begin it
+			continue
+		}
+		w.take(msg, take)
+	}
+	return mapError(batch.Error())
+}
+
+// Wanted reports whether a worker of the class waits for jobs.
+func (w *Work) Wanted(ctx context.Context) (bool, error) {
+	once, cancel := w.b.timeout(ctx)
+	defer cancel()
+	info, err := w.consumer.Info(once)
+	if err != nil {
+		return false, fmt.Errorf("look at the workers: %w", mapError(err))
+	}
+	return info.NumWaiting > 0, nil
 }
 
 func (w *Work) take(msg jetstream.Msg, take func(*Job)) {

@@ -18,6 +18,7 @@ type Class string
 const (
 	ClassTurn Class = "turn" // commands that ask for turns
 	ClassTask Class = "task" // runs of background tasks
+	ClassTool Class = "tool" // tool calls that another node than the turn's runs
 )
 
 // firstStream is the stream that a session begins in.
@@ -79,6 +80,10 @@ func (n names) work(c Class, session events.SessionID, id string) string {
 	return n.prefix + ".work." + string(c) + "." + string(session) + "." + id
 }
 
+func (n names) workSession(c Class, session events.SessionID) string {
+	return n.prefix + ".work." + string(c) + "." + string(session) + ".*"
+}
+
 // parseWork is the inverse of work.
 func (n names) parseWork(subject string) (session events.SessionID, id string, ok bool) {
 	rest, ok := strings.CutPrefix(subject, n.prefix+".work.")
@@ -97,8 +102,12 @@ func (n names) dead(c Class, session events.SessionID, id string) string {
 	return n.prefix + ".dead." + string(c) + "." + string(session) + "." + id
 }
 
-func (n names) deadSession(id events.SessionID) string  { return n.prefix + ".dead.*." + string(id) + ".*" }
-func (n names) triesSession(id events.SessionID) string { return n.prefix + ".tries.*." + string(id) + ".*" }
+func (n names) deadSession(id events.SessionID) string {
+	return n.prefix + ".dead.*." + string(id) + ".*"
+}
+func (n names) triesSession(id events.SessionID) string {
+	return n.prefix + ".tries.*." + string(id) + ".*"
+}
 
 func (n names) tries(c Class, session events.SessionID, id string) string {
 	return n.prefix + ".tries." + string(c) + "." + string(session) + "." + id
@@ -160,8 +169,8 @@ func (n names) poke(worker events.WorkerID) string { return n.prefix + ".poke." 
 // ask puts a question to one worker.
 func (n names) ask(worker events.WorkerID) string { return n.prefix + ".ask." + string(worker) }
 
-// workSession is every queued command of a session.
-func (n names) workSession(id events.SessionID) string {
+// workOf is every queued command of a session.
+func (n names) workOf(id events.SessionID) string {
 	return n.prefix + ".work.*." + string(id) + ".>"
 }
 

@@ -32,7 +32,9 @@ func TestApprovalQuick(t *testing.T) {
 			for n := range rounds {
 				turn := events.TurnID(fmt.Sprint("t", n))
 				b.submit(id, turn, text("sums?"))
-				b.await(id, "questions of "+string(turn), func(s *projector.State) bool { return s.Turn() != nil && s.Turn().ID == turn && len(s.Turn().Asks) == 2 })
+				b.await(id, "questions of "+string(turn), func(s *projector.State) bool {
+					return s.Turn() != nil && s.Turn().ID == turn && len(s.Turn().Asks) == 2
+				})
 				for i, h := range hosts {
 					effect := events.EffectID(fmt.Sprintf("%s/0/%d", turn, i))
 					must(t, "answer", h.Approve(b.ctx, id, events.ToolApprovalGiven{Effect: effect, Granted: i == 1}), nil)

@@ -20,6 +20,7 @@ type Command struct {
 	Cancel  Cancellation             `msgpack:"c,omitempty"` // of a parked turn, which no worker holds
 	Wake    bool                     `msgpack:"k,omitempty"` // the turn is for inputs that wait; without any it is not even recorded
 	Busy    events.WhenBusy          `msgpack:"b,omitempty"` // of a request for a turn: what becomes of it while another one runs
+	Cover   bool                     `msgpack:"v,omitempty"` // asks for nothing: a worker is to go on with what the session owes
 }
 
 // Cancellation asks for the end of a turn.
@@ -33,7 +34,7 @@ func (c Cancellation) IsZero() bool { return c.Turn == "" }
 
 // AsksForTurn reports whether the command is a request for a turn of its own.
 func (c *Command) AsksForTurn() bool {
-	return c.Answer.IsZero() && c.Resolve.IsZero() && c.Cancel.IsZero()
+	return c.Answer.IsZero() && c.Resolve.IsZero() && c.Cancel.IsZero() && !c.Cover
 }
 
 // enqueue puts a command in the queue, where one of the same id is as good.

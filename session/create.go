@@ -8,8 +8,10 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -219,7 +221,7 @@ func (h *Host) create(ctx context.Context, id events.SessionID, opened *events.S
 	s := h.held(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.state = projector.New(id)
+	s.state, s.queue = projector.New(id), backlog{known: true}
 	err = h.appendLocked(ctx, s, "create", list)
 	for _, chunk := range chunks {
 		if err != nil {
@@ -228,10 +230,13 @@ func (h *Host) create(ctx context.Context, id events.SessionID, opened *events.S
 		err = h.appendLocked(ctx, s, "create", []events.Event{events.Of("", chunk)})
 	}
 	if err != nil {
-		s.state = nil
+		s.state, s.queue = nil, backlog{}
 	}
-	if errors.As(err, new(*events.ConflictError)) {
+	switch {
+	case errors.As(err, new(*events.ConflictError)):
 		return fmt.Errorf("create session %s: %w", id, ErrExists)
+	case errors.Is(err, bus.ErrFull):
+		return fmt.Errorf("create session %s: %w", id, &api.LimitError{What: "hot sessions", Limit: h.b.MaxHot(), Err: err})
 	}
 	return err
 }

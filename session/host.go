@@ -33,6 +33,9 @@ type Config struct {
 	// TraceMetadata is part of the context of every record.
 	TraceMetadata map[string]string
 
+	// MaxQueued is how many turns may wait in one session. Defaults to [DefaultMaxQueued].
+	MaxQueued int
+
 	Logger *zap.Logger      // nil is silent
 	Kind   events.ActorKind // of Actor. Defaults to client
 }
@@ -57,6 +60,7 @@ type Host struct {
 	callbacks map[taskKey]*callback // of tasks that somebody outside runs
 
 	traceMetadata map[string]string
+	maxQueued     int
 }
 
 var _ api.Service = (*Host)(nil)
@@ -65,6 +69,7 @@ var _ api.Service = (*Host)(nil)
 type held struct {
 	mu    sync.Mutex // one decision at a time: they would only conflict with each other
 	state *projector.State
+	queue backlog
 }
 
 // maxHeld bounds the states that a host keeps.
@@ -84,13 +89,16 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = zap.NewNop()
 	}
+	if cfg.MaxQueued <= 0 {
+		cfg.MaxQueued = DefaultMaxQueued
+	}
 	return &Host{
 		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
 		actor:    events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
 		plugins: cfg.Plugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
 		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID]plugin.Overlay)},
-		callbacks: make(map[taskKey]*callback),
+		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued,
 	}, nil
 }
 

@@ -26,18 +26,28 @@ func DecodeTaskJob(body []byte) (TaskJob, error) {
 	return j, err
 }
 
+// TaskJobID is the id of a task's job in the queue; false for one that has none: it has ended, or a host runs it.
+func TaskJobID(t *projector.Task) (string, bool) {
+	return string(t.ID) + "-" + strconv.FormatUint(uint64(t.Seq), 10), t.Live() && (t.Runner != "" || t.Worker != "" || t.From != "")
+}
+
 // enqueueTask puts a run in the queue. The registration's sequence is part of
 // the job's id: the job of an earlier task of the same id, which is about to be
 // acked, must not stand in the way. Once more is harmless while the task lives.
 func (h *Host) enqueueTask(ctx context.Context, id events.SessionID, t *projector.Task) error {
-	if !t.Live() || t.Runner == "" && t.Worker == "" && t.From == "" {
+	job, owed := TaskJobID(t)
+	if !owed {
 		return nil
 	}
 	body, err := events.EncodePayload(&TaskJob{Task: t.ID, Seq: t.Seq})
 	if err != nil {
 		return err
 	}
-	err = h.b.Enqueue(ctx, bus.ClassTask, id, string(t.ID)+"-"+strconv.FormatUint(uint64(t.Seq), 10), body)
+	class := bus.ClassTask
+	if t.Of == events.TaskTool && t.Runner == task.ToolRunner {
+		class = bus.ClassTool
+	}
+	err = h.b.Enqueue(ctx, class, id, job, body)
 	if errors.Is(err, bus.ErrQueued) {
 		return nil
 	}

@@ -21,7 +21,8 @@ func Ask(text string) TurnRequest {
 // Submit asks for a turn and returns its id. When it returns nil the command
 // is durable: it ends in the history. It does not wait for anything else. An
 // id that was used with other input is [ErrDifferent] where that waits in the
-// queue still, or this host knows of it; [Host.Run] finds out for certain.
+// queue still, or this host knows of it; [Host.Run] finds out for certain. A
+// session in which too many turns wait refuses more with an [api.LimitError].
 // What becomes of it while another turn runs, WhenBusy says: a policy that does
 // not exist, or does not fit the input, is [events.ErrInvalid].
 func (h *Host) Submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, error) {
@@ -37,6 +38,9 @@ func (h *Host) submit(ctx context.Context, id events.SessionID, req TurnRequest)
 	input, err := h.prepare(ctx, id, req)
 	if err != nil {
 		return "", "", err
+	}
+	if err := h.roomFor(ctx, id, req.ID); err != nil {
+		return "", "", fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
 	digest := projector.InputDigest(input)
 	waited, err := enqueueNew(ctx, h.b, id, req.ID, Command{Input: input, Actor: h.actor.ID, Busy: busyOf(req.WhenBusy)})

@@ -15,6 +15,9 @@ func (r *run) answer(ctx context.Context, owes turn.Owes) (done bool, err error)
 	t := r.state.Turn()
 	parked, worker := owes.Parked(), t.Worker
 	if parked {
+		if r.w.draining.Load() {
+			return false, r.handOver(ctx)
+		}
 		if err := r.openStack(ctx); err != nil {
 			return false, err
 		}

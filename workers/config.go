@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -48,8 +49,14 @@ type Config struct {
 	// Retain is how long a session that does not say is kept after its last event, before a [Node] erases it. Defaults to for ever.
 	Retain time.Duration
 
-	Concurrency int           // sessions at once. Defaults to 256
+	// Roles of a [Node]: what it does. Defaults to all.
+	Roles []Role
+
+	Concurrency int           // sessions whose turns run at once. Defaults to 256
+	HeldTasks   int           // background tasks that run at once. Defaults to 1024
+	HeldTools   int           // tool calls of turns elsewhere that run at once. Defaults to 256
 	Linger      time.Duration // see package turn. Defaults to 2 ms; negative is 0
+	MaxQueued   int           // turns that may wait in one session. Defaults to 1024
 	ModelRetry  ModelRetry
 	JobRetry    JobRetry
 	Sessions    int         // states kept between turns. Defaults to 1024
@@ -87,8 +94,23 @@ func (c *Config) defaults() error {
 		errs = append(errs, fmt.Errorf("concurrency: %d, want at least 1", c.Concurrency))
 	}
 	errs = append(errs, c.JobRetry.defaults())
+	if c.MaxQueued < 0 {
+		errs = append(errs, fmt.Errorf("max queued: %d, want at least 1", c.MaxQueued))
+	}
+	if c.HeldTasks < 0 || c.HeldTools < 0 {
+		errs = append(errs, fmt.Errorf("held tasks: %d, held tools: %d, want at least 1", c.HeldTasks, c.HeldTools))
+	}
+	for _, role := range c.Roles {
+		if !slices.Contains(Roles(), role) {
+			errs = append(errs, fmt.Errorf("role %q, want some of %v", role, Roles()))
+		}
+	}
+	if len(c.Roles) == 0 {
+		c.Roles = Roles()
+	}
 	c.ArchiveAfter = orDefault(c.ArchiveAfter, 30*time.Minute)
 	c.Concurrency = orDefault(c.Concurrency, 256)
+	c.MaxQueued = orDefault(c.MaxQueued, session.DefaultMaxQueued)
 	c.Sessions = orDefault(c.Sessions, 1024)
 	c.Linger = max(orDefault(c.Linger, 2*time.Millisecond), 0)
 	c.ModelRetry.Attempts = orDefault(c.ModelRetry.Attempts, 4)

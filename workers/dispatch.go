@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -193,6 +194,10 @@ func (d *dispatch) plain() plugin.Call {
 }
 
 func (d *dispatch) attempts(ctx context.Context, tool *plugin.Registered, args []byte) (plugin.Result, int, error) {
+	if tool.Portable && !d.inner && !slices.Contains(d.w.cfg.Roles, RoleTool) {
+		err := d.handOut(ctx, tool, args)
+		return plugin.Result{Pending: err == nil}, 1, err
+	}
 	call := d.plain().Nesting(d.nestedAll)
 	for n := 1; ; n++ {
 		call.Attempt = n

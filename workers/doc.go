@@ -19,6 +19,23 @@
 // of an interrupted turn that no worker holds, the session of one that branches)
 // is owed by the state from then on, and the message stays until it is done or
 // the running turn's message covers it.
+// # Fairness
+//
+// The queue hands commands out in the order they came. So that a flood of one
+// session's holds nobody up, a worker without a free slot goes on looking, for
+// what no other worker waits for: commands of sessions that run here are
+// recorded behind their turns, the others wait in its room for a slot, or for a
+// worker that asks. A run that had eight turns while its worker is full makes
+// place: a new command, which asks for nothing and stands behind all that wait,
+// covers what the session has queued.
+//
+// # Drain
+//
+// A worker that is stopped begins nothing more. Calls in flight may land until
+// its time is over, and those that the history says have begun are run, as
+// nobody else may; then the job is given back, and the next worker goes on at
+// once. What a node cannot hand over, the queue does, [bus.AckWait] later.
+// Where the queue itself lost a command, a [Sweeper] finds out.
 //
 // The session's plugins are built once in a process and brought to what the
 // history has before they are asked. What they decide at a point is an effect

@@ -12,12 +12,14 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// Node is what one process runs on a bus: a worker, background tasks, a projector and an archiver.
+// Node is what one process runs on a bus: what its roles say. Whatever they
+// are, it has a host, and runs the tasks that this process spawns.
 type Node struct {
 	worker  *Worker
 	tasks   *Tasks
 	project *follow.Projector
 	archive *follow.Archiver
+	sweep   *Sweeper
 	log     *zap.Logger
 	cancel  context.CancelFunc
 	wait    sync.WaitGroup
@@ -34,7 +36,10 @@ func NewNode(cfg Config) (*Node, error) {
 	archive := follow.NewArchiver(cfg.Bus, follow.ArchiverConfig{
 		After: w.cfg.ArchiveAfter, Retain: cfg.Retain, Parked: turn.Parked, Logger: cfg.Logger,
 	})
-	return &Node{worker: w, tasks: w.tasks, project: follow.NewProjector(cfg.Bus, cfg.Logger), archive: archive, log: w.log}, nil
+	return &Node{
+		worker: w, tasks: w.tasks, project: follow.NewProjector(cfg.Bus, cfg.Logger), archive: archive,
+		sweep: NewSweeper(SweeperConfig{Bus: cfg.Bus, Host: w.host, Logger: cfg.Logger}), log: w.log,
+	}, nil
 }
 
 // Host is the node's own host: it has the plugins.
@@ -45,8 +50,10 @@ func (n *Node) Tasks() *Tasks { return n.tasks }
 
 // Start joins the queues.
 func (n *Node) Start(ctx context.Context) error {
-	if err := n.worker.Start(ctx); err != nil {
-		return err
+	if n.Has(RoleTurn) {
+		if err := n.worker.Start(ctx); err != nil {
+			return err
+		}
 	}
 	if err := n.tasks.Start(ctx); err != nil {
 		n.worker.Stop(ctx)
@@ -54,12 +61,19 @@ func (n *Node) Start(ctx context.Context) error {
 	}
 	beside, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
 	n.cancel = cancel
-	n.wait.Go(func() {
-		if err := n.project.Run(beside); err != nil {
-			n.log.Error("projector", zap.Error(err))
-		}
-	})
-	n.wait.Go(func() { n.archive.Run(beside) })
+	if n.Has(RoleTurn) {
+		n.wait.Go(func() { n.sweep.Run(beside) })
+	}
+	if n.Has(RoleProjector) {
+		n.wait.Go(func() {
+			if err := n.project.Run(beside); err != nil {
+				n.log.Error("projector", zap.Error(err))
+			}
+		})
+	}
+	if n.Has(RoleArchive) {
+		n.wait.Go(func() { n.archive.Run(beside) })
+	}
 	return nil
 }
 

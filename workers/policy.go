@@ -17,7 +17,7 @@ import (
 // and what its policy decides, in one guarded append, so that a death leaves
 // it undone or done. After a conflict nothing is recorded: whoever asked looks again.
 func (r *run) place(ctx context.Context, id events.TurnID, cmd *session.Command) error {
-	if err := r.record(ctx, nil, turn.Request(r.state, id, cmd.Input, cmd.Busy)); err != nil {
+	if err := r.record(ctx, nil, r.requested(id, cmd)); err != nil {
 		return err
 	}
 	if t := r.state.Turn(); cmd.Busy == events.BusyInterrupt && t != nil && t.Cancelled && t.Worker != r.w.cfg.ID {

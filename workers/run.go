@@ -35,6 +35,7 @@ type run struct {
 	stack    stacked
 	asked    chan fact // what effects want recorded on their way
 	behind   bool      // the state may lack what the command, which asks for no turn, is about
+	turns    int       // claimed since the run began
 }
 
 func newRun(w *Worker, j *bus.Job) *run {
@@ -107,13 +108,16 @@ func (r *run) goOn(ctx context.Context) (over bool) {
 
 // readMail puts the turns of jobs that came meanwhile in the session's order.
 func (r *run) readMail(ctx context.Context) error {
-	for _, j := range r.w.takeMail(r) {
-		if err := r.queue(ctx, j); err != nil {
-			_ = j.GiveBack(0)
-			return err
+	mail, err := r.enroll(ctx, r.w.takeMail(r))
+	for len(mail) > 0 && err == nil {
+		if err = r.queue(ctx, mail[0]); err == nil {
+			mail = mail[1:]
 		}
 	}
-	return nil
+	for _, j := range mail {
+		_ = j.GiveBack(0)
+	}
+	return err
 }
 
 // queue records a turn behind the running one and acks its job: the run's own
@@ -128,11 +132,14 @@ func (r *run) queue(ctx context.Context, j *bus.Job) error {
 		r.w.settle(ctx, j, fmt.Errorf("%w: %w", errRefused, err))
 		return nil
 	}
-	if !cmd.AsksForTurn() {
+	switch {
+	case cmd.Cover:
+		r.w.settle(ctx, j, nil) // the run looks for what is queued at its end
+		return nil
+	case !cmd.AsksForTurn():
 		return r.answerMail(ctx, j, &cmd)
-	}
-	if cmd.Wake {
-		return j.GiveBack(time.Second) // the running turn may take its inputs
+	case cmd.Wake:
+		return j.GiveBack(later(j)) // the running turn may take its inputs
 	}
 	for {
 		known, err := r.known(events.TurnID(j.ID))
@@ -229,7 +236,7 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 		t := r.state.Turn()
 		owes := turn.Owed(r.state)
 		switch {
-		case !r.cmd.AsksForTurn() && !r.g.claimed && t != nil && t.Job != r.turnID():
+		case !r.cmd.AsksForTurn() && !r.cmd.Cover && !r.g.claimed && t != nil && t.Job != r.turnID():
 			if done, err = r.answer(ctx, owes); done || err != nil {
 				return done, err
 			}
@@ -252,6 +259,10 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 			if err := r.flush(ctx); err != nil {
 				return false, err
 			}
+		case r.w.draining.Load() && len(r.flights) > 0:
+			return false, nil // what flies may land
+		case r.w.draining.Load() && !begun(t):
+			return false, r.handOver(ctx)
 		default:
 			if err := r.start(ctx); err != nil || len(r.flights) > 0 {
 				return false, err
@@ -275,6 +286,12 @@ func (r *run) claimNext(ctx context.Context) (done bool, err error) {
 	if !r.cmd.AsksForTurn() && len(r.state.Queue) == 0 {
 		return true, r.flush(ctx) // what it answers has ended
 	}
+	switch {
+	case r.w.draining.Load():
+		return false, r.handOver(ctx)
+	case r.overdue():
+		return false, r.yield(ctx)
+	}
 	input := r.cmd.Input
 	if len(r.state.Queue) > 0 {
 		input = r.state.Queue[0].Input
@@ -297,6 +314,7 @@ func (r *run) claimNext(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	r.g.claimed = true
+	r.turns++
 	claim.Beside = r.unsaved()
 	return false, r.step(ctx, claim)
 }
@@ -331,6 +349,8 @@ func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error
 	switch {
 	case err != nil:
 		return false, err
+	case alone && r.w.draining.Load():
+		return false, r.handOver(ctx)
 	case alone:
 		if err := r.openStack(ctx); err != nil {
 			return false, err
@@ -341,8 +361,15 @@ func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error
 		return false, r.step(ctx, claim)
 	case r.cmd.Wake:
 		return false, errLater
+	case r.cmd.Cover:
+		return true, nil // the running turn's message covers what is queued
 	}
 	if err := r.enqueueBehind(ctx); err != nil {
+		return false, err
+	}
+	rest, err := r.enroll(ctx, r.w.takeMail(r))
+	r.w.returnMail(r, rest)
+	if err != nil {
 		return false, err
 	}
 	known, err := r.known(r.turnID())

@@ -81,6 +81,8 @@ func (t *Tasks) take(ctx context.Context, j *bus.Job, cmd session.TaskJob) (verd
 		return jobSoon, err
 	}
 	switch {
+	case rec.Seq == cmd.Seq && !rec.Live() && classOf(&rec) == bus.ClassTool:
+		return jobDone, t.resolve(ctx, j.Session, rec.Args, cancelledCall()) // unless it has a result
 	case rec.Seq != cmd.Seq || !rec.Live(), rec.Runner == "" && rec.Worker == "":
 		return jobDone, nil
 	case rec.Attempt == 0 && rec.Runner != "":
@@ -124,6 +126,9 @@ func (t *Tasks) takeOver(ctx context.Context, j *bus.Job, rec *projector.Task) (
 	if rec.Restart == events.RestartAlways && rec.Runner != "" {
 		return t.begin(ctx, j, rec)
 	}
+	if err := t.lose(ctx, j.Session, classOf(rec), rec.Args); err != nil {
+		return jobSoon, err
+	}
 	why := fmt.Sprintf("abandoned: worker %s is gone", rec.Worker)
 	t.log.Warn("task abandoned", zap.String("session", string(j.Session)), zap.String("task", string(rec.ID)), zap.String("by", string(rec.Worker)))
 	return jobDone, t.h.AbandonTask(ctx, j.Session, task.ClaimOf(rec), why)
@@ -132,6 +137,9 @@ func (t *Tasks) takeOver(ctx context.Context, j *bus.Job, rec *projector.Task) (
 // begin claims a task and runs it.
 func (t *Tasks) begin(ctx context.Context, j *bus.Job, rec *projector.Task) (verdict, error) {
 	work := t.cfg.Runners[rec.Runner]
+	if classOf(rec) == bus.ClassTool {
+		work = t.cfg.call
+	}
 	if work == nil && (rec.Runner != task.MonitorRunner || rec.Of != events.TaskMonitor) {
 		return jobLater, nil
 	}
@@ -141,7 +149,7 @@ func (t *Tasks) begin(ctx context.Context, j *bus.Job, rec *projector.Task) (ver
 		}
 	}
 	key := taskKey{j.Session, rec.ID}
-	if !t.reserve(key) {
+	if !t.reserve(key, classOf(rec)) {
 		return jobLater, nil
 	}
 	defer t.unreserve(key)
@@ -152,7 +160,7 @@ func (t *Tasks) begin(ctx context.Context, j *bus.Job, rec *projector.Task) (ver
 	r := t.newRun(j.Session, &claimed, false)
 	r.job = j
 	if rec.Of == events.TaskMonitor && rec.Runner == task.MonitorRunner {
-		r.work = r.monitor
+		r.work, r.monitors = r.monitor, true
 	} else {
 		r.work = r.plain(work)
 	}
@@ -161,10 +169,10 @@ func (t *Tasks) begin(ctx context.Context, j *bus.Job, rec *projector.Task) (ver
 }
 
 // reserve says that a task is about to run here, so that the worker answers for it.
-func (t *Tasks) reserve(key taskKey) bool {
+func (t *Tasks) reserve(key taskKey, class bus.Class) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.stopping || len(t.runs) >= t.cfg.Held {
+	if t.stopping || t.freeLocked(class) == 0 {
 		return false
 	}
 	t.spawning[key]++

@@ -22,10 +22,13 @@ type taskRun struct {
 	args  []byte
 	made  events.Millis
 	// again says that another worker may run it after this one.
-	again  bool
-	work   func(context.Context) taskEnd
-	ctx    context.Context //nolint:containedctx // of the work; cancel ends it with a cause
-	cancel context.CancelCauseFunc
+	again bool
+	class bus.Class
+	// monitors says that it runs a monitor's process.
+	monitors bool
+	work     func(context.Context) taskEnd
+	ctx      context.Context //nolint:containedctx // of the work; cancel ends it with a cause
+	cancel   context.CancelCauseFunc
 
 	touch touch
 	jobs  chan *bus.Job // deliveries of its job
@@ -51,7 +54,7 @@ type taskEnd struct {
 func (t *Tasks) newRun(id events.SessionID, rec *projector.Task, local bool) *taskRun {
 	r := &taskRun{
 		t: t, local: local, args: rec.Args, made: rec.CreatedAt, again: rec.Restart == events.RestartAlways,
-		session: id, claim: task.ClaimOf(rec), jobs: make(chan *bus.Job, 4), poked: make(chan struct{}, 1),
+		class: classOf(rec), session: id, claim: task.ClaimOf(rec), jobs: make(chan *bus.Job, 4), poked: make(chan struct{}, 1),
 	}
 	r.ctx, r.cancel = context.WithCancelCause(t.life)
 	return r
@@ -73,6 +76,10 @@ func (t *Tasks) launch(r *taskRun) {
 		defer t.mu.Unlock()
 		if key := (taskKey{r.session, r.claim.Task}); t.runs[key] == r {
 			delete(t.runs, key)
+		}
+		select {
+		case t.freed[r.class] <- struct{}{}:
+		default: // the loop has not looked since the last one
 		}
 	})
 }
@@ -278,6 +285,12 @@ func (r *taskRun) record(ctx context.Context, end taskEnd, gone string) error {
 	switch {
 	case end.err == nil:
 		return h.FinishTask(ctx, r.session, r.claim, events.TaskCompleted, end.summary)
+	case r.class == bus.ClassTool:
+		if err := r.t.resolve(ctx, r.session, r.args, r.unreturned(end.err, gone)); err != nil {
+			return err
+		}
+	}
+	switch {
 	case gone != "":
 		return h.AbandonTask(ctx, r.session, r.claim, fmt.Sprintf("abandoned: worker %s %s", r.claim.Worker, gone))
 	case r.asked:

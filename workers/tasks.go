@@ -32,6 +32,13 @@ type TasksConfig struct {
 	JobRetry JobRetry
 	Logger   *zap.Logger     // nil is silent
 	ID       events.WorkerID // of this run of the worker. Defaults to a new one
+	// Classes of the queue whose jobs it takes: [bus.ClassTask], [bus.ClassTool]. Defaults
+	// to the former; an empty list takes none, and what this process spawns runs all the same.
+	Classes []bus.Class
+	// HeldTools is how many tool calls run here at once. Defaults to 256.
+	HeldTools int
+
+	call TaskFunc // runs tool calls of turns elsewhere
 }
 
 func (c *TasksConfig) defaults() error {
@@ -42,6 +49,10 @@ func (c *TasksConfig) defaults() error {
 		return fmt.Errorf("held: %d, want at least 1", c.Held)
 	}
 	c.Held = orDefault(c.Held, 1024)
+	c.HeldTools = orDefault(c.HeldTools, 256)
+	if c.Classes == nil {
+		c.Classes = []bus.Class{bus.ClassTask}
+	}
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
 	}
@@ -75,6 +86,7 @@ type Tasks struct {
 	runs     map[taskKey]*taskRun
 	spawning map[taskKey]int // registrations under way whose closure is here
 	hidden   map[events.SessionID][]*hiddenTask
+	freed    map[bus.Class]chan struct{} // a task has ended
 }
 
 type taskKey struct {
@@ -95,6 +107,7 @@ func NewTasks(cfg TasksConfig) (*Tasks, error) {
 	return &Tasks{
 		cfg: cfg, log: log, h: h, tries: &tries{bus: cfg.Bus, cfg: cfg.JobRetry, worker: cfg.ID, log: log, steady: steadyTask},
 		runs: make(map[taskKey]*taskRun), spawning: make(map[taskKey]int), hidden: make(map[events.SessionID][]*hiddenTask),
+		freed: make(map[bus.Class]chan struct{}),
 	}, nil
 }
 
@@ -103,9 +116,13 @@ func (t *Tasks) ID() events.WorkerID { return t.cfg.ID }
 
 // Start joins the queue. Errors of joining are returned; later ones are logged and retried.
 func (t *Tasks) Start(ctx context.Context) error {
-	queue, err := t.cfg.Bus.Work(ctx, bus.ClassTask)
-	if err != nil {
-		return fmt.Errorf("start tasks: %w", err)
+	queues := make(map[bus.Class]*bus.Work)
+	var err error
+	for _, class := range t.cfg.Classes {
+		if queues[class], err = t.cfg.Bus.Work(ctx, class); err != nil {
+			return fmt.Errorf("start tasks: %w", err)
+		}
+		t.freed[class] = make(chan struct{}, 1)
 	}
 	if t.unanswer, err = t.cfg.Bus.Answer(t.cfg.ID, t.answer); err != nil {
 		return fmt.Errorf("start tasks: %w", err)
@@ -114,13 +131,15 @@ func (t *Tasks) Start(ctx context.Context) error {
 	var fetchCtx context.Context
 	fetchCtx, t.fetch = context.WithCancel(context.WithoutCancel(ctx))
 	t.life, t.kill = context.WithCancelCause(context.WithoutCancel(ctx))
-	t.fetching.Go(func() { t.fetchLoop(fetchCtx, queue) })
+	for class, queue := range queues {
+		t.fetching.Go(func() { t.fetchLoop(fetchCtx, class, queue) })
+	}
 	return nil
 }
 
 // Stop takes no more tasks. What another worker can go on with is stopped and
-// handed back at once, monitors with their processes. Closures and hidden
-// tasks may end by themselves until ctx ends; then they are cancelled, and
+// handed back at once; so are monitors, with their processes. What nobody can
+// go on with may end by itself until ctx ends; then it is cancelled, and
 // recorded as abandoned.
 func (t *Tasks) Stop(ctx context.Context) {
 	if t.fetch == nil {
@@ -131,7 +150,7 @@ func (t *Tasks) Stop(ctx context.Context) {
 	t.mu.Lock()
 	t.stopping = true
 	for _, r := range t.runs {
-		if !r.local {
+		if r.again || r.monitors {
 			r.cancel(ErrStopped)
 		}
 	}
@@ -156,12 +175,21 @@ func waited(group *sync.WaitGroup) <-chan struct{} {
 	return done
 }
 
-// fetchJobs is how many jobs one pull asks for. Each is begun at once.
+// fetchJobs is how many jobs one pull asks for at most. Each is begun at once.
 const fetchJobs = 32
 
-func (t *Tasks) fetchLoop(ctx context.Context, queue *bus.Work) {
+// fetchLoop pulls as many jobs as there may be tasks more.
+func (t *Tasks) fetchLoop(ctx context.Context, class bus.Class, queue *bus.Work) {
 	for ctx.Err() == nil {
-		err := queue.Fetch(ctx, fetchJobs, fetchWait, func(j *bus.Job) {
+		free := t.free(class)
+		if free == 0 {
+			select {
+			case <-t.freed[class]:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		err := queue.Fetch(ctx, min(free, fetchJobs), fetchWait, func(j *bus.Job) {
 			t.jobs.Go(func() { t.handle(t.life, j) })
 		})
 		if err != nil && ctx.Err() == nil {
@@ -169,6 +197,26 @@ func (t *Tasks) fetchLoop(ctx context.Context, queue *bus.Work) {
 			sleep(ctx, time.Second)
 		}
 	}
+}
+
+// free is how many tasks of a class more may run here.
+func (t *Tasks) free(class bus.Class) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.freeLocked(class)
+}
+
+func (t *Tasks) freeLocked(class bus.Class) int {
+	free := t.cfg.Held
+	if class == bus.ClassTool {
+		free = t.cfg.HeldTools
+	}
+	for _, r := range t.runs {
+		if r.class == class {
+			free--
+		}
+	}
+	return max(free, 0)
 }
 
 // answer tells whether a task runs here. The question names it.

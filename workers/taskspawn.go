@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
@@ -51,7 +52,7 @@ func (t *Tasks) SpawnManaged(ctx context.Context, id events.SessionID, req sessi
 		return projector.Task{}, errors.New("spawn task: runner, worker, restart and callback are not for closures")
 	}
 	key := taskKey{id, req.ID}
-	if t.fetch == nil || !t.reserve(key) {
+	if t.fetch == nil || !t.reserve(key, bus.ClassTask) {
 		return projector.Task{}, fmt.Errorf("spawn task %s: %w", req.ID, ErrNotStarted)
 	}
 	defer t.unreserve(key)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -24,16 +25,18 @@ type Worker struct {
 	host  *session.Host
 	tasks *Tasks // of this process; a [Node] starts them
 	tries *tries
-	slots chan struct{}
 
 	fetch    context.CancelFunc // ends fetching: the soft stop
+	draining atomic.Bool        // runs start nothing more, and hand over
 	kill     context.CancelCauseFunc
 	stopPoke func()
 	fetching sync.WaitGroup
 	jobs     sync.WaitGroup
 
-	mu   sync.Mutex
-	runs map[events.SessionID]*run // in progress, at most one a session
+	mu    sync.Mutex
+	runs  map[events.SessionID]*run // in progress, at most one a session and [Config.Concurrency] in all
+	room  []*bus.Job                // jobs that wait for one of those to end, in the order they came
+	freed chan struct{}             // a run has ended
 }
 
 // ErrStopped is the cause of what a hard stop cancels.
@@ -49,20 +52,23 @@ func New(cfg Config) (*Worker, error) {
 		log:   cfg.Logger.Named("worker").With(zap.String("worker", string(cfg.ID))),
 		cache: newStateCache(cfg.Sessions),
 		blobs: newBlobCache(cfg.Bus),
-		slots: make(chan struct{}, cfg.Concurrency),
 		runs:  make(map[events.SessionID]*run),
+		freed: make(chan struct{}, 1),
 	}
 	cfg.Plugins.WarnTo(func(plugin, point string, err error) {
 		w.log.Warn("hook", zap.String("plugin", plugin), zap.String("point", point), zap.Error(err))
 	})
 	var err error
 	w.tries = &tries{bus: cfg.Bus, cfg: cfg.JobRetry, worker: cfg.ID, log: w.log}
-	if w.tasks, err = NewTasks(TasksConfig{Bus: cfg.Bus, Runners: cfg.Runners, JobRetry: cfg.JobRetry, Logger: cfg.Logger, ID: cfg.ID}); err != nil {
+	if w.tasks, err = NewTasks(TasksConfig{
+		Bus: cfg.Bus, Runners: cfg.Runners, Held: cfg.HeldTasks, HeldTools: cfg.HeldTools, JobRetry: cfg.JobRetry, Logger: cfg.Logger, ID: cfg.ID,
+		Classes: cfg.taskClasses(), call: w.callTool,
+	}); err != nil {
 		return nil, err
 	}
 	w.host, err = session.New(session.Config{
 		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: cfg.Plugins, Complete: w.complete, Spawner: w.tasks, Logger: cfg.Logger,
-		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata,
+		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata, MaxQueued: cfg.MaxQueued,
 	})
 	return w, err
 }
@@ -100,16 +106,18 @@ func (w *Worker) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop fetches no more, waits for running turns until ctx ends, then cancels
-// what still runs and hands it back to the queue. Nothing is lost either way.
+// Stop fetches no more and hands over what runs: effects in flight may end
+// until ctx does, and are recorded; new ones are left to another worker, which
+// gets the job at once. What is in flight when ctx ends is cancelled, and
+// handed over without its result. Nothing is lost either way.
 func (w *Worker) Stop(ctx context.Context) {
 	if w.fetch == nil {
 		return
 	}
 	w.fetch()
 	w.fetching.Wait()
-	done := make(chan struct{})
-	go func() { w.jobs.Wait(); close(done) }()
+	w.drain()
+	done := waited(&w.jobs)
 	select {
 	case <-done:
 	case <-ctx.Done():
@@ -126,53 +134,13 @@ func (w *Worker) Stop(ctx context.Context) {
 // killWait is how long what was cancelled may take to return.
 const killWait = 5 * time.Second
 
-// fetchWait bounds how long one pull waits for work.
-const fetchWait = 10 * time.Second
-
-// fetchLoop pulls as many jobs as there are free slots, so that a busy worker takes less.
-func (w *Worker) fetchLoop(fetchCtx, jobCtx context.Context, queue *bus.Work) {
-	for fetchCtx.Err() == nil {
-		free := w.takeSlots(fetchCtx)
-		if free == 0 {
-			return
-		}
-		err := queue.Fetch(fetchCtx, free, fetchWait, func(j *bus.Job) {
-			free--
-			r := w.register(j) // in the order of the queue
-			if r == nil {
-				<-w.slots
-				return
-			}
-			w.jobs.Go(func() {
-				defer func() { <-w.slots }()
-				w.handle(jobCtx, r)
-			})
-		})
-		for range free {
-			<-w.slots
-		}
-		if err != nil && fetchCtx.Err() == nil {
-			w.log.Warn("fetch work", zap.Error(err))
-			sleep(fetchCtx, time.Second)
-		}
-	}
-}
-
-// takeSlots waits for one free slot and takes all there are.
-func (w *Worker) takeSlots(ctx context.Context) int {
-	select {
-	case w.slots <- struct{}{}:
-	case <-ctx.Done():
-		return 0
-	}
-	n := 1
-	for {
-		select {
-		case w.slots <- struct{}{}:
-			n++
-		default:
-			return n
-		}
+// drain makes every run come to its end.
+func (w *Worker) drain() {
+	w.draining.Store(true)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.runs {
+		r.wake()
 	}
 }
 
@@ -187,12 +155,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// handle works on a run until the session owes nothing that its job covers.
+// handle works on a run's job until the session owes nothing that the job covers.
 func (w *Worker) handle(ctx context.Context, r *run) {
 	err := w.caught(ctx, r)
 	w.settle(ctx, r.job, err)
 	for _, mailed := range w.unregister(r) {
-		_ = mailed.GiveBack(0) // the run ended in an error: another may do better
+		_ = mailed.GiveBack(0) // the run ended before it came to them: another may do better
 	}
 }
 
@@ -214,6 +182,11 @@ func (w *Worker) settle(ctx context.Context, j *bus.Job, err error) {
 	switch {
 	case err == nil:
 		_ = j.Ack()
+	case errors.Is(err, errYielded):
+		_ = j.Ack() // another command covers the session
+	case errors.Is(err, errHandedOver):
+		w.tries.excuse(ctx, j)
+		_ = j.GiveBack(0)
 	case errors.Is(err, ErrSuperseded):
 		log.Info("superseded") // the other worker holds a newer delivery of the message
 	case errors.Is(err, errRefused):
@@ -228,7 +201,7 @@ func (w *Worker) settle(ctx context.Context, j *bus.Job, err error) {
 		w.tries.excuse(ctx, j)
 		_ = j.GiveBack(0)
 	case errors.Is(err, errLater):
-		_ = j.GiveBack(time.Second)
+		_ = j.GiveBack(later(j))
 	case errors.Is(err, events.ErrOutcomeUnknown): // the servers' doing, not the job's
 		log.Warn("run turn", zap.Error(err))
 		w.tries.excuse(ctx, j)
@@ -239,27 +212,12 @@ func (w *Worker) settle(ctx context.Context, j *bus.Job, err error) {
 	}
 }
 
-// register starts the session's run with the job, or hands the job to the run
-// that there is, and then returns nil.
-func (w *Worker) register(j *bus.Job) *run {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if r := w.runs[j.Session]; r != nil {
-		r.mail = append(r.mail, j)
-		r.wake()
-		return nil
-	}
-	r := newRun(w, j)
-	w.runs[j.Session] = r
-	return r
-}
-
 // unregister ends a run and returns the jobs that it did not get to.
 func (w *Worker) unregister(r *run) []*bus.Job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.runs[r.job.Session] == r {
-		delete(w.runs, r.job.Session)
+		w.endLocked(r)
 	}
 	mail := r.mail
 	r.mail = nil
@@ -293,9 +251,18 @@ func (w *Worker) takeMailOrEnd(r *run) []*bus.Job {
 	r.mail = nil
 	if len(mail) == 0 {
 		w.cache.put(r.state)
-		delete(w.runs, r.job.Session)
+		w.endLocked(r)
 	}
 	return mail
+}
+
+// endLocked makes room for the next run.
+func (w *Worker) endLocked(r *run) {
+	delete(w.runs, r.job.Session)
+	select {
+	case w.freed <- struct{}{}:
+	default: // the loop has not looked since the last one
+	}
 }
 
 // poked passes a hint on to the run of the session, if it is here.

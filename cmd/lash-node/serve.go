@@ -37,10 +37,13 @@ type serveCmd struct {
 
 	Provider     string        `help:"Model provider of sessions that name none: openai, anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
 	Model        string        `help:"Model of sessions that name none." placeholder:"NAME"`
-	Concurrency  int           `help:"Sessions run at once." default:"256"`
+	Roles        []string      `help:"What this node does, of: ${enum}." default:"turn,tool,task,projector,archive,api" enum:"turn,tool,task,projector,archive,api"`
+	Concurrency  concurrency   `help:"How much runs at once, by class: turn=N sessions, tool=N tool calls of other nodes' turns, task=N background tasks. A number alone is turn's." default:"turn=256,tool=256,task=1024" placeholder:"CLASS=N,..."`
+	MaxQueued    int           `help:"Turns that may wait in one session; more are refused." default:"1024" placeholder:"N"`
+	MaxHot       int           `help:"Streams that the account may have before new sessions are refused. Negative leaves it to the server." default:"4000" placeholder:"N"`
 	ArchiveAfter time.Duration `help:"How long a session has no work before its stream is archived; it comes back by itself. Negative keeps streams." default:"30m"`
 	Retain       time.Duration `help:"How long a session that does not say is kept after its last event, before it is erased. 0 is for ever." default:"0s"`
-	Grace        time.Duration `help:"How long running turns may take to end after a signal, before they are handed to another node." default:"10s"`
+	Grace        time.Duration `help:"How long calls in flight may take to end after a signal. Turns are handed to another node with what they came to; a call that takes longer is cancelled." default:"10s"`
 	Trace        string        `help:"Append a line of JSON for everything that sessions do to this file: turns, model calls, tool calls, what plugins trace. Never waits: lines that cannot be written are lost, counted and warned of." placeholder:"FILE" type:"path"`
 	Debug        bool          `help:"Log every step."`
 	telemetryFlags
@@ -60,7 +63,7 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer stop()
-	cfg.Logger = log
+	cfg.Logger, cfg.MaxHot = log, c.MaxHot
 	b, err := bus.Open(ctx, cfg)
 	if err != nil {
 		return err
@@ -81,7 +84,8 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	}
 	defer watched.stop()
 	node, err := workers.NewNode(workers.Config{
-		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Plugins: plugins, Concurrency: c.Concurrency, ArchiveAfter: c.ArchiveAfter, Retain: c.Retain, Logger: log,
+		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Plugins: plugins, ArchiveAfter: c.ArchiveAfter, Retain: c.Retain, Logger: log,
+		Roles: rolesOf(c.Roles), Concurrency: c.Concurrency.Turn, HeldTasks: c.Concurrency.Task, HeldTools: c.Concurrency.Tool, MaxQueued: c.MaxQueued,
 		Trace: watched.trace(trace),
 	})
 	if err != nil {
@@ -95,7 +99,7 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	}
 	write(s.err, "lash-node: serving, provider %s; stop with ctrl-c\n", c.Provider)
 	<-ctx.Done()
-	write(s.err, "lash-node: finishing running turns, at most %s\n", c.Grace)
+	write(s.err, "lash-node: handing running turns over, calls in flight may take %s\n", c.Grace)
 	soft, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Grace)
 	defer cancel()
 	node.Stop(soft)

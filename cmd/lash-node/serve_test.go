@@ -80,7 +80,7 @@ func (s *serving) stop(t *testing.T, signal os.Signal) {
 	for s.err.Scan() {
 		rest = append(rest, s.err.Text())
 	}
-	if err := s.cmd.Wait(); err != nil || !strings.Contains(strings.Join(rest, "\n"), "finishing running turns") {
+	if err := s.cmd.Wait(); err != nil || !strings.Contains(strings.Join(rest, "\n"), "handing running turns over") {
 		t.Errorf("after %v: got %v and %q, want exit code 0", signal, err, rest)
 	}
 }

@@ -26,6 +26,7 @@ type Directory struct {
 	Turns     int64             `json:"turns"`
 	Running   events.TurnID     `json:"running,omitempty"`
 	Queued    int               `json:"queued"`
+	Tasks     int               `json:"tasks"` // live ones
 	CreatedAt events.Millis     `json:"created_at"`
 	UpdatedAt events.Millis     `json:"updated_at"`
 	Retain    int64             `json:"retain_ms,omitempty"` // see [events.Config]
@@ -47,7 +48,17 @@ func RowOf(s *projector.State) Directory {
 	if t := s.Turn(); t != nil {
 		d.Running = t.ID
 	}
+	for i := range s.Tasks {
+		if s.Tasks[i].Live() {
+			d.Tasks++
+		}
+	}
 	return d
+}
+
+// Rests reports whether nothing of the session's runs, waits, or is still being put together.
+func (d *Directory) Rests() bool {
+	return d.Running == "" && d.Queued == 0 && d.Tasks == 0 && d.Status != projector.StatusOpening
 }
 
 const (

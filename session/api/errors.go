@@ -35,6 +35,29 @@ func (e *StaleBranchError) Error() string {
 	return fmt.Sprintf("stale branch: %s is not on the active path, the leaf is %q", e.Required, e.Leaf)
 }
 
+// LimitError is a door that takes no more just now. Nothing was written; the same request may succeed later.
+type LimitError struct {
+	What  string // there are as many of it as may be
+	Limit int
+	Err   error // more about it; may be nil
+}
+
+func (e *LimitError) Error() string {
+	text := fmt.Sprintf("too many %s: the limit is %d", e.What, e.Limit)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+func (e *LimitError) Unwrap() error { return e.Err }
+
+// Retryable reports that the same request may succeed later.
+func (e *LimitError) Retryable() bool { return true }
+
+// CodeQueueFull is the code of a turn that a worker refused as too many waited before it.
+const CodeQueueFull = "queue_full"
+
 // More errors of sessions (host specification 11.3).
 var (
 	// ErrProtocol is something that the session's protocol refuses.

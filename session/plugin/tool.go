@@ -23,6 +23,9 @@ type Tool struct {
 	Serial      bool                // runs alone, after the other calls of its reply
 	Level       events.Availability // how far it is offered. Defaults to showcased
 	Source      string              // who provides it
+	// Portable says that the handler needs nothing of the turn's process: no state of
+	// its plugin, no calls of its own. A node without the tool role hands it to one that has it.
+	Portable bool
 	// Schema is the JSON schema of the arguments. Defaults to what the type of the arguments says.
 	Schema *jsonschema.Schema
 }

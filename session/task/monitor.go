@@ -12,6 +12,9 @@ import (
 // MaxMonitors bounds the monitors of a session.
 const MaxMonitors = 256
 
+// ToolRunner is the runner of the tasks that run tool calls of turns elsewhere.
+const ToolRunner = "tool"
+
 // MonitorRunner is the runner of the tasks that run monitors.
 const MonitorRunner = "monitor"
 

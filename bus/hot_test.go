@@ -1,0 +1,147 @@
+package bus_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+// TestHotLimit refuses new sessions where there is no room. Those that are hot
+// work on, a cold one comes back, and when one went cold there is room again.
+func TestHotLimit(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	limited := func(maxHot int) *bus.Bus {
+		b, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}, MaxHot: maxHot})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(b.Close)
+		return b
+	}
+	const limit = 16 // an eighth is two
+	b := limited(limit)
+	opened := 0
+	var err error
+	for err == nil && opened < limit {
+		if err = open(t, b, events.SessionID(fmt.Sprintf("s%d", opened))); err == nil {
+			opened++
+		}
+	}
+	if !errors.Is(err, bus.ErrFull) || opened < 4 {
+		t.Fatalf("opened %d sessions, then got %v, want %v", opened, err, bus.ErrFull)
+	}
+	if err := open(t, limited(limit), "other"); !errors.Is(err, bus.ErrFull) {
+		t.Errorf("on another bus: got %v, want %v", err, bus.ErrFull)
+	}
+	if _, err := b.Log().Append(t.Context(), commit("s0", 2), events.At(1)); err != nil {
+		t.Errorf("append to a hot session: got %v", err)
+	}
+	if _, err := b.Log().Append(t.Context(), commit("s0", 9), events.At(0)); !errors.As(err, new(*events.ConflictError)) {
+		t.Errorf("open a session that exists: got %v, want a conflict", err)
+	}
+	if err := b.Archive(t.Context(), "s1", 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Discard(t.Context(), "s1"); err != nil {
+		t.Fatal(err)
+	}
+	fresh := limited(limit)
+	if err := open(t, fresh, "s9"); err != nil {
+		t.Errorf("open where one went cold: got %v", err)
+	}
+	if _, err := fresh.Log().Append(t.Context(), commit("s1", 2), events.At(1)); err != nil {
+		t.Errorf("append to a cold session of a full account: got %v", err)
+	}
+	if err := open(t, limited(-1), "free"); err != nil {
+		t.Errorf("without a limit: got %v", err)
+	}
+}
+
+// open appends a session's first commit.
+func open(t *testing.T, b *bus.Bus, id events.SessionID) error {
+	t.Helper()
+	_, err := b.Log().Append(t.Context(), commit(id, 1), events.At(0))
+	return err
+}
+
+func TestBacklog(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	for _, id := range []string{"t1", "t2"} {
+		if err := b.Enqueue(t.Context(), bus.ClassTurn, "s", id, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Enqueue(t.Context(), bus.ClassTask, "s", "k", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Enqueue(t.Context(), bus.ClassTurn, "s2", "t", nil); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := b.Backlog(t.Context(), bus.ClassTurn, "s"); n != 2 || err != nil {
+		t.Errorf("backlog: got %d, %v, want 2", n, err)
+	}
+	if n, err := b.Backlog(t.Context(), bus.ClassTurn, "none"); n != 0 || err != nil {
+		t.Errorf("backlog of none: got %d, %v, want 0", n, err)
+	}
+	if _, err := b.Backlog(t.Context(), bus.ClassTurn, "*"); !errors.Is(err, events.ErrInvalidID) {
+		t.Errorf("backlog of a wildcard: got %v, want %v", err, events.ErrInvalidID)
+	}
+	all, err := b.Backlogs(t.Context(), bus.ClassTurn)
+	if err != nil || len(all) != 2 || len(all["s"]) != 2 || len(all["s2"]) != 1 {
+		t.Errorf("backlogs: got %v, %v, want two of s and one of s2", all, err)
+	}
+	if none, err := b.Backlogs(t.Context(), bus.Class("none")); len(none) != 0 || err != nil {
+		t.Errorf("backlogs of no class: got %v, %v", none, err)
+	}
+}
+
+// TestTake takes what nobody took, and waits for nothing; a worker that waits is seen.
+func TestTake(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	w := workers(t, b)
+	var got []string
+	take := func() {
+		t.Helper()
+		if err := w.Take(t.Context(), 10, func(j *bus.Job) { got = append(got, j.ID) }); err != nil {
+			t.Errorf("take: got %v", err)
+		}
+	}
+	take()
+	for i := range 3 {
+		if err := b.Enqueue(t.Context(), bus.ClassTurn, "s", fmt.Sprintf("t%d", i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take()
+	if fmt.Sprint(got) != "[t0 t1 t2]" {
+		t.Errorf("took %v, want all three", got)
+	}
+	if wanted, err := w.Wanted(t.Context()); wanted || err != nil {
+		t.Errorf("wanted: got %v, %v, want nobody to wait", wanted, err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- workers(t, b).Fetch(t.Context(), 1, fetchWait, func(*bus.Job) {}) }()
+	for {
+		if wanted, err := w.Wanted(t.Context()); err != nil {
+			t.Fatal(err)
+		} else if wanted {
+			break
+		}
+	}
+	if err := b.Enqueue(t.Context(), bus.ClassTurn, "s", "t9", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("fetch: got %v", err)
+	}
+}

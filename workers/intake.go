@@ -1,0 +1,143 @@
+package workers
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+)
+
+// fetchWait bounds how long one pull waits for work.
+const fetchWait = 10 * time.Second
+
+// roomJobs is how many jobs a worker that is full holds in its room. The queue
+// hands jobs out in the order they came: a worker that looked no further than
+// its runs would come to nobody behind a flood of one session's commands.
+const roomJobs = 256
+
+// lookEvery is how often a full worker looks at the queue.
+const lookEvery = bus.AckWait / 8
+
+// fetchLoop pulls as many jobs as there may be runs more, so that a busy
+// worker takes less. A full one takes only what no other worker waits for:
+// jobs of sessions that run here go to their runs, which record them behind
+// the running turn; the others wait in the room.
+func (w *Worker) fetchLoop(fetchCtx, jobCtx context.Context, queue *bus.Work) {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	accept := func(j *bus.Job) { w.accept(jobCtx, j) }
+	for fetchCtx.Err() == nil {
+		var err error
+		if free := w.admit(jobCtx); free > 0 {
+			err = queue.Fetch(fetchCtx, free, fetchWait, accept)
+		} else {
+			err = w.whileFull(fetchCtx, queue, look.C, accept)
+		}
+		if err != nil && fetchCtx.Err() == nil {
+			w.log.Warn("fetch work", zap.Error(err))
+			sleep(fetchCtx, time.Second)
+		}
+	}
+	for j := w.leaveRoom(); j != nil; j = w.leaveRoom() {
+		_ = j.GiveBack(0)
+	}
+}
+
+// whileFull fills the room and waits for the end of a run.
+func (w *Worker) whileFull(ctx context.Context, queue *bus.Work, look <-chan time.Time, accept func(*bus.Job)) error {
+	if n := roomJobs - w.waiting(); n > 0 {
+		if err := queue.Take(ctx, n, accept); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-w.freed:
+		return nil
+	case <-look:
+		return w.share(ctx, queue)
+	}
+}
+
+// share keeps what waits in the room, and gives it to workers that have nothing to do.
+func (w *Worker) share(ctx context.Context, queue *bus.Work) error {
+	for w.waiting() > 0 {
+		wanted, err := queue.Wanted(ctx)
+		if err != nil {
+			return err
+		}
+		if !wanted {
+			break
+		}
+		_ = w.leaveRoom().GiveBack(0)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, j := range w.room {
+		_ = j.Progress()
+	}
+	return nil
+}
+
+// accept gives a job to the session's run, or starts one, or lets it wait.
+func (w *Worker) accept(ctx context.Context, j *bus.Job) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.placeLocked(ctx, j) {
+		w.room = append(w.room, j)
+	}
+}
+
+// placeLocked finds a run for a job. It is false where none may start.
+func (w *Worker) placeLocked(ctx context.Context, j *bus.Job) bool {
+	r := w.runs[j.Session]
+	switch {
+	case r != nil:
+		r.mail = append(r.mail, j)
+		r.wake()
+	case len(w.runs) < w.cfg.Concurrency:
+		r = newRun(w, j)
+		w.runs[j.Session] = r
+		w.jobs.Go(func() { w.handle(ctx, r) })
+	default:
+		return false
+	}
+	return true
+}
+
+// admit finds runs for what waits, first come first served, and reports how many runs more there may be.
+func (w *Worker) admit(ctx context.Context) (free int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	waits := w.room[:0]
+	for _, j := range w.room {
+		if !w.placeLocked(ctx, j) {
+			waits = append(waits, j)
+		}
+	}
+	clear(w.room[len(waits):])
+	w.room = waits
+	return w.cfg.Concurrency - len(w.runs)
+}
+
+// waiting is how many jobs are in the room.
+func (w *Worker) waiting() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.room)
+}
+
+// leaveRoom takes the first job out of the room; nil when there is none.
+func (w *Worker) leaveRoom() *bus.Job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.room) == 0 {
+		return nil
+	}
+	j := w.room[0]
+	w.room = w.room[1:]
+	return j
+}
