@@ -137,6 +137,10 @@ type decision func(*projector.State) ([]events.Event, error)
 // first try uses the state at hand: if that is old, the append says so. A
 // refusal is believed only on fresh state.
 func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d decision) error {
+	return h.decideAs(ctx, id, stamp{actor: h.actor, cause: cause}, d)
+}
+
+func (h *Host) decideAs(ctx context.Context, id events.SessionID, by stamp, d decision) error {
 	s := h.held(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +156,7 @@ func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d 
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		err = h.appendLocked(ctx, s, cause, list)
+		err = h.appendLocked(ctx, s, by, list)
 		if !errors.As(err, new(*events.ConflictError)) {
 			return err
 		}
@@ -160,8 +164,8 @@ func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d 
 	}
 }
 
-func (h *Host) appendLocked(ctx context.Context, s *held, cause string, list []events.Event) error {
-	c, err := h.commit(ctx, s.state.Session, cause, list)
+func (h *Host) appendLocked(ctx context.Context, s *held, by stamp, list []events.Event) error {
+	c, err := h.commit(ctx, s.state.Session, by, list)
 	if err != nil {
 		return err
 	}
@@ -178,7 +182,7 @@ func (h *Host) appendLocked(ctx context.Context, s *held, cause string, list []e
 }
 
 // commit puts events in an envelope, large bodies in blobs.
-func (h *Host) commit(ctx context.Context, id events.SessionID, cause string, list []events.Event) (*events.Commit, error) {
+func (h *Host) commit(ctx context.Context, id events.SessionID, by stamp, list []events.Event) (*events.Commit, error) {
 	for i := range list {
 		p, err := Spill(ctx, h.b, list[i].Payload)
 		if err != nil {
@@ -188,7 +192,7 @@ func (h *Host) commit(ctx context.Context, id events.SessionID, cause string, li
 	}
 	return &events.Commit{
 		ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()),
-		Actor: h.actor, Cause: cause, Events: list,
+		Actor: by.actor, Cause: by.cause, Events: list,
 	}, nil
 }
 

@@ -31,6 +31,7 @@ func (h *Host) submit(ctx context.Context, id events.SessionID, req TurnRequest)
 	if req.ID == "" {
 		req.ID = events.TurnID(ulid.Make().String())
 	}
+	ctx, asked := api.TakeAsked(ctx)
 	if err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", req.ID)); err != nil {
 		return "", "", fmt.Errorf("submit turn: %w", err)
 	}
@@ -43,7 +44,7 @@ func (h *Host) submit(ctx context.Context, id events.SessionID, req TurnRequest)
 		return "", "", fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
 	digest := projector.InputDigest(input)
-	waited, err := enqueueNew(ctx, h.b, id, req.ID, Command{Input: input, Actor: h.actor.ID})
+	waited, err := enqueueNew(ctx, h.b, id, req.ID, Command{Input: input, Actor: h.stamp("", asked).actor.ID})
 	if err == nil && waited {
 		err = h.sameTurn(ctx, id, req.ID, digest)
 	}
@@ -75,8 +76,8 @@ func (h *Host) sameTurn(ctx context.Context, id events.SessionID, turn events.Tu
 func (h *Host) admissible(ctx context.Context, id events.SessionID, turn events.TurnID, input events.TurnInput) error {
 	digest := ""
 	s, err := h.atHand(ctx, id, func(s *projector.State) (err error) {
-		if err = open(s); err == nil {
-			_, digest, err = findTurn(s, turn)
+		if _, digest, err = findTurn(s, turn); err == nil && digest == "" {
+			err = open(s) // one that it has is the same turn, whatever the session became
 		}
 		return err
 	})
