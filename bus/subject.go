@@ -103,6 +103,12 @@ func (n names) poke(worker events.WorkerID) string { return n.prefix + ".poke." 
 // ask puts a question to one worker.
 func (n names) ask(worker events.WorkerID) string { return n.prefix + ".ask." + string(worker) }
 
+// operation is where requests for an operation of the session service go.
+func (n names) operation(op string) string { return n.prefix + ".api." + op }
+
+// service is the name that nodes offer the session service under.
+func (n names) service() string { return n.prefix + "-api" }
+
 func (n names) directory() string { return n.prefix + "-sessions" }
 func (n names) catalogs() string  { return n.prefix + "-catalog" }
 func (n names) snapshots() string { return n.prefix + "-snapshots" }

@@ -28,6 +28,8 @@ type Config struct {
 	Complete CompleteFunc
 	// Spawner runs tasks of this process. Without it, those are [plugin.ErrUnavailable] here.
 	Spawner Spawner
+	// Commands asks for turns and looks into the queue for a host that must not. Defaults to doing it.
+	Commands Commands
 	// Trace takes what plugins and sessions trace. Without it, traces go nowhere.
 	Trace TraceFunc
 	// TraceMetadata is part of the context of every record.
@@ -50,6 +52,7 @@ type Host struct {
 	dropped   time.Time // when idle listeners were looked for last
 
 	plugins   *plugin.Host
+	commands  Commands // nil: itself
 	complete  CompleteFunc
 	spawner   Spawner
 	trace     TraceFunc
@@ -60,6 +63,16 @@ type Host struct {
 }
 
 var _ api.Service = (*Host)(nil)
+
+// Commands is what a host does with the queue.
+type Commands interface {
+	// AskForTurn is [Host.Submit] that also tells the digest of the input, with large bodies in blobs.
+	AskForTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (turn events.TurnID, input string, err error)
+	// Waits reports whether a request for the turn waits in the queue.
+	Waits(ctx context.Context, id events.SessionID, turn events.TurnID) (bool, error)
+}
+
+var _ Commands = (*Host)(nil)
 
 // held is a session's state as this host saw it last.
 type held struct {
@@ -88,7 +101,7 @@ func New(cfg Config) (*Host, error) {
 		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
 		actor:    events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
-		plugins: cfg.Plugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
+		commands: cfg.Commands, plugins: cfg.Plugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
 		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID]plugin.Overlay)},
 		callbacks: make(map[taskKey]*callback),
 	}, nil

@@ -22,12 +22,15 @@ func Ask(text string) TurnRequest {
 // id that was used with other input is [ErrDifferent] where that waits in the
 // queue still, or this host knows of it; [Host.Run] finds out for certain.
 func (h *Host) Submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, error) {
-	turn, _, err := h.submit(ctx, id, req)
+	turn, _, err := h.AskForTurn(ctx, id, req)
 	return turn, err
 }
 
-// submit is Submit that also tells the digest of the input.
-func (h *Host) submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, string, error) {
+// AskForTurn implements [Commands].
+func (h *Host) AskForTurn(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, string, error) {
+	if h.commands != nil {
+		return h.commands.AskForTurn(ctx, id, req)
+	}
 	if req.ID == "" {
 		req.ID = events.TurnID(ulid.Make().String())
 	}
@@ -123,7 +126,7 @@ func (h *Host) Run(ctx context.Context, id events.SessionID, req TurnRequest) (T
 		return TurnResult{}, err
 	}
 	defer ear.close()
-	turn, input, err := h.submit(ctx, id, req)
+	turn, input, err := h.AskForTurn(ctx, id, req)
 	if err != nil {
 		return TurnResult{}, err
 	}
@@ -160,7 +163,7 @@ func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnI
 		return TurnResult{}, err
 	}
 	defer ear.close()
-	_, waits, err := h.unrecorded(ctx, id, turn)
+	waits, err := h.Waits(ctx, id, turn)
 	if err != nil {
 		return TurnResult{}, fmt.Errorf("await turn %s of session %s: %w", turn, id, err)
 	}
@@ -180,6 +183,15 @@ func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnI
 		}
 	}
 	return h.result(ctx, id, turn)
+}
+
+// Waits implements [Commands]. A turn that the state at hand has waits for nothing.
+func (h *Host) Waits(ctx context.Context, id events.SessionID, turn events.TurnID) (bool, error) {
+	if h.commands != nil && !h.knows(id, turn) {
+		return h.commands.Waits(ctx, id, turn)
+	}
+	_, waits, err := h.unrecorded(ctx, id, turn)
+	return waits, err
 }
 
 // unrecorded looks for the command of a turn in the queue, unless the state at hand has the turn.
