@@ -1,21 +1,25 @@
 package integration
 
 import (
+	"bytes"
 	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/session/service"
 	"github.com/lash-go/lash/session/servicetest"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -58,23 +62,6 @@ func replies(_ context.Context, req llm.Request) (scripted.Answer, error) {
 	return scripted.Answer{Response: llm.Response{Parts: parts, Stop: events.StopEnd}, Hang: hang}, nil
 }
 
-// offer has a host answer requests until the test ends, or stop is called.
-func offer(t *testing.T, on *bus.Bus, h *session.Host) (stop func(context.Context) error) {
-	t.Helper()
-	stop, err := service.Serve(on, h, service.Config{Logger: zaptest.NewLogger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // the test's own has ended
-		defer cancel()
-		if err := stop(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	return stop
-}
-
 // reader opens a bus as a client does, that makes nothing.
 func reader(t *testing.T, cfg bus.Config) *bus.Bus {
 	t.Helper()
@@ -110,8 +97,173 @@ func TestServiceClient(t *testing.T) {
 	servicetest.Test(t, func(t *testing.T) servicetest.Started {
 		server := bustest.Server(t, busembed.Config{})
 		on := bustest.Open(t, server)
-		n, _ := serving(t, on)
-		offer(t, on, n.Host())
+		serving(t, on)
 		return servicetest.Started{Service: dial(t, reader(t, bus.Config{Options: []nats.Option{server.InProcess()}}))}
 	})
+}
+
+// recorder hears every request for the session service, and what is answered.
+type recorder struct {
+	t        *testing.T
+	bus      *bus.Bus
+	mu       sync.Mutex
+	requests []*nats.Msg
+	answers  map[string][]byte // by the request's inbox
+}
+
+func record(t *testing.T, on *bus.Bus) *recorder {
+	t.Helper()
+	r := &recorder{t: t, bus: on, answers: make(map[string][]byte)}
+	for subject, heard := range map[string]func(*nats.Msg){
+		"lash.api.>": func(m *nats.Msg) { r.requests = append(r.requests, m) },
+		"_INBOX.>":   func(m *nats.Msg) { r.answers[m.Subject] = m.Data },
+	} {
+		sub, err := on.Conn().Subscribe(subject, func(m *nats.Msg) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			heard(m)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = sub.Unsubscribe() })
+	}
+	if err := on.Conn().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// answered are the requests that were done, with what was answered.
+func (r *recorder) answered() (requests []*nats.Msg, answers []api.Answer) {
+	r.t.Helper()
+	if err := r.bus.Conn().Flush(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.requests {
+		var a api.Answer
+		if err := events.DecodePayload(r.answers[m.Reply], &a); err == nil && a.Error.IsZero() {
+			requests, answers = append(requests, m), append(answers, a)
+		}
+	}
+	return requests, answers
+}
+
+// ends are the last sequences of all sessions.
+func (r *recorder) ends(ctx context.Context) map[events.SessionID]events.Seq {
+	r.t.Helper()
+	ends := make(map[events.SessionID]events.Seq)
+	for id, err := range r.bus.Sessions(ctx) {
+		if err == nil {
+			ends[id], err = r.bus.Log().Last(ctx, id)
+		}
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return ends
+}
+
+// asOfNow are operations whose answer to a repeat tells how things stand then.
+var asOfNow = []api.Operation{
+	api.OpWaits, api.OpToolState, api.OpMonitorSnapshot, api.OpActions, api.OpCancelTask, api.OpAppendNodes,
+}
+
+// repeat sends every request that was done once more, long after, as one whose
+// answer was lost, and expects the same answers and the same histories.
+func (r *recorder) repeat(ctx context.Context, seen *sync.Map) {
+	r.t.Helper()
+	requests, answers := r.answered()
+	before := r.ends(ctx)
+	for i, m := range requests {
+		op := api.Operation(strings.TrimPrefix(m.Subject, "lash.api."))
+		if op == api.OpInvokeAction {
+			continue
+		}
+		seen.Store(op, true)
+		reply, err := r.bus.Conn().RequestWithContext(ctx, m.Subject, m.Data)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		var again api.Answer
+		if err := events.DecodePayload(reply.Data, &again); err != nil {
+			r.t.Fatal(err)
+		}
+		switch {
+		case op == api.OpSubmit && again.Error.Code == "different_content":
+			continue // it was accepted before any history had the turn, and came to nothing
+		case op == api.OpTakeUpdates:
+			if got, want := updatesOf(r.t, again.Body), updatesOf(r.t, answers[i].Body); !slices.Equal(got, want) {
+				r.t.Errorf("updates once more: got %v, want %v", got, want)
+			}
+			continue
+		}
+		if !again.Error.IsZero() || !slices.Contains(asOfNow, op) && !bytes.Equal(again.Body, answers[i].Body) {
+			r.t.Errorf("%s once more: got %+v, want what was answered first: %+v", op, again, answers[i])
+		}
+	}
+	r.settled(ctx, before)
+}
+
+// updatesOf are the updates of an answer.
+func updatesOf(t *testing.T, body []byte) []api.MonitorEvent {
+	t.Helper()
+	var u api.MonitorUpdates
+	if err := events.DecodePayload(body, &u); err != nil {
+		t.Fatal(err)
+	}
+	return u.Events
+}
+
+// settled expects the histories to be what they were once the queue is empty.
+func (r *recorder) settled(ctx context.Context, before map[events.SessionID]events.Seq) {
+	r.t.Helper()
+	for queued := true; queued; {
+		stream, err := jetstreamOf(r.bus).Stream(ctx, "lash-work")
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		list, err := stream.Info(ctx, jetstream.WithSubjectFilter("lash.work.turn.>"))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		queued = len(list.State.Subjects) > 0
+	}
+	if after := r.ends(ctx); !maps.Equal(after, before) {
+		r.t.Errorf("last sequences after every request once more: got %v, want %v", after, before)
+	}
+}
+
+func jetstreamOf(b *bus.Bus) jetstream.JetStream {
+	js, _ := jetstream.New(b.Conn()) // fails for bad options only
+	return js
+}
+
+// TestServiceLateRepeat runs the suite on a client, and then asks for
+// everything once more, as who lost every answer would.
+func TestServiceLateRepeat(t *testing.T) {
+	t.Parallel()
+	seen := &sync.Map{}
+	t.Run("suite", func(t *testing.T) {
+		servicetest.Test(t, func(t *testing.T) servicetest.Started {
+			server := bustest.Server(t, busembed.Config{})
+			on := bustest.Open(t, server)
+			serving(t, on)
+			r := record(t, bustest.Open(t, server))
+			c := dial(t, reader(t, bus.Config{Options: []nats.Option{server.InProcess()}}))
+			return servicetest.Started{Service: c, Finish: func() { r.repeat(limited(t), seen) }}
+		})
+	})
+	for _, op := range []api.Operation{
+		api.OpCreate, api.OpConfigure, api.OpClose, api.OpSubmit, api.OpWaits, api.OpCancel, api.OpInject, api.OpCancelInputs,
+		api.OpCancelInputsFrom, api.OpAppendNodes, api.OpBranch, api.OpOpenFrame, api.OpRewrite, api.OpCompact, api.OpApprove,
+		api.OpResolveTool, api.OpToolState, api.OpApplyToolState, api.OpSetAvailability, api.OpCancelTask, api.OpStartMonitor,
+		api.OpStopMonitor, api.OpMonitorSnapshot, api.OpTakeUpdates, api.OpActions,
+	} {
+		if _, ok := seen.Load(op); !ok {
+			t.Errorf("%s: got no repeat of it", op)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -92,6 +93,12 @@ func active(s *projector.State) int {
 
 // TakeMonitorUpdates starts what is armed and does not run, and drains the updates.
 func (h *Host) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (MonitorUpdates, error) {
+	return h.TakeMonitorUpdatesTo(ctx, id, math.MaxInt64)
+}
+
+// TakeMonitorUpdatesTo is [Host.TakeMonitorUpdates] up to an update, by its
+// sequence: a request for it that comes late takes none that came after it was made.
+func (h *Host) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, upto int64) (MonitorUpdates, error) {
 	ctx, asked := api.TakeAsked(ctx)
 	if _, err := h.poll(ctx, id); err != nil {
 		return MonitorUpdates{}, fmt.Errorf("take monitor updates: %w", err)
@@ -99,14 +106,15 @@ func (h *Host) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (Mon
 	var u MonitorUpdates
 	err := h.decideAsked(ctx, id, "take monitor updates", asked, func(s *projector.State) ([]events.Event, error) {
 		u = MonitorUpdates{Revision: s.Feed.Revision, Active: active(s)}
-		for _, up := range s.Feed.Updates {
+		list, taken := task.TakeUpdates(s, upto)
+		for _, up := range list {
 			e := MonitorEvent{Sequence: up.Sequence, Monitor: up.Monitor, Message: up.Message, Stderr: up.Stderr, Input: up.Wake}
 			if up.Wake != "" {
 				e.Text = task.WakeText(up.Monitor, up.Message)
 			}
 			u.Events = append(u.Events, e)
 		}
-		return task.TakeUpdates(s), nil
+		return taken, nil
 	})
 	return u, err
 }

@@ -8,14 +8,17 @@ import (
 
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/service"
 )
 
-// Node is what one process runs on a bus: a worker, background tasks, a projector and an archiver.
+// Node is what one process runs on a bus: a worker, background tasks, a
+// projector, an archiver, and the session service for clients.
 type Node struct {
 	worker  *Worker
 	tasks   *Tasks
 	project *follow.Projector
-	archive *follow.Archiver // nil: sessions stay hot
+	archive *follow.Archiver            // nil: sessions stay hot
+	serve   func(context.Context) error // stops the session service
 	log     *zap.Logger
 	cancel  context.CancelFunc
 	wait    sync.WaitGroup
@@ -49,6 +52,12 @@ func (n *Node) Start(ctx context.Context) error {
 		n.worker.Stop(ctx)
 		return err
 	}
+	var err error
+	if n.serve, err = service.Serve(n.worker.cfg.Bus, n.Host(), service.Config{Metadata: map[string]string{"worker": string(n.worker.cfg.ID)}, Logger: n.log}); err != nil {
+		n.tasks.Stop(ctx)
+		n.worker.Stop(ctx)
+		return err
+	}
 	beside, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
 	n.cancel = cancel
 	n.wait.Go(func() {
@@ -64,6 +73,9 @@ func (n *Node) Start(ctx context.Context) error {
 
 // Stop is soft until ctx ends, then hard; see [Worker.Stop] and [Tasks.Stop].
 func (n *Node) Stop(ctx context.Context) {
+	if err := n.serve(ctx); err != nil {
+		n.log.Warn("session service", zap.Error(err))
+	}
 	var stopping sync.WaitGroup
 	stopping.Go(func() { n.tasks.Stop(ctx) }) // beside the turns, whose tools may wait for tasks
 	n.worker.Stop(ctx)

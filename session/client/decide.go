@@ -164,9 +164,15 @@ func (c *Client) MonitorSnapshot(ctx context.Context, id events.SessionID) (api.
 	return request[api.MonitorSnapshot](ctx, c, api.OpMonitorSnapshot, plain(id), &none{})
 }
 
-// TakeMonitorUpdates implements [api.Service].
+// TakeMonitorUpdates implements [api.Service]. It takes what there is when it is
+// called: a copy of the request that some node comes to late must not take
+// what nobody would hear of.
 func (c *Client) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (api.MonitorUpdates, error) {
-	return ask[api.MonitorUpdates](ctx, c, api.OpTakeUpdates, id, &none{})
+	s, err := c.State(ctx, id)
+	if err != nil {
+		return api.MonitorUpdates{}, fmt.Errorf("take monitor updates: %w", err)
+	}
+	return ask[api.MonitorUpdates](ctx, c, api.OpTakeUpdates, id, &s.Feed.Sequence)
 }
 
 // PutBlob stores a body outside the log, for parts that refer to it. It has to fit a request.

@@ -45,12 +45,15 @@
 //	CancelInputs, CancelInputsFrom, BranchTo, OpenFrame, Rewrite, Compact, Configure, ApplyToolState,
 //	SetToolsAvailability, StartMonitor, StopMonitor, TakeMonitorUpdates
 //	                         the key in the cause of the commit that the first made: the repeat finds it, and answers
-//	                         from the state before it. What was taken is so never lost with a reply
+//	                         from the state before it. What was taken is so never lost with a reply; what came after
+//	                         a request for updates was made, it does not take
 //	ToolState, MonitorSnapshot, Actions, PutBlob, the waiting   nothing to repeat: asking again is as good
 //	InvokeAction             nothing: it is asked once, unless nobody took it. A lost reply is [events.ErrOutcomeUnknown]
 //
 // The key is made here for each call, and with it goes the session's last
 // sequence as of before the first try, so that a node looks for it in the
-// newest commits only. A caller that calls a method again after it gave up
+// newest commits only. A request that changed nothing, or was refused, leaves no
+// key behind: should a node have slept over one of its tries, and come to it
+// after the answer of another node, that try is decided on what is then. A caller that calls a method again after it gave up
 // makes a new request, unless the ids and keys in it are its own.
 package client

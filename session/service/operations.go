@@ -57,7 +57,7 @@ func (d *door) operations() map[api.Operation]operation {
 		api.OpStartMonitor:    silent(h.StartMonitor),
 		api.OpStopMonitor:     silent(h.StopMonitor),
 		api.OpMonitorSnapshot: bare(h.MonitorSnapshot),
-		api.OpTakeUpdates:     bare(h.TakeMonitorUpdates),
+		api.OpTakeUpdates:     typed(h.TakeMonitorUpdatesTo),
 
 		api.OpPutBlob: typed(func(ctx context.Context, _ events.SessionID, body []byte) (events.BlobRef, error) {
 			return d.b.PutBlob(ctx, body)
