@@ -3,20 +3,26 @@ package integration
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go/micro"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/plugin"
@@ -265,5 +271,148 @@ func TestServiceLateRepeat(t *testing.T) {
 		if _, ok := seen.Load(op); !ok {
 			t.Errorf("%s: got no repeat of it", op)
 		}
+	}
+}
+
+// statsOf asks every instance of the service for its statistics, as any NATS tool does, until n have answered.
+func statsOf(t *testing.T, on *bus.Bus, n int) []micro.Stats {
+	t.Helper()
+	inbox := on.Conn().NewRespInbox()
+	sub, err := on.Conn().SubscribeSync(inbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := on.Conn().PublishRequest("$SRV.STATS.lash-api", inbox, nil); err != nil {
+		t.Fatal(err)
+	}
+	var list []micro.Stats
+	for len(list) < n {
+		m, err := sub.NextMsgWithContext(limited(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s micro.Stats
+		if err := json.Unmarshal(m.Data, &s); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// TestServiceDiscovered finds two nodes that serve sessions, and reads what they did.
+func TestServiceDiscovered(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	serving(t, bustest.Open(t, server))
+	serving(t, bustest.Open(t, server))
+	on := reader(t, bus.Config{Options: []nats.Option{server.InProcess()}})
+	c := dial(t, on)
+	for i := range 5 {
+		if _, err := c.Create(limited(t), api.CreateRequest{ID: events.SessionID(fmt.Sprintf("s%d", i))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := c.Create(limited(t), api.CreateRequest{ID: "s0"})
+	must(t, "create again", err, session.ErrExists)
+	requests, answered, refused := 0, int64(0), int64(0)
+	workers := make(map[string]bool)
+	for _, s := range statsOf(t, on, 2) {
+		equal(t, "name", s.Name, "lash-api")
+		workers[s.Metadata["worker"]] = true
+		for _, e := range s.Endpoints {
+			if e.Name != "create" {
+				continue
+			}
+			equal(t, "subject", e.Subject, "lash.api.create")
+			var own bus.OperationStats
+			if err := json.Unmarshal(e.Data, &own); err != nil {
+				t.Fatal(err)
+			}
+			requests, answered, refused = requests+e.NumRequests, answered+own.Answered, refused+own.Errors["session_exists"]
+		}
+	}
+	equal(t, "instances", len(workers), 2)
+	equal(t, "requests", requests, 6)
+	equal(t, "answered", answered, 6)
+	equal(t, "refused", refused, 1)
+}
+
+// TestServiceSurvivesKill kills one of two nodes while requests are under way.
+func TestServiceSurvivesKill(t *testing.T) {
+	t.Parallel()
+	ctx := limited(t)
+	server := bustest.Server(t, busembed.Config{})
+	first := bustest.Open(t, server)
+	serving(t, first)
+	serving(t, bustest.Open(t, server))
+	c, err := client.New(client.Config{Bus: reader(t, bus.Config{Options: []nats.Option{server.InProcess()}}), Silence: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := c.Create(ctx, api.CreateRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 100
+	for i := range n {
+		if i == n/2 {
+			first.Close() // as when its process dies: it answers nothing, and gives nothing back
+		}
+		if _, err := c.AppendNodes(ctx, id, api.AppendNodesRequest{Nodes: says(fmt.Sprintf("m%d", i))}); err != nil {
+			t.Fatalf("append %d: %v", i, err)
+		}
+	}
+	v, err := c.View(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "messages", len(v.Messages), n)
+	for i, m := range v.Messages {
+		equal(t, "message", m.Text(), fmt.Sprintf("m%d", i))
+	}
+}
+
+// TestServiceWithoutNodes watches and reads a session that every node of is dead.
+func TestServiceWithoutNodes(t *testing.T) {
+	t.Parallel()
+	ctx := limited(t)
+	server := bustest.Server(t, busembed.Config{})
+	n, kill := serving(t, bustest.Open(t, server))
+	id, err := n.Host().Create(ctx, api.CreateRequest{Nodes: says("a")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Host().Run(ctx, id, session.Ask("x")); err != nil {
+		t.Fatal(err)
+	}
+	kill()
+	c := dial(t, reader(t, bus.Config{Options: []nats.Option{server.InProcess()}}))
+	s, err := c.State(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seen, err := range c.Observe(ctx, id, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen.Seq == s.Seq {
+			break
+		}
+	}
+	records, err := s.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Await(ctx, id, records[0].ID)
+	must(t, "await of what has ended", err, nil)
+	equal(t, "text", r.Text, "you said x")
+	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	_, err = c.Inject(short, id, api.InjectRequest{Parts: says("b")[0].Message.Parts})
+	must(t, "inject", err, bus.ErrNobody)
+	if errors.Is(err, events.ErrOutcomeUnknown) {
+		t.Errorf("inject that nobody took: got %v, want no doubt about it", err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/projector"
 )
 
 // Operation names what can be asked of the session service over NATS. Names
@@ -174,6 +173,4 @@ type (
 		Name string `msgpack:"n"`
 		Args []byte `msgpack:"a,omitempty"` // JSON
 	}
-	// TaskAnswer is a task's record.
-	TaskAnswer = projector.Task
 )

@@ -70,24 +70,32 @@ func request[Out any](ctx context.Context, c *Client, op api.Operation, r api.Re
 	if err != nil {
 		return out, fmt.Errorf("%s: %w", op, err)
 	}
+	unknown := false // some try may have been done
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := c.once(ctx, op, data, &out)
 		switch {
 		case err == nil:
 			return out, nil
-		case !errors.Is(err, bus.ErrNobody) && !errors.Is(err, events.ErrOutcomeUnknown) && !isCut(err):
+		case isUnknown(err):
+			unknown = true
+		case !errors.Is(err, bus.ErrNobody):
 			return out, err
-		case wait(ctx, pause) != nil:
-			return out, fmt.Errorf("%s: %w: %w", op, events.ErrOutcomeUnknown, errors.Join(context.Cause(ctx), err))
+		}
+		if wait(ctx, pause) != nil {
+			err = errors.Join(context.Cause(ctx), err)
+			if unknown {
+				err = errors.Join(events.ErrOutcomeUnknown, err)
+			}
+			return out, fmt.Errorf("%s: %w", op, err)
 		}
 		c.log.Debug("ask again", zap.String("op", string(op)), zap.Error(err))
 	}
 }
 
-// isCut reports whether the node was stopped over the request.
-func isCut(err error) bool {
+// isUnknown reports whether a try may have been done: its answer was lost, or the node was stopped over it.
+func isUnknown(err error) bool {
 	remote, ok := errors.AsType[*api.RemoteError](err)
-	return ok && remote.Class == api.ClassUnknown
+	return errors.Is(err, events.ErrOutcomeUnknown) || ok && remote.Class == api.ClassUnknown
 }
 
 func (c *Client) encode(r api.Request, in any) (data []byte, err error) {

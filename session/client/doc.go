@@ -30,7 +30,8 @@
 //
 // A request whose answer does not come is asked again, the same bytes, of
 // whichever node gets it, until ctx ends; then the error is
-// [events.ErrOutcomeUnknown]. A node that takes long says so, and is waited for.
+// [events.ErrOutcomeUnknown], or [bus.ErrNobody] alone where no node ever took
+// it: then it was not done. A node that takes long says so, and is waited for.
 // A repeat, also one that arrives late or while the first is worked on, has no
 // second effect, and the same answer:
 //
