@@ -121,15 +121,19 @@ func (s *Service) run(op, reply string, request []byte, answer AnswerFunc) {
 	data, code := answer(s.ctx, request)
 	close(done)
 	beside.Wait()
+	s.count(op, code, time.Since(start))
 	if s.ctx.Err() == nil {
 		_ = s.b.nc.Publish(reply, data) // who does not get it asks again
 	}
+}
+
+func (s *Service) count(op, code string, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stats[op]
 	st.Working--
 	st.Answered++
-	st.TotalTime += time.Since(start)
+	st.TotalTime += took
 	if code != "" {
 		st.Errors[code]++
 	}
@@ -165,9 +169,9 @@ func (s *Service) endpointStats(e *micro.Endpoint) any {
 // before they do, they are cut off, and not answered.
 func (s *Service) Stop(ctx context.Context) error {
 	err := s.micro.Stop()
-	if flushErr := s.b.nc.FlushWithContext(ctx); flushErr != nil { // so that the server sends no more
-		err = errors.Join(err, flushErr)
-	}
+	once, cancel := s.b.timeout(ctx)
+	_ = s.b.nc.FlushWithContext(once) // so that the server sends no more; where it does, that is answered as gone
+	cancel()
 	s.mu.Lock()
 	s.stopped = true
 	s.mu.Unlock()
