@@ -49,7 +49,7 @@ func Test(t *testing.T, start func(t *testing.T) Started) {
 type bench struct {
 	Service
 	t   *testing.T
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // of the one case
 }
 
 func equal[T any](b *bench, what string, got, want T) {
@@ -98,10 +98,10 @@ func asks(turn events.TurnID, said string) api.TurnRequest {
 	return api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: text(said)}}
 }
 
-// run runs a turn to its end.
-func (b *bench) run(id events.SessionID, turn events.TurnID, said string) api.TurnResult {
+// run runs turn t1 to its end.
+func (b *bench) run(id events.SessionID, said string) api.TurnResult {
 	b.t.Helper()
-	r, err := b.Run(b.ctx, id, asks(turn, said))
+	r, err := b.Run(b.ctx, id, asks("t1", said))
 	b.must("run", err, nil)
 	return r
 }

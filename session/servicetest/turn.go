@@ -9,11 +9,11 @@ import (
 var turnCases = []testCase{
 	{"run", func(b *bench) {
 		id := b.open()
-		r := b.run(id, "t1", "x")
+		r := b.run(id, "x")
 		equal(b, "text", r.Text, "you said x")
 		equal(b, "end", r.End, events.EndFinished)
 		equal(b, "messages", b.texts(id), []string{"x", "you said x"})
-		equal(b, "text again", b.run(id, "t1", "x").Text, "you said x")
+		equal(b, "text again", b.run(id, "x").Text, "you said x")
 		equal(b, "messages", b.texts(id), []string{"x", "you said x"})
 	}},
 	{"run_new_id", func(b *bench) {
@@ -23,7 +23,7 @@ var turnCases = []testCase{
 	}},
 	{"run_different", func(b *bench) {
 		id := b.open()
-		b.run(id, "t1", "x")
+		b.run(id, "x")
 		_, err := b.Run(b.ctx, id, asks("t1", "y"))
 		b.must("run", err, api.ErrDifferent)
 	}},
@@ -52,7 +52,7 @@ var turnCases = []testCase{
 	}},
 	{"assembled", func(b *bench) {
 		id := b.open()
-		b.run(id, "t1", "x")
+		b.run(id, "x")
 		a, err := b.AssembledTurn(b.ctx, id, "t1")
 		b.must("assembled", err, nil)
 		equal(b, "outcome", a.Outcome, api.TurnOutcome{Type: api.OutcomeAssistantMessage, Text: "you said x"})
@@ -99,7 +99,7 @@ var turnCases = []testCase{
 		_, err = b.Inject(b.ctx, id, api.InjectRequest{ID: "i1", Parts: text("else")})
 		b.must("inject else", err, api.ErrDifferent)
 		equal(b, "inputs", len(b.state(id).Inputs), 1)
-		b.run(id, "t1", "x")
+		b.run(id, "x")
 		n := 0
 		for _, said := range b.texts(id) {
 			if said == "by the way" {

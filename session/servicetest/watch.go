@@ -12,7 +12,7 @@ import (
 var watchCases = []testCase{
 	{"observe", func(b *bench) {
 		id := b.open("a")
-		b.run(id, "t1", "x")
+		b.run(id, "x")
 		last := b.state(id).Seq
 		next := events.Seq(1)
 		for seen, err := range b.Observe(b.ctx, id, 0) {
