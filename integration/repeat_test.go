@@ -102,11 +102,18 @@ func TestClientLargeBodies(t *testing.T) {
 	t.Parallel()
 	ctx := limited(t)
 	server := bustest.Server(t, busembed.Config{})
-	serving(t, bustest.Open(t, server))
+	on := bustest.Open(t, server)
+	serving(t, on)
 	c := dial(t, reader(t, bus.Config{Options: []nats.Option{server.InProcess()}}))
 	id, err := c.Create(ctx, api.CreateRequest{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for e, err := range on.Log().Read(ctx, id, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "actor of what the client asked for", e.Commit.Actor, events.Actor{Kind: events.ActorClient, ID: "ide"})
 	}
 	large := strings.Repeat("0123456789", 100<<10)
 	_, err = c.Inject(ctx, id, api.InjectRequest{Parts: []events.Part{text(large)}})

@@ -73,10 +73,12 @@ func (n *Node) Start(ctx context.Context) error {
 
 // Stop is soft until ctx ends, then hard; see [Worker.Stop] and [Tasks.Stop].
 func (n *Node) Stop(ctx context.Context) {
-	if err := n.serve(ctx); err != nil {
-		n.log.Warn("session service", zap.Error(err))
-	}
 	var stopping sync.WaitGroup
+	stopping.Go(func() {
+		if err := n.serve(ctx); err != nil {
+			n.log.Warn("session service", zap.Error(err))
+		}
+	})
 	stopping.Go(func() { n.tasks.Stop(ctx) }) // beside the turns, whose tools may wait for tasks
 	n.worker.Stop(ctx)
 	stopping.Wait()
