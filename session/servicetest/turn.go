@@ -52,10 +52,10 @@ var turnCases = []testCase{
 	}},
 	{"assembled", func(b *bench) {
 		id := b.open()
-		b.run(id, "x")
+		b.run(id, "hello")
 		a, err := b.AssembledTurn(b.ctx, id, "t1")
 		b.must("assembled", err, nil)
-		equal(b, "outcome", a.Outcome, api.TurnOutcome{Type: api.OutcomeAssistantMessage, Text: "you said x"})
+		equal(b, "outcome", a.Outcome, api.TurnOutcome{Type: api.OutcomeAssistantMessage, Text: "you said hello"})
 		_, err = b.AssembledTurn(b.ctx, id, "t2")
 		b.must("assembled", err, api.ErrUnknownTurn)
 	}},
