@@ -84,6 +84,12 @@ func (c *Client) AssembledTurn(ctx context.Context, id events.SessionID, turn ev
 
 // StartTurnStream implements [api.Service].
 func (c *Client) StartTurnStream(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, iter.Seq2[api.SessionEvent, error], error) {
+	if req.ID == "" {
+		req.ID = events.TurnID(ulid.Make().String())
+	}
+	if _, err := c.State(ctx, id); err != nil { // waits where the servers do not answer
+		return "", nil, fmt.Errorf("start turn %s: %w", req.ID, err)
+	}
 	return c.reads.StartTurnStream(ctx, id, req)
 }
 
@@ -122,7 +128,29 @@ func (c *Client) View(ctx context.Context, id events.SessionID) (projector.ReadV
 	return again(ctx, func(ctx context.Context) (projector.ReadView, error) { return c.reads.View(ctx, id) })
 }
 
-// Observe implements [api.Service].
+// Observe implements [api.Service]. It waits for servers that do not answer also before it has begun.
 func (c *Client) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
-	return c.reads.Observe(ctx, id, cursor)
+	return func(yield func(api.Observed, error) bool) {
+		for pause := firstPause; ; pause = min(2*pause, longestPause) {
+			var lost error // the servers did not answer
+			for seen, err := range c.reads.Observe(ctx, id, cursor) {
+				if lost = err; errors.Is(err, events.ErrOutcomeUnknown) && ctx.Err() == nil {
+					break
+				}
+				if seen.Commit != nil {
+					cursor = seen.Seq
+				}
+				if !yield(seen, err) {
+					return
+				}
+			}
+			if !errors.Is(lost, events.ErrOutcomeUnknown) || ctx.Err() != nil {
+				return
+			}
+			if wait(ctx, pause) != nil {
+				yield(api.Observed{}, context.Cause(ctx))
+				return
+			}
+		}
+	}
 }
