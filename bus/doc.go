@@ -27,6 +27,14 @@
 // command. Beside them, for a day, is what deliveries of a job that came more
 // than once came to ([Tries]).
 //
+// # Services
+//
+// Nodes answer requests on <prefix>.api.<operation> as a NATS service, named
+// <prefix>-api: one of a queue group gets each, and $SRV.PING, INFO and STATS
+// find it. Who asks is told every second that somebody is at it, so that
+// silence means that nobody is. A request that nobody took was not done; of any
+// other without an answer nobody knows.
+//
 // # Hot and cold sessions
 //
 // A hot session has a stream; a cold one costs the server an entry in the

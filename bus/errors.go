@@ -21,6 +21,8 @@ var (
 	ErrFull = errors.New("no room for another hot session")
 	// ErrStale is a row that somebody wrote a newer version of.
 	ErrStale = errors.New("a newer version was written")
+	// ErrNobody is a request that nobody took: it was not done.
+	ErrNobody = errors.New("nobody answers")
 )
 
 // errHasStream is a session that has a stream already, sealed or of another name.

@@ -174,6 +174,12 @@ func (n names) workOf(id events.SessionID) string {
 	return n.prefix + ".work.*." + string(id) + ".>"
 }
 
+// operation is where requests for an operation of the session service go.
+func (n names) operation(op string) string { return n.prefix + ".api." + op }
+
+// service is the name that nodes offer the session service under.
+func (n names) service() string { return n.prefix + "-api" }
+
 func (n names) directory() string { return n.prefix + "-sessions" }
 func (n names) catalogs() string  { return n.prefix + "-catalog" }
 func (n names) snapshots() string { return n.prefix + "-snapshots" }

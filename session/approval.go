@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"github.com/lash-go/lash/events"
@@ -39,17 +40,37 @@ func (h *Host) Approvals(ctx context.Context, id events.SessionID) ([]projector.
 // answer is durable, and the turn goes on wherever a worker takes it; unless
 // it is cancelled before. Errors besides: [api.ErrNotAsked].
 func (h *Host) Approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
+	ctx, asked := api.TakeAsked(ctx)
+	actor := h.stamp("", asked).actor.ID
 	if answer.By == "" {
-		answer.By = h.actor.ID
+		answer.By = actor
 	}
-	err := h.approve(ctx, id, answer)
+	err := h.approve(ctx, id, answer, actor)
+	if errors.Is(err, api.ErrNotAsked) && asked.Key != "" {
+		err = h.approvedBefore(ctx, id, asked.Since, answer, err)
+	}
 	if err != nil {
 		return fmt.Errorf("approve %s of session %s: %w", answer.Effect, id, err)
 	}
 	return nil
 }
 
-func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
+// approvedBefore is nil where the same answer counts, of a turn that has ended since it was asked for.
+func (h *Host) approvedBefore(ctx context.Context, id events.SessionID, since events.Seq, answer events.ToolApprovalGiven, refused error) error {
+	first, err := h.firstSince(ctx, id, since, func(ev *events.Event) bool {
+		p, ok := ev.Payload.(*events.ToolApprovalGiven)
+		return ok && p.Effect == answer.Effect
+	})
+	if err != nil {
+		return err
+	}
+	if given, ok := first.(*events.ToolApprovalGiven); ok {
+		return sameAnswer(given, answer)
+	}
+	return refused
+}
+
+func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven, actor string) error {
 	s, err := h.State(ctx, id)
 	if err != nil {
 		return err
@@ -61,7 +82,7 @@ func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.T
 	if asked := t.Approval(answer.Effect); asked.Answered {
 		return sameAnswer(&asked.Answer, answer)
 	}
-	first, err := h.settle(ctx, s, commandID("answer", answer.Effect), Command{Answer: answer, Actor: h.actor.ID})
+	first, err := h.settle(ctx, s, commandID("answer", answer.Effect), Command{Answer: answer, Actor: actor})
 	if err != nil {
 		return err
 	}
@@ -86,32 +107,53 @@ func sameAnswer(first *events.ToolApprovalGiven, answer events.ToolApprovalGiven
 // ResolveTool gives the result of a pending call, by its completion key, which
 // may be before the call is pending. The first result counts.
 func (h *Host) ResolveTool(ctx context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error {
-	resolve := events.ToolResolved{Effect: key, Result: result, By: h.actor.ID}
+	ctx, asked := api.TakeAsked(ctx)
+	resolve := events.ToolResolved{Effect: key, Result: result, By: h.stamp("", asked).actor.ID}
 	if err := resolve.Validate(); err != nil {
 		return fmt.Errorf("resolve %s: %w", key, err)
-	}
-	s, err := h.State(ctx, id)
-	if err != nil {
-		return fmt.Errorf("resolve %s: %w", key, err)
-	}
-	if t := s.Turn(); t == nil || t.Cancelled {
-		return fmt.Errorf("resolve %s of session %s: %w", key, id, ErrUnknownTurn)
-	} else if t.Resolution(key) != nil {
-		return fmt.Errorf("resolve %s: %w", key, api.ErrResolved)
 	}
 	spilled, err := Spill(ctx, h.b, &resolve)
 	if err != nil {
 		return fmt.Errorf("resolve %s: %w", key, err)
 	}
 	resolve = *spilled.(*events.ToolResolved)
-	first, err := h.settle(ctx, s, commandID("resolve", key), Command{Resolve: resolve, Actor: h.actor.ID})
-	if err == nil {
-		err = sameResult(first, &resolve)
+	err = h.resolve(ctx, id, resolve)
+	if asked.Key != "" && (errors.Is(err, api.ErrResolved) || errors.Is(err, ErrUnknownTurn)) {
+		err = h.resolvedBefore(ctx, id, asked.Since, &resolve, err)
 	}
 	if err != nil {
 		return fmt.Errorf("resolve %s of session %s: %w", key, id, err)
 	}
 	return nil
+}
+
+func (h *Host) resolve(ctx context.Context, id events.SessionID, resolve events.ToolResolved) error {
+	s, err := h.State(ctx, id)
+	if err != nil {
+		return err
+	}
+	if t := s.Turn(); t == nil || t.Cancelled {
+		return ErrUnknownTurn
+	} else if t.Resolution(resolve.Effect) != nil {
+		return api.ErrResolved
+	}
+	first, err := h.settle(ctx, s, commandID("resolve", resolve.Effect), Command{Resolve: resolve, Actor: resolve.By})
+	if err != nil {
+		return err
+	}
+	return sameResult(first, &resolve)
+}
+
+// resolvedBefore is nil where it is the same result that the history has.
+func (h *Host) resolvedBefore(ctx context.Context, id events.SessionID, since events.Seq, resolve *events.ToolResolved, refused error) error {
+	first, err := h.firstSince(ctx, id, since, func(ev *events.Event) bool {
+		p, ok := ev.Payload.(*events.ToolResolved)
+		return ok && p.Effect == resolve.Effect
+	})
+	if err != nil || first == nil {
+		return errors.Join(err, refused)
+	}
+	return sameResult(first, resolve)
 }
 
 // sameResult tells whoever brings another result that it does not count.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 )
 
 // BranchOf is the id of the session in which a turn goes on that was asked for
@@ -48,20 +49,23 @@ var errRaced = errors.New("session was opened meanwhile")
 // openBranch opens the session, or goes on with its opening, to the last commit of it.
 func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q projector.QueuedTurn) error {
 	have, err := h.State(ctx, branch)
-	begun := err == nil
+	var start *begun
 	switch {
-	case begun && have.Forked.Session != id:
-		return ErrExists
-	case begun && have.Status != projector.StatusOpening:
-		return nil
-	case !begun && !errors.Is(err, events.ErrNoSession):
+	case errors.Is(err, events.ErrNoSession):
+	case err != nil:
 		return err
+	case have.Forked.Session != id:
+		return ErrExists
+	case have.Status != projector.StatusOpening:
+		return nil
+	default:
+		start = &begun{state: have}
 	}
 	base, err := h.stateBefore(ctx, id, q)
 	if err != nil {
 		return err
 	}
-	o := opening{h: h, id: branch, creator: base, base: base, req: CreateRequest{
+	o := opening{h: h, id: branch, by: h.stamp("create", api.Asked{}), creator: base, base: base, req: CreateRequest{
 		Plugins: PluginsFork, Parent: base.Parent, Relation: base.Relation, Labels: base.Labels, Options: base.Options,
 		Access: base.Access, Subagent: base.Subagent, Usage: base.Source,
 	}}
@@ -69,37 +73,14 @@ func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q pr
 	if err != nil {
 		return err
 	}
-	if begun {
-		return h.goOnOpening(ctx, branch, nodes)
-	}
-	err = h.create(ctx, branch, o.opened(), o.inherited(), nodes)
-	if errors.Is(err, ErrExists) {
+	err = o.create(ctx, start, o.opened(), nodes)
+	if errors.As(err, new(*events.ConflictError)) {
 		return errRaced
 	}
 	if err == nil {
 		h.KeepOverlay(branch, h.stacks.overlaid(id))
 	}
 	return err
-}
-
-// goOnOpening appends the commits that an opening lacks. The same nodes make the same commits.
-func (h *Host) goOnOpening(ctx context.Context, id events.SessionID, nodes []events.NewNode) error {
-	chunks, err := h.chunks(ctx, nodes)
-	if err != nil {
-		return err
-	}
-	for range chunks {
-		err := h.decide(ctx, id, "create", func(s *projector.State) ([]events.Event, error) {
-			if s.Opening == 0 {
-				return nil, nil
-			}
-			return []events.Event{events.Of("", chunks[len(chunks)-int(s.Opening)])}, nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // stateBefore is the session as it was before the turn in the way began, or,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -19,7 +20,8 @@ func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID
 	if req.ID == "" {
 		req.ID = ulid.Make().String()
 	}
-	c := canceller{h: h, session: id, turn: of, req: req}
+	ctx, asked := api.TakeAsked(ctx)
+	c := canceller{h: h, session: id, turn: of, req: req, asked: asked, by: h.stamp("cancel", api.Asked{Actor: asked.Actor})}
 	if err := c.run(ctx); err != nil {
 		return "", CancelRequest{}, fmt.Errorf("cancel turn %s of session %s: %w", of, id, err)
 	}
@@ -32,6 +34,8 @@ type canceller struct {
 	session  events.SessionID
 	turn     events.TurnID
 	req      CancelRequest
+	asked    api.Asked
+	by       stamp
 	found    unrecordedTurn
 	worker   events.WorkerID // that runs the turn
 	parked   events.Seq      // at which no worker was found to run it; 0: there is one
@@ -43,13 +47,16 @@ func (c *canceller) run(ctx context.Context) (err error) {
 	if c.found, err = c.h.unrecorded(ctx, c.session, c.turn); err != nil {
 		return err
 	}
-	if err = c.h.decide(ctx, c.session, "cancel", c.decide); err != nil {
+	if err = c.h.decideAs(ctx, c.session, c.by, c.decide); err != nil {
 		return err
 	}
 	if c.found.timed { // where it comes all the same, it finds the turn in the history
 		if err = c.h.b.Unschedule(ctx, c.session, string(c.turn)); err != nil {
 			return err
 		}
+	}
+	if c.receipt == CancelCompletionWon && c.asked.Key != "" {
+		return c.repeated(ctx)
 	}
 	if c.parked != 0 {
 		return c.wake(ctx)
@@ -113,11 +120,11 @@ func (c *canceller) running(s *projector.State, t *projector.Turn) []events.Even
 // tells whose request was the first.
 func (c *canceller) wake(ctx context.Context) error {
 	request := Cancellation{Turn: c.turn, Request: c.fact()}
-	err := enqueue(ctx, c.h.b, c.session, commandID("cancel", events.EffectID(c.turn)), Command{Cancel: request, Actor: c.h.actor.ID})
+	err := enqueue(ctx, c.h.b, c.session, commandID("cancel", events.EffectID(c.turn)), Command{Cancel: request, Actor: c.by.actor.ID})
 	if err != nil {
 		return err
 	}
-	err = c.h.decide(ctx, c.session, "cancel", func(s *projector.State) ([]events.Event, error) {
+	err = c.h.decideAs(ctx, c.session, c.by, func(s *projector.State) ([]events.Event, error) {
 		if t := s.Turn(); t == nil || t.ID != c.turn || t.Cancelled {
 			return nil, nil
 		}
@@ -137,6 +144,18 @@ func (c *canceller) wake(ctx context.Context) error {
 		c.requested(first)
 	}
 	return nil
+}
+
+// repeated looks whether it is this very request that the turn, which has ended, was cancelled by.
+func (c *canceller) repeated(ctx context.Context) error {
+	first, err := c.h.firstSince(ctx, c.session, c.asked.Since, func(ev *events.Event) bool {
+		p, ok := ev.Payload.(*events.TurnCancelRequested)
+		return ok && ev.Turn == c.turn && p.Request == c.req.ID
+	})
+	if p, ok := first.(*events.TurnCancelRequested); ok && err == nil {
+		c.requested(p)
+	}
+	return err
 }
 
 // requested tells a cancel of ours, which a worker may have recorded, from another's.

@@ -16,18 +16,29 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
+// What decisions call themselves, in the commits that they make.
+const (
+	configuring  = "configure"
+	openingFrame = "open frame"
+)
+
 // Configure replaces the configuration, as the plugins' mutators leave it, and
 // tells the plugins. Where it changes nothing, nothing is appended and nobody
 // told. Mutators are asked again where the configuration moved meanwhile.
 func (h *Host) Configure(ctx context.Context, id events.SessionID, req ConfigureRequest) error {
+	ctx, asked := api.TakeAsked(ctx)
 	var change plugin.ConfigChange
 	for moved := true; moved; {
+		// Before the change is asked for: it may be in the configuration, and others after it.
+		if before, err := h.landed(ctx, id, configuring, asked); err != nil || before != nil {
+			return err
+		}
 		s, err := h.State(ctx, id)
 		if err == nil {
 			change, err = h.mutated(ctx, s, req)
 		}
 		if err == nil {
-			moved, err = h.configure(ctx, change, req.IdempotencyKey)
+			moved, err = h.configure(ctx, asked, change, req.IdempotencyKey)
 		}
 		if err != nil {
 			return err
@@ -61,11 +72,11 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req ConfigureReq
 }
 
 // configure records a change, unless the configuration is not what it was made from: then it moved.
-func (h *Host) configure(ctx context.Context, change plugin.ConfigChange, key string) (moved bool, err error) {
+func (h *Host) configure(ctx context.Context, asked api.Asked, change plugin.ConfigChange, key string) (moved bool, err error) {
 	if change.Current == change.Previous {
 		return false, nil
 	}
-	err = h.decide(ctx, change.Session, "configure", func(s *projector.State) ([]events.Event, error) {
+	err = h.decideAsked(ctx, change.Session, configuring, asked, func(s *projector.State) ([]events.Event, error) {
 		if moved = s.Config != change.Previous; moved {
 			return nil, nil
 		}
@@ -182,6 +193,11 @@ func (h *Host) saveStates(ctx context.Context, id events.SessionID, p *plugin.Se
 // Compact asks the session's compactors for a summary and opens a frame with
 // it. It is false where none gave one.
 func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, err error) {
+	ctx, asked := api.TakeAsked(ctx)
+	// Before the compactors are asked: a summary is not to be had for nothing.
+	if before, err := h.landed(ctx, id, openingFrame, asked); err != nil || before != nil {
+		return before != nil, err
+	}
 	err = h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
 		got, err := p.Compact(ctx, plugin.TransformContext{
 			Session: id, State: s, LastPrompt: s.Prompted, Host: h.Services(id, nil, ""),
@@ -194,7 +210,7 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 				m.Origin = got.Plugin
 			}
 		}
-		opened, err = h.OpenFrame(ctx, id, api.FrameRequest{
+		opened, err = h.OpenFrame(api.WithAsked(ctx, asked), id, api.FrameRequest{
 			Frame:  events.FrameID(string(id) + ":frame:compaction:" + ulid.Make().String()),
 			Reason: api.CompactionFrame, Nodes: got.Value.Nodes, Keep: got.Value.Keep,
 		})

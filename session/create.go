@@ -36,28 +36,92 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req Cre
 	if id == creator {
 		return Handle{}, fmt.Errorf("create session %s: %w", id, ErrExists)
 	}
-	o := &opening{h: h, id: id, req: req}
-	if err := o.load(ctx, creator); err != nil {
-		return Handle{}, fmt.Errorf("create session %s: %w", id, err)
+	ctx, asked := api.TakeAsked(ctx)
+	o := &opening{h: h, id: id, req: req, by: h.stamp("create", asked)}
+	opened, err := o.open(ctx, creator)
+	for asked.Key != "" && errors.As(err, new(*events.ConflictError)) { // somebody repeats the request at the same time
+		opened, err = o.open(ctx, creator)
 	}
-	opened := o.opened()
-	nodes, err := o.nodes()
+	if errors.As(err, new(*events.ConflictError)) {
+		err = ErrExists
+	}
 	if err != nil {
 		return Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
-	if err := h.create(ctx, id, opened, o.inherited(), nodes); err != nil {
-		return Handle{}, err
-	}
-	if req.Plugins == PluginsFork {
+	if req.Plugins == PluginsFork && o.creator != nil {
 		h.KeepOverlay(id, h.stacks.overlaid(o.creator.Session))
 	}
 	return Handle{Session: id, Parent: opened.Parent, Config: opened.Config}, nil
+}
+
+// open makes the session, or what is missing of one that the same request
+// began before. Errors: [ErrExists], and [*events.ConflictError] where somebody makes it meanwhile.
+func (o *opening) open(ctx context.Context, creator events.SessionID) (*events.SessionOpened, error) {
+	begun, err := o.begun(ctx)
+	if err != nil || begun != nil && begun.state.Status != projector.StatusOpening {
+		return begun.fact(), err
+	}
+	if err := o.load(ctx, creator); err != nil {
+		return nil, err
+	}
+	opened := o.opened()
+	if begun != nil {
+		if opened = begun.opened; opened.Forked.Session != "" && o.req.Start != StartSnapshot {
+			o.base, err = o.h.StateAt(ctx, opened.Forked.Session, opened.Forked.Seq) // it may have moved since
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := o.nodes()
+	if err != nil {
+		return nil, err
+	}
+	return opened, o.create(ctx, begun, opened, nodes)
+}
+
+// begun is a session that the same request began to make before.
+type begun struct {
+	opened *events.SessionOpened
+	state  *projector.State
+}
+
+func (b *begun) fact() *events.SessionOpened {
+	if b == nil {
+		return nil
+	}
+	return b.opened
+}
+
+// begun looks for a session that the request has begun; nil where there is none of the id.
+func (o *opening) begun(ctx context.Context) (*begun, error) {
+	if !o.by.keyed {
+		return nil, nil //nolint:nilnil // every request is a new one
+	}
+	s, err := o.h.State(ctx, o.id)
+	if errors.Is(err, events.ErrNoSession) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	if err != nil {
+		return nil, err
+	}
+	for entry, err := range o.h.log.Read(ctx, o.id, 1) {
+		if err != nil {
+			return nil, err
+		}
+		if opened, ok := entry.Commit.Events[0].Payload.(*events.SessionOpened); ok && entry.Commit.Cause == o.by.cause {
+			return &begun{opened: opened, state: s}, nil
+		}
+		break
+	}
+	return nil, ErrExists
 }
 
 // opening is a session that is about to be.
 type opening struct {
 	h       *Host
 	id      events.SessionID
+	by      stamp
 	req     CreateRequest
 	creator *projector.State // nil: none
 	base    *projector.State // nil: empty
@@ -206,39 +270,42 @@ func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (fir
 const nodesPerCommit = 128
 
 // create appends the opening commit, and what does not fit in it in further
-// ones. Until the last of them the session is opening and starts no turn.
-func (h *Host) create(ctx context.Context, id events.SessionID, opened *events.SessionOpened, beside []events.Event, nodes []events.NewNode) error {
-	chunks, err := h.chunks(ctx, nodes)
+// ones. Until the last of them the session is opening and starts no turn. Of
+// one that was begun it appends what is missing.
+func (o *opening) create(ctx context.Context, begun *begun, opened *events.SessionOpened, nodes []events.NewNode) error {
+	chunks, err := o.h.chunks(ctx, nodes)
 	if err != nil {
-		return fmt.Errorf("create session %s: %w", id, err)
+		return err
 	}
-	list := append([]events.Event{events.Of("", opened)}, beside...)
-	if len(chunks) > 0 {
-		list = append(list, events.Of("", chunks[0]))
-		chunks = chunks[1:]
+	commits := [][]events.Event{append([]events.Event{events.Of("", opened)}, o.inherited()...)}
+	for i, chunk := range chunks {
+		if i == 0 {
+			commits[0] = append(commits[0], events.Of("", chunk))
+			continue
+		}
+		commits = append(commits, []events.Event{events.Of("", chunk)})
 	}
-	opened.Commits = int64(len(chunks))
-	s := h.held(id)
+	s := o.h.held(o.id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.state, s.queue = projector.New(id), backlog{known: true}
-	err = h.appendLocked(ctx, s, "create", list)
-	for _, chunk := range chunks {
-		if err != nil {
-			break
+	s.queue = backlog{known: true}
+	if begun == nil {
+		opened.Commits = int64(len(commits) - 1)
+		s.state = projector.New(o.id)
+	} else {
+		s.state = begun.state
+		commits = commits[max(0, len(commits)-int(begun.state.Opening)):]
+	}
+	for _, list := range commits {
+		if err := o.h.appendLocked(ctx, s, o.by, list); err != nil {
+			s.state, s.queue = nil, backlog{}
+			if errors.Is(err, bus.ErrFull) {
+				err = &api.LimitError{What: "hot sessions", Limit: o.h.b.MaxHot(), Err: err}
+			}
+			return err
 		}
-		err = h.appendLocked(ctx, s, "create", []events.Event{events.Of("", chunk)})
 	}
-	if err != nil {
-		s.state, s.queue = nil, backlog{}
-	}
-	switch {
-	case errors.As(err, new(*events.ConflictError)):
-		return fmt.Errorf("create session %s: %w", id, ErrExists)
-	case errors.Is(err, bus.ErrFull):
-		return fmt.Errorf("create session %s: %w", id, &api.LimitError{What: "hot sessions", Limit: h.b.MaxHot(), Err: err})
-	}
-	return err
+	return nil
 }
 
 // chunks splits nodes into events of at most nodesPerCommit nodes and a size that fits, bodies spilled.
@@ -271,7 +338,8 @@ func (h *Host) Fork(ctx context.Context, from events.SessionID, req CreateReques
 // close does nothing, nor does that of a session which never was; a turn that
 // runs or waits refuses it with [ErrTurnRunning].
 func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
-	err := h.decide(ctx, id, "close", func(s *projector.State) ([]events.Event, error) {
+	ctx, asked := api.TakeAsked(ctx)
+	err := h.decideAsked(ctx, id, "close", asked, func(s *projector.State) ([]events.Event, error) {
 		switch {
 		case s.Status == projector.StatusClosed:
 			return nil, nil
@@ -293,7 +361,8 @@ func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason str
 // OpenFrame starts a fresh prompt over the same graph. It is false, and does
 // nothing, when the id is blank or the current frame's.
 func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req FrameRequest) (opened bool, err error) {
-	err = h.decide(ctx, id, "open frame", func(s *projector.State) ([]events.Event, error) {
+	ctx, asked := api.TakeAsked(ctx)
+	err = h.decideAsked(ctx, id, openingFrame, asked, func(s *projector.State) ([]events.Event, error) {
 		opened = false
 		if err := open(s); err != nil {
 			return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -16,19 +17,21 @@ import (
 // against company, as others may append meanwhile. The protocol sees the nodes
 // before, once, with no lock held.
 func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendNodesRequest) (result AppendedNodes, err error) {
-	for asked, wanted := h.plugins == nil, true; wanted; {
-		if !asked {
-			if asked, err = h.protocolAppend(ctx, id, req); err != nil {
+	ctx, asked := api.TakeAsked(ctx)
+	by := h.stamp("append nodes", api.Asked{Actor: asked.Actor}) // the request's own key finds what landed
+	for shown, wanted := h.plugins == nil, true; wanted; {
+		if !shown {
+			if shown, err = h.protocolAppend(ctx, id, req); err != nil {
 				return AppendedNodes{}, err
 			}
 		}
-		err = h.decide(ctx, id, "append nodes", func(s *projector.State) (list []events.Event, err error) {
+		err = h.decideAs(ctx, id, by, func(s *projector.State) (list []events.Event, err error) {
 			wanted = false
 			result, err = before(s, req)
 			if err != nil || result.IDs != nil {
 				return nil, err
 			}
-			if wanted = !asked; wanted {
+			if wanted = !shown; wanted {
 				return nil, nil
 			}
 			list, result, err = appendNodes(s, req)
@@ -43,14 +46,14 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendN
 
 // before is what rules an append out, or what the same append gave before.
 func before(s *projector.State, req AppendNodesRequest) (AppendedNodes, error) {
-	if err := open(s); err != nil {
-		return AppendedNodes{}, err
-	}
 	if req.IdempotencyKey != "" {
 		ids, err := s.Appended(req.IdempotencyKey)
 		if err != nil || len(ids) > 0 {
 			return AppendedNodes{IDs: ids, Leaf: s.Leaf}, err
 		}
+	}
+	if err := open(s); err != nil {
+		return AppendedNodes{}, err
 	}
 	if req.RequiresAncestor != "" {
 		on, err := s.OnPath(req.RequiresAncestor)
@@ -63,7 +66,7 @@ func before(s *projector.State, req AppendNodesRequest) (AppendedNodes, error) {
 }
 
 // protocolAppend lets the protocol see nodes, unless the state at hand, which may be old, rules their append out.
-func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req AppendNodesRequest) (asked bool, err error) {
+func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req AppendNodesRequest) (shown bool, err error) {
 	wanted := false
 	s, err := h.atHand(ctx, id, func(s *projector.State) error {
 		old, err := before(s, req)
@@ -158,7 +161,8 @@ func newNode(s *projector.State, a *AppendNode, taken map[events.NodeID]bool) (e
 // BranchTo moves the leaf to a node, or before the first one when node is
 // empty. Nothing is deleted. A running turn refuses it with [ErrTurnRunning].
 func (h *Host) BranchTo(ctx context.Context, id events.SessionID, node events.NodeID) error {
-	return h.decide(ctx, id, "branch", func(s *projector.State) ([]events.Event, error) {
+	ctx, asked := api.TakeAsked(ctx)
+	return h.decideAsked(ctx, id, "branch", asked, func(s *projector.State) ([]events.Event, error) {
 		if err := branchable(s); err != nil {
 			return nil, err
 		}
@@ -199,7 +203,8 @@ func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []Rewrit
 			wanted = append(wanted, m.Message)
 		}
 	}
-	return h.decide(ctx, id, "rewrite", func(s *projector.State) ([]events.Event, error) {
+	ctx, asked := api.TakeAsked(ctx)
+	return h.decideAsked(ctx, id, "rewrite", asked, func(s *projector.State) ([]events.Event, error) {
 		if err := branchable(s); err != nil {
 			return nil, err
 		}

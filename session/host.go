@@ -28,6 +28,8 @@ type Config struct {
 	Complete CompleteFunc
 	// Spawner runs tasks of this process. Without it, those are [plugin.ErrUnavailable] here.
 	Spawner Spawner
+	// Commands asks for turns and looks into the queue for a host that must not. Defaults to doing it.
+	Commands Commands
 	// Trace takes what plugins and sessions trace. Without it, traces go nowhere.
 	Trace TraceFunc
 	// TraceMetadata is part of the context of every record.
@@ -53,6 +55,7 @@ type Host struct {
 	dropped   time.Time // when idle listeners were looked for last
 
 	plugins   *plugin.Host
+	commands  Commands // nil: itself
 	complete  CompleteFunc
 	spawner   Spawner
 	trace     TraceFunc
@@ -64,6 +67,16 @@ type Host struct {
 }
 
 var _ api.Service = (*Host)(nil)
+
+// Commands is what a host does with the queue.
+type Commands interface {
+	// AskForTurn is [Host.Submit] that also tells the digest of the input, with large bodies in blobs.
+	AskForTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (turn events.TurnID, input string, err error)
+	// Waits reports whether a request for the turn waits in the queue.
+	Waits(ctx context.Context, id events.SessionID, turn events.TurnID) (bool, error)
+}
+
+var _ Commands = (*Host)(nil)
 
 // held is a session's state as this host saw it last.
 type held struct {
@@ -96,7 +109,7 @@ func New(cfg Config) (*Host, error) {
 		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
 		actor:    events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
-		plugins: cfg.Plugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
+		commands: cfg.Commands, plugins: cfg.Plugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
 		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID]plugin.Overlay)},
 		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued,
 	}, nil
@@ -145,6 +158,10 @@ type decision func(*projector.State) ([]events.Event, error)
 // first try uses the state at hand: if that is old, the append says so. A
 // refusal is believed only on fresh state.
 func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d decision) error {
+	return h.decideAs(ctx, id, stamp{actor: h.actor, cause: cause}, d)
+}
+
+func (h *Host) decideAs(ctx context.Context, id events.SessionID, by stamp, d decision) error {
 	s := h.held(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +177,7 @@ func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d 
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		err = h.appendLocked(ctx, s, cause, list)
+		err = h.appendLocked(ctx, s, by, list)
 		if !errors.As(err, new(*events.ConflictError)) {
 			return err
 		}
@@ -168,8 +185,8 @@ func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d 
 	}
 }
 
-func (h *Host) appendLocked(ctx context.Context, s *held, cause string, list []events.Event) error {
-	c, err := h.commit(ctx, s.state.Session, cause, list)
+func (h *Host) appendLocked(ctx context.Context, s *held, by stamp, list []events.Event) error {
+	c, err := h.commit(ctx, s.state.Session, by, list)
 	if err != nil {
 		return err
 	}
@@ -186,7 +203,7 @@ func (h *Host) appendLocked(ctx context.Context, s *held, cause string, list []e
 }
 
 // commit puts events in an envelope, large bodies in blobs.
-func (h *Host) commit(ctx context.Context, id events.SessionID, cause string, list []events.Event) (*events.Commit, error) {
+func (h *Host) commit(ctx context.Context, id events.SessionID, by stamp, list []events.Event) (*events.Commit, error) {
 	for i := range list {
 		p, err := Spill(ctx, h.b, list[i].Payload)
 		if err != nil {
@@ -196,7 +213,7 @@ func (h *Host) commit(ctx context.Context, id events.SessionID, cause string, li
 	}
 	return &events.Commit{
 		ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()),
-		Actor: h.actor, Cause: cause, Events: list,
+		Actor: by.actor, Cause: by.cause, Events: list,
 	}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 )
 
 // Inject queues an input. It never waits for the running turn: the next
@@ -26,10 +27,8 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectReques
 	}
 	in := spilled.(*events.InputInjected)
 	digest := projector.Input{Role: in.Role, Parts: in.Parts, Boundary: in.Boundary}.Digest()
-	return req.ID, h.decide(ctx, id, "inject", func(s *projector.State) ([]events.Event, error) {
-		if err := open(s); err != nil {
-			return nil, err
-		}
+	ctx, asked := api.TakeAsked(ctx)
+	return req.ID, h.decideAs(ctx, id, h.stamp("inject", api.Asked{Actor: asked.Actor}), func(s *projector.State) ([]events.Event, error) {
 		known, err := inputDigest(s, req.ID)
 		switch {
 		case err != nil:
@@ -38,6 +37,9 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectReques
 			return nil, nil
 		case known != "":
 			return nil, fmt.Errorf("inject %s: %w", req.ID, ErrDifferent)
+		}
+		if err := open(s); err != nil {
+			return nil, err
 		}
 		// A node of the id that it would get came with a fork, or a host appended it.
 		n, err := s.Node(projector.InputNode(req.ID))
@@ -68,8 +70,9 @@ func inputDigest(s *projector.State, id events.InputID) (string, error) {
 // CancelInputs takes pending inputs back, all that are pending in one step,
 // and tells of each id what the cancel met. Errors: of the session alone.
 func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...events.InputID) ([]InputReceipt, error) {
+	ctx, asked := api.TakeAsked(ctx)
 	var receipts []InputReceipt
-	err := h.decide(ctx, id, "cancel inputs", func(s *projector.State) ([]events.Event, error) {
+	err := h.decideAsked(ctx, id, "cancel inputs", asked, func(s *projector.State) ([]events.Event, error) {
 		receipts = make([]InputReceipt, len(inputs))
 		var pending []events.InputID
 		for i, input := range inputs {
@@ -90,7 +93,8 @@ func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...
 // after it, in one step, and returns their ids. One that is not pending is left
 // as it is with all others: the receipt says what became of it.
 func (h *Host) CancelInputsFrom(ctx context.Context, id events.SessionID, first events.InputID) (receipt InputReceipt, cancelled []events.InputID, err error) {
-	err = h.decide(ctx, id, "cancel inputs", func(s *projector.State) ([]events.Event, error) {
+	ctx, asked := api.TakeAsked(ctx)
+	err = h.decideAsked(ctx, id, "cancel inputs", asked, func(s *projector.State) ([]events.Event, error) {
 		cancelled = nil
 		var err error
 		if receipt, err = receiptOf(s, first); err != nil || receipt != InputCancelled {

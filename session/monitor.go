@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/task"
 )
@@ -16,7 +18,7 @@ import (
 // on. An unchanged specification appends nothing. It runs once a poll finds it
 // armed: [Host.MonitorSnapshot], [Host.TakeMonitorUpdates].
 func (h *Host) RegisterMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error {
-	return h.monitors(ctx, id, "register monitor", func(s *projector.State) ([]events.Event, error) {
+	return h.monitors(ctx, api.Asked{}, id, "register monitor", func(s *projector.State) ([]events.Event, error) {
 		return task.RegisterMonitor(s, spec)
 	})
 }
@@ -24,7 +26,8 @@ func (h *Host) RegisterMonitor(ctx context.Context, id events.SessionID, spec ev
 // StartMonitor registers and arms a monitor. When it returns nil that is
 // durable; some worker runs it soon. One that runs goes on.
 func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error {
-	err := h.monitors(ctx, id, "start monitor", func(s *projector.State) ([]events.Event, error) {
+	ctx, asked := api.TakeAsked(ctx)
+	err := h.monitors(ctx, asked, id, "start monitor", func(s *projector.State) ([]events.Event, error) {
 		return task.StartMonitor(s, spec)
 	})
 	if err != nil {
@@ -41,7 +44,8 @@ func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec event
 // it is started again. An unknown one is [ErrUnknownMonitor]. Its processes
 // are killed by the worker that has them, as soon as that hears of it.
 func (h *Host) StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) error {
-	return h.monitors(ctx, id, "stop monitor", func(s *projector.State) ([]events.Event, error) {
+	ctx, asked := api.TakeAsked(ctx)
+	return h.monitors(ctx, asked, id, "stop monitor", func(s *projector.State) ([]events.Event, error) {
 		return task.StopMonitor(s, monitor)
 	})
 }
@@ -49,13 +53,13 @@ func (h *Host) StopMonitor(ctx context.Context, id events.SessionID, monitor eve
 // AckMonitorWakes acknowledges pending wakes for a host that delivers the
 // lines by itself: their inputs are taken back.
 func (h *Host) AckMonitorWakes(ctx context.Context, id events.SessionID, ids []events.MonitorID) error {
-	return h.monitors(ctx, id, "acknowledge wakes", func(s *projector.State) ([]events.Event, error) {
+	return h.monitors(ctx, api.Asked{}, id, "acknowledge wakes", func(s *projector.State) ([]events.Event, error) {
 		return task.AckWakes(s, ids), nil
 	})
 }
 
-func (h *Host) monitors(ctx context.Context, id events.SessionID, cause string, d decision) error {
-	err := h.decide(ctx, id, cause, func(s *projector.State) ([]events.Event, error) {
+func (h *Host) monitors(ctx context.Context, asked api.Asked, id events.SessionID, cause string, d decision) error {
+	err := h.decideAsked(ctx, id, cause, asked, func(s *projector.State) ([]events.Event, error) {
 		if err := open(s); err != nil {
 			return nil, err
 		}
@@ -69,6 +73,7 @@ func (h *Host) monitors(ctx context.Context, id events.SessionID, cause string, 
 
 // MonitorSnapshot starts what is armed and does not run, and tells how the monitors stand.
 func (h *Host) MonitorSnapshot(ctx context.Context, id events.SessionID) (MonitorSnapshot, error) {
+	ctx, _ = api.TakeAsked(ctx) // a second look is as good
 	s, err := h.poll(ctx, id)
 	if err != nil {
 		return MonitorSnapshot{}, fmt.Errorf("monitor snapshot: %w", err)
@@ -88,20 +93,28 @@ func active(s *projector.State) int {
 
 // TakeMonitorUpdates starts what is armed and does not run, and drains the updates.
 func (h *Host) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (MonitorUpdates, error) {
+	return h.TakeMonitorUpdatesTo(ctx, id, math.MaxInt64)
+}
+
+// TakeMonitorUpdatesTo is [Host.TakeMonitorUpdates] up to an update, by its
+// sequence: a request for it that comes late takes none that came after it was made.
+func (h *Host) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, upto int64) (MonitorUpdates, error) {
+	ctx, asked := api.TakeAsked(ctx)
 	if _, err := h.poll(ctx, id); err != nil {
 		return MonitorUpdates{}, fmt.Errorf("take monitor updates: %w", err)
 	}
 	var u MonitorUpdates
-	err := h.decide(ctx, id, "take monitor updates", func(s *projector.State) ([]events.Event, error) {
+	err := h.decideAsked(ctx, id, "take monitor updates", asked, func(s *projector.State) ([]events.Event, error) {
 		u = MonitorUpdates{Revision: s.Feed.Revision, Active: active(s)}
-		for _, up := range s.Feed.Updates {
+		list, taken := task.TakeUpdates(s, upto)
+		for _, up := range list {
 			e := MonitorEvent{Sequence: up.Sequence, Monitor: up.Monitor, Message: up.Message, Stderr: up.Stderr, Input: up.Wake}
 			if up.Wake != "" {
 				e.Text = task.WakeText(up.Monitor, up.Message)
 			}
 			u.Events = append(u.Events, e)
 		}
-		return task.TakeUpdates(s), nil
+		return taken, nil
 	})
 	return u, err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -163,7 +164,7 @@ func (h *Host) ProgressTask(ctx context.Context, id events.SessionID, name event
 // RequestCancelTask asks a live task to stop by itself: its context ends, and
 // it says how it ended. An unknown task is [ErrUnknownTask].
 func (h *Host) RequestCancelTask(ctx context.Context, id events.SessionID, name events.TaskID, reason string) (projector.Task, error) {
-	return h.cancelTask(ctx, id, name, func(s *projector.State) []events.Event { return task.RequestCancel(s, name, clipText(reason)) })
+	return h.cancelTask(ctx, api.Asked{}, id, name, func(s *projector.State) []events.Event { return task.RequestCancel(s, name, clipText(reason)) })
 }
 
 // hostReason is why a task was cancelled that a host cancelled.
@@ -172,7 +173,8 @@ const hostReason = "requested by host"
 // CancelTask cancels a task, at once, and returns its record. An ended one is
 // returned as it is; unknown is [ErrUnknownTask]. The task of a monitor stops the monitor.
 func (h *Host) CancelTask(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
-	return h.cancelTask(ctx, id, name, func(s *projector.State) []events.Event { return task.Cancel(s, name, hostReason) })
+	ctx, asked := api.TakeAsked(ctx)
+	return h.cancelTask(ctx, asked, id, name, func(s *projector.State) []events.Event { return task.Cancel(s, name, hostReason) })
 }
 
 // CancelManagedTask is [Host.CancelTask] for who does not mind that there is none.
@@ -184,8 +186,8 @@ func (h *Host) CancelManagedTask(ctx context.Context, id events.SessionID, name 
 	return err
 }
 
-func (h *Host) cancelTask(ctx context.Context, id events.SessionID, name events.TaskID, d func(*projector.State) []events.Event) (projector.Task, error) {
-	err := h.decide(ctx, id, "cancel task", func(s *projector.State) ([]events.Event, error) {
+func (h *Host) cancelTask(ctx context.Context, asked api.Asked, id events.SessionID, name events.TaskID, d func(*projector.State) []events.Event) (projector.Task, error) {
+	err := h.decideAsked(ctx, id, "cancel task", asked, func(s *projector.State) ([]events.Event, error) {
 		if t, ok := s.Task(name); !ok || t.To != "" {
 			return nil, fmt.Errorf("cancel task %s of session %s: %w", name, id, ErrUnknownTask)
 		}

@@ -82,48 +82,60 @@ func (h *Host) offered(ctx context.Context, s *projector.State) (*plugin.Catalog
 // leaves out are off, whoever offers them. A source that nobody registered is
 // [api.ErrUnknownSource]; a tool that its source does not have, [api.ErrUnknownTool].
 func (h *Host) ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (generation int64, err error) {
-	err = h.retool(ctx, id, "apply tool state", func(s *projector.State, known []events.ToolEntry) ([]events.Event, error) {
+	return h.retool(ctx, id, "apply tool state", func(s *projector.State, known []events.ToolEntry) ([]events.Event, error) {
 		if state.Generation != s.Catalog.Generation {
 			return nil, &api.GenerationError{Expected: state.Generation, Actual: s.Catalog.Generation}
 		}
 		if err := checkTools(known, state.Tools); err != nil {
 			return nil, err
 		}
-		generation = s.Catalog.Generation + 1
-		return toolStateEvent(generation, withoutRest(known, state.Tools)), nil
+		return toolStateEvent(next(s), withoutRest(known, state.Tools)), nil
 	})
-	return generation, err
 }
 
 // retool runs a decision on a session's tools. What the plugins offer is asked
 // before, with no lock held, and again where the tools moved meanwhile.
-func (h *Host) retool(ctx context.Context, id events.SessionID, cause string, d func(*projector.State, []events.ToolEntry) ([]events.Event, error)) error {
+func (h *Host) retool(ctx context.Context, id events.SessionID, cause string, d func(*projector.State, []events.ToolEntry) ([]events.Event, error)) (generation int64, err error) {
+	ctx, by := api.TakeAsked(ctx)
 	for moved := true; moved; {
+		// Before the tools are: those that the request made are no longer the ones it was made for.
+		if before, err := h.landed(ctx, id, cause, by); err != nil || before != nil {
+			return next(before), err
+		}
 		asked, err := h.State(ctx, id)
 		if err == nil {
 			err = open(asked)
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
 		known, err := h.tools(ctx, asked)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		err = h.decide(ctx, id, cause, func(s *projector.State) ([]events.Event, error) {
+		err = h.decideAsked(ctx, id, cause, by, func(s *projector.State) ([]events.Event, error) {
 			if err := open(s); err != nil {
 				return nil, err
 			}
 			if moved = s.Catalog.Generation != asked.Catalog.Generation; moved {
 				return nil, nil
 			}
+			generation = next(s)
 			return d(s, known)
 		})
 		if err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return generation, nil
+}
+
+// next is the generation that a change of the tools makes.
+func next(s *projector.State) int64 {
+	if s == nil {
+		return 0
+	}
+	return s.Catalog.Generation + 1
 }
 
 func toolStateEvent(generation int64, tools []events.ToolEntry) []events.Event {
@@ -166,15 +178,13 @@ func checkTools(known, tools []events.ToolEntry) error {
 // SetToolsAvailability overrides the level of tools in one step, all or none,
 // and gives the new generation; "" lifts the override.
 func (h *Host) SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (generation int64, err error) {
-	err = h.retool(ctx, id, "set tool availability", func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
+	return h.retool(ctx, id, "set tool availability", func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
 		state := api.ToolState{Tools: tools}
 		for _, name := range names {
 			if err := state.SetAvailability(name, level); err != nil {
 				return nil, err
 			}
 		}
-		generation = s.Catalog.Generation + 1
-		return toolStateEvent(generation, state.Tools), nil
+		return toolStateEvent(next(s), state.Tools), nil
 	})
-	return generation, err
 }

@@ -26,15 +26,19 @@ func Ask(text string) TurnRequest {
 // What becomes of it while another turn runs, WhenBusy says: a policy that does
 // not exist, or does not fit the input, is [events.ErrInvalid].
 func (h *Host) Submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, error) {
-	turn, _, err := h.submit(ctx, id, req)
+	turn, _, err := h.AskForTurn(ctx, id, req)
 	return turn, err
 }
 
-// submit is Submit that also tells the digest of the input.
-func (h *Host) submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, string, error) {
+// AskForTurn implements [Commands].
+func (h *Host) AskForTurn(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, string, error) {
+	if h.commands != nil {
+		return h.commands.AskForTurn(ctx, id, req)
+	}
 	if req.ID == "" {
 		req.ID = events.TurnID(ulid.Make().String())
 	}
+	ctx, asked := api.TakeAsked(ctx)
 	input, err := h.prepare(ctx, id, req)
 	if err != nil {
 		return "", "", err
@@ -43,7 +47,7 @@ func (h *Host) submit(ctx context.Context, id events.SessionID, req TurnRequest)
 		return "", "", fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
 	digest := projector.InputDigest(input)
-	waited, err := enqueueNew(ctx, h.b, id, req.ID, Command{Input: input, Actor: h.actor.ID, Busy: busyOf(req.WhenBusy)})
+	waited, err := enqueueNew(ctx, h.b, id, req.ID, Command{Input: input, Actor: h.stamp("", asked).actor.ID, Busy: busyOf(req.WhenBusy)})
 	if err == nil && waited {
 		err = h.sameTurn(ctx, id, req.ID, digest)
 	}
@@ -99,8 +103,8 @@ func (h *Host) sameTurn(ctx context.Context, id events.SessionID, turn events.Tu
 func (h *Host) admissible(ctx context.Context, id events.SessionID, turn events.TurnID, input events.TurnInput) error {
 	digest := ""
 	s, err := h.atHand(ctx, id, func(s *projector.State) (err error) {
-		if err = open(s); err == nil {
-			_, digest, err = findTurn(s, turn)
+		if _, digest, err = findTurn(s, turn); err == nil && digest == "" {
+			err = open(s) // one that it has is the same turn, whatever the session became
 		}
 		return err
 	})
@@ -147,7 +151,7 @@ func (h *Host) Run(ctx context.Context, id events.SessionID, req TurnRequest) (T
 		return TurnResult{}, err
 	}
 	defer ear.close()
-	turn, input, err := h.submit(ctx, id, req)
+	turn, input, err := h.AskForTurn(ctx, id, req)
 	if err != nil {
 		return TurnResult{}, err
 	}
@@ -184,7 +188,7 @@ func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnI
 		return TurnResult{}, err
 	}
 	defer ear.close()
-	found, err := h.unrecorded(ctx, id, turn)
+	waits, err := h.Waits(ctx, id, turn)
 	if err != nil {
 		return TurnResult{}, fmt.Errorf("await turn %s of session %s: %w", turn, id, err)
 	}
@@ -196,7 +200,7 @@ func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnI
 	switch {
 	case err != nil:
 		return TurnResult{}, err
-	case digest == "" && (!found.waits || s.Status == projector.StatusClosed):
+	case digest == "" && (!waits || s.Status == projector.StatusClosed):
 		return TurnResult{}, fmt.Errorf("await turn %s of session %s: %w", turn, id, ErrUnknownTurn)
 	case record == nil:
 		if err := ear.ended(ctx, turn, laterLook); err != nil {
@@ -204,6 +208,15 @@ func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnI
 		}
 	}
 	return h.result(ctx, id, turn)
+}
+
+// Waits implements [Commands]. A turn that the state at hand has waits for nothing.
+func (h *Host) Waits(ctx context.Context, id events.SessionID, turn events.TurnID) (bool, error) {
+	if h.commands != nil && !h.knows(id, turn) {
+		return h.commands.Waits(ctx, id, turn)
+	}
+	found, err := h.unrecorded(ctx, id, turn)
+	return found.waits, err
 }
 
 // unrecordedTurn is a turn whose command no worker has taken.

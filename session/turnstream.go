@@ -32,7 +32,7 @@ func (h *Host) StartTurnStream(ctx context.Context, id events.SessionID, req Tur
 	if known != "" {
 		before = projector.New(id) // where it began is not at hand
 	}
-	turn, input, err := h.submit(ctx, id, req)
+	turn, input, err := h.AskForTurn(ctx, id, req)
 	if err != nil {
 		return "", nil, err
 	}

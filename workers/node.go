@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/service"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -20,6 +21,7 @@ type Node struct {
 	project *follow.Projector
 	archive *follow.Archiver
 	sweep   *Sweeper
+	serve   func(context.Context) error // stops the session service
 	log     *zap.Logger
 	cancel  context.CancelFunc
 	wait    sync.WaitGroup
@@ -59,6 +61,11 @@ func (n *Node) Start(ctx context.Context) error {
 		n.worker.Stop(ctx)
 		return err
 	}
+	if err := n.startService(); err != nil {
+		n.tasks.Stop(ctx)
+		n.worker.Stop(ctx)
+		return err
+	}
 	beside, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
 	n.cancel = cancel
 	if n.Has(RoleTurn) {
@@ -77,10 +84,25 @@ func (n *Node) Start(ctx context.Context) error {
 	return nil
 }
 
+// startService answers clients, where that is the node's role.
+func (n *Node) startService() (err error) {
+	n.serve = func(context.Context) error { return nil }
+	if n.Has(RoleAPI) {
+		about := map[string]string{"worker": string(n.worker.cfg.ID)}
+		n.serve, err = service.Serve(n.worker.cfg.Bus, n.Host(), service.Config{Metadata: about, Logger: n.log})
+	}
+	return err
+}
+
 // Stop is soft until ctx ends, then hard; see [Worker.Stop] and [Tasks.Stop].
 func (n *Node) Stop(ctx context.Context) {
 	n.stopping.Store(true)
 	var stopping sync.WaitGroup
+	stopping.Go(func() {
+		if err := n.serve(ctx); err != nil {
+			n.log.Warn("session service", zap.Error(err))
+		}
+	})
 	stopping.Go(func() { n.tasks.Stop(ctx) }) // beside the turns, whose tools may wait for tasks
 	n.worker.Stop(ctx)
 	stopping.Wait()

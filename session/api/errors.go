@@ -86,6 +86,40 @@ var (
 	ErrProviderMismatch = errors.New("provider mismatch")
 	// ErrTurnFailed is a turn whose pipeline failed; see [TurnFailedError].
 	ErrTurnFailed = errors.New("turn failed")
+	// ErrUnknownOperation is a request for something that a door does not do.
+	ErrUnknownOperation = errors.New("no such operation")
+)
+
+// Errors of background tasks and monitors.
+var (
+	// ErrUnknownTask is a background task that the session does not have, or not as a live one.
+	ErrUnknownTask = errors.New("no such task")
+	// ErrTaskRunning is the id of a background task that has not ended.
+	ErrTaskRunning = errors.New("task is already running")
+	// ErrTaskTaken is a worker's word about a task that it does not run, or not any more.
+	ErrTaskTaken = errors.New("task is in other hands")
+	// ErrUnknownMonitor is a monitor that the session does not have.
+	ErrUnknownMonitor = errors.New("no such monitor")
+	// ErrMonitorTask is the task of a monitor where only others are possible: monitors stay in their session.
+	ErrMonitorTask = errors.New("task belongs to a monitor")
+)
+
+// Errors of what plugins do for a session.
+var (
+	// ErrUnavailable is a capability that the session does not have.
+	ErrUnavailable = errors.New("unavailable in this session")
+	// ErrBuilding are plugins, or their tool catalogue, that are being built, by somebody who takes long or asks from within.
+	ErrBuilding = errors.New("still being built")
+	// ErrUnknownAction is an action that no plugin registered.
+	ErrUnknownAction = errors.New("no such action")
+	// ErrMissingSession is an action that needs a session and got none.
+	ErrMissingSession = errors.New("action needs a session")
+	// ErrUnexpectedSession is an action that takes no session and got one.
+	ErrUnexpectedSession = errors.New("action takes no session")
+	// ErrInvoke is an action that ran and did not bring what was asked.
+	ErrInvoke = errors.New("action failed")
+	// ErrStateMoved is a plugin's state that another node changed meanwhile. The action may be tried again.
+	ErrStateMoved = errors.New("plugin state moved meanwhile")
 )
 
 // GenerationError is a tool state made from another generation than the session's. Nothing changed.

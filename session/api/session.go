@@ -7,22 +7,22 @@ import (
 
 // CreateRequest opens a session.
 type CreateRequest struct {
-	ID     events.SessionID // Defaults to a new one
-	Config events.Config
-	Parent events.SessionID
-	Labels map[string]string
-	Nodes  []AppendNode // initial nodes, after what Start brings
+	ID     events.SessionID  `msgpack:"i,omitempty"` // Defaults to a new one
+	Config events.Config     `msgpack:"c,omitempty"`
+	Parent events.SessionID  `msgpack:"p,omitempty"`
+	Labels map[string]string `msgpack:"l,omitempty"`
+	Nodes  []AppendNode      `msgpack:"n,omitempty"` // initial nodes, after what Start brings
 
-	Start    Start
-	From     events.SessionID // of StartExisting
-	Snapshot *projector.State // of StartSnapshot
-	Relation events.Relation  // Defaults to child where there is a parent
-	Plugins  PluginSource
-	Options  map[string]string // JSON for plugins, by plugin id
-	First    *events.Message   // input of the first turn, for whoever takes it
-	Access   events.ToolAccess // besides what is hidden from the parent
-	Subagent events.Subagent
-	Usage    string // the ledger's source in the parent. Defaults to "child"
+	Start    Start             `msgpack:"s,omitempty"`
+	From     events.SessionID  `msgpack:"f,omitempty"` // of StartExisting
+	Snapshot *projector.State  `msgpack:"-"`           // of StartSnapshot
+	Relation events.Relation   `msgpack:"r,omitempty"` // Defaults to child where there is a parent
+	Plugins  PluginSource      `msgpack:"g,omitempty"`
+	Options  map[string]string `msgpack:"o,omitempty"` // JSON for plugins, by plugin id
+	First    *events.Message   `msgpack:"m,omitempty"` // input of the first turn, for whoever takes it
+	Access   events.ToolAccess `msgpack:"a,omitempty"` // besides what is hidden from the parent
+	Subagent events.Subagent   `msgpack:"b,omitempty"`
+	Usage    string            `msgpack:"u,omitempty"` // the ledger's source in the parent. Defaults to "child"
 }
 
 // Start says what a session begins with.
@@ -63,8 +63,8 @@ type ConfigureRequest struct {
 
 // FrameRequest opens a frame.
 type FrameRequest struct {
-	Frame  events.FrameID
-	Reason string
-	Keep   events.NodeID // nodes of the active path from here on stay visible
-	Nodes  []AppendNode
+	Frame  events.FrameID `msgpack:"f,omitempty"`
+	Reason string         `msgpack:"r,omitempty"`
+	Keep   events.NodeID  `msgpack:"k,omitempty"` // nodes of the active path from here on stay visible
+	Nodes  []AppendNode   `msgpack:"n,omitempty"`
 }

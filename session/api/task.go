@@ -27,24 +27,24 @@ type TaskRequest struct {
 
 // MonitorSnapshot is how a session's monitors stand.
 type MonitorSnapshot struct {
-	Revision int64 // counts changes; a number seen before means nothing is new
-	Active   int   // how many run
-	Monitors []projector.Monitor
+	Revision int64               `msgpack:"r,omitempty"` // counts changes; a number seen before means nothing is new
+	Active   int                 `msgpack:"a,omitempty"` // how many run
+	Monitors []projector.Monitor `msgpack:"m,omitempty"`
 }
 
 // MonitorEvent is an update that was taken.
 type MonitorEvent struct {
-	Sequence int64 // a gap means that some were dropped before they were taken
-	Monitor  events.MonitorID
-	Message  string
-	Stderr   bool
-	Input    events.InputID // the input that the line became; empty where it is only news
-	Text     string         // of that input
+	Sequence int64            `msgpack:"q"` // a gap means that some were dropped before they were taken
+	Monitor  events.MonitorID `msgpack:"m"`
+	Message  string           `msgpack:"x,omitempty"`
+	Stderr   bool             `msgpack:"e,omitempty"`
+	Input    events.InputID   `msgpack:"i,omitempty"` // the input that the line became; empty where it is only news
+	Text     string           `msgpack:"t,omitempty"` // of that input
 }
 
 // MonitorUpdates is what a host took.
 type MonitorUpdates struct {
-	Revision int64
-	Active   int
-	Events   []MonitorEvent
+	Revision int64          `msgpack:"r,omitempty"`
+	Active   int            `msgpack:"a,omitempty"`
+	Events   []MonitorEvent `msgpack:"e,omitempty"`
 }

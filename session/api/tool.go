@@ -9,8 +9,8 @@ import (
 
 // ToolState is which tools a session has and how far each is offered.
 type ToolState struct {
-	Generation int64
-	Tools      []events.ToolEntry // sorted by name
+	Generation int64              `msgpack:"g,omitempty"`
+	Tools      []events.ToolEntry `msgpack:"t,omitempty"` // sorted by name
 }
 
 // SetAvailability overrides a tool's level; "" lifts the override. An unknown name is [ErrUnknownTool].

@@ -9,10 +9,10 @@ import (
 
 // TurnRequest asks for a turn.
 type TurnRequest struct {
-	ID    events.TurnID // Defaults to a new one. The same id with the same input is the same turn
-	Input events.TurnInput
+	ID    events.TurnID    `msgpack:"i,omitempty"` // Defaults to a new one. The same id with the same input is the same turn
+	Input events.TurnInput `msgpack:"n,omitempty"`
 	// WhenBusy says what becomes of it where another turn runs or waits. Of a retry the first one's counts.
-	WhenBusy WhenBusy // Defaults to enqueue
+	WhenBusy WhenBusy `msgpack:"b,omitempty"` // Defaults to enqueue
 }
 
 // WhenBusy is what becomes of a turn that is asked for while another one runs, or waits.
@@ -57,17 +57,17 @@ const (
 
 // CancelRequest is the evidence that a cancel leaves.
 type CancelRequest struct {
-	ID     string // Defaults to a new one
-	Origin string
-	Reason string
+	ID     string `msgpack:"i,omitempty"` // Defaults to a new one
+	Origin string `msgpack:"o,omitempty"`
+	Reason string `msgpack:"r,omitempty"`
 }
 
 // InjectRequest puts a message into a running turn, or before the next one.
 type InjectRequest struct {
-	ID       events.InputID // Defaults to a new one. The same id with the same content is the same input
-	Role     events.Role    // Defaults to user
-	Parts    []events.Part
-	Boundary events.Boundary // the earliest checkpoint that may take it
+	ID       events.InputID  `msgpack:"i,omitempty"` // Defaults to a new one. The same id with the same content is the same input
+	Role     events.Role     `msgpack:"r,omitempty"` // Defaults to user
+	Parts    []events.Part   `msgpack:"p,omitempty"`
+	Boundary events.Boundary `msgpack:"b,omitempty"` // the earliest checkpoint that may take it
 }
 
 // InputReceipt says what the cancel of an injected input met.

@@ -3,28 +3,30 @@ package plugin
 import (
 	"errors"
 	"fmt"
+
+	"github.com/lash-go/lash/session/api"
 )
 
 // Errors of plugins and their stacks.
 var (
 	// ErrUnavailable is a capability that the session does not have.
-	ErrUnavailable = errors.New("unavailable in this session")
+	ErrUnavailable = api.ErrUnavailable
 	// ErrRegistration is a stack that can never work.
 	ErrRegistration = errors.New("plugin registration")
 	// ErrSnapshot is a state that could not be saved or restored.
 	ErrSnapshot = errors.New("plugin snapshot")
 	// ErrBuilding are plugins, or their tool catalogue, that are being built, by somebody who takes long or asks from within.
-	ErrBuilding = errors.New("still being built")
+	ErrBuilding = api.ErrBuilding
 	// ErrUnknownAction is an action that no plugin registered.
-	ErrUnknownAction = errors.New("no such action")
+	ErrUnknownAction = api.ErrUnknownAction
 	// ErrMissingSession is an action that needs a session and got none.
-	ErrMissingSession = errors.New("action needs a session")
+	ErrMissingSession = api.ErrMissingSession
 	// ErrUnexpectedSession is an action that takes no session and got one.
-	ErrUnexpectedSession = errors.New("action takes no session")
+	ErrUnexpectedSession = api.ErrUnexpectedSession
 	// ErrInvoke is an action that ran and did not bring what was asked.
-	ErrInvoke = errors.New("action failed")
+	ErrInvoke = api.ErrInvoke
 	// ErrStateMoved is a plugin's state that another node changed meanwhile. The action may be tried again.
-	ErrStateMoved = errors.New("plugin state moved meanwhile")
+	ErrStateMoved = api.ErrStateMoved
 )
 
 // HookError is a hook that failed: it returned an error or garbage, panicked, or hung.

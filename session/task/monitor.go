@@ -192,12 +192,16 @@ func EndMonitor(s *projector.State, c Claim, end events.MonitorEnded) ([]events.
 	return []events.Event{events.Of("", &end), events.Of("", done)}, nil
 }
 
-// TakeUpdates drains the updates.
-func TakeUpdates(s *projector.State) []events.Event {
-	if n := len(s.Feed.Updates); n > 0 {
-		return of(&events.MonitorUpdatesTaken{Upto: s.Feed.Updates[n-1].Sequence})
+// TakeUpdates gives the updates up to a sequence, and drains them.
+func TakeUpdates(s *projector.State, upto int64) ([]projector.MonitorUpdate, []events.Event) {
+	n := 0
+	for n < len(s.Feed.Updates) && s.Feed.Updates[n].Sequence <= upto {
+		n++
 	}
-	return nil
+	if n == 0 {
+		return nil, nil
+	}
+	return s.Feed.Updates[:n], of(&events.MonitorUpdatesTaken{Upto: s.Feed.Updates[n-1].Sequence})
 }
 
 // AckWakes takes back the pending inputs of monitors, which acknowledges them.

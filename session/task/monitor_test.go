@@ -2,6 +2,7 @@ package task_test
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -195,8 +196,9 @@ func TestUpdatesBounded(t *testing.T) {
 	if got := len(h.Feed.Updates); got != projector.KeptUpdateBytes/events.MaxMonitorLine {
 		t.Errorf("large updates: got %d", got)
 	}
-	h.add(task.TakeUpdates(h.State), nil)
-	if len(h.Feed.Updates) != 0 || len(task.TakeUpdates(h.State)) != 0 {
+	_, taken := task.TakeUpdates(h.State, math.MaxInt64)
+	h.add(taken, nil)
+	if _, again := task.TakeUpdates(h.State, math.MaxInt64); len(h.Feed.Updates) != 0 || len(again) != 0 {
 		t.Errorf("after taking: got %d", len(h.Feed.Updates))
 	}
 	if len(still.Feed.Updates) != 0 || still.monitor("m").Events != 0 {

@@ -1,26 +1,26 @@
 package task
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 )
 
 // Errors of decisions. Nothing is appended where one is returned.
 var (
 	// ErrUnknown is a task that the session does not have.
-	ErrUnknown = errors.New("no such task")
+	ErrUnknown = api.ErrUnknownTask
 	// ErrRunning is the id of a task that has not ended.
-	ErrRunning = errors.New("task is already running")
+	ErrRunning = api.ErrTaskRunning
 	// ErrTaken is a claim that is not, or no longer, the one that the history has.
-	ErrTaken = errors.New("task is in other hands")
+	ErrTaken = api.ErrTaskTaken
 	// ErrUnknownMonitor is a monitor that the session does not have.
-	ErrUnknownMonitor = errors.New("no such monitor")
+	ErrUnknownMonitor = api.ErrUnknownMonitor
 	// ErrMonitorTask is the task of a monitor where only others are possible: monitors stay in their session.
-	ErrMonitorTask = errors.New("task belongs to a monitor")
+	ErrMonitorTask = api.ErrMonitorTask
 )
 
 // MaxLive bounds the live tasks of a session.

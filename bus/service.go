@@ -1,0 +1,219 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Headers of what is no answer to a request.
+const (
+	headerWorking = "Lash-Working" // somebody is at it: the answer is still to come
+	headerGone    = "Lash-Gone"    // who got it takes no more: it was not done
+)
+
+// workingEvery is how often a node says that it works on a request.
+const workingEvery = time.Second
+
+// AnswerFunc answers one request. code is that of the error which the answer
+// holds, for the statistics; empty for none.
+type AnswerFunc func(ctx context.Context, request []byte) (answer []byte, code string)
+
+// ServiceConfig of a service.
+type ServiceConfig struct {
+	Version     string                // of the program, as in semantic versioning
+	Metadata    map[string]string     // of this instance, for those who discover it
+	Operations  map[string]AnswerFunc // by name
+	Concurrency int                   // requests worked on at once
+}
+
+// Service answers requests, each once among all that offer it. Discovery and
+// statistics are those of every NATS service: $SRV.PING, INFO and STATS.
+type Service struct {
+	b     *Bus
+	micro micro.Service
+	room  chan struct{}   // holds one for each request that is worked on
+	ctx   context.Context //nolint:containedctx // of the requests, ends with Stop
+	end   context.CancelFunc
+
+	mu      sync.Mutex
+	stopped bool
+	work    sync.WaitGroup
+	stats   map[string]*OperationStats
+}
+
+// OperationStats is the data that an endpoint's statistics have beside those of every service.
+type OperationStats struct {
+	Answered  int64            `json:"answered"`
+	Working   int64            `json:"working"`          // now
+	Errors    map[string]int64 `json:"errors,omitempty"` // answers that were errors, by code
+	TotalTime time.Duration    `json:"total_time"`       // ns, from request to answer
+}
+
+// Serve offers the service until Stop.
+func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
+	ctx, end := context.WithCancel(context.Background()) // ends with Stop
+	s := &Service{b: b, room: make(chan struct{}, cfg.Concurrency), ctx: ctx, end: end, stats: make(map[string]*OperationStats)}
+	for op := range cfg.Operations {
+		s.stats[op] = &OperationStats{Errors: make(map[string]int64)}
+	}
+	var err error
+	s.micro, err = micro.AddService(b.nc, micro.Config{
+		Name: b.names.service(), Version: cfg.Version, Description: "sessions", Metadata: cfg.Metadata, QueueGroup: b.names.service(),
+		StatsHandler: s.endpointStats,
+	})
+	if err != nil {
+		end()
+		return nil, fmt.Errorf("serve: %w", err)
+	}
+	for op, answer := range cfg.Operations {
+		handler := micro.HandlerFunc(func(req micro.Request) { s.take(op, req.Reply(), req.Data(), answer) })
+		if err := s.micro.AddEndpoint(op, handler, micro.WithEndpointSubject(b.names.operation(op))); err != nil {
+			return nil, errors.Join(fmt.Errorf("serve %s: %w", op, err), s.Stop(ctx))
+		}
+	}
+	return s, nil
+}
+
+// take works on a request beside the others. It waits for room, and what comes
+// meanwhile waits with it, or goes to somebody else when its sender loses patience.
+func (s *Service) take(op, reply string, request []byte, answer AnswerFunc) {
+	if reply == "" {
+		return // nobody wants to know
+	}
+	s.room <- struct{}{} // given back also by requests that are cut off
+	if !s.begin(op) {
+		<-s.room
+		_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerGone: {"1"}}})
+		return
+	}
+	go func() { // Stop waits for it
+		defer s.work.Done()
+		defer func() { <-s.room }()
+		s.run(op, reply, request, answer)
+	}()
+}
+
+// begin counts a request in, unless the service has stopped.
+func (s *Service) begin(op string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return false
+	}
+	s.stats[op].Working++
+	s.work.Add(1)
+	return true
+}
+
+func (s *Service) run(op, reply string, request []byte, answer AnswerFunc) {
+	start := time.Now()
+	done := make(chan struct{})
+	var beside sync.WaitGroup
+	beside.Go(func() { s.sayWorking(reply, done) })
+	data, code := answer(s.ctx, request)
+	close(done)
+	beside.Wait()
+	s.count(op, code, time.Since(start))
+	if s.ctx.Err() == nil {
+		_ = s.b.nc.Publish(reply, data) // who does not get it asks again
+	}
+}
+
+func (s *Service) count(op, code string, took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stats[op]
+	st.Working--
+	st.Answered++
+	st.TotalTime += took
+	if code != "" {
+		st.Errors[code]++
+	}
+}
+
+// sayWorking tells who asked to be patient, until done.
+func (s *Service) sayWorking(reply string, done <-chan struct{}) {
+	every := time.NewTicker(workingEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-every.C:
+			_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerWorking: {"1"}}})
+		}
+	}
+}
+
+func (s *Service) endpointStats(e *micro.Endpoint) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := *s.stats[e.Name]
+	errs := make(map[string]int64, len(st.Errors))
+	for code, n := range st.Errors {
+		errs[code] = n
+	}
+	st.Errors = errs
+	return st
+}
+
+// Stop takes no more requests and waits for those at hand. When ctx ends
+// before they do, they are cut off, and not answered.
+func (s *Service) Stop(ctx context.Context) error {
+	err := s.micro.Stop()
+	once, cancel := s.b.timeout(ctx)
+	_ = s.b.nc.FlushWithContext(once) // so that the server sends no more; where it does, that is answered as gone
+	cancel()
+	s.mu.Lock()
+	s.stopped = true
+	s.mu.Unlock()
+	cut := context.AfterFunc(ctx, s.end)
+	s.work.Wait()
+	cut()
+	s.end()
+	return mapError(err)
+}
+
+// Request asks once for an operation of the service, and waits as long as
+// whoever has it goes on saying that it works: at most silence without a word.
+// Errors: [ErrNobody] where it was not done, [events.ErrOutcomeUnknown] where nobody knows.
+func (b *Bus) Request(ctx context.Context, op string, request []byte, silence time.Duration) ([]byte, error) {
+	if int64(len(request)) > b.nc.MaxPayload() {
+		return nil, &events.FieldError{
+			Field: "request", Reason: fmt.Sprintf("has %d bytes, the server's limit is %d", len(request), b.nc.MaxPayload()), Err: events.ErrTooLarge,
+		}
+	}
+	inbox := b.nc.NewRespInbox()
+	sub, err := b.nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, fmt.Errorf("request %s: %w", op, mapError(err))
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := b.nc.PublishRequest(b.names.operation(op), inbox, request); err != nil {
+		return nil, fmt.Errorf("request %s: %w", op, mapError(err))
+	}
+	for {
+		once, cancel := context.WithTimeout(ctx, silence)
+		m, err := sub.NextMsgWithContext(once)
+		cancel()
+		switch {
+		case errors.Is(err, nats.ErrNoResponders):
+			return nil, fmt.Errorf("request %s: %w", op, ErrNobody)
+		case err != nil:
+			return nil, fmt.Errorf("request %s: %w", op, mapError(err))
+		case m.Header.Get(headerGone) != "":
+			return nil, fmt.Errorf("request %s: %w", op, ErrNobody)
+		case m.Header.Get(headerWorking) != "":
+		default:
+			return m.Data, nil
+		}
+	}
+}

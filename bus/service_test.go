@@ -1,0 +1,203 @@
+package bus_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+// serve offers one operation, "do", until the test ends.
+func serve(t *testing.T, on *bus.Bus, do bus.AnswerFunc) *bus.Service {
+	t.Helper()
+	s, err := on.Serve(bus.ServiceConfig{Version: "1.0.0", Concurrency: 4, Operations: map[string]bus.AnswerFunc{"do": do}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		now, cancel := context.WithCancel(context.Background()) // the test's own has ended
+		cancel()
+		_ = s.Stop(now)
+	})
+	return s
+}
+
+func TestServiceAnswersOnce(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	var mu sync.Mutex
+	done := make(map[string]int)
+	for range 2 {
+		serve(t, bustest.Open(t, server), func(_ context.Context, request []byte) ([]byte, string) {
+			mu.Lock()
+			defer mu.Unlock()
+			done[string(request)]++
+			return request, ""
+		})
+	}
+	asking := bustest.Open(t, server)
+	for _, text := range []string{"a", "b", "c", "d"} {
+		got, err := asking.Request(t.Context(), "do", []byte(text), 10*time.Second)
+		if err != nil || string(got) != text {
+			t.Errorf("got %q and %v, want %q", got, err, text)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for text, n := range done {
+		if n != 1 {
+			t.Errorf("%s was done %d times, want once", text, n)
+		}
+	}
+}
+
+func TestServiceNobody(t *testing.T) {
+	t.Parallel()
+	on := bustest.Start(t)
+	_, err := on.Request(t.Context(), "do", nil, 10*time.Second)
+	if !errors.Is(err, bus.ErrNobody) || errors.Is(err, events.ErrOutcomeUnknown) {
+		t.Errorf("got %v, want %v and no doubt", err, bus.ErrNobody)
+	}
+	large := make([]byte, on.Conn().MaxPayload()+1)
+	if _, err := on.Request(t.Context(), "do", large, time.Second); !errors.Is(err, events.ErrTooLarge) {
+		t.Errorf("got %v, want %v", err, events.ErrTooLarge)
+	}
+}
+
+// TestServicePatience asks somebody who takes longer than the patience of who asks, and says so.
+func TestServicePatience(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	finish := make(chan struct{})
+	runs := make(chan struct{}, 2)
+	serve(t, bustest.Open(t, server), func(context.Context, []byte) ([]byte, string) {
+		runs <- struct{}{}
+		<-finish
+		return []byte("done"), ""
+	})
+	asking := bustest.Open(t, server)
+	working, err := asking.Conn().SubscribeSync("_INBOX.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answers sync.WaitGroup
+	answers.Go(func() {
+		got, err := asking.Request(t.Context(), "do", nil, 5*time.Second)
+		if err != nil || string(got) != "done" {
+			t.Errorf("got %q and %v, want done", got, err)
+		}
+	})
+	for range 6 { // a word each second, and so beyond its patience
+		m, err := working.NextMsg(20 * time.Second)
+		if err != nil || m.Header.Get("Lash-Working") == "" {
+			t.Fatalf("got %v and %v, want the word that it is worked on", m, err)
+		}
+	}
+	close(finish)
+	answers.Wait()
+	if len(runs) != 1 {
+		t.Errorf("runs: got %d, want 1", len(runs))
+	}
+}
+
+// TestServiceStops lets a request at hand end, and takes no other.
+func TestServiceStops(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	began, finish := make(chan struct{}), make(chan struct{})
+	s := serve(t, bustest.Open(t, server), func(_ context.Context, request []byte) ([]byte, string) {
+		if string(request) == "later" {
+			return nil, ""
+		}
+		close(began)
+		<-finish
+		return []byte("done"), ""
+	})
+	asking := bustest.Open(t, server)
+	var working sync.WaitGroup
+	working.Go(func() {
+		got, err := asking.Request(t.Context(), "do", []byte("first"), 10*time.Second)
+		if err != nil || string(got) != "done" {
+			t.Errorf("request at hand: got %q and %v, want done", got, err)
+		}
+	})
+	<-began
+	var stopping sync.WaitGroup
+	stopping.Go(func() {
+		if err := s.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	for stopped := false; !stopped; { // the server hears of the stop at some time
+		_, err := asking.Request(t.Context(), "do", []byte("later"), 10*time.Second)
+		if stopped = errors.Is(err, bus.ErrNobody); err != nil && !stopped {
+			t.Fatalf("request after the stop: got %v, want %v", err, bus.ErrNobody)
+		}
+	}
+	close(finish)
+	stopping.Wait()
+	working.Wait()
+}
+
+// TestServiceCutOff stops hard: what is at hand ends, and is not answered.
+func TestServiceCutOff(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	began := make(chan struct{})
+	s := serve(t, bustest.Open(t, server), func(ctx context.Context, _ []byte) ([]byte, string) {
+		close(began)
+		<-ctx.Done()
+		return []byte("cut"), ""
+	})
+	asking := bustest.Open(t, server)
+	var working sync.WaitGroup
+	working.Go(func() {
+		_, err := asking.Request(t.Context(), "do", nil, 2*time.Second)
+		if !errors.Is(err, events.ErrOutcomeUnknown) {
+			t.Errorf("request that was cut off: got %v, want %v", err, events.ErrOutcomeUnknown)
+		}
+	})
+	<-began
+	now, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = s.Stop(now)
+	working.Wait()
+}
+
+func TestServiceStatistics(t *testing.T) {
+	t.Parallel()
+	on := bustest.Start(t)
+	serve(t, on, func(_ context.Context, request []byte) ([]byte, string) { return nil, string(request) })
+	for _, code := range []string{"", "not_there", "not_there"} {
+		if _, err := on.Request(t.Context(), "do", []byte(code), 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for verb, into := range map[string]any{"PING": &micro.Ping{}, "INFO": &micro.Info{}, "STATS": &micro.Stats{}} {
+		m, err := on.Conn().Request("$SRV."+verb+".lash-api", nil, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(m.Data, into); err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := into.(*micro.Stats); ok {
+			var own bus.OperationStats
+			if err := json.Unmarshal(s.Endpoints[0].Data, &own); err != nil {
+				t.Fatal(err)
+			}
+			if s.Endpoints[0].NumRequests != 3 || own.Answered != 3 || own.Errors["not_there"] != 2 || own.Working != 0 {
+				t.Errorf("got %d requests and %+v, want 3, and 2 errors", s.Endpoints[0].NumRequests, own)
+			}
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+)
+
+// copies sends one request so many times at once, to whichever node gets each, and gives the answers.
+func copies(t *testing.T, on *bus.Bus, op api.Operation, r api.Request, in any) []api.Answer {
+	t.Helper()
+	var err error
+	r.Format, r.Key = api.RequestFormat, "key-of-"+string(op)
+	if r.Body, err = events.EncodePayload(in); err != nil {
+		t.Fatal(err)
+	}
+	data, err := api.EncodeRequest(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := make([]api.Answer, 8)
+	var sending sync.WaitGroup
+	for i := range answers {
+		sending.Go(func() {
+			reply, err := on.Request(limited(t), string(op), data, 30*time.Second)
+			if err == nil {
+				err = events.DecodePayload(reply, &answers[i])
+			}
+			if err != nil {
+				t.Errorf("%s: %v", op, err)
+			}
+		})
+	}
+	sending.Wait()
+	for _, a := range answers {
+		if !a.Error.IsZero() || string(a.Body) != string(answers[0].Body) {
+			t.Fatalf("%s: got %+v, want what another was answered: %+v", op, a, answers[0])
+		}
+	}
+	return answers
+}
+
+// TestServiceCopiesAtOnce has two nodes work on copies of one request at the same time.
+func TestServiceCopiesAtOnce(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	for range 2 {
+		serving(t, bustest.Open(t, server))
+	}
+	on := reader(t, bus.Config{Options: []nats.Option{server.InProcess()}})
+	c, ctx := dial(t, on), limited(t)
+
+	var texts []string
+	for i := range 300 { // more than one commit
+		texts = append(texts, fmt.Sprintf("n%d", i))
+	}
+	copies(t, on, api.OpCreate, api.Request{}, &api.CreateArgs{Request: api.CreateRequest{ID: "s1", Nodes: says(texts...)}})
+	v, err := c.View(ctx, "s1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "messages", len(v.Messages), len(texts))
+
+	last := func() events.Seq {
+		s, err := c.State(ctx, "s1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Seq
+	}
+	since := last()
+	for i, step := range []struct {
+		op api.Operation
+		in any
+	}{
+		{api.OpSetAvailability, &api.AvailabilityArgs{Names: []string{"later"}, Level: events.Override(events.AvailOff)}},
+		{api.OpOpenFrame, &api.FrameRequest{Frame: "f2"}},
+		{api.OpAppendNodes, &api.AppendNodesRequest{Nodes: says("z"), IdempotencyKey: "k1"}},
+		{api.OpInject, &api.InjectRequest{ID: "i1", Parts: says("x")[0].Message.Parts}},
+		{api.OpCancelInputs, &[]events.InputID{"i1"}},
+		{api.OpRewrite, &[]api.RewriteArg{{Message: *says("r")[0].Message}}},
+		{api.OpCompact, &struct{}{}},
+	} {
+		copies(t, on, step.op, api.Request{Session: "s1", Since: since}, step.in)
+		equal(t, string(step.op)+": last sequence", last(), since+events.Seq(i)+1)
+	}
+}
+
+// TestClientLargeBodies refuses what no message holds, and takes it in a blob.
+func TestClientLargeBodies(t *testing.T) {
+	t.Parallel()
+	ctx := limited(t)
+	server := bustest.Server(t, busembed.Config{})
+	on := bustest.Open(t, server)
+	serving(t, on)
+	c := dial(t, reader(t, bus.Config{Options: []nats.Option{server.InProcess()}}))
+	id, err := c.Create(ctx, api.CreateRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range on.Log().Read(ctx, id, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "actor of what the client asked for", e.Commit.Actor, events.Actor{Kind: events.ActorClient, ID: "ide"})
+	}
+	large := strings.Repeat("0123456789", 100<<10)
+	_, err = c.Inject(ctx, id, api.InjectRequest{Parts: []events.Part{text(large)}})
+	if field, ok := errors.AsType[*events.FieldError](err); !ok || field.Field != "request" || !errors.Is(err, events.ErrTooLarge) {
+		t.Errorf("inject: got %v, want %v of field request", err, events.ErrTooLarge)
+	}
+	var parts []events.Part
+	for _, half := range []string{large[:len(large)/2], large[len(large)/2:]} {
+		ref, err := c.PutBlob(ctx, []byte(half))
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts = append(parts, events.Part{Kind: events.PartText, Blob: ref})
+	}
+	r, err := c.Run(ctx, id, api.TurnRequest{Input: events.TurnInput{Parts: parts}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := c.AssembledTurn(ctx, id, r.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "size of what the model read", len(a.Output.RawText), len("you said ")+len(large))
+}

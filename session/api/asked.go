@@ -1,0 +1,37 @@
+package api
+
+import (
+	"context"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Asked is on whose behalf something is done that was asked for through a
+// door, and under which key, so that asking again is the same request. A door
+// says so with [WithAsked].
+type Asked struct {
+	Actor string // as it calls itself: histories name it. Empty: the host
+	// Key of the request. The commit that it leads to has it in its cause, so
+	// that a repeat finds the commit, whenever and wherever it comes, and is
+	// answered as the first was. Empty: nothing is looked for.
+	Key string
+	// Since is a sequence of the session from before the request was made
+	// first: a repeat looks for its commit after that. 0 looks at the whole history.
+	Since events.Seq
+}
+
+type askedKey struct{}
+
+// WithAsked tells the host's method that is called with it, and nobody who is called from there.
+func WithAsked(ctx context.Context, a Asked) context.Context {
+	return context.WithValue(ctx, askedKey{}, a)
+}
+
+// TakeAsked takes what [WithAsked] put in: the context that it returns has it no more.
+func TakeAsked(ctx context.Context) (context.Context, Asked) {
+	a, _ := ctx.Value(askedKey{}).(Asked)
+	if a == (Asked{}) {
+		return ctx, a
+	}
+	return context.WithValue(ctx, askedKey{}, Asked{}), a
+}

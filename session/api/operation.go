@@ -1,0 +1,176 @@
+package api
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Operation names what can be asked of the session service over NATS. Names
+// are part of the wire format.
+type Operation string
+
+// The operations. Those of the service that are not here are reads, which
+// clients do by themselves.
+const (
+	OpCreate           Operation = "create"
+	OpConfigure        Operation = "configure"
+	OpClose            Operation = "close"
+	OpSubmit           Operation = "submit"
+	OpWaits            Operation = "waits"
+	OpCancel           Operation = "cancel"
+	OpInject           Operation = "inject"
+	OpCancelInputs     Operation = "cancel_inputs"
+	OpCancelInputsFrom Operation = "cancel_inputs_from"
+	OpAppendNodes      Operation = "append_nodes"
+	OpBranch           Operation = "branch"
+	OpOpenFrame        Operation = "open_frame"
+	OpRewrite          Operation = "rewrite"
+	OpCompact          Operation = "compact"
+	OpApprove          Operation = "approve"
+	OpResolveTool      Operation = "resolve_tool"
+	OpToolState        Operation = "tool_state"
+	OpApplyToolState   Operation = "apply_tool_state"
+	OpSetAvailability  Operation = "set_availability"
+	OpCancelTask       Operation = "cancel_task"
+	OpStartMonitor     Operation = "start_monitor"
+	OpStopMonitor      Operation = "stop_monitor"
+	OpMonitorSnapshot  Operation = "monitor_snapshot"
+	OpTakeUpdates      Operation = "take_updates"
+	OpPutBlob          Operation = "put_blob"
+	OpActions          Operation = "actions"
+	OpInvokeAction     Operation = "invoke_action"
+)
+
+// RequestFormat is the version of requests and answers. A node refuses others.
+const RequestFormat = 1
+
+// MaxRequestBytes bounds an encoded request and an encoded answer, so that it
+// fits a 1 MiB message. Larger bodies are put into blobs first, and named by their references.
+const MaxRequestBytes = events.MaxCommitBytes
+
+// Request is what travels to a node: [Asked], the session, and what is asked.
+type Request struct {
+	Format  int64            `msgpack:"f"`
+	Actor   string           `msgpack:"a,omitempty"`
+	Key     string           `msgpack:"k,omitempty"`
+	Since   events.Seq       `msgpack:"q,omitempty"`
+	Session events.SessionID `msgpack:"s,omitempty"`
+	Body    []byte           `msgpack:"b,omitempty"` // of the operation's own type
+}
+
+// Answer is what comes back: one of both is set.
+type Answer struct {
+	Error ErrorBody `msgpack:"e,omitempty"`
+	Body  []byte    `msgpack:"b,omitempty"` // of the operation's own type
+}
+
+// EncodeRequest writes a request. One that is too large is an
+// [*events.FieldError] that is [events.ErrTooLarge].
+func EncodeRequest(r Request) ([]byte, error) {
+	data, err := events.EncodePayload(&r)
+	if err == nil && len(data) > MaxRequestBytes {
+		err = &events.FieldError{
+			Field: "request", Err: events.ErrTooLarge,
+			Reason: fmt.Sprintf("has %d bytes, limit is %d; put large bodies into blobs, and refer to those", len(data), MaxRequestBytes),
+		}
+	}
+	return data, err
+}
+
+// DecodeRequest reads a request and checks its envelope. The error is of class invalid.
+func DecodeRequest(data []byte) (Request, error) {
+	var r Request
+	if len(data) > MaxRequestBytes {
+		return r, &events.FieldError{Field: "request", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(data), MaxRequestBytes), Err: events.ErrTooLarge}
+	}
+	if err := DecodeStrict(data, &r); err != nil {
+		return r, err
+	}
+	if r.Format != RequestFormat {
+		return r, &events.FieldError{Field: "format", Reason: fmt.Sprintf("is %d, this node speaks %d", r.Format, RequestFormat), Err: events.ErrInvalid}
+	}
+	var errs []error
+	if r.Session != "" {
+		errs = append(errs, events.CheckToken("session", r.Session))
+	}
+	if r.Key != "" {
+		errs = append(errs, events.CheckToken("key", r.Key))
+	}
+	if r.Actor != "" {
+		errs = append(errs, events.CheckToken("actor", r.Actor))
+	}
+	return r, errors.Join(errs...)
+}
+
+// DecodeStrict reads what [events.EncodePayload] wrote into v, a pointer to
+// the zero value, and nothing else: a field that this program does not know
+// would be part of what is asked, and must not be passed over.
+func DecodeStrict(data []byte, v any) error {
+	if err := events.DecodePayload(data, v); err != nil {
+		return err
+	}
+	again, err := events.EncodePayload(v)
+	if err == nil && !bytes.Equal(again, data) {
+		err = &events.FieldError{Field: "request", Reason: "has unknown fields, or is not as this format writes it", Err: events.ErrMalformed}
+	}
+	return err
+}
+
+// What is asked, and answered, of operations that take or give more than one value.
+type (
+	// CreateArgs is a request with the state that it starts from.
+	CreateArgs struct {
+		Request  CreateRequest `msgpack:"r"`
+		Head     []byte        `msgpack:"h,omitempty"` // of the snapshot
+		Segments [][]byte      `msgpack:"s,omitempty"` // of it, as far as blobs may not have them
+	}
+	// ConfigureArgs replaces a configuration, if it is the one that the session has.
+	ConfigureArgs struct {
+		Previous events.Config `msgpack:"p"`
+		Current  events.Config `msgpack:"c"`
+		Key      string        `msgpack:"k,omitempty"`
+	}
+	// SubmitAnswer is a turn that was asked for.
+	SubmitAnswer struct {
+		Turn  events.TurnID `msgpack:"t"`
+		Input string        `msgpack:"i"` // digest
+	}
+	// CancelArgs cancels a turn.
+	CancelArgs struct {
+		Turn    events.TurnID `msgpack:"t"`
+		Request CancelRequest `msgpack:"r"`
+	}
+	// CancelAnswer is what that met.
+	CancelAnswer struct {
+		Receipt  CancelReceipt `msgpack:"r"`
+		Evidence CancelRequest `msgpack:"e"`
+	}
+	// CancelFromAnswer is what the cancel of an input and of all after it met.
+	CancelFromAnswer struct {
+		Receipt   InputReceipt     `msgpack:"r"`
+		Cancelled []events.InputID `msgpack:"c"`
+	}
+	// RewriteArg is a message of a rewritten history.
+	RewriteArg struct {
+		Message   events.Message `msgpack:"m"`
+		Transient bool           `msgpack:"t,omitempty"`
+	}
+	// ResolveArgs is the result of a call.
+	ResolveArgs struct {
+		Key    events.EffectID   `msgpack:"k"`
+		Result events.ToolResult `msgpack:"r"`
+	}
+	// AvailabilityArgs overrides the level of tools.
+	AvailabilityArgs struct {
+		Names []string        `msgpack:"n"`
+		Level events.Override `msgpack:"l,omitempty"`
+	}
+	// ActionArgs asks a plugin for an action.
+	ActionArgs struct {
+		Name string `msgpack:"n"`
+		Args []byte `msgpack:"a,omitempty"` // JSON
+	}
+)

@@ -1,0 +1,108 @@
+package api_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+)
+
+// travel takes an error through a door of either encoding.
+func travel(t *testing.T, err error) []*api.RemoteError {
+	t.Helper()
+	sent := api.EncodeError(fmt.Errorf("do it: %w", err))
+	packed, packErr := events.EncodePayload(&sent)
+	text, textErr := json.Marshal(sent)
+	var first, second api.ErrorBody
+	if err := errors.Join(packErr, textErr, events.DecodePayload(packed, &first), json.Unmarshal(text, &second)); err != nil {
+		t.Fatal(err)
+	}
+	return []*api.RemoteError{api.DecodeError(first), api.DecodeError(second)}
+}
+
+func TestErrorTravelsAsWhatItIs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err   error
+		class api.Class
+	}{
+		{api.ErrExists, api.ClassConflict},
+		{api.ErrClosed, api.ClassConflict},
+		{api.ErrTurnRunning, api.ClassConflict},
+		{api.ErrUnknownTurn, api.ClassNotFound},
+		{api.ErrUnknownNode, api.ClassNotFound},
+		{api.ErrDifferent, api.ClassConflict},
+		{api.ErrUnknownTool, api.ClassNotFound},
+		{api.ErrUnknownSource, api.ClassNotFound},
+		{api.ErrNotAsked, api.ClassNotFound},
+		{api.ErrUnknownCall, api.ClassNotFound},
+		{api.ErrResolved, api.ClassConflict},
+		{api.ErrProviderUnconfigured, api.ClassUnavailable},
+		{api.ErrProviderUnavailable, api.ClassUnavailable},
+		{api.ErrProviderMismatch, api.ClassUnavailable},
+		{api.ErrUnknownTask, api.ClassNotFound},
+		{api.ErrUnknownMonitor, api.ClassNotFound},
+		{api.ErrUnknownAction, api.ClassNotFound},
+		{api.ErrUnavailable, api.ClassUnavailable},
+		{events.ErrNoSession, api.ClassNotFound},
+		{events.ErrOutcomeUnknown, api.ClassUnknown},
+		{events.ErrInvalidID, api.ClassInvalid},
+		{events.ErrTooLarge, api.ClassTooLarge},
+	} {
+		for _, got := range travel(t, c.err) {
+			if !errors.Is(got, c.err) || got.Class != c.class || !strings.HasPrefix(got.Error(), "do it: ") {
+				t.Errorf("%v: got %v of class %s, want class %s", c.err, got, got.Class, c.class)
+			}
+		}
+	}
+}
+
+func same[E error](t *testing.T, want E) {
+	t.Helper()
+	for _, remote := range travel(t, want) {
+		got, ok := errors.AsType[E](remote)
+		if !ok || !reflect.DeepEqual(got, want) {
+			t.Errorf("got %#v, want %#v", got, want)
+		}
+	}
+}
+
+func TestErrorTravelsWithItsData(t *testing.T) {
+	t.Parallel()
+	same(t, &api.StaleBranchError{Required: "m1", Leaf: "m2"})
+	same(t, &api.GenerationError{Expected: -3, Actual: math.MaxInt64})
+	same(t, &events.ConflictError{Session: "s", Expected: math.MaxUint64, Last: 8})
+	same(t, &api.CursorError{Session: "s", Cursor: 9, Last: 2})
+	same(t, &api.TurnFailedError{Turn: "t1", Issue: events.Issue{Kind: "runtime", Code: "x", Message: "it broke"}})
+	same(t, &api.ProviderError{Session: "s"})
+	same(t, &api.ProviderError{Session: "s", Provider: "a", Actual: "b"})
+	same(t, &api.ProviderError{Session: "s", Provider: "a"})
+	same(t, &events.FieldError{Field: "reason", Reason: "has 9 bytes, limit is 8", Err: events.ErrTooLarge})
+	same(t, &events.FieldError{Field: "id", Reason: "is taken", Err: events.ErrInvalid})
+}
+
+func TestFailedTurnTravelsWithItsProvider(t *testing.T) {
+	t.Parallel()
+	for _, got := range travel(t, &api.TurnFailedError{Turn: "t1", Issue: events.Issue{Code: api.CodeProviderMismatch}}) {
+		if !errors.Is(got, api.ErrTurnFailed) || !errors.Is(got, api.ErrProviderMismatch) || got.Class != api.ClassFailed {
+			t.Errorf("got %#v", got)
+		}
+	}
+}
+
+func TestErrorOfNobodyTellsNothing(t *testing.T) {
+	t.Parallel()
+	got := api.EncodeError(errors.New("dial tcp 10.0.0.7: password hunter2"))
+	if want := (api.ErrorBody{Code: "internal", Message: "internal error"}); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := api.DecodeError(api.ErrorBody{Code: "from_the_future", Message: "x"}); got.Class != api.ClassInternal || got.Error() != "x" {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -1,0 +1,173 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+)
+
+// Config of a client.
+type Config struct {
+	Bus   *bus.Bus // required; one of [bus.OpenReader] will do
+	Actor string   // who asks, as histories name it: 1 to 64 of A-Z a-z 0-9 _ -. Defaults to "client"
+	// Silence is how long a node may say nothing before another is asked. Defaults to 5 s.
+	Silence time.Duration
+	Logger  *zap.Logger // nil is silent
+}
+
+// Client is the session service from afar. It is safe for concurrent use.
+type Client struct {
+	b       *bus.Bus
+	reads   *session.Host // of which only what reads is used
+	actor   string
+	silence time.Duration
+	log     *zap.Logger
+}
+
+var _ api.Service = (*Client)(nil)
+
+// New makes a client.
+func New(cfg Config) (*Client, error) {
+	if cfg.Actor == "" {
+		cfg.Actor = "client"
+	}
+	if err := events.CheckToken("actor", cfg.Actor); err != nil {
+		return nil, fmt.Errorf("new client: %w", err)
+	}
+	if cfg.Silence == 0 {
+		cfg.Silence = 5 * time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = zap.NewNop()
+	}
+	c := &Client{b: cfg.Bus, actor: cfg.Actor, silence: cfg.Silence, log: cfg.Logger.Named("client")}
+	var err error
+	c.reads, err = session.New(session.Config{Bus: cfg.Bus, Actor: cfg.Actor, Logger: cfg.Logger, Commands: commands{c}})
+	if err != nil {
+		return nil, fmt.Errorf("new client: %w", err)
+	}
+	return c, nil
+}
+
+// firstPause and longestPause are the waits between tries.
+const (
+	firstPause   = 20 * time.Millisecond
+	longestPause = time.Second
+)
+
+// request asks for an operation until it is answered, and decodes the answer.
+func request[Out any](ctx context.Context, c *Client, op api.Operation, r api.Request, in any) (out Out, err error) {
+	data, err := c.encode(r, in)
+	if err != nil {
+		return out, fmt.Errorf("%s: %w", op, err)
+	}
+	unknown := false // some try may have been done
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := c.once(ctx, op, data, &out)
+		switch {
+		case err == nil:
+			return out, nil
+		case isUnknown(err):
+			unknown = true
+		case !errors.Is(err, bus.ErrNobody):
+			return out, err
+		}
+		if wait(ctx, pause) != nil {
+			err = errors.Join(context.Cause(ctx), err)
+			if unknown {
+				err = errors.Join(events.ErrOutcomeUnknown, err)
+			}
+			return out, fmt.Errorf("%s: %w", op, err)
+		}
+		c.log.Debug("ask again", zap.String("op", string(op)), zap.Error(err))
+	}
+}
+
+// isUnknown reports whether a try may have been done: its answer was lost, or the node was stopped over it.
+func isUnknown(err error) bool {
+	remote, ok := errors.AsType[*api.RemoteError](err)
+	return errors.Is(err, events.ErrOutcomeUnknown) || ok && remote.Class == api.ClassUnknown
+}
+
+func (c *Client) encode(r api.Request, in any) (data []byte, err error) {
+	r.Format, r.Actor = api.RequestFormat, c.actor
+	if r.Body, err = events.EncodePayload(in); err != nil {
+		return nil, err
+	}
+	return api.EncodeRequest(r)
+}
+
+// once is one try.
+func (c *Client) once(ctx context.Context, op api.Operation, data []byte, out any) error {
+	reply, err := c.b.Request(ctx, string(op), data, c.silence)
+	if err != nil {
+		return err
+	}
+	var a api.Answer
+	if err := events.DecodePayload(reply, &a); err != nil {
+		return fmt.Errorf("answer to %s: %w", op, err)
+	}
+	if !a.Error.IsZero() {
+		return api.DecodeError(a.Error)
+	}
+	if err := events.DecodePayload(a.Body, out); err != nil {
+		return fmt.Errorf("answer to %s: %w", op, err)
+	}
+	return nil
+}
+
+// wait pauses; the error is that of ctx.
+func wait(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return ctx.Err()
+	}
+}
+
+// none is what operations take or give that have nothing to say.
+type none struct{}
+
+// plain is a request that may be repeated as it is.
+func plain(id events.SessionID) api.Request { return api.Request{Session: id} }
+
+// keyed is a request that a repeat is told from others by, see [api.Asked].
+func (c *Client) keyed(ctx context.Context, id events.SessionID) (api.Request, error) {
+	r := api.Request{Session: id, Key: ulid.Make().String()}
+	if err := events.CheckToken("session", id); err != nil {
+		return r, err
+	}
+	last, err := again(ctx, func(ctx context.Context) (events.Seq, error) { return c.b.Log().Last(ctx, id) })
+	if errors.Is(err, events.ErrNoSession) {
+		err = nil // the node says what that means
+	}
+	r.Since = last
+	return r, err
+}
+
+// ask is a keyed request.
+func ask[Out any](ctx context.Context, c *Client, op api.Operation, id events.SessionID, in any) (out Out, err error) {
+	r, err := c.keyed(ctx, id)
+	if err != nil {
+		return out, fmt.Errorf("%s: %w", op, err)
+	}
+	return request[Out](ctx, c, op, r, in)
+}
+
+// tell is a keyed request that gives nothing.
+func tell(ctx context.Context, c *Client, op api.Operation, id events.SessionID, in any) error {
+	_, err := ask[none](ctx, c, op, id, in)
+	return err
+}

@@ -1,0 +1,60 @@
+// Package client is the session service for programs that are no node: the
+// same methods as the in-process host's, over NATS.
+//
+// What decides something is asked of a node, of any that serves (package
+// service). What reads is done here, from the same streams and buckets that
+// nodes read: so a watcher sees a session while every node is dead, and it
+// takes no permission to write a stream, nor to look into the work queue.
+//
+//	decides   request to <prefix>.api.<operation>, answered by one node of a queue group
+//	reads     State, StateAt, View, Observe, Approvals, Tasks, Task, ToolOutput, AssembledTurn,
+//	          and the waiting of Run, Await and StartTurnStream
+//
+// Await of a turn that the history does not have yet asks a node whether its
+// command waits. Where no node answers it waits for one, as the turn does.
+//
+// # Encoding
+//
+// Requests and answers are msgpack as in events ([events.EncodePayload]): texts
+// and bodies travel as they are, which counts where a message has at most
+// 1 MiB, and the decoder is the one that reads histories, which is bounded and
+// fuzzed. They are decoded strictly: an unknown field is refused, as it would
+// be part of what is asked. Other languages have the HTTP door, and JSON.
+//
+// A request has at most [api.MaxRequestBytes]; above, it is an
+// [*events.FieldError] that is [events.ErrTooLarge], here. Large bodies of
+// parts are put into blobs first ([Client.PutBlob]), and named by their
+// references.
+//
+// # Asking again
+//
+// A request whose answer does not come is asked again, the same bytes, of
+// whichever node gets it, until ctx ends; then the error is
+// [events.ErrOutcomeUnknown], or [bus.ErrNobody] alone where no node ever took
+// it: then it was not done. A node that takes long says so, and is waited for.
+// A repeat, also one that arrives late or while the first is worked on, has no
+// second effect, and the same answer:
+//
+//	Create, Fork             the session's id, and the key in the cause of its first commit; half a creation is finished
+//	Submit, Run, StartTurnStream   the turn's id: the same id with the same input is the same turn
+//	Cancel                   the request's id, in the history
+//	Inject                   the input's id
+//	AppendNodes              the idempotency key, in the history with the nodes; made here where there is none
+//	Approve, ResolveTool     the call's effect id: the first answer counts, the same again is no other
+//	CancelTask               a task is cancelled once; what comes after finds it so
+//	CloseSession             a session is closed once
+//	CancelInputs, CancelInputsFrom, BranchTo, OpenFrame, Rewrite, Compact, Configure, ApplyToolState,
+//	SetToolsAvailability, StartMonitor, StopMonitor, TakeMonitorUpdates
+//	                         the key in the cause of the commit that the first made: the repeat finds it, and answers
+//	                         from the state before it. What was taken is so never lost with a reply; what came after
+//	                         a request for updates was made, it does not take
+//	ToolState, MonitorSnapshot, Actions, PutBlob, the waiting   nothing to repeat: asking again is as good
+//	InvokeAction             nothing: it is asked once, unless nobody took it. A lost reply is [events.ErrOutcomeUnknown]
+//
+// The key is made here for each call, and with it goes the session's last
+// sequence as of before the first try, so that a node looks for it in the
+// newest commits only. A request that changed nothing, or was refused, leaves no
+// key behind: should a node have slept over one of its tries, and come to it
+// after the answer of another node, that try is decided on what is then. A caller that calls a method again after it gave up
+// makes a new request, unless the ids and keys in it are its own.
+package client

@@ -1,0 +1,156 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+)
+
+// again reads until the servers answer or ctx ends. The reads have no
+// deadline: one whose answer was lost with the connection ends by the bus's
+// own timeout and is asked again, where it would wait for the deadline.
+func again[Out any](ctx context.Context, read func(context.Context) (Out, error)) (Out, error) {
+	open, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		out, err := read(open)
+		if !errors.Is(err, events.ErrOutcomeUnknown) {
+			return out, err
+		}
+		if wait(ctx, pause) != nil {
+			return out, errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// commands asks nodes for what the reading host must not do by itself.
+type commands struct{ c *Client }
+
+// AskForTurn implements [session.Commands].
+func (q commands) AskForTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, string, error) {
+	if req.ID == "" {
+		req.ID = events.TurnID(ulid.Make().String())
+	}
+	if err := events.CheckToken("session", id); err != nil {
+		return "", "", fmt.Errorf("submit turn: %w", err)
+	}
+	a, err := request[api.SubmitAnswer](ctx, q.c, api.OpSubmit, plain(id), &req)
+	return a.Turn, a.Input, err
+}
+
+// Waits implements [session.Commands].
+func (q commands) Waits(ctx context.Context, id events.SessionID, turn events.TurnID) (bool, error) {
+	if err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", turn)); err != nil {
+		return false, err
+	}
+	return request[bool](ctx, q.c, api.OpWaits, plain(id), &turn)
+}
+
+// Submit implements [api.Service].
+func (c *Client) Submit(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, error) {
+	turn, _, err := commands{c}.AskForTurn(ctx, id, req)
+	return turn, err
+}
+
+// Run implements [api.Service].
+func (c *Client) Run(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.TurnResult, error) {
+	if req.ID == "" {
+		req.ID = events.TurnID(ulid.Make().String())
+	}
+	return again(ctx, func(ctx context.Context) (api.TurnResult, error) { return c.reads.Run(ctx, id, req) })
+}
+
+// Await implements [api.Service].
+func (c *Client) Await(ctx context.Context, id events.SessionID, turn events.TurnID) (api.TurnResult, error) {
+	// The history comes first: what it has, no node needs to be asked for.
+	if _, err := c.State(ctx, id); err != nil {
+		return api.TurnResult{}, err
+	}
+	return again(ctx, func(ctx context.Context) (api.TurnResult, error) { return c.reads.Await(ctx, id, turn) })
+}
+
+// AssembledTurn implements [api.Service].
+func (c *Client) AssembledTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
+	return again(ctx, func(ctx context.Context) (api.AssembledTurn, error) { return c.reads.AssembledTurn(ctx, id, turn) })
+}
+
+// StartTurnStream implements [api.Service].
+func (c *Client) StartTurnStream(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, iter.Seq2[api.SessionEvent, error], error) {
+	if req.ID == "" {
+		req.ID = events.TurnID(ulid.Make().String())
+	}
+	if _, err := c.State(ctx, id); err != nil { // waits where the servers do not answer
+		return "", nil, fmt.Errorf("start turn %s: %w", req.ID, err)
+	}
+	return c.reads.StartTurnStream(ctx, id, req)
+}
+
+// Approvals implements [api.Service].
+func (c *Client) Approvals(ctx context.Context, id events.SessionID) ([]projector.Approval, error) {
+	return again(ctx, func(ctx context.Context) ([]projector.Approval, error) { return c.reads.Approvals(ctx, id) })
+}
+
+// ToolOutput implements [api.Service].
+func (c *Client) ToolOutput(ctx context.Context, id events.SessionID, call events.EffectID) (string, error) {
+	return again(ctx, func(ctx context.Context) (string, error) { return c.reads.ToolOutput(ctx, id, call) })
+}
+
+// Tasks implements [api.Service].
+func (c *Client) Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
+	return again(ctx, func(ctx context.Context) ([]projector.Task, error) { return c.reads.Tasks(ctx, id) })
+}
+
+// Task implements [api.Service].
+func (c *Client) Task(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
+	return again(ctx, func(ctx context.Context) (projector.Task, error) { return c.reads.Task(ctx, id, name) })
+}
+
+// State implements [api.Service].
+func (c *Client) State(ctx context.Context, id events.SessionID) (*projector.State, error) {
+	return again(ctx, func(ctx context.Context) (*projector.State, error) { return c.reads.State(ctx, id) })
+}
+
+// StateAt implements [api.Service].
+func (c *Client) StateAt(ctx context.Context, id events.SessionID, seq events.Seq) (*projector.State, error) {
+	return again(ctx, func(ctx context.Context) (*projector.State, error) { return c.reads.StateAt(ctx, id, seq) })
+}
+
+// View implements [api.Service].
+func (c *Client) View(ctx context.Context, id events.SessionID) (projector.ReadView, error) {
+	return again(ctx, func(ctx context.Context) (projector.ReadView, error) { return c.reads.View(ctx, id) })
+}
+
+// Observe implements [api.Service]. It waits for servers that do not answer also before it has begun.
+func (c *Client) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
+	return func(yield func(api.Observed, error) bool) {
+		for pause := firstPause; ; pause = min(2*pause, longestPause) {
+			var lost error // the servers did not answer
+			for seen, err := range c.reads.Observe(ctx, id, cursor) {
+				if lost = err; errors.Is(err, events.ErrOutcomeUnknown) && ctx.Err() == nil {
+					break
+				}
+				if seen.Commit != nil {
+					cursor = seen.Seq
+				}
+				if !yield(seen, err) {
+					return
+				}
+			}
+			if !errors.Is(lost, events.ErrOutcomeUnknown) || ctx.Err() != nil {
+				return
+			}
+			if wait(ctx, pause) != nil {
+				yield(api.Observed{}, context.Cause(ctx))
+				return
+			}
+		}
+	}
+}

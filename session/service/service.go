@@ -1,0 +1,129 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+)
+
+// Config of a service. Everything has a default.
+type Config struct {
+	Concurrency int               // requests worked on at once. Defaults to 64
+	Metadata    map[string]string // of this instance, for those who discover it
+	Logger      *zap.Logger       // nil is silent
+}
+
+// version of the service, for those who discover it.
+const version = "1.0.0"
+
+// Serve answers requests until stop, which takes no more, and waits for those
+// at hand until its ctx ends; then they are cut off.
+func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) error, err error) {
+	if cfg.Logger == nil {
+		cfg.Logger = zap.NewNop()
+	}
+	if cfg.Concurrency == 0 {
+		cfg.Concurrency = 64
+	}
+	d := &door{b: b, h: h, log: cfg.Logger.Named("service")}
+	answers := make(map[string]bus.AnswerFunc)
+	for op, run := range d.operations() {
+		answers[string(op)] = func(ctx context.Context, data []byte) ([]byte, string) { return d.answer(ctx, op, run, data) }
+	}
+	s, err := b.Serve(bus.ServiceConfig{Version: version, Metadata: cfg.Metadata, Operations: answers, Concurrency: cfg.Concurrency})
+	if err != nil {
+		return nil, err
+	}
+	return s.Stop, nil
+}
+
+// door is one served host.
+type door struct {
+	b   *bus.Bus
+	h   *session.Host
+	log *zap.Logger
+}
+
+// operation decodes its own part of a request, does it, and encodes what it came to.
+type operation func(ctx context.Context, session events.SessionID, body []byte) ([]byte, error)
+
+// answer does what a request asks for, whatever that holds.
+func (d *door) answer(ctx context.Context, op api.Operation, run operation, data []byte) ([]byte, string) {
+	body, err := d.do(ctx, op, run, data)
+	a := api.Answer{Body: body}
+	if err != nil {
+		a = api.Answer{Error: d.told(op, err)}
+	}
+	out, err := events.EncodePayload(&a)
+	if err == nil && len(out) > api.MaxRequestBytes {
+		err = &events.FieldError{Field: "answer", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(out), api.MaxRequestBytes), Err: events.ErrTooLarge}
+	}
+	if err != nil {
+		a = api.Answer{Error: d.told(op, err)}
+		out, _ = events.EncodePayload(&a) // a few short texts
+	}
+	return out, a.Error.Code
+}
+
+// told is what the other side learns of an error.
+func (d *door) told(op api.Operation, err error) api.ErrorBody {
+	b := api.EncodeError(err)
+	if b.Code == api.CodeInternal {
+		d.log.Error("request", zap.String("op", string(op)), zap.Error(err))
+	}
+	return b
+}
+
+// errPanicked is a request that made the host panic.
+var errPanicked = errors.New("panicked")
+
+func (d *door) do(ctx context.Context, op api.Operation, run operation, data []byte) (body []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			body, err = nil, fmt.Errorf("%s: %w: %v", op, errPanicked, p)
+		}
+	}()
+	r, err := api.DecodeRequest(data)
+	if err != nil {
+		return nil, err
+	}
+	ctx = api.WithAsked(ctx, api.Asked{Actor: r.Actor, Key: r.Key, Since: r.Since})
+	return run(ctx, r.Session, r.Body)
+}
+
+// typed is an operation that takes In and gives Out.
+func typed[In, Out any](do func(context.Context, events.SessionID, In) (Out, error)) operation {
+	return func(ctx context.Context, session events.SessionID, body []byte) ([]byte, error) {
+		var in In
+		if err := api.DecodeStrict(body, &in); err != nil {
+			return nil, err
+		}
+		out, err := do(ctx, session, in)
+		if err != nil {
+			return nil, err
+		}
+		return events.EncodePayload(&out)
+	}
+}
+
+// none is what operations take or give that have nothing to say.
+type none struct{}
+
+// silent is an operation that gives nothing.
+func silent[In any](do func(context.Context, events.SessionID, In) error) operation {
+	return typed(func(ctx context.Context, session events.SessionID, in In) (none, error) {
+		return none{}, do(ctx, session, in)
+	})
+}
+
+// bare is an operation that takes nothing.
+func bare[Out any](do func(context.Context, events.SessionID) (Out, error)) operation {
+	return typed(func(ctx context.Context, session events.SessionID, _ none) (Out, error) { return do(ctx, session) })
+}

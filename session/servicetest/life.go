@@ -1,0 +1,145 @@
+package servicetest
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+)
+
+var lifeCases = []testCase{
+	{"create", func(b *bench) {
+		id, err := b.Create(b.ctx, api.CreateRequest{
+			ID: "s1", Config: events.Config{Model: "m"}, Labels: map[string]string{"k": "v"}, Nodes: says("a", "b"),
+		})
+		b.must("create", err, nil)
+		equal(b, "id", id, "s1")
+		s := b.state(id)
+		equal(b, "model", s.Config.Model, "m")
+		equal(b, "labels", s.Labels, map[string]string{"k": "v"})
+		equal(b, "messages", b.texts(id), []string{"a", "b"})
+	}},
+	{"create_large", func(b *bench) { // more nodes than one commit takes
+		var texts []string
+		for i := range 300 {
+			texts = append(texts, fmt.Sprintf("n%d", i))
+		}
+		equal(b, "messages", b.texts(b.open(texts...)), texts)
+	}},
+	{"create_taken", func(b *bench) {
+		_, err := b.Create(b.ctx, api.CreateRequest{ID: "s1"})
+		b.must("create", err, nil)
+		_, err = b.Create(b.ctx, api.CreateRequest{ID: "s1"})
+		b.must("create again", err, api.ErrExists)
+	}},
+	{"create_invalid", func(b *bench) {
+		_, err := b.Create(b.ctx, api.CreateRequest{ID: "a.b"})
+		b.must("id", err, events.ErrInvalidID)
+		equal(b, "field", as[*events.FieldError](b, "id", err).Field, "session")
+		_, err = b.Create(b.ctx, api.CreateRequest{Start: "else"})
+		b.must("start", err, events.ErrInvalid)
+		equal(b, "field", as[*events.FieldError](b, "start", err).Field, "start")
+	}},
+	{"create_from_snapshot", func(b *bench) {
+		base := b.state(b.open("a", "b"))
+		id, err := b.Create(b.ctx, api.CreateRequest{Start: api.StartSnapshot, Snapshot: base})
+		b.must("create", err, nil)
+		equal(b, "messages", b.texts(id), []string{"a", "b"})
+	}},
+	{"fork", func(b *bench) {
+		from := b.open("a", "b")
+		id, err := b.Fork(b.ctx, from, api.CreateRequest{Nodes: says("c")})
+		b.must("fork", err, nil)
+		equal(b, "messages", b.texts(id), []string{"a", "b", "c"})
+		equal(b, "messages of the base", b.texts(from), []string{"a", "b"})
+	}},
+	{"fork_unknown", func(b *bench) {
+		_, err := b.Fork(b.ctx, "nobody", api.CreateRequest{})
+		b.must("fork", err, events.ErrNoSession)
+	}},
+	{"configure", func(b *bench) {
+		id := b.open()
+		err := b.Configure(b.ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Model = "m2"; return c }})
+		b.must("configure", err, nil)
+		err = b.Configure(b.ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.MaxIterations = 7; return c }})
+		b.must("configure", err, nil)
+		c := b.state(id).Config
+		equal(b, "model", c.Model, "m2")
+		equal(b, "iterations", c.MaxIterations, 7)
+	}},
+	{"configure_key", func(b *bench) {
+		id := b.open()
+		more := api.ConfigureRequest{IdempotencyKey: "k", Change: func(c events.Config) events.Config { c.MaxIterations++; return c }}
+		b.must("configure", b.Configure(b.ctx, id, more), nil)
+		b.must("configure", b.Configure(b.ctx, id, more), nil)
+		equal(b, "iterations", b.state(id).Config.MaxIterations, 1)
+	}},
+	{"configure_invalid", func(b *bench) {
+		err := b.Configure(b.ctx, b.open(), api.ConfigureRequest{Change: func(c events.Config) events.Config { c.MaxIterations = -1; return c }})
+		b.must("configure", err, events.ErrInvalid)
+	}},
+	{"close", func(b *bench) {
+		id := b.open("a")
+		b.must("close", b.CloseSession(b.ctx, id, "done"), nil)
+		b.must("close", b.CloseSession(b.ctx, id, "done"), nil)
+		equal(b, "status", b.state(id).Status, projector.StatusClosed)
+		_, err := b.Submit(b.ctx, id, asks("t1", "x"))
+		b.must("submit", err, api.ErrClosed)
+		_, err = b.Inject(b.ctx, id, api.InjectRequest{Parts: text("x")})
+		b.must("inject", err, api.ErrClosed)
+		_, err = b.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: says("b")})
+		b.must("append", err, api.ErrClosed)
+		b.must("close of nothing", b.CloseSession(b.ctx, "nobody", "x"), nil)
+	}},
+	{"close_running", func(b *bench) {
+		id := b.open()
+		b.hangs(id)
+		b.must("close", b.CloseSession(b.ctx, id, "x"), api.ErrTurnRunning)
+		b.cancels(id)
+	}},
+	{"unknown_session", func(b *bench) {
+		_, err := b.State(b.ctx, "nobody")
+		b.must("state", err, events.ErrNoSession)
+		_, err = b.View(b.ctx, "nobody")
+		b.must("view", err, events.ErrNoSession)
+		_, err = b.Submit(b.ctx, "nobody", asks("t1", "x"))
+		b.must("submit", err, events.ErrNoSession)
+		_, err = b.Inject(b.ctx, "nobody", api.InjectRequest{Parts: text("x")})
+		b.must("inject", err, events.ErrNoSession)
+		b.must("branch", b.BranchTo(b.ctx, "nobody", ""), events.ErrNoSession)
+		_, err = b.ToolState(b.ctx, "nobody")
+		b.must("tools", err, events.ErrNoSession)
+		list, err := b.Tasks(b.ctx, "nobody")
+		b.must("tasks", err, nil)
+		equal(b, "tasks", len(list), 0)
+		_, err = b.State(b.ctx, "no.body")
+		b.must("state of no id", err, events.ErrInvalidID)
+	}},
+	{"state_at", func(b *bench) {
+		id := b.open("a")
+		before := b.state(id)
+		_, err := b.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: says("b")})
+		b.must("append", err, nil)
+		then, err := b.StateAt(b.ctx, id, before.Seq)
+		b.must("state", err, nil)
+		equal(b, "leaf then", then.Leaf, before.Leaf)
+		now, err := b.StateAt(b.ctx, id, math.MaxUint64)
+		b.must("state", err, nil)
+		equal(b, "leaf now", now.Leaf, "b")
+	}},
+	{"actions", func(b *bench) {
+		id := b.open()
+		list, err := b.Actions(b.ctx, id)
+		b.must("actions", err, nil)
+		if len(list) != 1 || list[0].Name != "greet" || len(list[0].Input) == 0 {
+			b.t.Fatalf("actions: got %+v, want greet", list)
+		}
+		got, err := b.InvokeAction(b.ctx, id, "greet", []byte(`{"Name":"you"}`))
+		b.must("invoke", err, nil)
+		equal(b, "result", got.Text, `"hello you"`)
+		_, err = b.InvokeAction(b.ctx, id, "else", nil)
+		b.must("invoke", err, api.ErrUnknownAction)
+	}},
+}

@@ -1,0 +1,57 @@
+package servicetest
+
+import (
+	"context"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// Plugin is what the sessions of the service have, beside the standard
+// protocol: a tool "gated" that must be approved, a tool "later" whose result
+// comes from outside, a compactor, and an action "greet".
+func Plugin() plugin.Factory {
+	return plugin.Func("servicetest", func(r *plugin.Registrar) error {
+		plugin.AddTool(r, plugin.Tool{Name: "gated", Effects: events.EffectsNone}, func(context.Context, plugin.Call, struct{}) (string, error) {
+			return "open", nil
+		})
+		r.BeforeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
+			if in.Tool != "gated" {
+				return nil, nil
+			}
+			return []plugin.Directive{plugin.Ask("really?")}, nil
+		})
+		r.Compact(0, func(context.Context, plugin.TransformContext) (plugin.Compaction, error) {
+			summary := &events.Message{Role: events.RoleUser, Parts: text("in short")}
+			return plugin.Compaction{Nodes: []api.AppendNode{{Message: summary}}}, nil
+		})
+		plugin.AddAction(r, plugin.ActionDef{Name: "greet"}, func(_ context.Context, _ plugin.ActionContext, in struct{ Name string }) (string, error) {
+			return "hello " + in.Name, nil
+		})
+		plugin.AddTool(r, plugin.Tool{Name: "later"}, func(_ context.Context, c plugin.Call, _ struct{}) (plugin.Result, error) {
+			c.CompletionKey()
+			return plugin.Result{Pending: true}, nil
+		})
+		return nil
+	})
+}
+
+// Reply is what the model of the sessions answers to the last message of its
+// prompt: "call X" calls tool X, "hang" hangs until the call is cancelled, and
+// anything else is repeated.
+func Reply(last events.Message) (parts []events.Part, hang bool) {
+	said := last.Text()
+	if tool, ok := strings.CutPrefix(said, "call "); ok {
+		return []events.Part{{Kind: events.PartToolCall, Call: "c1", Tool: tool, Args: []byte(`{}`)}}, false
+	}
+	for _, p := range last.Parts {
+		if p.Kind == events.PartToolResult {
+			said = p.Text
+		}
+	}
+	return text("you said " + said), said == "hang"
+}
+
+func text(s string) []events.Part { return []events.Part{{Kind: events.PartText, Text: s}} }
