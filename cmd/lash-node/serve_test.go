@@ -20,9 +20,10 @@ import (
 
 // serving is a node in a process of its own.
 type serving struct {
-	cmd *exec.Cmd
-	url string
-	err *bufio.Scanner
+	cmd  *exec.Cmd
+	url  string
+	http string // where sessions are served over HTTP
+	err  *bufio.Scanner
 }
 
 // limited is a context that ends with the test, and before the test is killed.
@@ -57,6 +58,9 @@ func serveModel(t *testing.T, model string, args ...string) *serving {
 		line := s.err.Text()
 		if _, rest, ok := strings.Cut(line, "embedded server at "); ok {
 			s.url, _, _ = strings.Cut(rest, ",")
+		}
+		if _, rest, ok := strings.Cut(line, "sessions at "); ok {
+			s.http, _, _ = strings.Cut(rest, ",")
 		}
 		if strings.Contains(line, "serving, provider ") {
 			return s
