@@ -8,7 +8,6 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
@@ -299,9 +298,6 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 	for _, list := range commits {
 		if err := o.h.appendLocked(ctx, s, o.by, list); err != nil {
 			s.state, s.queue = nil, backlog{}
-			if errors.Is(err, bus.ErrFull) {
-				err = &api.LimitError{What: "hot sessions", Limit: o.h.b.MaxHot(), Err: err}
-			}
 			return err
 		}
 	}

@@ -191,6 +191,9 @@ func (h *Host) appendLocked(ctx context.Context, s *held, by stamp, list []event
 		return err
 	}
 	seq, err := h.log.Append(ctx, c, events.At(s.state.Seq))
+	if errors.Is(err, bus.ErrFull) {
+		err = &api.LimitError{What: "hot sessions", Limit: h.b.MaxHot(), Err: err}
+	}
 	if err != nil {
 		return err
 	}

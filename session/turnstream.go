@@ -36,9 +36,39 @@ func (h *Host) StartTurnStream(ctx context.Context, id events.SessionID, req Tur
 	if err != nil {
 		return "", nil, err
 	}
-	return turn, func(yield func(SessionEvent, error) bool) {
+	return turn, h.turnEvents(ctx, turn, input, before), nil
+}
+
+// WatchTurn gives the events of a turn that was submitted before, from its
+// first to done: of one that waits, runs or has ended, for which the session is
+// read from its start. It writes nothing. A turn that nobody asked for is
+// [ErrUnknownTurn]; errors inside the stream, which are terminal, are those of [Host.Observe].
+func (h *Host) WatchTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (iter.Seq2[SessionEvent, error], error) {
+	waits, err := h.Waits(ctx, id, turn)
+	if err != nil {
+		return nil, fmt.Errorf("watch turn %s of session %s: %w", turn, id, err)
+	}
+	before, err := h.State(ctx, id) // after the look into the queue, from which turns come here
+	if err != nil {
+		return nil, fmt.Errorf("watch turn %s: %w", turn, err)
+	}
+	_, known, err := findTurn(before, turn)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("watch turn %s: %w", turn, err)
+	case known != "":
+		before = projector.New(id) // where it began is not at hand
+	case !waits || before.Status == projector.StatusClosed:
+		return nil, fmt.Errorf("watch turn %s of session %s: %w", turn, id, ErrUnknownTurn)
+	}
+	return h.turnEvents(ctx, turn, "", before), nil
+}
+
+// turnEvents follows a session for the events of one turn, from a state before it.
+func (h *Host) turnEvents(ctx context.Context, turn events.TurnID, input string, before *projector.State) iter.Seq2[SessionEvent, error] {
+	return func(yield func(SessionEvent, error) bool) {
 		t := &turnStream{h: h, input: input, events: NewEventStream(turn, before.Clone())}
-		for seen, err := range h.Observe(ctx, id, before.Seq) {
+		for seen, err := range h.Observe(ctx, before.Session, before.Seq) {
 			list, err := t.next(ctx, seen, err)
 			for _, e := range list {
 				if !yield(e, nil) {
@@ -52,13 +82,13 @@ func (h *Host) StartTurnStream(ctx context.Context, id events.SessionID, req Tur
 				return
 			}
 		}
-	}, nil
+	}
 }
 
 // turnStream is one run of a turn's events.
 type turnStream struct {
 	h      *Host
-	input  string // digest of what was submitted
+	input  string // digest of what was submitted; empty where whoever watches did not
 	events *EventStream
 }
 
@@ -83,7 +113,7 @@ func (t *turnStream) prepare(ctx context.Context, ev *events.Event) (err error) 
 	}
 	switch p := ev.Payload.(type) {
 	case *events.TurnRequested:
-		if projector.InputDigest(p.Input) != t.input {
+		if t.input != "" && projector.InputDigest(p.Input) != t.input {
 			return ErrDifferent
 		}
 	case *events.ModelReplied, *events.ToolReturned:

@@ -202,7 +202,7 @@ func (w *Worker) settle(ctx context.Context, j *bus.Job, err error) {
 		_ = j.GiveBack(0)
 	case errors.Is(err, errLater):
 		_ = j.GiveBack(later(j))
-	case errors.Is(err, events.ErrOutcomeUnknown): // the servers' doing, not the job's
+	case errors.Is(err, events.ErrOutcomeUnknown), errors.Is(err, bus.ErrFull): // the servers' doing, not the job's
 		log.Warn("run turn", zap.Error(err))
 		w.tries.excuse(ctx, j)
 		_ = j.GiveBack(time.Second)

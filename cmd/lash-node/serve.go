@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -34,6 +35,7 @@ type serveCmd struct {
 	Replicas int `help:"Replicas of every durable stream, with --nats: 1, 3 or 5." default:"1"`
 
 	pluginFlags
+	httpFlags
 
 	Provider     string        `help:"Model provider of sessions that name none: openai, anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
 	Model        string        `help:"Model of sessions that name none." placeholder:"NAME"`
@@ -91,18 +93,27 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	if err := node.Start(ctx); err != nil {
+	door, err := c.openHTTP(ctx, s, node.Host(), log)
+	if err != nil {
 		return err
 	}
+	if err := node.Start(ctx); err != nil {
+		door.stop(ctx)
+		return err
+	}
+	door.start()
 	if err := c.answer(watched, b, node, s); err != nil {
 		return err
 	}
 	write(s.err, "lash-node: serving, provider %s; stop with ctrl-c\n", c.Provider)
 	<-ctx.Done()
 	write(s.err, "lash-node: handing running turns over, calls in flight may take %s\n", c.Grace)
-	soft, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Grace)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Grace)
 	defer cancel()
-	node.Stop(soft)
+	var stopping sync.WaitGroup
+	stopping.Go(func() { door.stop(grace) })
+	node.Stop(grace)
+	stopping.Wait()
 	return nil
 }
 

@@ -20,10 +20,11 @@ import (
 
 // serving is a node in a process of its own.
 type serving struct {
-	cmd *exec.Cmd
-	url string
-	ops string // where its metrics are, with --ops
-	err *bufio.Scanner
+	cmd  *exec.Cmd
+	url  string
+	http string // where sessions are served over HTTP
+	ops  string // where its metrics are, with --ops
+	err  *bufio.Scanner
 }
 
 // limited is a context that ends with the test, and before the test is killed.
@@ -61,6 +62,9 @@ func serveModel(t *testing.T, model string, args ...string) *serving {
 		}
 		if _, rest, ok := strings.Cut(line, "metrics at "); ok {
 			s.ops = strings.TrimSuffix(rest, "/metrics")
+		}
+		if _, rest, ok := strings.Cut(line, "sessions at "); ok {
+			s.http, _, _ = strings.Cut(rest, ",")
 		}
 		if strings.Contains(line, "serving, provider ") {
 			return s

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
 )
 
 type eventsCmd struct {
@@ -30,7 +31,7 @@ func (c *eventsCmd) Run(ctx context.Context, e *env) error {
 		}
 		for i := range entry.Commit.Events {
 			if c.JSON {
-				err = enc.Encode(jsonOf(entry, i))
+				err = enc.Encode(eventjson.Of(entry, i))
 			} else {
 				_, err = fmt.Fprintln(e.stdout, lineOf(entry, i))
 			}
@@ -50,5 +51,5 @@ func lineOf(e events.Entry, pos int) string {
 		turn = "-"
 	}
 	return strings.TrimRight(fmt.Sprintf("%-7s %s %-21s %s %s  %s",
-		fmt.Sprintf("%d.%d", e.Seq, pos), clock(e.Commit.At), ev.Kind, turn, quoted(e.Commit.Actor.String()), summary(ev)), " ")
+		fmt.Sprintf("%d.%d", e.Seq, pos), eventjson.Clock(e.Commit.At), ev.Kind, turn, quoted(e.Commit.Actor.String()), summary(ev)), " ")
 }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/events/eventstest"
 	"github.com/lash-go/lash/projector"
 )
@@ -20,7 +21,7 @@ func TestSummaryOfEveryKind(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			ev := events.Of("t1", eventstest.Payload(kind).Draw(rt, "payload"))
 			got := summary(&ev)
-			if got == short(value{ev.Payload}.String()) || strings.Contains(got, "\n") {
+			if got == short(eventjson.Value{V: ev.Payload}.String()) || strings.Contains(got, "\n") {
 				rt.Errorf("%s: got %s, want a line in words", kind, got)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -68,7 +69,7 @@ func listedOf(s *projector.State) listed {
 	l := listed{
 		Session: s.Session, Status: string(s.Status), Events: s.Events, Commits: s.Seq, Turns: s.Turns,
 		Queued: len(s.Queue), Parent: s.Parent, Labels: s.Labels,
-		CreatedAt: clock(s.CreatedAt), UpdatedAt: clock(s.UpdatedAt),
+		CreatedAt: eventjson.Clock(s.CreatedAt), UpdatedAt: eventjson.Clock(s.UpdatedAt),
 	}
 	if l.Status == "" {
 		l.Status = "empty"
@@ -99,12 +100,4 @@ func (e *env) writeJSON(v any) error {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
-}
-
-// clock writes a time; zero is unknown and empty.
-func clock(at events.Millis) string {
-	if at == 0 {
-		return ""
-	}
-	return at.Time().Format("2006-01-02T15:04:05.000Z07:00")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/transcript"
 )
@@ -72,7 +73,7 @@ func (c *showCmd) viewOf(s *projector.State) (*shown, error) {
 func (c *showCmd) render(ctx context.Context, e *env, src source, v *shown) error {
 	s := v.state
 	e.printf("session %s, %s, at sequence %d, %d events, %s to %s\n",
-		s.Session, listedOf(s).Status, s.Seq, s.Events, clock(s.CreatedAt), clock(s.UpdatedAt))
+		s.Session, listedOf(s).Status, s.Seq, s.Events, eventjson.Clock(s.CreatedAt), eventjson.Clock(s.UpdatedAt))
 	if config := configSummary(s.Config); config != "" {
 		e.println(config)
 	}
@@ -124,41 +125,41 @@ func (v *shown) footer(e *env) {
 // sessionJSON is everything that show knows.
 type sessionJSON struct {
 	listed
-	Seq      events.Seq    `json:"seq"`
-	Config   value         `json:"config"`
-	Leaf     events.NodeID `json:"leaf,omitempty"`
-	Frame    string        `json:"frame,omitempty"`
-	Frames   value         `json:"frames"`
-	Roots    []branchJSON  `json:"roots,omitempty"` // branches that leave before the first node
-	Path     []nodeJSON    `json:"path"`
-	Records  value         `json:"turn_records"`
-	Run      value         `json:"running_turn"`
-	Queue    value         `json:"queue"`
-	Inputs   value         `json:"pending_inputs"`
-	Catalog  value         `json:"catalog"`
-	Ledger   value         `json:"ledger"`
-	Children value         `json:"children"`
-	Plugins  value         `json:"plugins"`
-	Tasks    value         `json:"tasks"`
-	Monitors value         `json:"monitors"`
-	Updates  value         `json:"monitor_updates"` // that nobody took
-	NodesAll int64         `json:"nodes"`           // on every branch
+	Seq      events.Seq      `json:"seq"`
+	Config   eventjson.Value `json:"config"`
+	Leaf     events.NodeID   `json:"leaf,omitempty"`
+	Frame    string          `json:"frame,omitempty"`
+	Frames   eventjson.Value `json:"frames"`
+	Roots    []branchJSON    `json:"roots,omitempty"` // branches that leave before the first node
+	Path     []nodeJSON      `json:"path"`
+	Records  eventjson.Value `json:"turn_records"`
+	Run      eventjson.Value `json:"running_turn"`
+	Queue    eventjson.Value `json:"queue"`
+	Inputs   eventjson.Value `json:"pending_inputs"`
+	Catalog  eventjson.Value `json:"catalog"`
+	Ledger   eventjson.Value `json:"ledger"`
+	Children eventjson.Value `json:"children"`
+	Plugins  eventjson.Value `json:"plugins"`
+	Tasks    eventjson.Value `json:"tasks"`
+	Monitors eventjson.Value `json:"monitors"`
+	Updates  eventjson.Value `json:"monitor_updates"` // that nobody took
+	NodesAll int64           `json:"nodes"`           // on every branch
 }
 
 // nodeJSON is a node of the path.
 type nodeJSON struct {
-	Node     events.NodeID   `json:"node"`
-	Parent   events.NodeID   `json:"parent,omitempty"`
-	Seq      events.Seq      `json:"seq"`
-	Time     string          `json:"time"`
-	Turn     events.TurnID   `json:"turn,omitempty"`
-	Frame    events.FrameID  `json:"frame,omitempty"`
-	Kind     events.NodeKind `json:"kind"`
-	Message  *value          `json:"message,omitempty"`
-	Type     string          `json:"type,omitempty"`
-	Body     *value          `json:"body,omitempty"`
-	Blob     *value          `json:"blob,omitempty"`
-	Branches []branchJSON    `json:"branches,omitempty"`
+	Node     events.NodeID    `json:"node"`
+	Parent   events.NodeID    `json:"parent,omitempty"`
+	Seq      events.Seq       `json:"seq"`
+	Time     string           `json:"time"`
+	Turn     events.TurnID    `json:"turn,omitempty"`
+	Frame    events.FrameID   `json:"frame,omitempty"`
+	Kind     events.NodeKind  `json:"kind"`
+	Message  *eventjson.Value `json:"message,omitempty"`
+	Type     string           `json:"type,omitempty"`
+	Body     *eventjson.Value `json:"body,omitempty"`
+	Blob     *eventjson.Value `json:"blob,omitempty"`
+	Branches []branchJSON     `json:"branches,omitempty"`
 }
 
 type branchJSON struct {
@@ -170,11 +171,11 @@ type branchJSON struct {
 func (v *shown) json() sessionJSON {
 	s := v.state
 	out := sessionJSON{
-		listed: listedOf(s), Seq: s.Seq, Config: value{s.Config}, Leaf: s.Leaf, Frame: string(s.Frame().ID),
-		Frames: value{s.Frames}, Roots: branchesJSON(v.branches[""]), Path: make([]nodeJSON, 0, len(v.path)),
-		Records: value{v.turns}, Run: value{s.Turn()}, Queue: value{s.Queue}, Inputs: value{s.Inputs},
-		Catalog: value{s.Catalog}, Ledger: value{s.Ledger}, NodesAll: s.Nodes, Children: value{s.Children},
-		Plugins: value{s.Plugins}, Tasks: value{s.Tasks}, Monitors: value{s.Monitors}, Updates: value{s.Feed.Updates},
+		listed: listedOf(s), Seq: s.Seq, Config: eventjson.Value{V: s.Config}, Leaf: s.Leaf, Frame: string(s.Frame().ID),
+		Frames: eventjson.Value{V: s.Frames}, Roots: branchesJSON(v.branches[""]), Path: make([]nodeJSON, 0, len(v.path)),
+		Records: eventjson.Value{V: v.turns}, Run: eventjson.Value{V: s.Turn()}, Queue: eventjson.Value{V: s.Queue}, Inputs: eventjson.Value{V: s.Inputs},
+		Catalog: eventjson.Value{V: s.Catalog}, Ledger: eventjson.Value{V: s.Ledger}, NodesAll: s.Nodes, Children: eventjson.Value{V: s.Children},
+		Plugins: eventjson.Value{V: s.Plugins}, Tasks: eventjson.Value{V: s.Tasks}, Monitors: eventjson.Value{V: s.Monitors}, Updates: eventjson.Value{V: s.Feed.Updates},
 	}
 	for _, n := range v.path {
 		out.Path = append(out.Path, v.node(n))
@@ -184,17 +185,17 @@ func (v *shown) json() sessionJSON {
 
 func (v *shown) node(n *projector.Node) nodeJSON {
 	out := nodeJSON{
-		Node: n.ID, Parent: n.Parent, Seq: n.Seq, Time: clock(n.At), Turn: n.Turn, Frame: n.Frame, Kind: n.Kind, Type: n.Type,
+		Node: n.ID, Parent: n.Parent, Seq: n.Seq, Time: eventjson.Clock(n.At), Turn: n.Turn, Frame: n.Frame, Kind: n.Kind, Type: n.Type,
 		Branches: branchesJSON(v.branches[n.ID]),
 	}
 	if n.Kind == events.NodeMessage {
-		out.Message = &value{n.Message}
+		out.Message = &eventjson.Value{V: n.Message}
 	}
 	if len(n.Body) > 0 {
-		out.Body = &value{n.Body}
+		out.Body = &eventjson.Value{V: n.Body}
 	}
 	if !n.Blob.IsZero() {
-		out.Blob = &value{n.Blob}
+		out.Blob = &eventjson.Value{V: n.Blob}
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/session/transcript"
 )
 
@@ -90,7 +91,7 @@ func callSummary(ev *events.Event) string {
 	case *events.ToolNestedReturned:
 		return joined("call "+string(p.Effect), "tool "+quoted(p.Tool), bodySummary(p.Args, p.Blob), resultSummary(&p.Result))
 	}
-	return short(value{ev.Payload}.String()) // a kind that this program has no words for
+	return short(eventjson.Value{V: ev.Payload}.String()) // a kind that this program has no words for
 }
 
 func linesSummary(lines []events.MonitorLine) string {

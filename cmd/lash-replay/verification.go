@@ -13,6 +13,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
@@ -214,8 +215,8 @@ func differing(a, b projector.Head) []string {
 	var names []string
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	for i := range x.NumField() {
-		if (value{x.Field(i).Interface()}).String() != (value{y.Field(i).Interface()}).String() {
-			names = append(names, snake(x.Type().Field(i).Name))
+		if (eventjson.Value{V: x.Field(i).Interface()}).String() != (eventjson.Value{V: y.Field(i).Interface()}).String() {
+			names = append(names, eventjson.Snake(x.Type().Field(i).Name))
 		}
 	}
 	return names

@@ -21,6 +21,7 @@ const (
 	ClassConflict    Class = "conflict"    // the session is not as the request wants it
 	ClassFailed      Class = "failed"      // what was asked for was tried, and failed
 	ClassUnavailable Class = "unavailable" // not here, or not now
+	ClassBusy        Class = "busy"        // there is too much of it now: the same may succeed later
 	ClassUnknown     Class = "unknown"     // nobody knows whether it was done: asking the same again is safe but for actions
 	ClassInternal    Class = "internal"    // it is no fault of the request
 )
@@ -92,6 +93,9 @@ const (
 	codeGeneration  = "generation"
 	codeConflict    = "moved"
 	codeCursor      = "cursor"
+	codeRejected    = "turn_rejected"
+	codeErased      = "session_erased"
+	codeLimit       = "limit"
 )
 
 // maxMessage bounds the text of an error that travels, in bytes.
@@ -110,7 +114,7 @@ func (b ErrorBody) IsZero() bool { return b.Code == "" }
 // Code is an error's code and class. An error that the table does not have is [CodeInternal].
 func Code(err error) (code string, class Class) {
 	if code := codeOf(err); code != "" {
-		return code, ClassConflict
+		return code, classOf(code)
 	}
 	for _, c := range codes {
 		if errors.Is(err, c.err) {
@@ -131,8 +135,25 @@ func codeOf(err error) string {
 		return codeConflict
 	case isType[*CursorError](err):
 		return codeCursor
+	case isType[*TurnRejectedError](err):
+		return codeRejected
+	case isType[*events.ErasedError](err):
+		return codeErased
+	case isType[*LimitError](err):
+		return codeLimit
 	}
 	return ""
+}
+
+// classOf is the class of a code that [codeOf] gives.
+func classOf(code string) Class {
+	switch code {
+	case codeErased:
+		return ClassNotFound
+	case codeLimit:
+		return ClassBusy
+	}
+	return ClassConflict
 }
 
 func isType[E error](err error) bool {
@@ -175,6 +196,15 @@ func details(err error) map[string]string {
 	if e, ok := errors.AsType[*CursorError](err); ok {
 		return map[string]string{"session": string(e.Session), "cursor": decimal(e.Cursor), "last": decimal(e.Last)}
 	}
+	if e, ok := errors.AsType[*TurnRejectedError](err); ok {
+		return map[string]string{"turn": string(e.Turn), "by": string(e.By)}
+	}
+	if e, ok := errors.AsType[*events.ErasedError](err); ok {
+		return map[string]string{"session": string(e.Session), "at": decimal(e.At), "reason": clip(e.Reason)}
+	}
+	if e, ok := errors.AsType[*LimitError](err); ok {
+		return map[string]string{"what": e.What, "limit": strconv.Itoa(e.Limit)}
+	}
 	if e, ok := errors.AsType[*TurnFailedError](err); ok {
 		return map[string]string{"turn": string(e.Turn), "issue_kind": e.Issue.Kind, "issue_code": e.Issue.Code, "issue_message": clip(e.Issue.Message)}
 	}
@@ -215,7 +245,7 @@ func DecodeError(b ErrorBody) *RemoteError {
 	if typed := restore(b, e.err); typed != nil {
 		e.err = typed
 		if at < 0 {
-			e.Class = ClassConflict
+			e.Class = classOf(b.Code)
 		}
 	}
 	return e
@@ -233,6 +263,12 @@ func restore(b ErrorBody, sentinel error) error {
 		return &events.ConflictError{Session: events.SessionID(d["session"]), Expected: number[events.Seq](d["expected"]), Last: number[events.Seq](d["last"])}
 	case b.Code == codeCursor:
 		return &CursorError{Session: events.SessionID(d["session"]), Cursor: number[events.Seq](d["cursor"]), Last: number[events.Seq](d["last"])}
+	case b.Code == codeRejected:
+		return &TurnRejectedError{Turn: events.TurnID(d["turn"]), By: events.TurnID(d["by"])}
+	case b.Code == codeErased:
+		return &events.ErasedError{Session: events.SessionID(d["session"]), At: number[events.Millis](d["at"]), Reason: d["reason"]}
+	case b.Code == codeLimit:
+		return &LimitError{What: d["what"], Limit: number[int](d["limit"])}
 	case d["turn"] != "":
 		return &TurnFailedError{Turn: events.TurnID(d["turn"]), Issue: events.Issue{Kind: d["issue_kind"], Code: d["issue_code"], Message: d["issue_message"]}}
 	case providerError(b.Code) != nil && d != nil:
@@ -243,7 +279,7 @@ func restore(b ErrorBody, sentinel error) error {
 	return nil
 }
 
-func number[N ~int64 | ~uint64](text string) N {
+func number[N ~int | ~int64 | ~uint64](text string) N {
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
 		return N(n)
 	}

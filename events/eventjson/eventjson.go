@@ -1,4 +1,6 @@
-package main
+// Package eventjson writes what histories and states are made of as JSON, for
+// people and programs: one form in every place that shows it. It imports events.
+package eventjson
 
 import (
 	"bytes"
@@ -14,16 +16,15 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// value writes what histories and states are made of as JSON for people and
-// programs: fields by their Go names in lower_snake, in order, empty optional
+// Value writes what it holds as JSON: fields by their Go names in lower_snake, in order, empty optional
 // ones left out; times as text; bytes as the JSON that they hold, else as
 // text, else as {"base64": "..."}.
-type value struct{ v any }
+type Value struct{ V any }
 
 // MarshalJSON implements [json.Marshaler].
-func (v value) MarshalJSON() ([]byte, error) {
+func (v Value) MarshalJSON() ([]byte, error) {
 	var w jsonWriter
-	w.value(reflect.ValueOf(v.v))
+	w.value(reflect.ValueOf(v.V))
 	return w.Bytes(), w.err
 }
 
@@ -52,7 +53,7 @@ func (w *jsonWriter) value(v reflect.Value) {
 		return
 	}
 	if at, ok := reflect.TypeAssert[events.Millis](v); ok {
-		w.scalar(clock(at))
+		w.scalar(Clock(at))
 		return
 	}
 	switch v.Kind() {
@@ -140,7 +141,7 @@ func (w *jsonWriter) structure(v reflect.Value) {
 			w.WriteByte(',')
 		}
 		first = false
-		w.scalar(snake(field.Name))
+		w.scalar(Snake(field.Name))
 		w.WriteByte(':')
 		w.value(v.Field(i))
 	}
@@ -164,8 +165,8 @@ func empty(v reflect.Value) bool {
 	return (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0
 }
 
-// snake turns a Go name into lower_snake: RequestedAt to requested_at, ConfigID to config_id.
-func snake(name string) string {
+// Snake turns a Go name into lower_snake: RequestedAt to requested_at, ConfigID to config_id.
+func Snake(name string) string {
 	var b strings.Builder
 	runes := []rune(name)
 	for i, r := range runes {
@@ -181,8 +182,8 @@ func snake(name string) string {
 	return b.String()
 }
 
-// eventJSON is one event with its whole envelope.
-type eventJSON struct {
+// Event is one event with its whole envelope.
+type Event struct {
 	Session events.SessionID `json:"session"`
 	Seq     events.Seq       `json:"seq"`
 	Pos     int              `json:"pos"`
@@ -193,27 +194,36 @@ type eventJSON struct {
 	Turn    events.TurnID    `json:"turn,omitempty"`
 	Actor   string           `json:"actor"`
 	Cause   string           `json:"cause,omitempty"`
-	Payload *value           `json:"payload,omitempty"`
+	Payload *Value           `json:"payload,omitempty"`
 	Raw     []byte           `json:"raw,omitempty"` // msgpack of a kind unknown to this program
 }
 
-func jsonOf(e events.Entry, pos int) eventJSON {
+// Of is the event at a position of a commit.
+func Of(e events.Entry, pos int) Event {
 	c, ev := e.Commit, &e.Commit.Events[pos]
-	out := eventJSON{
-		Session: c.Session, Seq: e.Seq, Pos: pos, ID: c.EventID(pos), Time: clock(c.At), Kind: ev.Kind, Version: ev.V,
+	out := Event{
+		Session: c.Session, Seq: e.Seq, Pos: pos, ID: c.EventID(pos), Time: Clock(c.At), Kind: ev.Kind, Version: ev.V,
 		Turn: ev.Turn, Actor: c.Actor.String(), Cause: c.Cause, Raw: ev.Raw,
 	}
 	if ev.Payload != nil {
-		out.Payload = &value{ev.Payload}
+		out.Payload = &Value{ev.Payload}
 	}
 	return out
 }
 
-// text is a value for people, on one line.
-func (v value) String() string {
+// String is the value for people, on one line.
+func (v Value) String() string {
 	data, err := v.MarshalJSON()
 	if err != nil {
 		return fmt.Sprint(err)
 	}
 	return string(data)
+}
+
+// Clock writes a time as people and programs read it, in UTC with milliseconds; none is empty.
+func Clock(at events.Millis) string {
+	if at == 0 {
+		return ""
+	}
+	return at.Time().Format("2006-01-02T15:04:05.000Z07:00")
 }

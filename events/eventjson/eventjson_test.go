@@ -1,10 +1,9 @@
-package main
+package eventjson
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -17,7 +16,7 @@ func TestSnake(t *testing.T) {
 	for name, want := range map[string]string{
 		"ID": "id", "RequestedAt": "requested_at", "MaxOutputTokens": "max_output_tokens", "TLSCert": "tls_cert", "JobID": "job_id",
 	} {
-		if got := snake(name); got != want {
+		if got := Snake(name); got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
 	}
@@ -41,38 +40,14 @@ func TestValue(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			if got := (value{tc.v}).String(); got != tc.want {
+			if got := (Value{V: tc.v}).String(); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestProgress(t *testing.T) {
-	t.Parallel()
-	var out strings.Builder
-	now := time.Unix(0, 0)
-	p := &progress{w: &out, now: func() time.Time { return now }, began: now}
-	for i := range 50 { // five seconds
-		now = time.Unix(0, 0).Add(time.Duration(i) * 100 * time.Millisecond)
-		p.tell("s1", events.Seq(i+1), 50)
-	}
-	want := "lash-replay: session s1, commit 21 of 50\nlash-replay: session s1, commit 31 of 50\nlash-replay: session s1, commit 41 of 50\n"
-	if out.String() != want {
-		t.Errorf("got %q, want %q", out.String(), want)
-	}
-}
-
-func TestQuoted(t *testing.T) {
-	t.Parallel()
-	for s, want := range map[string]string{"a-1": "a-1", "a b": `"a b"`, "a\x1b[2J": `"a\x1b[2J"`, "é": "é"} {
-		if got := quoted(s); got != want {
-			t.Errorf("%q: got %s, want %s", s, got, want)
-		}
-	}
-}
-
-// Every payload has valid JSON, and a summary on one line.
+// Every payload has valid JSON.
 func TestEveryPayload(t *testing.T) {
 	t.Parallel()
 	for _, kind := range events.Kinds() {
@@ -80,13 +55,9 @@ func TestEveryPayload(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
 				p := eventstest.Payload(kind).Draw(t, "payload")
-				data, err := json.Marshal(value{p})
+				data, err := json.Marshal(Value{V: p})
 				if err != nil || !json.Valid(data) {
 					t.Errorf("got %q, %v, want JSON", data, err)
-				}
-				ev := events.Of("t1", p)
-				if s := summary(&ev); strings.ContainsAny(s, "\n\x1b") {
-					t.Errorf("got %q, want one line", s)
 				}
 			})
 		})

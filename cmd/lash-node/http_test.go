@@ -1,0 +1,121 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// file writes a file of the test's.
+func file(t *testing.T, name string, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// certificate makes one for 127.0.0.1 that signs itself.
+func certificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	pool = x509.NewCertPool()
+	pool.AppendCertsFromPEM(certPEM)
+	return file(t, "cert.pem", certPEM), file(t, "key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})), pool
+}
+
+// tokenFile has one token of the scope write.
+func tokenFile(t *testing.T, text string) string {
+	t.Helper()
+	return file(t, "tokens", fmt.Appendf(nil, "# who may\n\nme write %x\n", sha256.Sum256([]byte(text))))
+}
+
+// TestServeHTTP runs a turn over HTTP/2 and ends a stream with the node.
+func TestServeHTTP(t *testing.T) {
+	t.Parallel()
+	cert, key, pool := certificate(t)
+	s := serve(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "open sesame"),
+		"--http-tls-cert", cert, "--http-tls-key", key)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	ask := func(method, path, body string) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(limited(t), method, s.http+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer open sesame")
+		got, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = got.Body.Close() })
+		return got
+	}
+	if got := ask("POST", "/sessions", `{"id":"s"}`); got.StatusCode != http.StatusCreated || got.ProtoMajor != 2 { //nolint:bodyclose // the test's end closes it
+		t.Fatalf("create: got %s over %s, want 201 over HTTP/2", got.Status, got.Proto)
+	}
+	answer, err := io.ReadAll(ask("POST", "/sessions/s/turns?wait=60", `{"text":"hi"}`).Body) //nolint:bodyclose // likewise
+	if err != nil || !strings.Contains(string(answer), "This node has no model") {
+		t.Errorf("turn: got %s, %v, want the advice of a node without a model", answer, err)
+	}
+	stream := ask("GET", "/sessions/s/events", "") //nolint:bodyclose // likewise
+	s.stop(t, syscall.SIGTERM)
+	if all, err := io.ReadAll(stream.Body); err != nil || !strings.Contains(string(all), "turn.completed") {
+		t.Errorf("stream: got %s, %v, want the turn and the end", all, err)
+	}
+}
+
+// TestServeHTTPRefuses says what is wrong before anything starts, without telling tokens.
+func TestServeHTTPRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no_tokens":   {nil, "--http needs --http-tokens"},
+		"no_file":     {[]string{"--http-tokens", "/nowhere/tokens"}, "no such file"},
+		"bad_line":    {[]string{"--http-tokens", file(t, "tokens", []byte("me write hunter2\n"))}, "line 1: the third field is no sha256"},
+		"bad_scope":   {[]string{"--http-tokens", file(t, "tokens", fmt.Appendf(nil, "me all %x\n", sha256.Sum256(nil)))}, "scope is none of"},
+		"half_of_tls": {[]string{"--http-tokens", tokenFile(t, "x"), "--http-tls-cert", "x"}, "go together"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out strings.Builder
+			args := append([]string{"serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"}, c.args...)
+			code := run(limited(t), args, &streams{out: io.Discard, err: &out, env: func(string) string { return "" }})
+			if code != exitFailed || !strings.Contains(out.String(), c.want) || strings.Contains(out.String(), "hunter2") {
+				t.Errorf("got exit code %d and %q, want %q", code, out.String(), c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,148 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// apiDocument is the OpenAPI document as a client reads it. It is held against every answer.
+type apiDocument struct {
+	Paths map[string]map[string]struct {
+		ID        string                    `json:"operationId"`
+		Scope     string                    `json:"x-scope"`
+		Body      *struct{}                 `json:"requestBody"`
+		Responses map[string]documentAnswer `json:"responses"`
+	} `json:"paths"`
+	Components struct {
+		Schemas map[string]*jsonschema.Schema `json:"schemas"`
+	} `json:"components"`
+
+	mu       sync.Mutex
+	resolved map[string]*resolvedSchema
+	produced map[string]bool // operation and status
+}
+
+type documentAnswer struct {
+	Content map[string]struct {
+		Schema documentRef `json:"schema"`
+	} `json:"content"`
+	Events map[string]documentRef `json:"x-events"`
+}
+
+type documentRef struct {
+	Ref  string `json:"$ref"`
+	Type string `json:"type"`
+}
+
+// documented is an operation of the document.
+type documented struct{ id, method, path, scope string }
+
+func (d *apiDocument) operations() []documented {
+	var list []documented
+	for path, methods := range d.Paths {
+		for method, op := range methods {
+			list = append(list, documented{op.ID, strings.ToUpper(method), path, op.Scope})
+		}
+	}
+	slices.SortFunc(list, func(a, b documented) int { return strings.Compare(a.id, b.id) })
+	return list
+}
+
+// path finds the template of a request's path, one without parameters first.
+func (d *apiDocument) path(method, path string) string {
+	best := ""
+	for template, methods := range d.Paths {
+		if methods[strings.ToLower(method)].ID == "" || !fits(template, path) {
+			continue
+		}
+		if best == "" || strings.Count(template, "{") < strings.Count(best, "{") {
+			best = template
+		}
+	}
+	return best
+}
+
+func fits(template, path string) bool {
+	want, got := strings.Split(template, "/"), strings.Split(path, "/")
+	return slices.EqualFunc(want, got, func(a, b string) bool { return a == b || strings.HasPrefix(a, "{") && b != "" })
+}
+
+// check holds an answer against the document.
+func (d *apiDocument) check(t *testing.T, method, path string, status int, header http.Header, body []byte) {
+	t.Helper()
+	template := d.path(method, path)
+	if template == "" {
+		return // no operation: nothing is promised
+	}
+	op := d.Paths[template][strings.ToLower(method)]
+	answer, ok := op.Responses[fmt.Sprint(status)]
+	if !ok {
+		t.Errorf("%s %s: got undocumented status %d: %s", method, path, status, body)
+		return
+	}
+	d.mu.Lock()
+	d.produced[op.ID+" "+fmt.Sprint(status)] = true
+	d.mu.Unlock()
+	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
+	content, ok := answer.Content[kind]
+	if ok != (len(answer.Content) > 0) || (kind != "") != (len(answer.Content) > 0) {
+		t.Errorf("%s %s: got %d with content %q, the document has %v", method, path, status, kind, answer.Content)
+		return
+	}
+	if ok && answer.Events == nil {
+		d.validate(t, method+" "+path, content.Schema, body)
+	}
+}
+
+func (d *apiDocument) validate(t *testing.T, what string, schema documentRef, body []byte) {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(body, &v); err != nil {
+		t.Errorf("%s: got %q, want JSON", what, body)
+		return
+	}
+	if schema.Ref == "" {
+		return // any object
+	}
+	if err := d.schema(t, schema).Validate(v); err != nil {
+		t.Errorf("%s: got %s, which is no %s: %v", what, body, schema.Ref, err)
+	}
+}
+
+func (d *apiDocument) schema(t *testing.T, ref documentRef) *resolvedSchema {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.resolved[ref.Ref] == nil {
+		s, err := d.Components.Schemas[strings.TrimPrefix(ref.Ref, "#/components/schemas/")].Resolve(nil)
+		must(t, "schema "+ref.Ref, err, nil)
+		d.resolved[ref.Ref] = s
+	}
+	return d.resolved[ref.Ref]
+}
+
+// missing are the documented statuses that no request has produced.
+func (d *apiDocument) missing() []string {
+	var list []string
+	for _, methods := range d.Paths {
+		for _, op := range methods {
+			for status := range op.Responses {
+				if name := op.ID + " " + status; status != "default" && !d.produced[name] {
+					list = append(list, name)
+				}
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+type resolvedSchema = jsonschema.Resolved

@@ -1,0 +1,284 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// validBodies are requests that an open session grants, by operation; those that are not here have no body.
+func validBodies() map[string]string {
+	return map[string]string{
+		"createSession": `{}`, "configureSession": `{"model":"m2"}`, "forkSession": `{}`, "submitTurn": `{"text":"hello"}`,
+		"cancelTurn": `{}`, "injectInput": `{"text":"mind this"}`, "appendNodes": `{"nodes":[{"message":{"role":"user","parts":[{"type":"text","text":"n"}]}}]}`,
+		"branchTo": `{"node":""}`, "openFrame": `{"id":"f9"}`, "approve": `{"call":"t1/0/0","granted":true}`,
+		"resolveCall": `{"call":"t1/0/0","text":"done"}`, "setTools": `{"names":["add"],"level":"off"}`, "startMonitor": `{"command":"true"}`,
+	}
+}
+
+// at fills the parameters of a path.
+func at(path, session string) string {
+	return strings.NewReplacer("{session}", session, "{turn}", "t1", "{input}", "i1", "{task}", "k1", "{monitor}", "m1").Replace(path)
+}
+
+// query is what an operation cannot do without.
+func query(id string) string {
+	if id == "getOutput" {
+		return "?call=t1/0/0"
+	}
+	return ""
+}
+
+// TestHTTPDocument lives through every operation and its every documented
+// answer. Each answer, of the other tests too, is held against its schema.
+func TestHTTPDocument(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t, theCall(), reply(text("3")), reply(call("k", "later", "{}")), reply(text("late")), reply(text("x")))
+	g := &asker{}
+	b.node(g.factory(events.EffectsNonIdempotent), declares("pend", func(r *plugin.Registrar) {
+		plugin.AddTool(r, plugin.Tool{Name: "later"}, func(_ context.Context, c plugin.Call, _ struct{}) (plugin.Result, error) {
+			c.CompletionKey()
+			return plugin.Result{Pending: true}, nil
+		})
+		r.Compact(0, func(context.Context, plugin.TransformContext) (plugin.Compaction, error) {
+			m := plugin.Say(events.RoleUser, "summary")
+			return plugin.Compaction{Nodes: []session.AppendNode{{Message: &m}}}, nil
+		})
+	}))
+	d := b.door(httpapi.Config{MaxBodyBytes: 4096, MaxStreamsPerToken: 4})
+	d.refusals()
+	d.life()
+	d.conflicts()
+	d.busy()
+	d.server.Drain()
+	for _, op := range d.doc.operations() {
+		if op.scope != "" {
+			got := d.ask("admin", op.method, at(op.path, "s")+query(op.id), validBodies()[op.id])
+			equal(t, op.id+" of a server that drains", fmt.Sprintf("%d %s %s", got.status, got.text("code"), got.header.Get("Retry-After")), "503 draining 1")
+		}
+	}
+	if list := d.doc.missing(); len(list) > 0 {
+		t.Errorf("documented and never produced: %s", strings.Join(list, ", "))
+	}
+}
+
+// refusals asks every operation for what it refuses whatever the session is.
+func (d *door) refusals() {
+	d.t.Helper()
+	for _, op := range d.doc.operations() {
+		body, path := validBodies()[op.id], at(op.path, "nosuch")+query(op.id)
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+			if _, known := d.doc.Paths[op.path][strings.ToLower(method)]; !known && d.doc.path(method, path) == "" {
+				got := d.ask("admin", method, path, "")
+				equal(d.t, method+" "+op.path, fmt.Sprint(got.status, strings.Contains(got.header.Get("Allow"), op.method)), "405 true")
+			}
+		}
+		if op.scope == "" {
+			continue
+		}
+		equal(d.t, op.id+" without a token", d.ask("", op.method, path, body).status, 401)
+		equal(d.t, op.id+" with a wrong token", d.ask("nobody", op.method, path, body).status, 401)
+		if op.scope != "read" {
+			equal(d.t, op.id+" of a reader", d.ask("reader", op.method, path, body).text("code"), "forbidden")
+		}
+		if strings.Contains(op.path, "{session}") {
+			equal(d.t, op.id+" of no id", d.ask("admin", op.method, at(op.path, "a.b")+query(op.id), body).text("code"), "invalid_id")
+			got := d.ask("admin", op.method, path, body)
+			lenient := op.id == "closeSession" || op.id == "getTasks"
+			equal(d.t, op.id+" of no session", got.status == 404, !lenient)
+		}
+		if body != "" {
+			got := d.ask("admin", op.method, path, `{"no_such_field":1}`)
+			equal(d.t, op.id+" with an unknown field", fmt.Sprintf("%d %s %s", got.status, got.text("code"), got.text("detail")), `400 invalid_body unknown field "no_such_field"`)
+			equal(d.t, op.id+" with a large body", d.ask("admin", op.method, path, `{"x":"`+strings.Repeat("x", 5000)+`"}`).text("code"), "body_too_large")
+		}
+		equal(d.t, op.id+" with an unknown parameter", d.ask("admin", op.method, path+"&"[:strings.Count(path, "?")]+"?no=1"[strings.Count(path, "?"):], body).text("code"), "invalid_parameter")
+	}
+}
+
+// life is a session from its creation to its end.
+func (d *door) life() {
+	d.t.Helper()
+	const s = "/v1/sessions/s1"
+	made := d.want(201, "POST", "/v1/sessions", `{"config":{"model":"m1"},"labels":{"a":"b"}}`, "Idempotency-Key", "s1")
+	equal(d.t, "location", made.header.Get("Location"), s)
+	d.want(201, "POST", "/v1/sessions", `{"config":{"model":"m1"},"labels":{"a":"b"}}`, "Idempotency-Key", "s1") // the same request again
+	d.want(204, "PATCH", s, `{"model":"m2"}`)
+	d.want(200, "POST", s+"/nodes", `{"nodes":[{"message":{"id":"n1","role":"user","parts":[{"type":"text","text":"before"}]}}]}`)
+	d.want(202, "POST", s+"/turns", `{"id":"t1","text":"1+2?"}`)
+	d.await("s1", "question", hasAsk)
+	equal(d.t, "model", d.state("s1").Config.Model, "m2")
+	asked := d.want(200, "GET", s+"/approvals", "")
+	if want := `{"approvals":[{"call":"t1/0/0","tool":"add","args":{"A":1,"B":2},"plugin":"gate","question":"really add?"}]}`; strings.TrimSpace(string(asked.body)) != want {
+		d.t.Errorf("approvals: got %s, want %s", asked.body, want)
+	}
+	equal(d.t, "running", strings.Contains(string(d.want(200, "GET", s, "").body), `"running":{"id":"t1"`), true)
+	d.want(202, "GET", s+"/turns/t1", "")
+	d.refused(409, "turn_running", "DELETE", s, "")
+	d.want(204, "POST", s+"/approvals", `{"call":"t1/0/0","granted":true,"reason":"fine"}`)
+	ended := d.want(200, "GET", s+"/turns/t1?wait=30", "")
+	equal(d.t, "who approved", find[*events.ToolApprovalGiven](d.bundle, "s1")[0].By, "writer")
+	equal(d.t, "text", strings.Contains(string(ended.body), `"safe_text":"3"`), true)
+	d.want(200, "GET", s+"/turns/t1", "")
+	equal(d.t, "output", d.want(200, "GET", s+"/output?call=t1/0/0", "").text("output"), "3")
+	d.watched(s)
+	equal(d.t, "view", strings.Contains(string(d.want(200, "GET", s+"/view", "").body), `"text":"before"`), true)
+	equal(d.t, "receipt", d.want(200, "POST", s+"/turns/t1/cancel", `{}`).text("receipt"), "completion_won_race")
+
+	d.want(201, "POST", s+"/inputs", `{"id":"i1","text":"one"}`)
+	d.want(201, "POST", s+"/inputs", `{"text":"two"}`, "Idempotency-Key", "i2")
+	d.refused(409, "different_content", "POST", s+"/inputs", `{"id":"i1","text":"other"}`)
+	equal(d.t, "cancelled", d.want(200, "DELETE", s+"/inputs/i1?following=true", "").text("cancelled"), "[i1 i2]")
+	equal(d.t, "cancelled again", d.want(200, "DELETE", s+"/inputs/i1", "").text("receipt"), "already_cancelled")
+
+	equal(d.t, "tools", strings.Contains(string(d.want(200, "GET", s+"/tools", "").body), `"name":"add"`), true)
+	d.want(200, "PATCH", s+"/tools", `{"names":["add"],"level":"off"}`)
+	equal(d.t, "opened", d.want(200, "POST", s+"/frames", `{"id":"f1","reason":"anew"}`).text("opened"), "true")
+	equal(d.t, "compacted", d.want(200, "POST", s+"/compact", "").text("opened"), "true")
+	d.want(201, "POST", s+"/fork", `{"id":"s2"}`)
+	d.want(204, "POST", s+"/branch", `{"node":"n1"}`)
+	d.later(s)
+	d.monitored(s)
+}
+
+// watched reads the history of the ended turn in both forms.
+func (d *door) watched(s string) {
+	d.t.Helper()
+	stream := d.stream("reader", s+"/events?cursor=0")
+	last := fmt.Sprint(d.last("s1"))
+	var kinds []string
+	for _, m := range stream.until(func(m received) bool { return m.id == last }) {
+		var c struct {
+			Events []struct{ Kind, Actor string }
+		}
+		must(d.t, "commit", json.Unmarshal([]byte(m.data), &c), nil)
+		for _, e := range c.Events {
+			kinds = append(kinds, e.Kind)
+			if e.Kind == "session.opened" {
+				equal(d.t, "who opened it", e.Actor, "client:writer")
+			}
+		}
+	}
+	stream.close()
+	var want []string
+	for _, e := range d.history("s1") {
+		want = append(want, string(e.Kind))
+	}
+	equalLists(d.t, "kinds", kinds, want)
+
+	turn := d.stream("reader", s+"/turns/t1/stream")
+	var types []string
+	for _, m := range turn.until(func(m received) bool { return strings.Contains(m.data, `"type":"done"`) }) {
+		var e session.SessionEvent
+		must(d.t, "session event", json.Unmarshal([]byte(m.data), &e), nil)
+		types = append(types, string(e.Type))
+	}
+	wantTypes := []string{
+		"llm_request", "llm_response", "token_usage", "tool_call_start", "tool_call", "llm_request", "llm_response", "token_usage", "turn_outcome", "done",
+	}
+	types = slices.DeleteFunc(types, func(s string) bool { return s == "text_delta" }) // there may be some
+	equalLists(d.t, "turn's events", types, wantTypes)
+	if m, err := turn.next(); err == nil {
+		d.t.Errorf("after done: got %v, want the end of the stream", m)
+	}
+	turn.close()
+}
+
+// later is a turn whose call somebody outside answers.
+func (d *door) later(s string) {
+	d.t.Helper()
+	d.want(202, "POST", s+"/turns?wait=0.2s", `{"id":"t2","text":"wait"}`)
+	d.await("s1", "pending call", func(s *projector.State) bool {
+		return s.Turn() != nil && len(s.Turn().Calls) == 1 && s.Turn().Calls[0].Pended
+	})
+	d.want(204, "POST", s+"/results", `{"call":"t2/0/0","text":"from outside","outcome":"success"}`)
+	d.want(200, "GET", s+"/turns/t2", "", "Prefer", "respond-async, wait=30")
+	d.want(200, "POST", s+"/turns?wait=30s", `{"text":"the same again"}`, "Idempotency-Key", "t3")
+	d.refused(409, "different_content", "POST", s+"/turns?wait=30s", `{"text":"other"}`, "Idempotency-Key", "t3")
+}
+
+// monitored runs a command and takes its line.
+func (d *door) monitored(s string) {
+	d.t.Helper()
+	got := d.ask("admin", "PUT", s+"/monitors/m1", `{"command":"echo line","wake":"notify"}`)
+	equal(d.t, "started", got.status, 204)
+	d.await("s1", "its line", func(s *projector.State) bool { return len(s.Feed.Updates) > 0 })
+	equal(d.t, "monitors", strings.Contains(string(d.want(200, "GET", s+"/monitors", "").body), `"command":"echo line"`), true)
+	equal(d.t, "updates", strings.Contains(string(d.want(200, "POST", s+"/monitors/updates", "").body), `"message":"`), true)
+	equal(d.t, "tasks", strings.Contains(string(d.want(200, "GET", s+"/tasks", "").body), `"id":"monitor-m1","kind":"monitor"`), true)
+	d.want(200, "GET", s+"/tasks/monitor-m1", "")
+	d.want(204, "DELETE", s+"/monitors/m1", "")
+	d.want(200, "POST", s+"/tasks/monitor-m1/cancel", "")
+}
+
+// conflicts asks for what the session as it stands does not grant.
+func (d *door) conflicts() {
+	d.t.Helper()
+	d.refused(409, "session_exists", "POST", "/v1/sessions", `{"id":"s1"}`)
+	d.refused(409, "session_exists", "POST", "/v1/sessions/s1/fork", `{"id":"s2"}`)
+	got := d.refused(409, "cursor", "GET", "/v1/sessions/s1/events?cursor=99999", "")
+	equal(d.t, "cursor", strings.Contains(got.text("details"), "cursor:99999"), true)
+	got = d.refused(409, "stale_branch", "POST", "/v1/sessions/s1/nodes", `{"nodes":[],"requires_ancestor":"nosuch"}`)
+	equal(d.t, "stale branch", strings.Contains(got.text("details"), "required:nosuch"), true)
+
+	d.saidOtherwise()
+
+	d.want(204, "DELETE", "/v1/sessions/s2?reason=done", "")
+	for _, op := range d.doc.operations() {
+		_, conflicts := d.doc.Paths[op.path][strings.ToLower(op.method)].Responses["409"]
+		if conflicts && strings.Contains(op.path, "{session}") && op.id != "watchEvents" {
+			_ = d.ask("admin", op.method, at(op.path, "s2")+query(op.id), validBodies()[op.id])
+		}
+	}
+}
+
+// saidOtherwise answers and resolves calls twice, while the turn waits for another one.
+func (d *door) saidOtherwise() {
+	d.t.Helper()
+	const s = "/v1/sessions/s3"
+	d.want(201, "POST", "/v1/sessions", `{"id":"s3"}`)
+	d.model.rescript(
+		reply(call("a", "add", `{"A":1,"B":2}`), call("b", "add", `{"A":3,"B":4}`)), reply(call("a", "later", "{}"), call("b", "later", "{}")), reply(text("end")),
+	)
+	d.want(202, "POST", s+"/turns", `{"id":"t1","text":"1+2?"}`)
+	d.await("s3", "questions", func(s *projector.State) bool { return s.Turn() != nil && len(s.Turn().Asks) == 2 })
+	d.want(204, "POST", s+"/approvals", `{"call":"t1/0/0","granted":false}`)
+	d.refused(409, "different_content", "POST", s+"/approvals", `{"call":"t1/0/0","granted":true}`)
+	d.want(204, "POST", s+"/approvals", `{"call":"t1/0/1","granted":true}`)
+	d.await("s3", "pending calls", func(s *projector.State) bool {
+		t := s.Turn()
+		return t != nil && t.Iteration == 1 && len(t.Calls) == 2 && t.Calls[0].Pended && t.Calls[1].Pended
+	})
+	d.want(204, "POST", s+"/results", `{"call":"t1/1/0","text":"once"}`)
+	d.refused(409, "resolved", "POST", s+"/results", `{"call":"t1/1/0","text":"other"}`)
+	d.want(204, "POST", s+"/results", `{"call":"t1/1/1","text":"and twice"}`)
+	d.want(200, "GET", s+"/turns/t1?wait=30", "")
+}
+
+// busy holds all the streams of a token that nothing else had streams with.
+func (d *door) busy() {
+	d.t.Helper()
+	for range 4 {
+		d.stream("admin", "/v1/sessions/s1/events")
+	}
+	for _, op := range d.doc.operations() {
+		if _, bounded := d.doc.Paths[op.path][strings.ToLower(op.method)].Responses["429"]; bounded {
+			path := at(op.path, "s1")
+			if op.id == "submitTurn" || op.id == "getTurn" {
+				path += "?wait=1"
+			}
+			equal(d.t, op.id, d.ask("admin", op.method, path, validBodies()[op.id]).text("code"), "too_many_streams")
+		}
+	}
+	d.stream("other", "/v1/sessions/s1/events") // which another token has its own of
+}

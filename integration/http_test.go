@@ -1,0 +1,230 @@
+package integration
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/lash-go/lash/session/httpapi"
+)
+
+// door is the session service over HTTP, before a bundle's host.
+type door struct {
+	*bundle
+	server *httpapi.Server
+	url    string
+	client *http.Client
+	doc    *apiDocument
+	logs   *observer.ObservedLogs
+}
+
+// The tokens of these doors are their names and this. It must show nowhere.
+const secret = "-z5J3cret"
+
+func tokens() []httpapi.Token {
+	var list []httpapi.Token
+	for name, scope := range map[string]httpapi.Scope{
+		"reader": httpapi.ScopeRead, "writer": httpapi.ScopeWrite, "other": httpapi.ScopeWrite, "admin": httpapi.ScopeAdmin,
+	} {
+		list = append(list, httpapi.Token{Name: name, Digest: sha256.Sum256([]byte(name + secret)), Scope: scope})
+	}
+	return list
+}
+
+// door serves the bundle's host until the test ends.
+func (b *bundle) door(cfg httpapi.Config) *door {
+	b.t.Helper()
+	d := &door{bundle: b, client: &http.Client{Transport: &http.Transport{}}}
+	core, logs := observer.New(zap.DebugLevel)
+	d.logs = logs
+	if cfg.Service == nil {
+		cfg.Service = b.Host
+	}
+	cfg.Tokens, cfg.Logger = tokens(), zap.New(core)
+	var err error
+	d.server, err = httpapi.New(cfg)
+	must(b.t, "new server", err, nil)
+	on, err := net.Listen("tcp", "127.0.0.1:0")
+	must(b.t, "listen", err, nil)
+	d.url = "http://" + on.Addr().String()
+	d.server.Start(on)
+	b.t.Cleanup(func() {
+		d.client.CloseIdleConnections()
+		soon, cancel := context.WithTimeout(context.Background(), 10*time.Second) // the test's own has ended
+		defer cancel()
+		d.server.Stop(soon)
+		d.keepsSecrets()
+	})
+	got := d.ask("", http.MethodGet, "/v1/openapi.json", "")
+	d.doc = &apiDocument{}
+	must(b.t, "document", json.Unmarshal(got.body, d.doc), nil)
+	d.doc.resolved, d.doc.produced = make(map[string]*resolvedSchema), map[string]bool{"document 200": true}
+	return d
+}
+
+// keepsSecrets looks for tokens in every line that was logged.
+func (d *door) keepsSecrets() {
+	d.t.Helper()
+	for _, line := range d.logs.All() {
+		if text := fmt.Sprint(line.Message, line.ContextMap()); strings.Contains(text, secret) {
+			d.t.Errorf("log: got %s, want no token in it", text)
+		}
+	}
+}
+
+// answered is an answer to a request.
+type answered struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// text is a field of a JSON answer.
+func (a answered) text(name string) string {
+	var fields map[string]any
+	_ = json.Unmarshal(a.body, &fields)
+	return fmt.Sprint(fields[name])
+}
+
+func (d *door) request(token, method, path, body string, header ...string) *http.Request {
+	d.t.Helper()
+	r, err := http.NewRequestWithContext(d.ctx, method, d.url+path, strings.NewReader(body))
+	must(d.t, "request", err, nil)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token+secret)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return r
+}
+
+// ask sends a request and holds the answer against the document.
+func (d *door) ask(token, method, path, body string, header ...string) answered {
+	d.t.Helper()
+	r := d.request(token, method, path, body, header...)
+	got, err := d.client.Do(r)
+	must(d.t, method+" "+path, err, nil)
+	defer func() { _ = got.Body.Close() }()
+	a := answered{status: got.StatusCode, header: got.Header}
+	a.body, err = io.ReadAll(got.Body)
+	must(d.t, method+" "+path, err, nil)
+	if d.doc != nil {
+		d.doc.check(d.t, method, r.URL.Path, a.status, a.header, a.body)
+	}
+	if strings.Contains(string(a.body), secret) {
+		d.t.Errorf("%s %s: got %s, want no token in it", method, path, a.body)
+	}
+	return a
+}
+
+// want sends a request of the writer's that is answered with a status.
+func (d *door) want(status int, method, path, body string, header ...string) answered {
+	d.t.Helper()
+	a := d.ask("writer", method, path, body, header...)
+	if a.status != status {
+		d.t.Fatalf("%s %s %s: got %d %s, want %d", method, path, body, a.status, a.body, status)
+	}
+	return a
+}
+
+// refused is want for problems of a code.
+func (d *door) refused(status int, code, method, path, body string, header ...string) answered {
+	d.t.Helper()
+	a := d.want(status, method, path, body, header...)
+	equal(d.t, method+" "+path+" "+body, a.text("code"), code)
+	return a
+}
+
+// received is a server-sent event.
+type received struct{ id, name, data string }
+
+// sse is an open stream.
+type sse struct {
+	d      *door
+	path   string
+	body   io.ReadCloser
+	lines  *bufio.Scanner
+	events map[string]documentRef
+}
+
+// stream opens a stream. Closing it is the test's affair; it ends with the test.
+func (d *door) stream(token, path string, header ...string) *sse {
+	d.t.Helper()
+	r := d.request(token, http.MethodGet, path, "", header...)
+	got, err := d.client.Do(r)
+	must(d.t, "stream", err, nil)
+	if got.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(got.Body)
+		_ = got.Body.Close()
+		d.t.Fatalf("%s: got %d %s, want a stream", path, got.StatusCode, body)
+	}
+	d.doc.check(d.t, http.MethodGet, r.URL.Path, got.StatusCode, got.Header, nil)
+	s := &sse{d: d, path: path, body: got.Body, lines: bufio.NewScanner(got.Body)}
+	s.lines.Buffer(nil, 4<<20)
+	s.events = d.doc.Paths[d.doc.path(http.MethodGet, r.URL.Path)]["get"].Responses["200"].Events
+	d.t.Cleanup(s.close)
+	return s
+}
+
+func (s *sse) close() { _ = s.body.Close() }
+
+// next is the next event; io.EOF where the server ended the stream as it should.
+func (s *sse) next() (received, error) {
+	var m received
+	for s.lines.Scan() {
+		name, value, _ := strings.Cut(s.lines.Text(), ": ")
+		switch name {
+		case "id":
+			m.id = value
+		case "event":
+			m.name = value
+		case "data":
+			m.data = value
+		case "":
+			if m.name == "" {
+				continue // of a comment, or the time to retry
+			}
+			if _, ok := s.events[m.name]; !ok {
+				s.d.t.Errorf("%s: got undocumented event %q", s.path, m.name)
+			}
+			s.d.doc.validate(s.d.t, s.path+" "+m.name, s.events[m.name], []byte(m.data))
+			return m, nil
+		}
+	}
+	if err := s.lines.Err(); err != nil {
+		return m, err
+	}
+	return m, io.EOF
+}
+
+// until takes events up to the first that is enough.
+func (s *sse) until(enough func(received) bool) []received {
+	s.d.t.Helper()
+	var list []received
+	for {
+		m, err := s.next()
+		must(s.d.t, "next event", err, nil)
+		list = append(list, m)
+		if enough(m) {
+			return list
+		}
+	}
+}
+
+// rescript is what the model says from now on.
+func (m *model) rescript(script ...step) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.script = append(m.script[:len(m.requests)], script...)
+}

@@ -1,0 +1,139 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lash-go/lash/events"
+)
+
+// maxDepth bounds how deep JSON in a request may nest.
+const maxDepth = 64
+
+// decode reads the body: one JSON value of known fields.
+func (c *call) decode(into any) error {
+	data, err := c.read()
+	if err != nil {
+		return err
+	}
+	if deep(data) {
+		return invalidBody(fmt.Sprintf("JSON nests deeper than %d", maxDepth))
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	switch err := dec.Decode(into); {
+	case errors.Is(err, io.EOF):
+		return invalidBody("a JSON object is required")
+	case err != nil:
+		return invalidBody(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return invalidBody("something follows the JSON object")
+	}
+	return nil
+}
+
+// read takes the whole body, within its bounds of size and, see bound, of time.
+func (c *call) read() ([]byte, error) {
+	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.Body, c.s.cfg.MaxBodyBytes))
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		return nil, &problem{
+			Status: http.StatusRequestEntityTooLarge, Code: "body_too_large", Detail: fmt.Sprintf("the body is above the limit of %d bytes", tooLarge.Limit),
+		}
+	}
+	if err != nil {
+		return nil, invalidBody("the body did not arrive")
+	}
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // what is held open is longer than that
+	return data, nil
+}
+
+// deep reports whether JSON nests deeper than allowed.
+func deep(data []byte) bool {
+	depth, text := 0, false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
+}
+
+// id takes an id from the path.
+func id[T ~string](c *call, name string) (T, error) {
+	v := T(c.PathValue(name))
+	return v, events.CheckToken(name, v)
+}
+
+// keyHeader makes a request the same as another one with the same key.
+const keyHeader = "Idempotency-Key"
+
+// key takes the id of what a request makes, from its body or its header. It may be empty.
+func key[T ~string](c *call, name string, inBody T) (T, error) {
+	v := T(c.Header.Get(keyHeader))
+	switch {
+	case v == "":
+		v = inBody
+	case inBody != "" && inBody != v:
+		return "", invalidParam(keyHeader, "is another than the body's "+name)
+	}
+	if v == "" {
+		return "", nil
+	}
+	return v, events.CheckToken(name, v)
+}
+
+// wait is how long the request would wait for a turn, by its query or its Prefer header; 0 is not at all.
+func (c *call) wait() (time.Duration, error) {
+	name, text := "wait", c.URL.Query().Get("wait")
+	for preference := range strings.SplitSeq(c.Header.Get("Prefer"), ",") {
+		k, v, _ := strings.Cut(strings.TrimSpace(preference), "=")
+		if text == "" && strings.EqualFold(k, "wait") {
+			name, text = "Prefer", v
+		}
+	}
+	if text == "" {
+		return 0, nil
+	}
+	wait, err := time.ParseDuration(text)
+	if seconds, plain := strconv.ParseUint(text, 10, 31); plain == nil {
+		wait, err = time.Duration(seconds)*time.Second, nil
+	}
+	if err != nil || wait < 0 || wait > c.s.cfg.MaxWait {
+		return 0, invalidParam(name, fmt.Sprintf("must be a time up to %s, in seconds or as 1m30s", c.s.cfg.MaxWait))
+	}
+	return wait, nil
+}
+
+// cursor is the sequence after which a stream begins.
+func (c *call) cursor() (events.Seq, error) {
+	name, text := "Last-Event-ID", c.Header.Get("Last-Event-ID")
+	if text == "" {
+		name, text = "cursor", c.URL.Query().Get("cursor")
+	}
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return 0, invalidParam(name, "must be a sequence")
+	}
+	return events.Seq(n), nil
+}

@@ -1,0 +1,27 @@
+// Package httpapi is the session service over HTTP: JSON and server-sent
+// events. It imports events, projector and session/api, and reaches sessions
+// only through [Service].
+//
+// One table of operations (routes.go) makes both the handlers and the OpenAPI
+// document at /v1/openapi.json, so neither has what the other lacks.
+//
+// A request whose answer was lost may be sent again as it is: with an
+// Idempotency-Key it is done once, and answered as the first was. For what has
+// an id of its own (sessions, turns, inputs, cancels) the key is the id, and an
+// id in the body does the same for turns and inputs. Keys match
+// [A-Za-z0-9_-]{1,64}. Two clients that use one key in one session make one
+// request. Histories name the token's name as who acted.
+//
+// GET /v1/sessions/{session}/events sends every commit after the cursor once
+// and in order, each as a "commit" whose id is its sequence. "delta" and "gap"
+// have no id, so Last-Event-ID is always the last commit, and a client that
+// reconnects with it misses nothing. When the server drains, streams end and
+// their connections close; the client resumes elsewhere.
+//
+// A reader that is slow slows nobody: what it misses is read back from the log.
+// One that takes no byte for [Config.WriteTimeout] is cut off.
+//
+// Tokens are kept as digests and compared in constant time. They never reach a
+// log line, an answer or a session. A browser's EventSource cannot send one:
+// read streams with fetch.
+package httpapi

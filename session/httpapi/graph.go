@@ -1,0 +1,126 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+)
+
+// NewNodes are appended under the leaf, all or none.
+type NewNodes struct {
+	Nodes            []GivenNode   `json:"nodes"`
+	RequiresAncestor events.NodeID `json:"requires_ancestor,omitempty" jsonschema:"must be on the active branch, or 409 stale_branch"`
+}
+
+// AppendedNodes are the nodes' ids in their order.
+type AppendedNodes struct {
+	IDs  []events.NodeID `json:"ids"`
+	Leaf events.NodeID   `json:"leaf"`
+}
+
+// Branch moves the leaf.
+type Branch struct {
+	Node events.NodeID `json:"node" jsonschema:"empty: before the first one"`
+}
+
+// NewFrame begins a fresh prompt over the same graph.
+type NewFrame struct {
+	ID     events.FrameID `json:"id"`
+	Reason string         `json:"reason,omitempty"`
+	Keep   events.NodeID  `json:"keep,omitempty" jsonschema:"nodes of the active branch from here on stay visible"`
+	Nodes  []GivenNode    `json:"nodes,omitempty"`
+}
+
+// Opened says whether a frame was opened.
+type Opened struct {
+	Opened bool `json:"opened"`
+}
+
+// View is the conversation as it stands, in the current frame.
+type View struct {
+	Session  events.SessionID `json:"session"`
+	Seq      events.Seq       `json:"seq" jsonschema:"of the last commit in it: a cursor"`
+	Frame    events.FrameID   `json:"frame,omitempty"`
+	Config   SessionConfig    `json:"config"`
+	Messages []Message        `json:"messages"`
+	Nodes    []Node           `json:"nodes" jsonschema:"what the frame shows of the active branch, in order"`
+}
+
+// Node is a node of the graph.
+type Node struct {
+	ID      events.NodeID    `json:"id"`
+	Kind    events.NodeKind  `json:"kind"`
+	Turn    events.TurnID    `json:"turn,omitempty"`
+	Message events.MessageID `json:"message,omitempty" jsonschema:"of message nodes: which"`
+	Type    string           `json:"type,omitempty" jsonschema:"of other nodes"`
+	Body    json.RawMessage  `json:"body,omitempty" jsonschema:"of other nodes"`
+	Blob    *Blob            `json:"blob,omitempty" jsonschema:"instead of a large body"`
+	At      events.Millis    `json:"at_ms"`
+}
+
+func appendNodes(c *call, in NewNodes) (reply, error) {
+	session, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	got, err := c.s.cfg.Service.AppendNodes(c.Context(), session, api.AppendNodesRequest{
+		Nodes: givenNodes(in.Nodes), RequiresAncestor: in.RequiresAncestor, IdempotencyKey: c.Header.Get(keyHeader),
+	})
+	return reply{status: http.StatusOK, body: AppendedNodes{IDs: orNone(got.IDs), Leaf: got.Leaf}}, err
+}
+
+func branchTo(c *call, in Branch) (reply, error) {
+	session, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{status: http.StatusNoContent}, c.s.cfg.Service.BranchTo(c.Context(), session, in.Node)
+}
+
+func openFrame(c *call, in NewFrame) (reply, error) {
+	session, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	if err := events.CheckToken("id", in.ID); err != nil {
+		return reply{}, err
+	}
+	opened, err := c.s.cfg.Service.OpenFrame(c.Context(), session, api.FrameRequest{Frame: in.ID, Reason: in.Reason, Keep: in.Keep, Nodes: givenNodes(in.Nodes)})
+	return reply{status: http.StatusOK, body: Opened{opened}}, err
+}
+
+func compact(c *call) (reply, error) {
+	session, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	opened, err := c.s.cfg.Service.Compact(c.Context(), session)
+	return reply{status: http.StatusOK, body: Opened{opened}}, err
+}
+
+func getView(c *call) (reply, error) {
+	session, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	v, err := c.s.cfg.Service.View(c.Context(), session)
+	if err != nil {
+		return reply{}, err
+	}
+	out := View{Session: v.Session, Seq: v.Seq, Frame: v.Frame.ID, Config: SessionConfig(v.Config), Messages: messages(v.Messages), Nodes: make([]Node, len(v.Nodes))}
+	for i, n := range v.Nodes {
+		out.Nodes[i] = nodeOf(n)
+	}
+	return reply{status: http.StatusOK, body: out}, nil
+}
+
+func nodeOf(n *projector.Node) Node {
+	out := Node{ID: n.ID, Kind: n.Kind, Turn: n.Turn, Message: n.Message.ID, Type: n.Type, Blob: blob(n.Blob), At: n.At}
+	if len(n.Body) > 0 {
+		out.Body = raw(n.Body)
+	}
+	return out
+}

@@ -1,0 +1,311 @@
+package httpapi_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/httpapi"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const secret = "open-sesame"
+
+func config(t testing.TB) httpapi.Config {
+	t.Helper()
+	h, err := session.New(session.Config{Bus: bustest.Start(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return httpapi.Config{Service: h, Tokens: []httpapi.Token{{Name: "me", Digest: sha256.Sum256([]byte(secret)), Scope: httpapi.ScopeAdmin}}}
+}
+
+func newServer(t testing.TB, cfg httpapi.Config) *httpapi.Server {
+	t.Helper()
+	s, err := httpapi.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Stop(context.Background()) }) // nothing of it is left
+	return s
+}
+
+// ask gives a request to the handler, without a network.
+func ask(t testing.TB, s *httpapi.Server, method, path, body string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+secret)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+// code is that of a problem.
+func code(t testing.TB, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	var p struct {
+		Status int
+		Code   string
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Status != w.Code || w.Header().Get("Content-Type") != "application/problem+json" {
+		t.Errorf("got %d %q of %s, %v, want a problem", w.Code, w.Body, w.Header().Get("Content-Type"), err)
+	}
+	return fmt.Sprintf("%d %s", w.Code, p.Code)
+}
+
+func TestRequestIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, config(t))
+	for name, c := range map[string]struct{ method, path, body, header, value, want string }{
+		"no_body":         {"POST", "/v1/sessions", "", "", "", "400 invalid_body"},
+		"no_json":         {"POST", "/v1/sessions", "{", "", "", "400 invalid_body"},
+		"two_values":      {"POST", "/v1/sessions", "{} {}", "", "", "400 invalid_body"},
+		"deep_json":       {"POST", "/v1/sessions", `{"x":` + strings.Repeat("[", 100000), "", "", "400 invalid_body"},
+		"nested_unknown":  {"POST", "/v1/sessions", `{"config":{"nosuch":1}}`, "", "", "400 invalid_body"},
+		"no_key":          {"POST", "/v1/sessions", `{}`, "Idempotency-Key", "a b", "400 invalid_id"},
+		"another_key":     {"POST", "/v1/sessions", `{"id":"a"}`, "Idempotency-Key", "b", "400 invalid_parameter"},
+		"no_path":         {"GET", "/v2", "", "", "", "404 no_path"},
+		"unclean_path":    {"GET", "/v1//sessions/../sessions", "", "", "", "404 no_path"},
+		"no_method":       {"BREW", "/v1/sessions", "", "", "", "405 method_not_allowed"},
+		"no_cursor":       {"GET", "/v1/sessions/s/events?cursor=-1", "", "", "", "400 invalid_parameter"},
+		"no_last_id":      {"GET", "/v1/sessions/s/events", "", "Last-Event-ID", "x", "400 invalid_parameter"},
+		"long_wait":       {"GET", "/v1/sessions/s/turns/t?wait=10h", "", "", "", "400 invalid_parameter"},
+		"no_wait":         {"GET", "/v1/sessions/s/turns/t", "", "Prefer", "wait=soon", "400 invalid_parameter"},
+		"malformed_query": {"GET", "/v1/sessions/s?%zz", "", "", "", "400 invalid_parameter"},
+		"two_inputs":      {"POST", "/v1/sessions/s/turns", `{"text":"a","continue":true}`, "", "", "400 invalid_body"},
+		"no_scheme":       {"GET", "/v1/sessions/s", "", "Authorization", "Basic " + secret, "401 unauthorized"},
+		"longer_token":    {"GET", "/v1/sessions/s", "", "Authorization", "Bearer " + secret + "x", "401 unauthorized"},
+		"empty_token":     {"GET", "/v1/sessions/s", "", "Authorization", "Bearer ", "401 unauthorized"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := ask(t, s, c.method, c.path, c.body, c.header, c.value)
+			if got := code(t, w); got != c.want {
+				t.Errorf("got %s, want %s: %s", got, c.want, w.Body)
+			}
+			if strings.Contains(w.Body.String(), secret) {
+				t.Errorf("got %s, want no token in it", w.Body)
+			}
+		})
+	}
+}
+
+func TestHead(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, config(t))
+	ask(t, s, "POST", "/v1/sessions", `{"id":"s"}`)
+	for _, path := range []string{"/v1/openapi.json", "/v1/sessions/s", "/v1/sessions/s/events"} {
+		if w := ask(t, s, http.MethodHead, path, ""); w.Code != http.StatusOK {
+			t.Errorf("HEAD %s: got %d %s, want 200", path, w.Code, w.Body)
+		}
+	}
+	w := ask(t, s, http.MethodDelete, "/v1/openapi.json", "")
+	if got := w.Header().Get("Allow"); got != "GET, HEAD" {
+		t.Errorf("Allow: got %q, want GET, HEAD", got)
+	}
+}
+
+func TestCrossOrigin(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	closed := newServer(t, cfg)
+	cfg.Origins = []string{"https://here.example"}
+	open := newServer(t, cfg)
+	for name, c := range map[string]struct {
+		s            *httpapi.Server
+		origin, want string
+	}{
+		"off":     {closed, "https://here.example", ""},
+		"allowed": {open, "https://here.example", "https://here.example"},
+		"other":   {open, "https://there.example", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := ask(t, c.s, http.MethodOptions, "/v1/sessions", "", "Origin", c.origin, "Access-Control-Request-Method", "POST")
+			if got := w.Header().Get("Access-Control-Allow-Origin"); got != c.want || (w.Code == http.StatusNoContent) != (c.want != "") {
+				t.Errorf("preflight: got %d for %q, want it for %q", w.Code, got, c.want)
+			}
+			w = ask(t, c.s, http.MethodPost, "/v1/sessions", "{}", "Origin", c.origin)
+			if got := w.Header().Get("Access-Control-Allow-Origin"); got != c.want || w.Code != http.StatusCreated {
+				t.Errorf("request: got %d for %q, want 201 for %q", w.Code, got, c.want)
+			}
+		})
+	}
+}
+
+// broken is a service that panics.
+type broken struct{ httpapi.Service }
+
+func (broken) View(context.Context, events.SessionID) (projector.ReadView, error) { panic("oh") }
+
+// TestPanicIsAnswered also looks for the token in what is logged.
+func TestPanicIsAnswered(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.DebugLevel)
+	cfg := config(t)
+	cfg.Service, cfg.Logger = broken{cfg.Service}, zap.New(core)
+	if got := code(t, ask(t, newServer(t, cfg), "GET", "/v1/sessions/s/view", "")); got != "500 internal" {
+		t.Errorf("got %s, want 500 internal", got)
+	}
+	if text := fmt.Sprint(logs.All()); logs.Len() != 1 || strings.Contains(text, secret) {
+		t.Errorf("log: got %s, want one line without the token", text)
+	}
+}
+
+// dial connects to a server that serves.
+func dial(t *testing.T, cfg httpapi.Config) net.Conn {
+	t.Helper()
+	s := newServer(t, cfg)
+	on, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start(on)
+	conn, err := net.Dial("tcp", on.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(time.Minute)) // a failure, and no hang
+	return conn
+}
+
+// TestSlowClient sends the beginning of a request and nothing more. The server does not wait for ever.
+func TestSlowClient(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.ReadHeaderTimeout, cfg.BodyTimeout, cfg.MaxHeaderBytes = 50*time.Millisecond, 50*time.Millisecond, 4096
+	for name, c := range map[string]struct{ request, want string }{
+		"header":       {"GET /v1/sessions/s HTTP/1.1\r\nHost:", ""},
+		"body":         {"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + secret + "\r\nContent-Length: 100\r\n\r\n{", "HTTP/1.1 400 Bad Request"},
+		"huge_header":  {"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", "HTTP/1.1 431 Request Header Fields Too Large"},
+		"announced":    {"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + secret + "\r\nTransfer-Encoding: chunked\r\n\r\n200000\r\n" + strings.Repeat("x", 2<<20), "HTTP/1.1 413 Request Entity Too Large"},
+		"whole":        {"GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 200 OK"},
+		"not_http":     {"\x16\x03\x01 hello\r\n\r\n", "HTTP/1.1 400 Bad Request"},
+		"unread_body":  {"GET /v1/sessions/s HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", "HTTP/1.1 401 Unauthorized"},
+		"unknown_path": {"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", "HTTP/1.1 404 Not Found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := dial(t, cfg)
+			_, _ = conn.Write([]byte(c.request)) // which the server may cut off
+			answer := make([]byte, 1<<20)
+			n := 0
+			for {
+				more, err := conn.Read(answer[n:])
+				if n += more; err != nil {
+					if e, ok := err.(net.Error); ok && e.Timeout() { //nolint:errorlint // of the connection itself
+						t.Fatalf("got %q and an open connection, want it closed", answer[:n])
+					}
+					break
+				}
+			}
+			line, _, _ := strings.Cut(string(answer[:n]), "\r\n")
+			if line != c.want {
+				t.Errorf("got %q, want %q", line, c.want)
+			}
+		})
+	}
+}
+
+func TestParseTokens(t *testing.T) {
+	t.Parallel()
+	digest := strings.Repeat("ab", 32)
+	list, err := httpapi.ParseTokens(strings.NewReader("# who may\n\n me\tread  " + digest + "\nyou admin " + strings.ToUpper(digest) + "\n"))
+	names := make([]string, len(list))
+	for i, token := range list {
+		names[i] = fmt.Sprintf("%s %s %x", token.Name, token.Scope, token.Digest)
+	}
+	if want := []string{"me read " + digest, "you admin " + digest}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("got %v, %v, want %v", names, err, want)
+	}
+	for _, line := range []string{"me read", "me read hunter2", "me read " + digest + "00", "me read hunter2 " + digest} {
+		if _, err := httpapi.ParseTokens(strings.NewReader("\n" + line)); err == nil || !strings.HasPrefix(err.Error(), "line 2") || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: got %v, want the line's number and nothing of it", line, err)
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	me := httpapi.Token{Name: "me", Digest: sha256.Sum256([]byte("x")), Scope: httpapi.ScopeRead}
+	you := httpapi.Token{Name: "you", Digest: me.Digest, Scope: httpapi.ScopeRead}
+	for want, cfg := range map[string]httpapi.Config{
+		"service is required":    {Tokens: []httpapi.Token{me}},
+		"a token is required":    {},
+		"is another's too":       {Tokens: []httpapi.Token{me, you}},
+		"scope is none of":       {Tokens: []httpapi.Token{{Name: "me", Digest: me.Digest, Scope: "all"}}},
+		"has no digest":          {Tokens: []httpapi.Token{{Name: "me", Scope: httpapi.ScopeRead}}},
+		"MaxStreams -1 is":       {Tokens: []httpapi.Token{me}, MaxStreams: -1},
+		"KeepAlive -1s is":       {Tokens: []httpapi.Token{me}, KeepAlive: -time.Second},
+		"tokens[0].name: must b": {Tokens: []httpapi.Token{{Name: "a b", Digest: me.Digest, Scope: httpapi.ScopeRead}}},
+	} {
+		if _, err := httpapi.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+}
+
+// FuzzRequest throws requests at the handler. None panics, none is an internal
+// error, and every refusal is a problem with a code.
+func FuzzRequest(f *testing.F) {
+	cfg := config(f)
+	cfg.MaxWait, cfg.MaxBodyBytes = 10*time.Millisecond, 4096
+	s := newServer(f, cfg)
+	for _, id := range []string{"s", "closed"} {
+		ask(f, s, "POST", "/v1/sessions", `{"id":"`+id+`","nodes":[{"message":{"id":"n","role":"user","parts":[{"type":"text","text":"x"}]}}]}`)
+	}
+	ask(f, s, "POST", "/v1/sessions/s/turns", `{"id":"t","text":"hello"}`)
+	ask(f, s, "DELETE", "/v1/sessions/closed", "")
+	var table struct {
+		Paths map[string]map[string]struct{}
+	}
+	if err := json.Unmarshal(ask(f, s, "GET", "/v1/openapi.json", "").Body.Bytes(), &table); err != nil {
+		f.Fatal(err)
+	}
+	for path, methods := range table.Paths {
+		for method := range methods {
+			for _, id := range []string{"s", "closed"} {
+				at := strings.NewReplacer("{session}", id, "{turn}", "t", "{input}", "i", "{task}", "k", "{monitor}", "m").Replace(path)
+				f.Add(strings.ToUpper(method), at, "k", `{}`)
+				f.Add(strings.ToUpper(method), at+"?wait=1ms", "", `{"text":"a","nodes":[{"message":{"role":"user","parts":[{"type":"text","text":"x"}]}}],"node":"n","id":"f"}`)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, method, path, key, body string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // streams do not end
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, method, "http://x"+path, strings.NewReader(body))
+		if err != nil {
+			t.Skip()
+		}
+		r.Header.Set("Authorization", "Bearer "+secret)
+		r.Header.Set("Idempotency-Key", key)
+		r.Header.Set("Last-Event-ID", key)
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if w.Code >= http.StatusBadRequest && strings.HasPrefix(code(t, w), "500") {
+			t.Errorf("%s %s %q: got %s, want no internal error", method, path, body, w.Body)
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/session/api"
+)
+
+// problem is a refusal (RFC 9457). Codes are stable: those of package api, and the ones here.
+type problem struct {
+	Type    string            `json:"type" jsonschema:"always about:blank: the code tells"`
+	Title   string            `json:"title" jsonschema:"of the status"`
+	Status  int               `json:"status"`
+	Code    string            `json:"code" jsonschema:"stable, for programs"`
+	Detail  string            `json:"detail" jsonschema:"for people"`
+	Details map[string]string `json:"details,omitempty" jsonschema:"what the error is about; numbers in decimal"`
+
+	allow string // methods, of a 405
+	retry int    // seconds after which it may go better; 0 says nothing
+}
+
+func (p *problem) Error() string { return p.Detail }
+
+// retryAfter is when a client may come back that was refused for now, in seconds.
+const retryAfter = 1
+
+// The refusals of this door.
+var (
+	errUnauthorized = &problem{Status: http.StatusUnauthorized, Code: "unauthorized", Detail: "a known bearer token is required"}
+	errNoPath       = &problem{Status: http.StatusNotFound, Code: "no_path", Detail: "no such path, see /v1/openapi.json"}
+	errBusy         = &problem{Status: http.StatusServiceUnavailable, Code: "busy", Detail: "too many requests at once", retry: retryAfter}
+	errDraining     = &problem{Status: http.StatusServiceUnavailable, Code: "draining", Detail: "the server is stopping", retry: retryAfter}
+	errStreams      = &problem{Status: http.StatusTooManyRequests, Code: "too_many_streams", Detail: "too many streams and waiting requests with this token", retry: retryAfter}
+)
+
+func forbidden(needs Scope) *problem {
+	return &problem{Status: http.StatusForbidden, Code: "forbidden", Detail: "the token lacks the scope " + string(needs), Details: map[string]string{"scope": string(needs)}}
+}
+
+func invalidBody(why string) *problem {
+	return &problem{Status: http.StatusBadRequest, Code: "invalid_body", Detail: why}
+}
+
+func invalidParam(name, why string) *problem {
+	return &problem{
+		Status: http.StatusBadRequest, Code: "invalid_parameter", Detail: name + " " + why, Details: map[string]string{"field": name, "reason": why},
+	}
+}
+
+// problemOf tells an error of the service. It is internal where nobody knows better, and then says nothing.
+func problemOf(err error) *problem {
+	if p, ok := err.(*problem); ok { //nolint:errorlint // those of this door are never wrapped
+		return p
+	}
+	code, class := api.Code(err)
+	b := api.EncodeError(err)
+	p := &problem{Status: statusOf(class), Code: code, Detail: b.Message, Details: b.Details}
+	if p.Status == http.StatusServiceUnavailable || class == api.ClassBusy {
+		p.retry = retryAfter
+	}
+	return p
+}
+
+// statusOf is the one place where classes of errors become statuses.
+func statusOf(class api.Class) int {
+	switch class {
+	case api.ClassInvalid:
+		return http.StatusBadRequest
+	case api.ClassTooLarge:
+		return http.StatusRequestEntityTooLarge
+	case api.ClassNotFound:
+		return http.StatusNotFound
+	case api.ClassConflict:
+		return http.StatusConflict
+	case api.ClassFailed:
+		return http.StatusUnprocessableEntity
+	case api.ClassUnavailable, api.ClassUnknown:
+		return http.StatusServiceUnavailable
+	case api.ClassBusy:
+		return http.StatusTooManyRequests
+	case api.ClassInternal:
+	}
+	return http.StatusInternalServerError
+}
+
+// told is an error as the client gets it. What is internal goes to the log instead.
+func (s *Server) told(r *http.Request, err error) *problem {
+	p := *problemOf(err)
+	if p.Status == http.StatusInternalServerError {
+		s.log.Error("internal error", zap.String("operation", r.Pattern), zap.Error(err))
+	}
+	p.Type, p.Title = "about:blank", http.StatusText(p.Status)
+	return &p
+}
+
+// refuse answers with a problem.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	p := s.told(r, err)
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	if p.allow != "" {
+		h.Set("Allow", p.allow)
+	}
+	if p.retry > 0 {
+		h.Set("Retry-After", strconv.Itoa(p.retry))
+	}
+	data, _ := json.Marshal(p) // of strings and numbers
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(data, '\n')) // the client may be gone
+}

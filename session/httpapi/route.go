@@ -1,0 +1,100 @@
+package httpapi
+
+import (
+	"iter"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// route is an operation: what serves it and what the document says of it.
+type route struct {
+	name    string // operation id
+	summary string
+	method  string
+	path    string
+	scope   Scope // empty: nobody is asked for a token
+	held    bool  // it may stay open: a stream, or a request that waits
+	query   []param
+	header  []param
+	request reflect.Type            // of the body; nil: none
+	answers map[int]reflect.Type    // by status; nil: no body
+	events  map[string]reflect.Type // of a stream: data by event name
+	lenient bool                    // a session that there is none of is as good as any
+	refuses []int                   // statuses besides those that every such operation has
+	handle  func(*call) (reply, error)
+}
+
+// param is a query parameter or a header.
+type param struct{ name, about string }
+
+// reply is an answer.
+type reply struct {
+	status   int
+	body     any                       // JSON; nil: none
+	location string                    // of what was made
+	stream   iter.Seq2[message, error] // nil: it is none
+}
+
+// call is a request to an operation.
+type call struct {
+	*http.Request // its context ends when the answer is due, or the server drains
+	s             *Server
+	w             http.ResponseWriter
+	bearer        string        // name of the token; empty where none is asked for
+	patience      time.Duration // how long the request would wait
+}
+
+// body makes a handler of one that takes a JSON body.
+func body[T any](f func(*call, T) (reply, error)) func(*call) (reply, error) {
+	return func(c *call) (reply, error) {
+		var in T
+		if err := c.decode(&in); err != nil {
+			return reply{}, err
+		}
+		return f(c, in)
+	}
+}
+
+func of[T any]() reflect.Type { return reflect.TypeFor[T]() }
+
+// changes reports whether the operation changes something.
+func (r *route) changes() bool { return r.scope == ScopeWrite || r.scope == ScopeAdmin }
+
+// pathParams are the names in a route's path, in order.
+func (r *route) pathParams() []string {
+	var names []string
+	for part := range strings.SplitSeq(r.path, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			names = append(names, strings.TrimSuffix(name, "}"))
+		}
+	}
+	return names
+}
+
+// refusals are the statuses of problems, ascending.
+func (r *route) refusals() []int {
+	if r.scope == "" {
+		return nil
+	}
+	list := append([]int{http.StatusUnauthorized, http.StatusServiceUnavailable}, r.refuses...)
+	if r.changes() {
+		list = append(list, http.StatusForbidden)
+	}
+	if len(r.pathParams()) > 0 || r.request != nil {
+		list = append(list, http.StatusBadRequest)
+	}
+	if r.request != nil {
+		list = append(list, http.StatusRequestEntityTooLarge)
+	}
+	if len(r.pathParams()) > 0 && !r.lenient {
+		list = append(list, http.StatusNotFound)
+	}
+	if r.held {
+		list = append(list, http.StatusTooManyRequests)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}

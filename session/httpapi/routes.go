@@ -1,0 +1,181 @@
+package httpapi
+
+import (
+	"net/http"
+	"reflect"
+
+	"github.com/lash-go/lash/session/api"
+)
+
+// What several operations take.
+//
+//nolint:gochecknoglobals // read-only
+var (
+	waitParam   = param{"wait", "how long to wait for the turn's end, in seconds or as 1m30s"}
+	preferParam = param{"Prefer", "wait=SECONDS is the same as the parameter wait"}
+	keyParam    = param{keyHeader, "the same request again, with the same key, is done once; it is the id of a session, turn or input that is made"}
+)
+
+// routes is the one table of operations.
+func routes() []route {
+	const session = "/v1/sessions/{session}"
+	list := []route{
+		{
+			name: "document", summary: "This document", method: http.MethodGet, path: "/v1/openapi.json",
+			answers: ok[map[string]any](http.StatusOK), handle: getDocument,
+		},
+		{
+			name: "createSession", summary: "Open a session", method: http.MethodPost, path: "/v1/sessions", scope: ScopeWrite,
+			request: of[NewSession](), answers: ok[Made](http.StatusCreated), refuses: []int{http.StatusConflict}, handle: body(createSession),
+		},
+		{
+			name: "getSession", summary: "How a session stands", method: http.MethodGet, path: session, scope: ScopeRead,
+			answers: ok[Session](http.StatusOK), handle: getSession,
+		},
+		{
+			name: "configureSession", summary: "Change with what turns run", method: http.MethodPatch, path: session, scope: ScopeWrite,
+			request: of[ConfigChange](), answers: none(), refuses: []int{http.StatusConflict}, handle: body(configureSession),
+		},
+		{
+			name: "closeSession", summary: "End a session; again, or of none, does nothing", method: http.MethodDelete, path: session, scope: ScopeWrite,
+			query: []param{{"reason", "kept in the history"}}, answers: none(), refuses: []int{http.StatusConflict}, lenient: true, handle: closeSession,
+		},
+		{
+			name: "forkSession", summary: "Open a session with the active branch of this one", method: http.MethodPost, path: session + "/fork", scope: ScopeWrite,
+			request: of[NewSession](), answers: ok[Made](http.StatusCreated), refuses: []int{http.StatusConflict}, handle: body(forkSession),
+		},
+		{
+			name: "getView", summary: "The conversation in the current frame", method: http.MethodGet, path: session + "/view", scope: ScopeRead,
+			answers: ok[View](http.StatusOK), handle: getView,
+		},
+		{
+			name: "watchEvents", summary: "Commits after a cursor, and the reply in flight", method: http.MethodGet, path: session + "/events", scope: ScopeRead,
+			query: []param{{"cursor", "sequence of the last commit seen, of a first connect; defaults to 0"}}, header: []param{{"Last-Event-ID", "likewise, of a reconnect: it wins"}},
+			events: map[string]reflect.Type{"commit": of[Commit](), "delta": of[Delta](), "gap": of[Gap](), "problem": of[problem]()}, held: true,
+			refuses: []int{http.StatusConflict}, handle: watchEvents,
+		},
+	}
+	list = append(list, turnRoutes(session)...)
+	list = append(list, graphRoutes(session)...)
+	list = append(list, toolRoutes(session)...)
+	return append(list, taskRoutes(session)...)
+}
+
+func turnRoutes(session string) []route {
+	return []route{
+		{
+			name: "submitTurn", summary: "Ask for a turn", method: http.MethodPost, path: session + "/turns", scope: ScopeWrite,
+			query: []param{waitParam}, header: []param{preferParam}, held: true, request: of[NewTurn](),
+			answers: map[int]reflect.Type{http.StatusOK: of[api.AssembledTurn](), http.StatusAccepted: of[PendingTurn]()},
+			refuses: []int{http.StatusConflict}, handle: body(submitTurn),
+		},
+		{
+			name: "getTurn", summary: "A turn as a whole, once it has ended", method: http.MethodGet, path: session + "/turns/{turn}", scope: ScopeRead,
+			query: []param{waitParam}, header: []param{preferParam}, held: true,
+			answers: map[int]reflect.Type{http.StatusOK: of[api.AssembledTurn](), http.StatusAccepted: of[PendingTurn]()}, handle: getTurn,
+		},
+		{
+			name: "cancelTurn", summary: "Ask a turn to stop", method: http.MethodPost, path: session + "/turns/{turn}/cancel", scope: ScopeWrite,
+			request: of[CancelTurn](), answers: ok[Cancelled](http.StatusOK), handle: body(cancelTurn),
+		},
+		{
+			name: "watchTurn", summary: "A turn's events from its first to done", method: http.MethodGet, path: session + "/turns/{turn}/stream", scope: ScopeRead,
+			events: map[string]reflect.Type{"event": of[api.SessionEvent](), "problem": of[problem]()}, held: true, handle: watchTurn,
+		},
+		{
+			name: "injectInput", summary: "Put a message into the running turn, or before the next", method: http.MethodPost, path: session + "/inputs", scope: ScopeWrite,
+			request: of[NewInput](), answers: ok[Made](http.StatusCreated), refuses: []int{http.StatusConflict}, handle: body(injectInput),
+		},
+		{
+			name: "cancelInput", summary: "Take an input back", method: http.MethodDelete, path: session + "/inputs/{input}", scope: ScopeWrite,
+			query: []param{{"following", "true: with all that were injected after it"}}, answers: ok[CancelledInput](http.StatusOK), handle: cancelInput,
+		},
+	}
+}
+
+func graphRoutes(session string) []route {
+	return []route{
+		{
+			name: "appendNodes", summary: "Append under the leaf", method: http.MethodPost, path: session + "/nodes", scope: ScopeWrite,
+			request: of[NewNodes](), answers: ok[AppendedNodes](http.StatusOK), refuses: []int{http.StatusConflict}, handle: body(appendNodes),
+		},
+		{
+			name: "branchTo", summary: "Move the leaf", method: http.MethodPost, path: session + "/branch", scope: ScopeWrite,
+			request: of[Branch](), answers: none(), refuses: []int{http.StatusConflict}, handle: body(branchTo),
+		},
+		{
+			name: "openFrame", summary: "Begin a fresh prompt", method: http.MethodPost, path: session + "/frames", scope: ScopeWrite,
+			request: of[NewFrame](), answers: ok[Opened](http.StatusOK), refuses: []int{http.StatusConflict}, handle: body(openFrame),
+		},
+		{
+			name: "compact", summary: "Begin a fresh prompt with a summary, where a compactor gives one", method: http.MethodPost, path: session + "/compact", scope: ScopeWrite,
+			answers: ok[Opened](http.StatusOK), refuses: []int{http.StatusConflict}, handle: compact,
+		},
+	}
+}
+
+func toolRoutes(session string) []route {
+	return []route{
+		{
+			name: "getApprovals", summary: "Calls that wait for an answer", method: http.MethodGet, path: session + "/approvals", scope: ScopeRead,
+			answers: ok[Approvals](http.StatusOK), handle: getApprovals,
+		},
+		{
+			name: "approve", summary: "Let a call run that waits, or refuse it", method: http.MethodPost, path: session + "/approvals", scope: ScopeWrite,
+			request: of[Answer](), answers: none(), refuses: []int{http.StatusConflict}, handle: body(approve),
+		},
+		{
+			name: "resolveCall", summary: "Give the result of a call that waits for somebody outside", method: http.MethodPost, path: session + "/results", scope: ScopeWrite,
+			request: of[CallResult](), answers: none(), refuses: []int{http.StatusConflict}, handle: body(resolveCall),
+		},
+		{
+			name: "getOutput", summary: "The whole output of a call", method: http.MethodGet, path: session + "/output", scope: ScopeRead,
+			query: []param{{"call", "required"}}, answers: ok[CallOutput](http.StatusOK), handle: getOutput,
+		},
+		{
+			name: "getTools", summary: "The session's tools", method: http.MethodGet, path: session + "/tools", scope: ScopeRead,
+			answers: ok[Tools](http.StatusOK), handle: getTools,
+		},
+		{
+			name: "setTools", summary: "Override how far tools are offered", method: http.MethodPatch, path: session + "/tools", scope: ScopeWrite,
+			request: of[ToolLevel](), answers: ok[Generation](http.StatusOK), refuses: []int{http.StatusConflict}, handle: body(setTools),
+		},
+	}
+}
+
+func taskRoutes(session string) []route {
+	return []route{
+		{
+			name: "getTasks", summary: "Background tasks", method: http.MethodGet, path: session + "/tasks", scope: ScopeRead,
+			answers: ok[Tasks](http.StatusOK), lenient: true, handle: getTasks,
+		},
+		{
+			name: "getTask", summary: "A background task", method: http.MethodGet, path: session + "/tasks/{task}", scope: ScopeRead,
+			answers: ok[Task](http.StatusOK), handle: getTask,
+		},
+		{
+			name: "cancelTask", summary: "Cancel a background task", method: http.MethodPost, path: session + "/tasks/{task}/cancel", scope: ScopeWrite,
+			answers: ok[Task](http.StatusOK), handle: cancelTask,
+		},
+		{
+			name: "getMonitors", summary: "Commands that are watched", method: http.MethodGet, path: session + "/monitors", scope: ScopeRead,
+			answers: ok[Monitors](http.StatusOK), handle: getMonitors,
+		},
+		{
+			name: "startMonitor", summary: "Run a command on a node and watch it", method: http.MethodPut, path: session + "/monitors/{monitor}", scope: ScopeAdmin,
+			request: of[MonitorSpec](), answers: none(), refuses: []int{http.StatusConflict}, handle: body(startMonitor),
+		},
+		{
+			name: "stopMonitor", summary: "Stop a monitor", method: http.MethodDelete, path: session + "/monitors/{monitor}", scope: ScopeWrite,
+			answers: none(), refuses: []int{http.StatusConflict}, handle: stopMonitor,
+		},
+		{
+			name: "takeUpdates", summary: "Take what monitors said, and start those that are armed", method: http.MethodPost, path: session + "/monitors/updates", scope: ScopeWrite,
+			answers: ok[MonitorUpdates](http.StatusOK), handle: takeUpdates,
+		},
+	}
+}
+
+func ok[T any](status int) map[int]reflect.Type { return map[int]reflect.Type{status: of[T]()} }
+
+func none() map[int]reflect.Type { return map[int]reflect.Type{http.StatusNoContent: nil} }

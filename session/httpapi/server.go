@@ -1,0 +1,187 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Server answers requests. It is a handler for servers of others, who end its
+// streams with Drain; or it serves by itself, between Start and Stop.
+type Server struct {
+	cfg      Config
+	log      *zap.Logger
+	mux      *http.ServeMux
+	methods  []string // that any path has
+	document []byte
+	slots    slots
+
+	drain   context.CancelFunc
+	onDrain func(func()) (stop func() bool) // calls when the server drains, at once if it does
+
+	mu     sync.Mutex
+	http   *http.Server // nil: not started
+	served sync.WaitGroup
+}
+
+// New makes a server. All that is wrong with the configuration comes together.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, fmt.Errorf("new http server: %w", err)
+	}
+	ctx, drain := context.WithCancel(context.Background()) // the server's own life, which Drain ends
+	s := &Server{
+		cfg: cfg, log: cfg.Logger.Named("http"), mux: http.NewServeMux(), drain: drain,
+		onDrain: func(f func()) func() bool { return context.AfterFunc(ctx, f) },
+		slots:   slots{draining: ctx.Done(), requests: cfg.MaxRequests, streams: cfg.MaxStreams, perToken: cfg.MaxStreamsPerToken, held: make(map[string]int)},
+	}
+	table := routes()
+	var err error
+	if s.document, err = document(table); err != nil {
+		drain()
+		return nil, fmt.Errorf("new http server: %w", err)
+	}
+	for i := range table {
+		s.mux.Handle(table[i].method+" "+table[i].path, &operation{s, &table[i]})
+		s.methods = append(s.methods, table[i].method)
+	}
+	slices.Sort(s.methods)
+	s.methods = slices.Compact(s.methods)
+	return s, nil
+}
+
+// Start serves on a listener, which it closes in the end.
+func (s *Server) Start(on net.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.http != nil {
+		return
+	}
+	s.http = &http.Server{
+		Handler: s, MaxHeaderBytes: s.cfg.MaxHeaderBytes, ReadHeaderTimeout: s.cfg.ReadHeaderTimeout, IdleTimeout: s.cfg.IdleTimeout,
+		ErrorLog: zap.NewStdLog(s.log),
+	}
+	s.served.Go(func() {
+		if err := s.http.Serve(on); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("serve", zap.Error(err))
+		}
+	})
+}
+
+// Drain ends streams and waiting requests, and refuses new ones with 503. It does not wait.
+func (s *Server) Drain() { s.drain() }
+
+// Stop drains, takes no more connections, and lets requests finish until ctx
+// ends, which cuts them off. A second call does nothing.
+func (s *Server) Stop(ctx context.Context) {
+	s.Drain()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.http == nil {
+		return
+	}
+	if err := s.http.Shutdown(ctx); err != nil {
+		s.log.Warn("requests were cut off", zap.Error(err))
+		_ = s.http.Close() // of connections that are of no use
+	}
+	s.served.Wait()
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer s.recovered(w, r)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	s.bound(w, r)
+	if s.crossOrigin(w, r) {
+		return
+	}
+	if !s.has(r) {
+		s.refuse(w, r, s.missing(r))
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// bound sets the connection's deadlines; a recorder has none. What is held open
+// moves the later one. The other one is for bodies only, also those that nobody
+// reads: a request without one would end with it.
+func (s *Server) bound(w http.ResponseWriter, r *http.Request) {
+	conn, now := http.NewResponseController(w), time.Now()
+	_ = conn.SetWriteDeadline(now.Add(s.cfg.RequestTimeout + s.cfg.WriteTimeout))
+	if r.ContentLength != 0 {
+		_ = conn.SetReadDeadline(now.Add(s.cfg.BodyTimeout))
+	}
+}
+
+// has reports whether an operation takes the request. The mux would redirect paths that are not clean.
+func (s *Server) has(r *http.Request) bool {
+	if p := r.URL.EscapedPath(); p != path.Clean(p) || r.Method == http.MethodConnect {
+		return false
+	}
+	h, _ := s.mux.Handler(r)
+	_, ours := h.(*operation)
+	return ours
+}
+
+// missing tells a path that nothing has from one that has other methods.
+func (s *Server) missing(r *http.Request) *problem {
+	var allow []string
+	for _, method := range s.methods {
+		if other := (&http.Request{Method: method, URL: r.URL, Host: r.Host}); s.has(other) {
+			allow = append(allow, method)
+		}
+	}
+	if len(allow) == 0 {
+		return errNoPath
+	}
+	if slices.Contains(allow, http.MethodGet) {
+		allow = append(allow, http.MethodHead)
+	}
+	return &problem{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Detail: "the path has other methods", allow: strings.Join(allow, ", ")}
+}
+
+// recovered answers for a handler that panicked.
+func (s *Server) recovered(w http.ResponseWriter, r *http.Request) {
+	switch v := recover(); v {
+	case nil:
+	case http.ErrAbortHandler:
+		panic(v) // how handlers cut a connection
+	default:
+		s.refuse(w, r, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+	}
+}
+
+// crossOrigin tells pages of allowed origins that they may read the answer, and
+// answers whether they may ask, which no other page gets told.
+func (s *Server) crossOrigin(w http.ResponseWriter, r *http.Request) (answered bool) {
+	if len(s.cfg.Origins) == 0 {
+		return false
+	}
+	h := w.Header()
+	h.Add("Vary", "Origin")
+	origin := r.Header.Get("Origin")
+	if !slices.Contains(s.cfg.Origins, origin) {
+		return false
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", "Location, Retry-After")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", strings.Join(s.methods, ", "))
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Prefer")
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}

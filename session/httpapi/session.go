@@ -1,0 +1,170 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+)
+
+// NewSession opens a session.
+type NewSession struct {
+	ID      events.SessionID  `json:"id,omitempty" jsonschema:"defaults to a new one"`
+	Config  SessionConfig     `json:"config,omitzero"`
+	Parent  events.SessionID  `json:"parent,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Nodes   []GivenNode       `json:"nodes,omitempty" jsonschema:"what the history begins with"`
+	Options map[string]string `json:"options,omitempty" jsonschema:"JSON for plugins, by plugin"`
+	Access  ToolAccess        `json:"access,omitzero"`
+}
+
+// ToolAccess restricts the tools of a session.
+type ToolAccess struct {
+	Tools  []string `json:"tools,omitempty" jsonschema:"where not empty, the only ones"`
+	Hidden []string `json:"hidden,omitempty" jsonschema:"beats everything"`
+}
+
+// Made is the id of what was made.
+type Made struct {
+	ID string `json:"id"`
+}
+
+// Session is how a session stands.
+type Session struct {
+	ID        events.SessionID  `json:"id"`
+	Seq       events.Seq        `json:"seq" jsonschema:"of the last commit: a cursor"`
+	Status    projector.Status  `json:"status" jsonschema:"opening, open or closed"`
+	Config    SessionConfig     `json:"config"`
+	Parent    events.SessionID  `json:"parent,omitempty"`
+	Forked    events.SessionID  `json:"forked_from,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Leaf      events.NodeID     `json:"leaf,omitempty" jsonschema:"of the active branch"`
+	Frame     events.FrameID    `json:"frame,omitempty"`
+	Turns     int64             `json:"turns" jsonschema:"ever started"`
+	Running   *RunningTurn      `json:"running,omitempty"`
+	Queue     []events.TurnID   `json:"queue" jsonschema:"turns that wait, in order"`
+	Inputs    []events.InputID  `json:"inputs" jsonschema:"injected and not taken yet, in order"`
+	CreatedAt events.Millis     `json:"created_at_ms"`
+	UpdatedAt events.Millis     `json:"updated_at_ms"`
+}
+
+// RunningTurn is the turn that runs.
+type RunningTurn struct {
+	ID        events.TurnID `json:"id"`
+	Iteration int64         `json:"iteration" jsonschema:"model call, from 0"`
+	Attempt   int64         `json:"attempt" jsonschema:"above 1 where another worker took over"`
+	Cancelled bool          `json:"cancelled" jsonschema:"it was asked to stop"`
+	StartedAt events.Millis `json:"started_at_ms"`
+}
+
+// ConfigChange is what becomes otherwise; what is left out stays.
+type ConfigChange struct {
+	Provider        *string `json:"provider,omitempty"`
+	Model           *string `json:"model,omitempty"`
+	Effort          *string `json:"effort,omitempty"`
+	MaxOutputTokens *int64  `json:"max_output_tokens,omitempty"`
+	ContextWindow   *int64  `json:"context_window,omitempty"`
+	MaxIterations   *int64  `json:"max_iterations,omitempty"`
+	Protocol        *string `json:"protocol,omitempty"`
+}
+
+func (in *NewSession) request(c *call) (api.CreateRequest, error) {
+	id, err := key(c, "id", in.ID)
+	return api.CreateRequest{
+		ID: id, Config: events.Config(in.Config), Parent: in.Parent, Labels: in.Labels, Nodes: givenNodes(in.Nodes), Options: in.Options,
+		Access: events.ToolAccess(in.Access),
+	}, err
+}
+
+func createSession(c *call, in NewSession) (reply, error) {
+	req, err := in.request(c)
+	if err != nil {
+		return reply{}, err
+	}
+	return created(c.s.cfg.Service.Create(c.Context(), req))
+}
+
+func forkSession(c *call, in NewSession) (reply, error) {
+	from, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	req, err := in.request(c)
+	if err != nil {
+		return reply{}, err
+	}
+	return created(c.s.cfg.Service.Fork(c.Context(), from, req))
+}
+
+func created(id events.SessionID, err error) (reply, error) {
+	return reply{status: http.StatusCreated, body: Made{string(id)}, location: "/v1/sessions/" + string(id)}, err
+}
+
+func getSession(c *call) (reply, error) {
+	s, err := c.state()
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{status: http.StatusOK, body: sessionOf(s)}, nil
+}
+
+// state is that of the session in the path.
+func (c *call) state() (*projector.State, error) {
+	id, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return nil, err
+	}
+	return c.s.cfg.Service.State(c.Context(), id)
+}
+
+func sessionOf(s *projector.State) *Session {
+	out := &Session{
+		ID: s.Session, Seq: s.Seq, Status: s.Status, Config: SessionConfig(s.Config), Parent: s.Parent, Forked: s.Forked.Session, Labels: s.Labels,
+		Leaf: s.Leaf, Frame: s.Frame().ID, Turns: s.Turns, Queue: []events.TurnID{}, Inputs: []events.InputID{}, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+	}
+	if t := s.Turn(); t != nil {
+		out.Running = &RunningTurn{ID: t.ID, Iteration: t.Iteration, Attempt: t.Attempt, Cancelled: t.Cancelled, StartedAt: t.StartedAt}
+	}
+	for i := range s.Queue {
+		out.Queue = append(out.Queue, s.Queue[i].ID)
+	}
+	for i := range s.Inputs {
+		out.Inputs = append(out.Inputs, s.Inputs[i].ID)
+	}
+	return out
+}
+
+func configureSession(c *call, in ConfigChange) (reply, error) {
+	id, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	err = c.s.cfg.Service.Configure(c.Context(), id, api.ConfigureRequest{Change: in.apply, IdempotencyKey: c.Header.Get(keyHeader)})
+	return reply{status: http.StatusNoContent}, err
+}
+
+func (in *ConfigChange) apply(cfg events.Config) events.Config {
+	set(&cfg.Provider, in.Provider)
+	set(&cfg.Model, in.Model)
+	set(&cfg.Effort, in.Effort)
+	set(&cfg.MaxOutputTokens, in.MaxOutputTokens)
+	set(&cfg.ContextWindow, in.ContextWindow)
+	set(&cfg.MaxIterations, in.MaxIterations)
+	set(&cfg.Protocol, in.Protocol)
+	return cfg
+}
+
+func set[T any](field, to *T) {
+	if to != nil {
+		*field = *to
+	}
+}
+
+func closeSession(c *call) (reply, error) {
+	id, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{status: http.StatusNoContent}, c.s.cfg.Service.CloseSession(c.Context(), id, c.URL.Query().Get("reason"))
+}

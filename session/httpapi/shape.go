@@ -1,0 +1,146 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+)
+
+// Part is a piece of a message.
+type Part struct {
+	Type      events.PartKind `json:"type" jsonschema:"text, reasoning, tool_call, tool_result or attachment"`
+	Text      string          `json:"text,omitempty"`
+	CallID    events.CallID   `json:"call_id,omitempty" jsonschema:"as the model gave it, may repeat"`
+	Tool      string          `json:"tool,omitempty"`
+	Args      json.RawMessage `json:"args,omitempty" jsonschema:"of a tool call; a JSON string where the model's JSON is broken"`
+	Outcome   string          `json:"outcome,omitempty" jsonschema:"of a tool result: success, failure, cancelled or lost"`
+	MediaType string          `json:"media_type,omitempty"`
+	Blob      *Blob           `json:"blob,omitempty" jsonschema:"the body is kept outside of the history"`
+}
+
+// Blob names a body by its content.
+type Blob struct {
+	Digest string `json:"digest" jsonschema:"hex sha256"`
+	Size   int64  `json:"size" jsonschema:"bytes"`
+}
+
+// Message is an utterance.
+type Message struct {
+	ID     events.MessageID  `json:"id"`
+	Role   events.Role       `json:"role"`
+	Parts  []Part            `json:"parts"`
+	Origin string            `json:"origin,omitempty" jsonschema:"plugin that wrote it"`
+	Stop   events.StopReason `json:"stop,omitempty" jsonschema:"why the model stopped, where it did not end by itself"`
+}
+
+// GivenPart is a piece of a message that a request brings.
+type GivenPart struct {
+	Type      events.PartKind `json:"type" jsonschema:"text or attachment"`
+	Text      string          `json:"text" jsonschema:"of an attachment: base64 or a URL"`
+	MediaType string          `json:"media_type,omitempty" jsonschema:"of an attachment"`
+}
+
+// GivenMessage is a message that a request brings.
+type GivenMessage struct {
+	ID    events.MessageID `json:"id,omitempty"`
+	Role  events.Role      `json:"role"`
+	Parts []GivenPart      `json:"parts"`
+}
+
+// GivenNode is a node to append: a message, or a plugin's or protocol's.
+type GivenNode struct {
+	Message   *GivenMessage   `json:"message,omitempty"`
+	Transient bool            `json:"transient,omitempty" jsonschema:"of messages: never kept"`
+	ID        events.NodeID   `json:"id,omitempty" jsonschema:"of other nodes"`
+	Kind      events.NodeKind `json:"kind,omitempty" jsonschema:"of other nodes: plugin or protocol"`
+	Type      string          `json:"type,omitempty" jsonschema:"of other nodes"`
+	Body      json.RawMessage `json:"body,omitempty" jsonschema:"of other nodes"`
+}
+
+// SessionConfig is with what a session's turns run. What is left out the node chooses.
+type SessionConfig struct {
+	Provider        string `json:"provider,omitempty"`
+	Model           string `json:"model,omitempty"`
+	Effort          string `json:"effort,omitempty" jsonschema:"of reasoning, as the provider spells it"`
+	MaxOutputTokens int64  `json:"max_output_tokens,omitempty" jsonschema:"of a reply"`
+	ContextWindow   int64  `json:"context_window,omitempty" jsonschema:"tokens"`
+	MaxIterations   int64  `json:"max_iterations,omitempty" jsonschema:"model calls a turn"`
+	Protocol        string `json:"protocol,omitempty" jsonschema:"standard or code"`
+	RetainMillis    int64  `json:"retain_ms,omitempty" jsonschema:"after the last event the session is erased; negative keeps it for ever"`
+}
+
+func givenParts(list []GivenPart) []events.Part {
+	parts := make([]events.Part, len(list))
+	for i, p := range list {
+		parts[i] = events.Part{Kind: p.Type, Text: p.Text, MediaType: p.MediaType}
+	}
+	return parts
+}
+
+func givenNodes(list []GivenNode) []api.AppendNode {
+	nodes := make([]api.AppendNode, len(list))
+	for i, n := range list {
+		nodes[i] = api.AppendNode{Transient: n.Transient, Kind: n.Kind, ID: n.ID, Type: n.Type, Body: n.Body}
+		if m := n.Message; m != nil {
+			nodes[i].Message = &events.Message{ID: m.ID, Role: m.Role, Parts: givenParts(m.Parts)}
+		}
+	}
+	return nodes
+}
+
+func messages(list []events.Message) []Message {
+	out := make([]Message, len(list))
+	for i := range list {
+		m := &list[i]
+		out[i] = Message{ID: m.ID, Role: m.Role, Origin: m.Origin, Stop: m.Stop, Parts: parts(m.Parts)}
+	}
+	return out
+}
+
+func parts(list []events.Part) []Part {
+	out := make([]Part, len(list))
+	for i := range list {
+		p := &list[i]
+		out[i] = Part{Type: p.Kind, Text: p.Text, CallID: p.Call, Tool: p.Tool, MediaType: p.MediaType, Blob: blob(p.Blob)}
+		if p.Kind == events.PartToolCall && p.Blob.IsZero() {
+			out[i].Args = raw(p.Args)
+		}
+		if p.Kind == events.PartToolResult {
+			out[i].Outcome = outcome(p.Outcome)
+		}
+	}
+	return out
+}
+
+func outcome(o events.Outcome) string {
+	if o == events.OutcomeSuccess {
+		return "success"
+	}
+	return string(o)
+}
+
+func blob(ref events.BlobRef) *Blob {
+	if ref.IsZero() {
+		return nil
+	}
+	return &Blob{Digest: ref.Digest, Size: ref.Size}
+}
+
+// raw is JSON as somebody gave it: what is none becomes a string.
+func raw(data []byte) json.RawMessage {
+	if json.Valid(data) && utf8.Valid(data) {
+		return data
+	}
+	text, _ := json.Marshal(string(data)) // of a string
+	return text
+}
+
+// orNone makes a list that JSON has as one, also where it is empty.
+func orNone[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -1,0 +1,100 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// message is one server-sent event.
+type message struct {
+	id   string // becomes the client's Last-Event-ID; empty leaves that as it is
+	name string
+	data any // JSON
+}
+
+// stream sends messages until they end, the client is gone, or the server drains.
+func (s *Server) stream(c *call, list iter.Seq2[message, error]) {
+	h := c.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no")
+	if c.ProtoMajor == 1 {
+		h.Set("Connection", "close") // so that the end of the stream is that of the connection
+	}
+	c.w.WriteHeader(http.StatusOK)
+	if c.Method == http.MethodHead {
+		return
+	}
+	out := &eventWriter{w: c.w, conn: http.NewResponseController(c.w), patience: s.cfg.WriteTimeout}
+	if out.write([]byte("retry: 1000\n\n")) != nil {
+		return
+	}
+	open, stop := context.WithCancel(c.Context())
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer stop()
+	beside.Go(func() { out.keepAlive(open, s.cfg.KeepAlive) })
+	for m, err := range list {
+		switch {
+		case err == nil:
+			err = out.send(m)
+		case c.Context().Err() == nil:
+			_ = out.send(message{name: "problem", data: s.told(c.Request, err)}) // it ends either way
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// eventWriter writes server-sent events. It is safe for concurrent use.
+type eventWriter struct {
+	conn     *http.ResponseController
+	patience time.Duration
+
+	mu sync.Mutex
+	w  http.ResponseWriter
+}
+
+func (e *eventWriter) send(m message) error {
+	var b bytes.Buffer
+	if m.id != "" {
+		b.WriteString("id: " + m.id + "\n")
+	}
+	b.WriteString("event: " + m.name + "\ndata: ")
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(m.data); err != nil { // on one line, and ends it
+		return err
+	}
+	b.WriteByte('\n')
+	return e.write(b.Bytes())
+}
+
+func (e *eventWriter) write(data []byte) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_ = e.conn.SetWriteDeadline(time.Now().Add(e.patience)) // a recorder has none
+	if _, err := e.w.Write(data); err != nil {
+		return err
+	}
+	return e.conn.Flush()
+}
+
+// keepAlive writes comments, so that no proxy gives the stream up. An error is the next message's too.
+func (e *eventWriter) keepAlive(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			_ = e.write([]byte(": \n\n"))
+		}
+	}
+}

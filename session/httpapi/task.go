@@ -1,0 +1,187 @@
+package httpapi
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// Tasks are a session's background tasks.
+type Tasks struct {
+	Tasks []Task `json:"tasks" jsonschema:"by creation, ended ones too"`
+}
+
+// Task is a background task.
+type Task struct {
+	ID          events.TaskID    `json:"id"`
+	Kind        string           `json:"kind" jsonschema:"monitor, subagent, observer, tool or other"`
+	State       string           `json:"state" jsonschema:"pending, running, waiting, cancel_requested, completed, failed or cancelled"`
+	Producer    string           `json:"producer,omitempty"`
+	Child       events.SessionID `json:"child,omitempty" jsonschema:"session that does the work"`
+	Parent      events.TaskID    `json:"parent,omitempty"`
+	Runner      string           `json:"runner,omitempty"`
+	Args        json.RawMessage  `json:"args,omitempty"`
+	Attempt     int64            `json:"attempt" jsonschema:"0 before a worker claimed it"`
+	MovedTo     events.SessionID `json:"moved_to,omitempty" jsonschema:"it lives there now"`
+	Message     string           `json:"message,omitempty" jsonschema:"its last progress"`
+	Reason      string           `json:"reason,omitempty" jsonschema:"of its cancel"`
+	Summary     string           `json:"summary,omitempty" jsonschema:"what it came to"`
+	CreatedAt   events.Millis    `json:"created_at_ms"`
+	UpdatedAt   events.Millis    `json:"updated_at_ms"`
+	CompletedAt events.Millis    `json:"completed_at_ms,omitempty"`
+}
+
+// Monitors are how a session's monitors stand.
+type Monitors struct {
+	Revision int64     `json:"revision" jsonschema:"counts changes"`
+	Monitors []Monitor `json:"monitors" jsonschema:"by id"`
+}
+
+// MonitorSpec is what a monitor runs.
+type MonitorSpec struct {
+	Command          string            `json:"command" jsonschema:"for bash -lc"`
+	Cwd              string            `json:"cwd,omitempty"`
+	Env              map[string]string `json:"env,omitempty" jsonschema:"kept in the history: no place for secrets"`
+	Persistent       bool              `json:"persistent,omitempty" jsonschema:"no time limit"`
+	TimeoutMillis    int64             `json:"timeout_ms,omitempty" jsonschema:"defaults to 300000"`
+	Wake             events.WakePolicy `json:"wake,omitempty" jsonschema:"notify, or queue_turn where it is left out"`
+	RestartOnRestore bool              `json:"restart_on_restore,omitempty" jsonschema:"another worker runs it again when its own dies"`
+}
+
+// Monitor is a command that is watched.
+type Monitor struct {
+	ID        events.MonitorID `json:"id"`
+	Command   string           `json:"command"`
+	State     string           `json:"state" jsonschema:"idle, running, stopped, exited or failed"`
+	Armed     bool             `json:"armed" jsonschema:"it is to run, or runs"`
+	Lines     int64            `json:"lines" jsonschema:"on standard output, ever"`
+	LastLine  string           `json:"last_line,omitempty"`
+	LastError string           `json:"last_error,omitempty"`
+	Exit      *int64           `json:"exit,omitempty" jsonschema:"status of the last run; -1 where a signal ended it"`
+}
+
+// MonitorUpdates are lines that were taken: no other host gets them.
+type MonitorUpdates struct {
+	Revision int64           `json:"revision"`
+	Active   int             `json:"active" jsonschema:"how many run"`
+	Updates  []MonitorUpdate `json:"updates"`
+}
+
+// MonitorUpdate is a line of a monitor, or a change of its state.
+type MonitorUpdate struct {
+	Sequence int64            `json:"sequence" jsonschema:"a gap means that some were dropped"`
+	Monitor  events.MonitorID `json:"monitor"`
+	Message  string           `json:"message"`
+	Stderr   bool             `json:"stderr,omitempty"`
+	Input    events.InputID   `json:"input,omitempty" jsonschema:"that the line became"`
+}
+
+func getTasks(c *call) (reply, error) {
+	session, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	list, err := c.s.cfg.Service.Tasks(c.Context(), session)
+	out := Tasks{Tasks: make([]Task, len(list))}
+	for i := range list {
+		out.Tasks[i] = taskOf(&list[i])
+	}
+	return reply{status: http.StatusOK, body: out}, err
+}
+
+func (c *call) task() (events.SessionID, events.TaskID, error) {
+	session, err := id[events.SessionID](c, "session")
+	task, taskErr := id[events.TaskID](c, "task")
+	return session, task, errors.Join(err, taskErr)
+}
+
+func getTask(c *call) (reply, error) {
+	session, task, err := c.task()
+	if err != nil {
+		return reply{}, err
+	}
+	t, err := c.s.cfg.Service.Task(c.Context(), session, task)
+	return reply{status: http.StatusOK, body: taskOf(&t)}, err
+}
+
+func cancelTask(c *call) (reply, error) {
+	session, task, err := c.task()
+	if err != nil {
+		return reply{}, err
+	}
+	t, err := c.s.cfg.Service.CancelTask(c.Context(), session, task)
+	return reply{status: http.StatusOK, body: taskOf(&t)}, err
+}
+
+func taskOf(t *projector.Task) Task {
+	out := Task{
+		ID: t.ID, Kind: cmp.Or(string(t.Of), "other"), State: cmp.Or(string(t.State), "pending"), Producer: t.Producer, Child: t.Child, Parent: t.Parent,
+		Runner: t.Runner, Attempt: t.Attempt, MovedTo: t.To, Message: t.Message, Reason: t.Reason, Summary: t.Summary,
+		CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt, CompletedAt: t.CompletedAt,
+	}
+	if len(t.Args) > 0 {
+		out.Args = raw(t.Args)
+	}
+	return out
+}
+
+// getMonitors looks only: it starts nothing, as the poll of a host does.
+func getMonitors(c *call) (reply, error) {
+	s, err := c.state()
+	if err != nil {
+		return reply{}, err
+	}
+	out := Monitors{Revision: s.Feed.Revision, Monitors: make([]Monitor, len(s.Monitors))}
+	for i := range s.Monitors {
+		m := &s.Monitors[i]
+		out.Monitors[i] = Monitor{
+			ID: m.Spec.ID, Command: m.Spec.Command, State: cmp.Or(string(m.State), "idle"), Armed: m.Armed, Lines: m.Events, LastLine: m.LastEvent, LastError: m.LastError,
+		}
+		if m.Exited {
+			out.Monitors[i].Exit = &m.Exit
+		}
+	}
+	return reply{status: http.StatusOK, body: out}, nil
+}
+
+func (c *call) monitor() (events.SessionID, events.MonitorID, error) {
+	session, err := id[events.SessionID](c, "session")
+	monitor, monitorErr := id[events.MonitorID](c, "monitor")
+	return session, monitor, errors.Join(err, monitorErr)
+}
+
+func startMonitor(c *call, in MonitorSpec) (reply, error) {
+	session, monitor, err := c.monitor()
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{status: http.StatusNoContent}, c.s.cfg.Service.StartMonitor(c.Context(), session, events.MonitorSpec{
+		ID: monitor, Command: in.Command, Cwd: in.Cwd, Env: in.Env, Persistent: in.Persistent, TimeoutMillis: in.TimeoutMillis,
+		Wake: in.Wake, RestartOnRestore: in.RestartOnRestore,
+	})
+}
+
+func stopMonitor(c *call) (reply, error) {
+	session, monitor, err := c.monitor()
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{status: http.StatusNoContent}, c.s.cfg.Service.StopMonitor(c.Context(), session, monitor)
+}
+
+func takeUpdates(c *call) (reply, error) {
+	session, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	u, err := c.s.cfg.Service.TakeMonitorUpdates(c.Context(), session)
+	out := MonitorUpdates{Revision: u.Revision, Active: u.Active, Updates: make([]MonitorUpdate, len(u.Events))}
+	for i, e := range u.Events {
+		out.Updates[i] = MonitorUpdate{Sequence: e.Sequence, Monitor: e.Monitor, Message: e.Message, Stderr: e.Stderr, Input: e.Input}
+	}
+	return reply{status: http.StatusOK, body: out}, err
+}

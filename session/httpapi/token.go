@@ -1,0 +1,106 @@
+package httpapi
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Scope is what a token may do. Each has what those before it have.
+type Scope string
+
+// The scopes.
+const (
+	ScopeRead  Scope = "read"  // look and watch
+	ScopeWrite Scope = "write" // change sessions, run turns, answer approvals
+	ScopeAdmin Scope = "admin" // run commands on nodes, as monitors do
+)
+
+func (s Scope) rank() int {
+	switch s {
+	case ScopeRead:
+		return 1
+	case ScopeWrite:
+		return 2
+	case ScopeAdmin:
+		return 3
+	}
+	return 0
+}
+
+// Token is one that requests may bear. Its text should be random: at least 128 bits.
+type Token struct {
+	Name   string            // who bears it, as histories name who answered an approval or cancelled a turn: 1 to 64 of A-Z a-z 0-9 _ -
+	Digest [sha256.Size]byte // sha256 of the token's text
+	Scope  Scope
+}
+
+// ParseTokens reads tokens, one a line: name, scope, and the sha256 of the text
+// in hex, with blanks between. Empty lines and those that begin with # say
+// nothing. Errors name the line, not what it holds.
+func ParseTokens(r io.Reader) ([]Token, error) {
+	var list []Token
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		if len(fields) != 3 {
+			return nil, fmt.Errorf("line %d: want name, scope and sha256", n)
+		}
+		t := Token{Name: fields[0], Scope: Scope(fields[1])}
+		digest, err := hex.DecodeString(fields[2])
+		if err != nil || len(digest) != len(t.Digest) {
+			return nil, fmt.Errorf("line %d: the third field is no sha256 in hex", n)
+		}
+		copy(t.Digest[:], digest)
+		list = append(list, t)
+	}
+	return list, lines.Err()
+}
+
+func checkTokens(list []Token) error {
+	if len(list) == 0 {
+		return errors.New("a token is required")
+	}
+	names, digests := make(map[string]bool), make(map[[sha256.Size]byte]bool)
+	var errs []error
+	for i, t := range list {
+		errs = append(errs, events.CheckToken(fmt.Sprintf("tokens[%d].name", i), t.Name))
+		if t.Scope.rank() == 0 {
+			errs = append(errs, fmt.Errorf("token %d: scope is none of read, write, admin", i))
+		}
+		if t.Digest == ([sha256.Size]byte{}) {
+			errs = append(errs, fmt.Errorf("token %d: has no digest", i))
+		}
+		if names[t.Name] || digests[t.Digest] {
+			errs = append(errs, fmt.Errorf("token %d: its name or text is another's too", i))
+		}
+		names[t.Name], digests[t.Digest] = true, true
+	}
+	return errors.Join(errs...)
+}
+
+// bearer finds the token of an Authorization header. It looks at all of them,
+// so that the time tells nothing.
+func bearer(list []Token, header string) (found *Token) {
+	scheme, text, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return nil
+	}
+	digest := sha256.Sum256([]byte(strings.TrimSpace(text)))
+	for i := range list {
+		if subtle.ConstantTimeCompare(digest[:], list[i].Digest[:]) == 1 {
+			found = &list[i]
+		}
+	}
+	return found
+}

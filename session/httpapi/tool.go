@@ -1,0 +1,161 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Approvals are the questions that wait for an answer.
+type Approvals struct {
+	Approvals []Approval `json:"approvals"`
+}
+
+// Approval is a call that waits for an answer.
+type Approval struct {
+	Call     events.EffectID `json:"call" jsonschema:"name it in the answer"`
+	Tool     string          `json:"tool"`
+	Args     json.RawMessage `json:"args" jsonschema:"that it would run with; a JSON string where the model's JSON is broken"`
+	Plugin   string          `json:"plugin" jsonschema:"who asks"`
+	Question string          `json:"question"`
+}
+
+// Answer answers a question. The first answer counts.
+type Answer struct {
+	Call    events.EffectID `json:"call"`
+	Granted *bool           `json:"granted" jsonschema:"false: the call must not run"`
+	Reason  string          `json:"reason,omitempty"`
+}
+
+// CallResult is what a call came to that waits for somebody outside. The first counts.
+type CallResult struct {
+	Call    events.EffectID `json:"call" jsonschema:"its completion key"`
+	Text    string          `json:"text"`
+	Outcome string          `json:"outcome,omitempty" jsonschema:"success, failure or cancelled, defaults to success"`
+	Class   string          `json:"class,omitempty" jsonschema:"of a failure"`
+	Code    string          `json:"code,omitempty" jsonschema:"of a failure"`
+}
+
+// CallOutput is the whole output of a call that has returned.
+type CallOutput struct {
+	Call   events.EffectID `json:"call"`
+	Output string          `json:"output"`
+}
+
+// Tools are which tools a session has.
+type Tools struct {
+	Generation int64  `json:"generation"`
+	Tools      []Tool `json:"tools" jsonschema:"by name"`
+}
+
+// Tool is one tool.
+type Tool struct {
+	Name         string          `json:"name"`
+	Description  string          `json:"description,omitempty"`
+	Schema       json.RawMessage `json:"schema,omitempty" jsonschema:"of its arguments"`
+	Effects      string          `json:"effects" jsonschema:"none, idempotent or non_idempotent"`
+	Source       string          `json:"source,omitempty"`
+	Availability string          `json:"availability" jsonschema:"as it is declared: off, searchable, callable or showcased"`
+	Override     events.Override `json:"override,omitempty" jsonschema:"as a host set it"`
+	Orphan       bool            `json:"orphan,omitempty" jsonschema:"no source offers it now"`
+}
+
+// ToolLevel overrides how far tools are offered, all or none.
+type ToolLevel struct {
+	Names []string        `json:"names"`
+	Level events.Override `json:"level" jsonschema:"off, searchable, callable or showcased; empty lifts the override"`
+}
+
+// Generation is the new one of the tools.
+type Generation struct {
+	Generation int64 `json:"generation"`
+}
+
+func getApprovals(c *call) (reply, error) {
+	session, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	list, err := c.s.cfg.Service.Approvals(c.Context(), session)
+	out := Approvals{Approvals: make([]Approval, len(list))}
+	for i := range list {
+		a := &list[i]
+		out.Approvals[i] = Approval{Call: a.Effect, Tool: a.Tool, Args: raw(a.Args), Plugin: a.Plugin, Question: a.Question}
+	}
+	return reply{status: http.StatusOK, body: out}, err
+}
+
+func approve(c *call, in Answer) (reply, error) {
+	session, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	if in.Granted == nil {
+		return reply{}, invalidBody("granted is required")
+	}
+	return reply{status: http.StatusNoContent}, c.s.cfg.Service.Approve(c.Context(), session, events.ToolApprovalGiven{
+		Effect: in.Call, Granted: *in.Granted, By: c.bearer, Reason: in.Reason,
+	})
+}
+
+func resolveCall(c *call, in CallResult) (reply, error) {
+	session, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	result := events.ToolResult{Text: in.Text, Outcome: events.Outcome(in.Outcome), Class: in.Class, Code: in.Code}
+	if in.Outcome == "success" {
+		result.Outcome = events.OutcomeSuccess
+	}
+	return reply{status: http.StatusNoContent}, c.s.cfg.Service.ResolveTool(c.Context(), session, in.Call, result)
+}
+
+func getOutput(c *call) (reply, error) {
+	session, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	name := events.EffectID(c.URL.Query().Get("call"))
+	if name == "" {
+		return reply{}, invalidParam("call", "is required")
+	}
+	text, err := c.s.cfg.Service.ToolOutput(c.Context(), session, name)
+	return reply{status: http.StatusOK, body: CallOutput{Call: name, Output: text}}, err
+}
+
+func getTools(c *call) (reply, error) {
+	session, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	s, err := c.s.cfg.Service.ToolState(c.Context(), session)
+	out := Tools{Generation: s.Generation, Tools: make([]Tool, len(s.Tools))}
+	for i := range s.Tools {
+		out.Tools[i] = toolOf(&s.Tools[i])
+	}
+	return reply{status: http.StatusOK, body: out}, err
+}
+
+func toolOf(t *events.ToolEntry) Tool {
+	out := Tool{
+		Name: t.Name, Description: t.Description, Effects: string(t.Effects), Source: t.Source, Availability: string(events.Overridden(t.Availability)),
+		Override: t.Override, Orphan: t.Orphan,
+	}
+	if t.Effects == events.EffectsNonIdempotent {
+		out.Effects = "non_idempotent"
+	}
+	if len(t.Schema) > 0 {
+		out.Schema = raw(t.Schema)
+	}
+	return out
+}
+
+func setTools(c *call, in ToolLevel) (reply, error) {
+	session, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	generation, err := c.s.cfg.Service.SetToolsAvailability(c.Context(), session, in.Names, in.Level)
+	return reply{status: http.StatusOK, body: Generation{generation}}, err
+}

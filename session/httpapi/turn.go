@@ -1,0 +1,217 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+)
+
+// NewTurn asks for a turn: a text or parts to answer, or nothing new to go on with.
+type NewTurn struct {
+	ID       events.TurnID     `json:"id,omitempty" jsonschema:"defaults to a new one"`
+	Text     string            `json:"text,omitempty" jsonschema:"short for one part of type text"`
+	Parts    []GivenPart       `json:"parts,omitempty"`
+	Continue bool              `json:"continue,omitempty" jsonschema:"no message: the model goes on from the leaf"`
+	WhenBusy api.WhenBusy      `json:"when_busy,omitempty" jsonschema:"what becomes of it where another turn runs: enqueue (the default), inject, reject, interrupt or branch"`
+	Options  json.RawMessage   `json:"options,omitempty" jsonschema:"of the protocol, for this turn"`
+	Plugins  map[string]string `json:"plugins,omitempty" jsonschema:"JSON for plugins, by plugin"`
+}
+
+// PendingTurn is a turn that has not ended.
+type PendingTurn struct {
+	Turn   events.TurnID `json:"turn"`
+	Status string        `json:"status" jsonschema:"pending: it waits, or runs"`
+}
+
+// CancelTurn asks a turn to stop.
+type CancelTurn struct {
+	ID     string `json:"id,omitempty" jsonschema:"of the request, defaults to a new one"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Cancelled says what a cancel met.
+type Cancelled struct {
+	Receipt api.CancelReceipt `json:"receipt" jsonschema:"requested, already_requested or completion_won_race"`
+	ID      string            `json:"id,omitempty" jsonschema:"of the request that counts, and so on"`
+	Origin  string            `json:"origin,omitempty"`
+	Reason  string            `json:"reason,omitempty"`
+}
+
+func submitTurn(c *call, in NewTurn) (reply, error) {
+	session, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	req, err := in.request(c)
+	if err != nil {
+		return reply{}, err
+	}
+	ctx, cancel := c.brief()
+	defer cancel()
+	if req.ID, err = c.s.cfg.Service.Submit(ctx, session, req); err != nil {
+		return reply{}, err
+	}
+	if c.patience == 0 {
+		return pending(session, req.ID), nil
+	}
+	// The same again attaches, waits, and finds out for certain whether the id had this input.
+	return c.ended(session, req.ID, func(ctx context.Context) error {
+		_, err := c.s.cfg.Service.Run(ctx, session, req)
+		return err
+	})
+}
+
+func (in *NewTurn) request(c *call) (api.TurnRequest, error) {
+	given := 0
+	for _, some := range []bool{in.Text != "", len(in.Parts) > 0, in.Continue} {
+		if some {
+			given++
+		}
+	}
+	if given != 1 {
+		return api.TurnRequest{}, invalidBody("give one of text, parts and continue")
+	}
+	input := events.TurnInput{Parts: givenParts(in.Parts), Continue: in.Continue, Options: in.Options, Plugins: in.Plugins}
+	if in.Text != "" {
+		input.Parts = []events.Part{{Kind: events.PartText, Text: in.Text}}
+	}
+	id, err := key(c, "id", in.ID)
+	return api.TurnRequest{ID: id, Input: input, WhenBusy: in.WhenBusy}, err
+}
+
+func pending(session events.SessionID, turn events.TurnID) reply {
+	return reply{
+		status: http.StatusAccepted, body: PendingTurn{Turn: turn, Status: "pending"},
+		location: "/v1/sessions/" + string(session) + "/turns/" + string(turn),
+	}
+}
+
+// ended waits for a turn as long as the request would, and answers with how it ended, or that it did not.
+func (c *call) ended(session events.SessionID, turn events.TurnID, wait func(context.Context) error) (reply, error) {
+	ctx, cancel := context.WithTimeout(c.Context(), c.patience)
+	defer cancel()
+	err := wait(ctx)
+	switch {
+	case err == nil || errors.Is(err, api.ErrTurnFailed):
+		return c.assembled(session, turn)
+	case ctx.Err() != nil:
+		return pending(session, turn), nil
+	}
+	return reply{}, err
+}
+
+func (c *call) assembled(session events.SessionID, turn events.TurnID) (reply, error) {
+	ctx, cancel := c.brief()
+	defer cancel()
+	t, err := c.s.cfg.Service.AssembledTurn(ctx, session, turn)
+	return reply{status: http.StatusOK, body: &t}, err
+}
+
+// unheard is how long a turn is asked after that no worker may have taken yet.
+const unheard = 100 * time.Millisecond
+
+func getTurn(c *call) (reply, error) {
+	session, turn, err := c.turn()
+	if err != nil {
+		return reply{}, err
+	}
+	await := func(ctx context.Context) error {
+		_, err := c.s.cfg.Service.Await(ctx, session, turn)
+		return err
+	}
+	if c.patience > 0 {
+		return c.ended(session, turn, await)
+	}
+	out, err := c.assembled(session, turn)
+	switch {
+	case errors.Is(err, api.ErrTurnRunning):
+		return pending(session, turn), nil
+	case errors.Is(err, api.ErrUnknownTurn):
+		c.patience = unheard // only who waits is told of a command in the queue
+		return c.ended(session, turn, await)
+	}
+	return out, err
+}
+
+// turn is the one in the path.
+func (c *call) turn() (events.SessionID, events.TurnID, error) {
+	session, err := id[events.SessionID](c, "session")
+	turn, turnErr := id[events.TurnID](c, "turn")
+	return session, turn, errors.Join(err, turnErr)
+}
+
+func cancelTurn(c *call, in CancelTurn) (reply, error) {
+	session, turn, err := c.turn()
+	if err != nil {
+		return reply{}, err
+	}
+	if in.ID, err = key(c, "id", in.ID); err != nil {
+		return reply{}, err
+	}
+	receipt, first, err := c.s.cfg.Service.Cancel(c.Context(), session, turn, api.CancelRequest{ID: in.ID, Origin: c.bearer, Reason: in.Reason})
+	return reply{status: http.StatusOK, body: Cancelled{Receipt: receipt, ID: first.ID, Origin: first.Origin, Reason: first.Reason}}, err
+}
+
+// NewInput is a message for the running turn, or the next one.
+type NewInput struct {
+	ID       events.InputID  `json:"id,omitempty" jsonschema:"defaults to a new one"`
+	Role     events.Role     `json:"role,omitempty" jsonschema:"user or system, defaults to user"`
+	Text     string          `json:"text,omitempty" jsonschema:"short for one part of type text"`
+	Parts    []GivenPart     `json:"parts,omitempty"`
+	Boundary events.Boundary `json:"boundary,omitempty" jsonschema:"before_completion, or after_work where it is left out"`
+}
+
+// CancelledInput says what the cancel of an input met.
+type CancelledInput struct {
+	Receipt   api.InputReceipt `json:"receipt" jsonschema:"cancelled, already_claimed, already_completed, already_cancelled or not_found"`
+	Cancelled []events.InputID `json:"cancelled" jsonschema:"all that were taken back"`
+}
+
+func injectInput(c *call, in NewInput) (reply, error) {
+	session, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	if (in.Text == "") == (len(in.Parts) == 0) {
+		return reply{}, invalidBody("give one of text and parts")
+	}
+	req := api.InjectRequest{Role: in.Role, Parts: givenParts(in.Parts), Boundary: in.Boundary}
+	if in.Text != "" {
+		req.Parts = []events.Part{{Kind: events.PartText, Text: in.Text}}
+	}
+	if req.ID, err = key(c, "id", in.ID); err != nil {
+		return reply{}, err
+	}
+	input, err := c.s.cfg.Service.Inject(c.Context(), session, req)
+	return reply{status: http.StatusCreated, body: Made{string(input)}, location: "/v1/sessions/" + string(session) + "/inputs/" + string(input)}, err
+}
+
+func cancelInput(c *call) (reply, error) {
+	session, err := id[events.SessionID](c, "session")
+	input, inputErr := id[events.InputID](c, "input")
+	if err := errors.Join(err, inputErr); err != nil {
+		return reply{}, err
+	}
+	out := CancelledInput{}
+	switch text := c.URL.Query().Get("following"); text {
+	case "true":
+		out.Receipt, out.Cancelled, err = c.s.cfg.Service.CancelInputsFrom(c.Context(), session, input)
+	case "", "false":
+		var receipts []api.InputReceipt
+		if receipts, err = c.s.cfg.Service.CancelInputs(c.Context(), session, input); err == nil {
+			out.Receipt = receipts[0]
+		}
+		if out.Receipt == api.InputCancelled {
+			out.Cancelled = []events.InputID{input}
+		}
+	default:
+		return reply{}, invalidParam("following", "must be true or false")
+	}
+	out.Cancelled = orNone(out.Cancelled)
+	return reply{status: http.StatusOK, body: out}, err
+}

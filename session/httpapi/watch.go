@@ -1,0 +1,128 @@
+package httpapi
+
+import (
+	"iter"
+	"strconv"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
+	"github.com/lash-go/lash/session/api"
+)
+
+// Commit is a commit as the stream sends it: its events landed together.
+type Commit struct {
+	Seq    events.Seq        `json:"seq" jsonschema:"the cursor that resumes after it"`
+	Events []eventjson.Event `json:"events"`
+}
+
+// Delta is a piece of the reply in flight: never truth. A newer call or attempt takes back what those before it said.
+type Delta struct {
+	Turn      events.TurnID   `json:"turn"`
+	Iteration int64           `json:"iteration"`
+	Call      int64           `json:"call" jsonschema:"orders an iteration's model calls, of which takeovers make more"`
+	Attempt   int64           `json:"attempt" jsonschema:"of the call, from 1"`
+	N         int64           `json:"n" jsonschema:"counts an attempt's deltas, from 0"`
+	Kind      events.PartKind `json:"kind,omitempty" jsonschema:"text or reasoning"`
+	Text      string          `json:"text,omitempty"`
+	Retry     *Retry          `json:"retry,omitempty" jsonschema:"the call failed, and will be tried again"`
+	Message   *SideMessage    `json:"message,omitempty" jsonschema:"what running code says: no part of any reply"`
+}
+
+// Retry tells that a failed model call will be tried again.
+type Retry struct {
+	WaitMillis int64  `json:"wait_ms"`
+	Attempt    int64  `json:"attempt" jsonschema:"the one that failed, from 1"`
+	Attempts   int64  `json:"attempts" jsonschema:"allowed in all"`
+	Reason     string `json:"reason"`
+}
+
+// SideMessage is what running code says beside its result.
+type SideMessage struct {
+	Text string `json:"text"`
+	Kind string `json:"kind,omitempty"`
+}
+
+// Gap says that deltas before the next one were lost for this reader. The commit will hold the whole reply.
+type Gap struct {
+	Turn      events.TurnID `json:"turn"`
+	Iteration int64         `json:"iteration"`
+}
+
+func watchEvents(c *call) (reply, error) {
+	session, err := id[events.SessionID](c, "session")
+	if err != nil {
+		return reply{}, err
+	}
+	cursor, err := c.cursor()
+	if err != nil {
+		return reply{}, err
+	}
+	ctx, cancel := c.brief()
+	defer cancel()
+	s, err := c.s.cfg.Service.State(ctx, session) // so that what rules the stream out is an answer, and not in the stream
+	if err == nil && cursor > s.Seq {
+		err = &api.CursorError{Session: session, Cursor: cursor, Last: s.Seq}
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{stream: observed(c.s.cfg.Service.Observe(c.Context(), session, cursor))}, nil
+}
+
+// observed are a session's observations as messages.
+func observed(list iter.Seq2[api.Observed, error]) iter.Seq2[message, error] {
+	return func(yield func(message, error) bool) {
+		for o, err := range list {
+			var m message
+			switch {
+			case err != nil:
+			case o.Commit != nil:
+				m = message{id: strconv.FormatUint(uint64(o.Seq), 10), name: "commit", data: commitOf(events.Entry{Seq: o.Seq, Commit: o.Commit})}
+			case o.Delta != nil:
+				m = message{name: "delta", data: deltaOf(o.Delta)}
+			case o.Gap != nil:
+				m = message{name: "gap", data: Gap{Turn: o.Gap.Turn, Iteration: o.Gap.Iteration}}
+			}
+			if !yield(m, err) {
+				return
+			}
+		}
+	}
+}
+
+func commitOf(e events.Entry) Commit {
+	out := Commit{Seq: e.Seq, Events: make([]eventjson.Event, len(e.Commit.Events))}
+	for i := range out.Events {
+		out.Events[i] = eventjson.Of(e, i)
+	}
+	return out
+}
+
+func deltaOf(d *api.Delta) Delta {
+	out := Delta{Turn: d.Turn, Iteration: d.Iteration, Call: d.Call, Attempt: d.Attempt, N: d.N, Kind: d.Kind, Text: d.Text}
+	if r := d.Retry; !r.IsZero() {
+		out.Retry = &Retry{WaitMillis: r.WaitMillis, Attempt: r.Attempt, Attempts: r.Attempts, Reason: r.Reason}
+	}
+	if m := d.Message; !m.IsZero() {
+		out.Message = &SideMessage{Text: m.Text, Kind: m.Kind}
+	}
+	return out
+}
+
+func watchTurn(c *call) (reply, error) {
+	session, turn, err := c.turn()
+	if err != nil {
+		return reply{}, err
+	}
+	list, err := c.s.cfg.Service.WatchTurn(c.Context(), session, turn)
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{stream: func(yield func(message, error) bool) {
+		for e, err := range list {
+			if !yield(message{name: "event", data: &e}, err) {
+				return
+			}
+		}
+	}}, nil
+}
