@@ -14,11 +14,13 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
+	"go.uber.org/zap/zaptest"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/background"
 )
@@ -100,31 +102,6 @@ func TestRoleNode(t *testing.T) {
 	}
 }
 
-// door answers host clients, as a node does.
-func door(b *bundle) {
-	b.t.Helper()
-	s, err := micro.AddService(b.bus.Conn(), micro.Config{Name: "lash", Version: "1.0.0"})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.t.Cleanup(func() { _ = s.Stop() })
-	err = s.AddGroup("lash.api").AddEndpoint("run", micro.HandlerFunc(func(r micro.Request) {
-		go func() { // the turn; it ends with the bundle's context
-			got, err := b.Run(b.ctx, events.SessionID(r.Headers().Get("Session")), session.TurnRequest{
-				ID: "t3", Input: events.TurnInput{Parts: []events.Part{text(string(r.Data()))}},
-			})
-			if err != nil {
-				_ = r.Error("500", err.Error(), nil)
-				return
-			}
-			_ = r.Respond([]byte(got.Text))
-		}()
-	}))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-}
-
 // TestRoleHost drives a session by requests to nodes and watches it by itself,
 // with nothing but a host client's permissions.
 func TestRoleHost(t *testing.T) {
@@ -133,17 +110,16 @@ func TestRoleHost(t *testing.T) {
 	b := d.bundleOf("node@acme", append(everythingScript(), reply(text("for a client")))...)
 	b.node(bulky(), background.Factory(background.Config{}))
 	everything(b, "s1")
-	door(b)
-	client := d.open(bus.OpenReader, d.config("alice@acme"))
-	live, err := client.Live("s1", 1024)
+	reader := d.open(bus.OpenReader, d.config("alice@acme"))
+	live, err := reader.Live("s1", 1024)
 	must(t, "live", err, nil)
 	defer live.Close()
 	must(t, "subscribed", b.bus.Conn().Flush(), nil)
-	answer, err := client.Conn().RequestMsgWithContext(b.ctx, &nats.Msg{
-		Subject: "lash.api.run", Header: nats.Header{"Session": {"s1"}}, Data: []byte("hi"),
-	})
-	must(t, "request", err, nil)
-	equal(t, "answer", string(answer.Data), "for a client")
+	c, err := client.New(client.Config{Bus: reader, Logger: zaptest.NewLogger(t)})
+	must(t, "client", err, nil)
+	got, err := c.Run(b.ctx, "s1", session.TurnRequest{ID: "t3", Input: events.TurnInput{Parts: []events.Part{text("hi")}}})
+	must(t, "run", err, nil)
+	equal(t, "answer", got.Text, "for a client")
 	for ended := false; !ended; {
 		select {
 		case m := <-live.C:
@@ -152,20 +128,20 @@ func TestRoleHost(t *testing.T) {
 			t.Fatal("saw no turn end")
 		}
 	}
-	readsAll(b, client)
+	readsAll(b, reader)
 	rows := 0
-	for _, err := range client.Directory().Keys(b.ctx) {
+	for _, err := range reader.Directory().Keys(b.ctx) {
 		must(t, "keys", err, nil)
 		rows++
 	}
-	if row, err := client.Directory().Get(b.ctx, "s1"); err != nil {
+	if row, err := reader.Directory().Get(b.ctx, "s1"); err != nil {
 		t.Errorf("row: %v, %v", row, err)
 	}
-	info, err := client.Conn().RequestWithContext(b.ctx, "$SRV.INFO.lash", nil)
+	info, err := reader.Conn().RequestWithContext(b.ctx, "$SRV.INFO.lash-api", nil)
 	must(t, "discover", err, nil)
 	var found micro.Info
 	must(t, "info", json.Unmarshal(info.Data, &found), nil)
-	equal(t, "service", found.Name, "lash")
+	equal(t, "service", found.Name, "lash-api")
 }
 
 // readsAll compares what a reader has of session s1 with what the node has.
