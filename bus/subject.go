@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -102,6 +103,15 @@ func (n names) poke(worker events.WorkerID) string { return n.prefix + ".poke." 
 
 // ask puts a question to one worker.
 func (n names) ask(worker events.WorkerID) string { return n.prefix + ".ask." + string(worker) }
+
+// alive is where workers say that they are there.
+func (n names) alive() string { return n.prefix + ".alive" }
+
+// ack is what the server takes for the word of whoever holds a delivery of a
+// message, for any delivery number that is not settled yet.
+func (n names) ack(c Class, message, delivery uint64) string {
+	return fmt.Sprintf("$JS.ACK.%s.%s.1.%d.%d.0.0", n.workStream(), c, message, delivery)
+}
 
 func (n names) directory() string { return n.prefix + "-sessions" }
 func (n names) catalogs() string  { return n.prefix + "-catalog" }

@@ -56,6 +56,7 @@ func (n *Node) Start(ctx context.Context) error {
 			n.log.Error("projector", zap.Error(err))
 		}
 	})
+	n.wait.Go(func() { newOrphans(n.worker).run(beside) })
 	if n.archive != nil {
 		n.wait.Go(func() { n.archive.Run(beside) })
 	}

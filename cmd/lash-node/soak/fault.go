@@ -74,10 +74,23 @@ const (
 	pauseMax = 1500 * time.Millisecond
 )
 
+// Of every cycle the last part is calm: nodes are killed and nothing else
+// happens, so that takeovers are timed which no other fault made slow.
+const (
+	cycle     = 20 * time.Second
+	calmAfter = 10 * time.Second
+)
+
+func calm(since time.Duration) bool { return since%cycle >= calmAfter }
+
 // run does faults until ctx ends, and returns when all is well again.
 func (t *fate) run(ctx context.Context) error {
+	began := time.Now()
 	for len(t.o.Faults) > 0 && t.sleep(ctx, pauseMin, pauseMax) {
 		fault := t.o.Faults[t.random.IntN(len(t.o.Faults))]
+		if calm(time.Since(began)) && slices.Contains(t.o.Faults, FaultKill) {
+			fault = FaultKill
+		}
 		onServer := fault == FaultServer || fault != FaultKill && t.random.IntN(3) == 0
 		// The draws are the same whether or not the target is free, so that a seed gives one sequence.
 		node, server := t.f.nodes[t.random.IntN(len(t.f.nodes))], t.f.servers[t.random.IntN(servers)]
@@ -90,16 +103,16 @@ func (t *fate) run(ctx context.Context) error {
 			continue
 		}
 		t.wait.Go(func() {
-			began := incident{Fault: fault, Target: name, At: time.Now(), server: onServer}
+			i := incident{Fault: fault, Target: name, At: time.Now(), server: onServer}
 			var err error
 			if onServer {
 				err = t.onServer(ctx, fault, server, d)
 			} else {
-				began.Worker = node.id
+				i.Worker = node.id
 				err = t.onNode(ctx, fault, node, d)
 			}
-			began.Until = time.Now()
-			t.f.incident.add(began)
+			i.Until = time.Now()
+			t.f.incident.add(i)
 			t.release(name, onServer, err)
 		})
 	}

@@ -1,0 +1,230 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// Orphans finds turns whose worker is gone, and has the queue deliver their
+// jobs again at once instead of after [bus.AckWait]. Whoever gets such a job
+// does what it always does: the claim is still the guarded append. It only
+// saves time: without it, or where it fails, the queue does the same later.
+//
+// Workers announce themselves now and then, and each watches the one before
+// it in the order of their ids:
+//
+//	… ──► w3 ──► w2 ──► w1 ──► (the last)      ──► asks every watchEvery
+//
+// The servers know at once that nobody listens to a worker's subject any more.
+// That may be a connection which is being made again, so it must be so a few
+// times in a row. A worker that starts looks once for the orphans of all that
+// it has never heard of: it may be the only one, and have been killed itself.
+type orphans struct {
+	w    *Worker
+	log  *zap.Logger
+	wait sync.WaitGroup
+
+	mu    sync.Mutex
+	peers map[events.WorkerID]bool
+}
+
+// How workers watch each other. A client that lost its server is back within
+// 150 ms: the bus waits 50 ms, its jitter is 100 ms at most.
+const (
+	watchEvery    = 100 * time.Millisecond
+	goneTimes     = 4 // in a row
+	announceEvery = 2 * time.Second
+	findersAtOnce = 16
+)
+
+func newOrphans(w *Worker) *orphans {
+	return &orphans{w: w, log: w.log.Named("orphans"), peers: make(map[events.WorkerID]bool)}
+}
+
+// run watches until ctx ends.
+func (o *orphans) run(ctx context.Context) {
+	defer o.wait.Wait()
+	b := o.w.cfg.Bus
+	stop, err := b.Announced(o.heard)
+	if err != nil {
+		o.log.Warn("announcements", zap.Error(err))
+		return
+	}
+	defer stop()
+	o.wait.Go(func() { o.atStart(ctx) })
+	watch, announce := time.NewTicker(watchEvery), time.NewTicker(announceEvery)
+	defer watch.Stop()
+	defer announce.Stop()
+	_ = b.Announce(o.w.cfg.ID) // a hint, as every later one
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-announce.C:
+			_ = b.Announce(o.w.cfg.ID)
+		case <-watch.C:
+			if before := o.before(); before != "" && o.gone(ctx, before) {
+				o.forget(before)
+				o.wait.Go(func() { o.reclaim(ctx, before) })
+			}
+		}
+	}
+}
+
+// heard keeps who is there. One that is new hears of this worker at once.
+func (o *orphans) heard(worker events.WorkerID) {
+	o.mu.Lock()
+	known := worker == o.w.cfg.ID || o.peers[worker]
+	if !known {
+		o.peers[worker] = true
+	}
+	o.mu.Unlock()
+	if !known {
+		_ = o.w.cfg.Bus.Announce(o.w.cfg.ID)
+	}
+}
+
+func (o *orphans) forget(worker events.WorkerID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.peers, worker)
+}
+
+// before is the worker to watch: the next smaller id, and the largest for the smallest.
+func (o *orphans) before() events.WorkerID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var before, last events.WorkerID
+	for id := range o.peers {
+		if last = max(last, id); id < o.w.cfg.ID {
+			before = max(before, id)
+		}
+	}
+	if before == "" {
+		return last
+	}
+	return before
+}
+
+// gone reports whether nobody answers for a worker, several times in a row.
+func (o *orphans) gone(ctx context.Context, worker events.WorkerID) bool {
+	for n := range goneTimes {
+		if n > 0 && !sleep(ctx, watchEvery) || !o.w.cfg.Bus.Gone(ctx, worker) {
+			return false
+		}
+	}
+	return true
+}
+
+// reclaim has the queue deliver the jobs again that a worker which is gone had.
+func (o *orphans) reclaim(ctx context.Context, worker events.WorkerID) {
+	held, err := o.held(ctx)
+	if err == nil {
+		err = o.send(ctx, held[worker])
+	}
+	o.report(worker, len(held[worker]), err)
+}
+
+// atStart looks for the orphans of every worker that has any.
+func (o *orphans) atStart(ctx context.Context) {
+	held, err := o.held(ctx)
+	if err != nil {
+		o.report("", 0, err)
+		return
+	}
+	for worker, jobs := range held {
+		if worker != o.w.cfg.ID {
+			o.wait.Go(func() {
+				if o.gone(ctx, worker) {
+					o.report(worker, len(jobs), o.send(ctx, jobs))
+				}
+			})
+		}
+	}
+}
+
+func (o *orphans) report(worker events.WorkerID, jobs int, err error) {
+	switch {
+	case errors.Is(err, context.Canceled):
+	case err != nil:
+		o.log.Warn("orphans are left to the queue", zap.String("gone", string(worker)), zap.Error(err))
+	case jobs > 0:
+		o.log.Info("worker is gone", zap.String("gone", string(worker)), zap.Int("turns", jobs))
+	}
+}
+
+// orphan is a running turn with the job that it is run for.
+type orphan struct {
+	job     bus.JobName
+	worker  events.WorkerID
+	attempt int64
+}
+
+// held are the turns that run, by their workers.
+func (o *orphans) held(ctx context.Context) (map[events.WorkerID][]orphan, error) {
+	jobs, err := o.w.cfg.Bus.Jobs(ctx, bus.ClassTurn)
+	if err != nil {
+		return nil, err
+	}
+	held := make(map[events.WorkerID][]orphan)
+	var mu sync.Mutex
+	err = inParallel(jobs, func(job bus.JobName) error {
+		s, err := follow.Open(ctx, o.w.cfg.Bus, job.Session)
+		if errors.Is(err, events.ErrNoSession) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		t := s.Turn()
+		if t == nil || string(t.Job) != job.ID || turn.Owed(s).Parked() {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		held[t.Worker] = append(held[t.Worker], orphan{job, t.Worker, t.Attempt})
+		return nil
+	})
+	return held, err
+}
+
+func (o *orphans) send(ctx context.Context, list []orphan) error {
+	return inParallel(list, func(one orphan) error {
+		evidence := fmt.Sprintf("gone/%s/%s/%s/%d", one.worker, one.job.Session, one.job.ID, one.attempt)
+		return o.w.cfg.Bus.Reclaim(ctx, bus.ClassTurn, one.job, evidence)
+	})
+}
+
+// inParallel does something for each of a list, a few at once.
+func inParallel[T any](list []T, do func(T) error) error {
+	errs := make([]error, len(list))
+	var all sync.WaitGroup
+	for part := range slices.Chunk(indices(len(list)), max(1, (len(list)+findersAtOnce-1)/findersAtOnce)) {
+		all.Go(func() {
+			for _, i := range part {
+				errs[i] = do(list[i])
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func indices(n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
