@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// Orphans finds turns whose worker is gone, and has the queue deliver their
+// orphans finds turns whose worker is gone, and has the queue deliver their
 // jobs again at once instead of after [bus.AckWait]. Whoever gets such a job
 // does what it always does: the claim is still the guarded append. It only
 // saves time: without it, or where it fails, the queue does the same later.
@@ -29,7 +30,8 @@ import (
 // The servers know at once that nobody listens to a worker's subject any more.
 // That may be a connection which is being made again, so it must be so a few
 // times in a row. A worker that starts looks once for the orphans of all that
-// it has never heard of: it may be the only one, and have been killed itself.
+// hold turns: it may be the only one, and come back after a kill. Of its own
+// last run, which it knows by its node's name, it believes it at once.
 type orphans struct {
 	w    *Worker
 	log  *zap.Logger
@@ -127,6 +129,12 @@ func (o *orphans) gone(ctx context.Context, worker events.WorkerID) bool {
 	return true
 }
 
+// isOurs reports whether a worker is an earlier run of this node.
+func (o *orphans) isOurs(worker events.WorkerID) bool {
+	i := strings.LastIndexByte(string(worker), '-')
+	return i > 0 && string(worker[:i]) == o.w.cfg.Name
+}
+
 // reclaim has the queue deliver the jobs again that a worker which is gone had.
 func (o *orphans) reclaim(ctx context.Context, worker events.WorkerID) {
 	held, err := o.held(ctx)
@@ -146,7 +154,7 @@ func (o *orphans) atStart(ctx context.Context) {
 	for worker, jobs := range held {
 		if worker != o.w.cfg.ID {
 			o.wait.Go(func() {
-				if o.gone(ctx, worker) {
+				if o.isOurs(worker) && o.w.cfg.Bus.Gone(ctx, worker) || o.gone(ctx, worker) {
 					o.report(worker, len(jobs), o.send(ctx, jobs))
 				}
 			})

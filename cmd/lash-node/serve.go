@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"time"
 
@@ -37,6 +38,7 @@ type serveCmd struct {
 
 	Provider     string        `help:"Model provider of sessions that name none: openai, anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
 	Model        string        `help:"Model of sessions that name none." placeholder:"NAME"`
+	Name         string        `help:"Of this node, the same in every run: it goes on at once with what its last run left. Defaults to the host's name." placeholder:"NAME"`
 	Concurrency  int           `help:"Sessions run at once." default:"256"`
 	ArchiveAfter time.Duration `help:"How long a session has no work before its stream is archived; it comes back by itself. Negative keeps streams." default:"30m"`
 	Grace        time.Duration `help:"How long running turns may take to end after a signal, before they are handed to another node." default:"10s"`
@@ -75,7 +77,7 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	defer closeTrace()
 	node, err := workers.NewNode(workers.Config{
 		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Plugins: plugins, Concurrency: c.Concurrency, ArchiveAfter: c.ArchiveAfter, Logger: log,
-		Trace: trace,
+		Trace: trace, Name: c.name(),
 	})
 	if err != nil {
 		return err
@@ -90,6 +92,19 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	defer cancel()
 	node.Stop(soft)
 	return nil
+}
+
+// name is the node's, cut to what leaves room for its runs' own; empty where the host has none.
+func (c *serveCmd) name() string {
+	if c.Name != "" {
+		return c.Name
+	}
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		return ""
+	}
+	name := tokenOf(host)
+	return name[:min(len(name), workers.MaxName)]
 }
 
 // traceWait is how long what was traced last may take to be written.

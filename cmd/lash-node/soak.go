@@ -24,6 +24,7 @@ type soakCmd struct {
 	Seed     uint64        `help:"Of the faults. Defaults to a new one, which is printed."`
 	Store    string        `help:"Directory of the servers' stores, the ledgers and what children print. Defaults to a temporary one." placeholder:"DIR" type:"path"`
 	Keep     bool          `help:"Keep the store of a run that lost and doubled nothing, too."`
+	Restart  bool          `help:"Measure something else: what a node that is killed and comes back at once adds to 64 turns in flight, on one server with nobody else to take over."`
 	JSON     bool          `name:"json" help:"Print one JSON object."`
 }
 
@@ -78,10 +79,14 @@ func (c *soakCmd) Run(ctx context.Context, s *streams) error {
 		}
 	}
 	write(s.err, "lash-node: seed %d, store %s\n", c.Seed, c.Store)
-	report, err := soak.Run(ctx, &soak.Options{
+	o := &soak.Options{
 		Nodes: c.Nodes, Sessions: c.Sessions, Faults: c.Faults, Duration: c.Duration, Chats: c.Chats, Seed: c.Seed,
 		Think: c.Think, Store: c.Store, Progress: s.err, Program: program, Args: []string{"soak-child"},
-	})
+	}
+	if c.Restart {
+		return c.restart(ctx, s, o)
+	}
+	report, err := soak.Run(ctx, o)
 	if err != nil {
 		return fmt.Errorf("%w (seed %d; the store is kept in %s)", err, c.Seed, c.Store)
 	}
@@ -92,6 +97,30 @@ func (c *soakCmd) Run(ctx context.Context, s *streams) error {
 		}
 	}
 	return c.print(s, report)
+}
+
+func (c *soakCmd) restart(ctx context.Context, s *streams, o *soak.Options) error {
+	r, err := soak.RunRestart(ctx, o)
+	if err != nil {
+		return fmt.Errorf("%w (the store is kept in %s)", err, c.Store)
+	}
+	if c.JSON {
+		enc := json.NewEncoder(s.out)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	} else {
+		write(s.out, "%d turns undisturbed %.0f ms, with a kill -9 of their node %.0f ms: %.0f ms more\n", r.Turns, r.PlainMS, r.KilledMS, r.AddedMS)
+		write(s.out, "taken over %d turns, asked again for %d effects that were under way, for %d that were recorded; lost %d\n", r.Takeovers, r.Again, r.Doubled, r.Lost)
+	}
+	if r.Doubled+r.Lost > 0 {
+		return errSoaked
+	}
+	if c.Keep {
+		return nil
+	}
+	return os.RemoveAll(c.Store)
 }
 
 // errSoaked makes the exit code 1: something was lost or doubled.

@@ -44,6 +44,7 @@ type findings struct {
 	lost    error // the history is not what was recorded
 	doubled []string
 	calls   int // whose fate is unknown, as the history says
+	again   int // effects that were asked for again before they were recorded
 	stale   int // effects that a worker repeated which did not know yet that it was superseded
 	claims  []claim
 }
@@ -124,6 +125,9 @@ func (a *audit) asked(ledger []entry) {
 		if once[e.Effect] && count[e.Effect] > 1 {
 			a.found.doubled = append(a.found.doubled, fmt.Sprintf("%s, which must not run twice, ran again on %s", e.Effect, e.Worker))
 			continue
+		}
+		if count[e.Effect] > 1 {
+			a.found.again++
 		}
 		r, ok := a.effects[e.Effect]
 		switch {

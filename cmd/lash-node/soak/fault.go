@@ -93,7 +93,7 @@ func (t *fate) run(ctx context.Context) error {
 		}
 		onServer := fault == FaultServer || fault != FaultKill && t.random.IntN(3) == 0
 		// The draws are the same whether or not the target is free, so that a seed gives one sequence.
-		node, server := t.f.nodes[t.random.IntN(len(t.f.nodes))], t.f.servers[t.random.IntN(servers)]
+		node, server := t.f.nodes[t.random.IntN(len(t.f.nodes))], t.f.servers[t.random.IntN(len(t.f.servers))]
 		d := draw{length: t.between(time.Second, 5*time.Second), short: t.random.IntN(2) == 0}
 		name := node.name
 		if onServer {

@@ -14,17 +14,16 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// servers of a fleet; one of them at a time is disturbed.
-const servers = 3
+// clusterSize is how many servers replicate everything; one of them at a time is disturbed.
+const clusterSize = 3
 
 // fleet is the children and what connects them.
 type fleet struct {
 	o        *Options
 	launch   *launcher
-	servers  [servers]*server
+	servers  []*server
 	nodes    []*node
 	links    []*link // all of them
-	own      [servers]*link
 	ownURL   string
 	incident *journal
 }
@@ -47,7 +46,7 @@ type node struct {
 	id    events.WorkerID // of the process
 }
 
-func startFleet(ctx context.Context, o *Options, incidents *journal) (f *fleet, err error) {
+func startFleet(ctx context.Context, o *Options, servers int, incidents *journal) (f *fleet, err error) {
 	words, err := os.OpenFile(filepath.Join(o.Store, "children.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -58,7 +57,7 @@ func startFleet(ctx context.Context, o *Options, incidents *journal) (f *fleet, 
 			f.stop()
 		}
 	}()
-	if err := f.lay(ctx); err != nil {
+	if err := f.lay(ctx, servers); err != nil {
 		return nil, err
 	}
 	var starting sync.WaitGroup
@@ -79,16 +78,16 @@ func startFleet(ctx context.Context, o *Options, incidents *journal) (f *fleet, 
 }
 
 // lay chooses ports and opens every link.
-func (f *fleet) lay(ctx context.Context) error {
+func (f *fleet) lay(ctx context.Context, servers int) error {
 	ports, err := freePorts(ctx, 2*servers)
 	if err != nil {
 		return err
 	}
-	for i := range f.servers {
+	for i := range servers {
 		name := fmt.Sprintf("s%d", i+1)
-		f.servers[i] = &server{spec: ServerSpec{
+		f.servers = append(f.servers, &server{spec: ServerSpec{
 			Name: name, Store: filepath.Join(f.o.Store, name), Port: ports[2*i], ClusterPort: ports[2*i+1],
-		}}
+		}})
 	}
 	for i, s := range f.servers {
 		for j, other := range f.servers {
@@ -147,7 +146,7 @@ func (f *fleet) startNode(ctx context.Context, n *node) error {
 	n.id = events.WorkerID(fmt.Sprintf("%s-%d", n.name, n.runs))
 	var err error
 	n.child, err = f.launch.start(ctx, Spec{Node: &NodeSpec{
-		Worker: n.id, URL: n.url, Replicas: servers, Chats: f.o.Chats, Think: f.o.Think,
+		Name: n.name, Worker: n.id, URL: n.url, Replicas: len(f.servers), Chats: f.o.Chats, Think: f.o.Think,
 		Ledger: filepath.Join(f.o.Store, "ledger-"+string(n.id)),
 	}})
 	return err
@@ -166,7 +165,7 @@ func (f *fleet) stop() {
 	}
 	nodes.Wait()
 	for _, s := range f.servers {
-		if s != nil && s.child != nil {
+		if s.child != nil {
 			others.Go(func() { s.child.stop(stopGrace) })
 		}
 	}

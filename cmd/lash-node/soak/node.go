@@ -26,6 +26,7 @@ import (
 
 // NodeSpec is a child that is a node.
 type NodeSpec struct {
+	Name     string          `json:"name"`
 	Worker   events.WorkerID `json:"worker"` // of this run of the node
 	URL      string          `json:"url"`
 	Replicas int             `json:"replicas"`
@@ -61,7 +62,7 @@ func (s *NodeSpec) run(ctx context.Context, working func()) error {
 	defer c.cancels.Wait()
 	c.player.Watch(playback.Watch{Asked: c.asked, Hung: c.hung, Effects: effectsOf})
 	node, err := workers.NewNode(workers.Config{
-		Bus: b, ID: s.Worker, Provider: "scripted", Tools: c.tools, Logger: log,
+		Bus: b, Name: s.Name, ID: s.Worker, Provider: "scripted", Tools: c.tools, Logger: log,
 		Providers: map[string]llm.Provider{"scripted": c.player.Provider()},
 	})
 	if err != nil {

@@ -23,10 +23,12 @@ type Report struct {
 	Seed            uint64        `json:"seed"`
 	Sessions        int           `json:"sessions"`
 	ByFault         map[Fault]int `json:"by_fault"`
+	TakeoverMax     float64       `json:"takeover_max_ms"`
 	TakeoversTimed  int           `json:"takeovers_timed"`   // that the two figures above are of
 	DisturbedTimed  int           `json:"disturbed_timed"`   // takeovers of killed nodes while servers or other nodes were disturbed
 	DisturbedP50    float64       `json:"disturbed_p50_ms"`  // of those
 	DisturbedP99    float64       `json:"disturbed_p99_ms"`  // of those
+	Again           int           `json:"again"`             // effects that were under way when their worker died, and asked for again
 	UnknownCalls    int           `json:"unknown_calls"`     // calls that must not run twice and were under way when their worker died, as the histories say
 	StaleEffects    int           `json:"stale_effects"`     // repeated by workers that were frozen or cut off, and not recorded
 	ClientsWentOn   int64         `json:"clients_went_on"`   // errors that clients went on after
@@ -50,6 +52,7 @@ func (r *Report) add(id events.SessionID, f *findings) {
 	r.Sessions++
 	r.UnknownCalls += f.calls
 	r.StaleEffects += f.stale
+	r.Again += f.again
 	r.Doubled += len(f.doubled)
 	bad := Bad{Session: id, Doubled: f.doubled}
 	if f.lost != nil {
@@ -110,5 +113,6 @@ func percentile(list []time.Duration, p float64) float64 {
 
 func (r *Report) times(tm *timing) {
 	r.TakeoversTimed, r.TakeoverP50, r.TakeoverP99 = len(tm.alone), percentile(tm.alone, 50), percentile(tm.alone, 99)
+	r.TakeoverMax = percentile(tm.alone, 100)
 	r.DisturbedTimed, r.DisturbedP50, r.DisturbedP99 = len(tm.disturbed), percentile(tm.disturbed, 50), percentile(tm.disturbed, 99)
 }

@@ -21,8 +21,12 @@ type ServerSpec struct {
 const readyEvery = 50 * time.Millisecond
 
 func (s *ServerSpec) run(ctx context.Context, working func()) error {
+	profile := busembed.ProfileCluster
+	if len(s.Routes) == 0 {
+		profile = busembed.ProfileInterval
+	}
 	server, err := busembed.Start(busembed.Config{
-		StoreDir: s.Store, Listen: true, Port: s.Port, Name: s.Name, Profile: busembed.ProfileCluster,
+		StoreDir: s.Store, Listen: true, Port: s.Port, Name: s.Name, Profile: profile,
 		ClusterName: "lash-soak", ClusterPort: s.ClusterPort, Routes: s.Routes, FixedRoutes: true,
 	})
 	if err != nil {

@@ -45,13 +45,13 @@ func Run(ctx context.Context, o *Options) (*Report, error) {
 		return nil, err
 	}
 	incidents := &journal{}
-	f, err := startFleet(ctx, o, incidents)
+	f, err := startFleet(ctx, o, clusterSize, incidents)
 	if err != nil {
 		return nil, err
 	}
 	defer f.stop()
 	whole := context.WithoutCancel(ctx) // the end of ctx ends the faults only
-	b, err := openBus(whole, f.ownURL, servers, zap.NewNop())
+	b, err := openBus(whole, f.ownURL, clusterSize, zap.NewNop())
 	if err != nil {
 		return nil, err
 	}
