@@ -69,43 +69,56 @@ func (b *Bus) Jobs(ctx context.Context, class Class) (list []JobName, err error)
 	return list, nil
 }
 
-// Reclaim takes a job out of the hands of a worker that is gone: the queue
-// delivers it again, at once instead of after [AckWait]. The evidence names
-// what makes the caller think so. Of all who have the same evidence within two
-// minutes one does it, so that no second worker is sent after the first that
-// took over. Where the job is in nobody's hands nothing happens.
-func (b *Bus) Reclaim(ctx context.Context, class Class, job JobName, evidence string) error {
-	first, err := b.first(ctx, job.Session, evidence)
-	if err != nil || !first {
-		return err
-	}
+// Reclaims takes jobs out of the hands of workers that are gone.
+type Reclaims struct {
+	b         *Bus
+	class     Class
+	stream    jetstream.Stream
+	delivered uint64 // deliveries so far
+}
+
+// Reclaims begins to take jobs of a class that were delivered before now.
+func (b *Bus) Reclaims(ctx context.Context, class Class) (*Reclaims, error) {
 	once, cancel := b.timeout(ctx)
 	defer cancel()
 	stream, err := b.js.Stream(once, b.names.workStream())
 	if err != nil {
-		return fmt.Errorf("reclaim %s: %w", job.ID, mapError(err))
+		return nil, fmt.Errorf("reclaim jobs: %w", mapError(err))
 	}
-	msg, err := stream.GetLastMsgForSubject(once, b.names.work(class, job.Session, job.ID))
+	consumer, err := stream.Consumer(once, string(class))
+	if err != nil {
+		return nil, fmt.Errorf("reclaim jobs: %w", mapError(err))
+	}
+	return &Reclaims{b, class, stream, consumer.CachedInfo().Delivered.Consumer}, nil
+}
+
+// Take has the queue deliver a job again, at once instead of after [AckWait].
+// The evidence names what makes the caller think that its worker is gone. Of
+// all who have the same evidence within two minutes one does it, so that no
+// second worker is sent after the first that took over. Where the job is in
+// nobody's hands, or done, nothing happens.
+func (r *Reclaims) Take(ctx context.Context, job JobName, evidence string) error {
+	once, cancel := r.b.timeout(ctx)
+	defer cancel()
+	msg, err := r.stream.GetLastMsgForSubject(once, r.b.names.work(r.class, job.Session, job.ID))
 	if err = mapError(err); errors.Is(err, ErrNotFound) {
-		return nil // it was done meanwhile
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("reclaim %s: %w", job.ID, err)
 	}
-	consumer, err := stream.Consumer(once, string(class))
-	if err != nil {
-		return fmt.Errorf("reclaim %s: %w", job.ID, mapError(err))
+	first, err := r.b.first(once, job.Session, evidence)
+	if err != nil || !first {
+		return err
 	}
-	// Any delivery's number that is not settled will do: the server looks the message up by its own.
-	return b.nc.Publish(b.names.ack(class, msg.Sequence, consumer.CachedInfo().Delivered.Consumer), []byte("-NAK"))
+	// The server finds the delivery by the message; the number need only be of one that is not settled.
+	return r.b.nc.Publish(r.b.names.ack(r.class, msg.Sequence, r.delivered), []byte("-NAK"))
 }
 
 // first reports whether nobody else came with the same evidence. What it
 // publishes is a dirty mark, which the projectors are glad to get.
 func (b *Bus) first(ctx context.Context, session events.SessionID, evidence string) (bool, error) {
-	once, cancel := b.timeout(ctx)
-	defer cancel()
-	ack, err := b.js.Publish(once, b.names.dirty(session), nil, jetstream.WithMsgID(evidence))
+	ack, err := b.js.Publish(ctx, b.names.dirty(session), nil, jetstream.WithMsgID(evidence))
 	if err != nil {
 		return false, fmt.Errorf("reclaim a job of %s: %w", session, mapError(err))
 	}

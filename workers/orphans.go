@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -144,6 +144,9 @@ func (o *orphans) reclaim(ctx context.Context, worker events.WorkerID) {
 	o.report(worker, len(held[worker]), err)
 }
 
+// nobody holds the jobs of turns that nobody has claimed.
+const nobody events.WorkerID = ""
+
 // atStart looks for the orphans of every worker that has any.
 func (o *orphans) atStart(ctx context.Context) {
 	held, err := o.held(ctx)
@@ -152,14 +155,28 @@ func (o *orphans) atStart(ctx context.Context) {
 		return
 	}
 	for worker, jobs := range held {
-		if worker != o.w.cfg.ID {
-			o.wait.Go(func() {
-				if o.isOurs(worker) && o.w.cfg.Bus.Gone(ctx, worker) || o.gone(ctx, worker) {
-					o.report(worker, len(jobs), o.send(ctx, jobs))
-				}
-			})
-		}
+		o.wait.Go(func() {
+			if o.orphaned(ctx, worker) {
+				o.report(worker, len(jobs), o.send(ctx, jobs))
+			}
+		})
 	}
+}
+
+// orphaned reports whether what a worker holds must be delivered again. Jobs
+// that nobody has claimed may be in anybody's hands: only where there is nobody
+// else they are in those of a worker that is gone, or here, where a second
+// delivery does no harm.
+func (o *orphans) orphaned(ctx context.Context, worker events.WorkerID) bool {
+	switch {
+	case worker == o.w.cfg.ID:
+		return false
+	case worker == nobody:
+		return sleep(ctx, watchEvery) && o.before() == ""
+	case o.isOurs(worker) && o.w.cfg.Bus.Gone(ctx, worker):
+		return true
+	}
+	return o.gone(ctx, worker)
 }
 
 func (o *orphans) report(worker events.WorkerID, jobs int, err error) {
@@ -172,14 +189,14 @@ func (o *orphans) report(worker events.WorkerID, jobs int, err error) {
 	}
 }
 
-// orphan is a running turn with the job that it is run for.
+// orphan is a job, with the turn that runs for it.
 type orphan struct {
 	job     bus.JobName
-	worker  events.WorkerID
-	attempt int64
+	worker  events.WorkerID // or nobody
+	attempt int64           // 0: nobody's
 }
 
-// held are the turns that run, by their workers.
+// held are the jobs in the queue, by the workers that run their turns.
 func (o *orphans) held(ctx context.Context) (map[events.WorkerID][]orphan, error) {
 	jobs, err := o.w.cfg.Bus.Jobs(ctx, bus.ClassTurn)
 	if err != nil {
@@ -195,44 +212,52 @@ func (o *orphans) held(ctx context.Context) (map[events.WorkerID][]orphan, error
 		if err != nil {
 			return err
 		}
-		t := s.Turn()
-		if t == nil || string(t.Job) != job.ID || turn.Owed(s).Parked() {
-			return nil
+		one := orphan{job: job}
+		if t := s.Turn(); t != nil && string(t.Job) == job.ID && !turn.Owed(s).Parked() {
+			one.worker, one.attempt = t.Worker, t.Attempt
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		held[t.Worker] = append(held[t.Worker], orphan{job, t.Worker, t.Attempt})
+		held[one.worker] = append(held[one.worker], one)
 		return nil
 	})
 	return held, err
 }
 
 func (o *orphans) send(ctx context.Context, list []orphan) error {
+	if len(list) == 0 {
+		return nil
+	}
+	reclaims, err := o.w.cfg.Bus.Reclaims(ctx, bus.ClassTurn)
+	if err != nil {
+		return err
+	}
 	return inParallel(list, func(one orphan) error {
-		evidence := fmt.Sprintf("gone/%s/%s/%s/%d", one.worker, one.job.Session, one.job.ID, one.attempt)
-		return o.w.cfg.Bus.Reclaim(ctx, bus.ClassTurn, one.job, evidence)
+		return reclaims.Take(ctx, one.job, o.evidence(one))
 	})
+}
+
+// evidence is the same wherever the same worker is missed; only who is alone misses nobody.
+func (o *orphans) evidence(one orphan) string {
+	missed := one.worker
+	if missed == nobody {
+		missed = o.w.cfg.ID
+	}
+	return fmt.Sprintf("gone/%s/%s/%s/%d", missed, one.job.Session, one.job.ID, one.attempt)
 }
 
 // inParallel does something for each of a list, a few at once.
 func inParallel[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
+	var next atomic.Int64
 	var all sync.WaitGroup
-	for part := range slices.Chunk(indices(len(list)), max(1, (len(list)+findersAtOnce-1)/findersAtOnce)) {
+	for range min(findersAtOnce, len(list)) {
 		all.Go(func() {
-			for _, i := range part {
+			for i := next.Add(1) - 1; i < int64(len(list)); i = next.Add(1) - 1 {
 				errs[i] = do(list[i])
 			}
 		})
 	}
 	all.Wait()
 	return errors.Join(errs...)
-}
-
-func indices(n int) []int {
-	list := make([]int, n)
-	for i := range list {
-		list[i] = i
-	}
-	return list
 }

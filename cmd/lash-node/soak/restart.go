@@ -76,7 +76,7 @@ func RunRestart(ctx context.Context, o *Options) (*Restart, error) {
 	}
 	var came time.Duration
 	killed, err := l.row(ctx, 2, func() error {
-		sleep(ctx, plain/2)
+		sleep(ctx, o.Think*restartSteps/2) // in the middle: about as long as half of the model's calls take
 		n := f.nodes[0]
 		incidents.add(incident{Fault: FaultKill, Target: n.name, Worker: n.id, At: time.Now()})
 		n.child.kill()
