@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,8 +35,9 @@ type Restart struct {
 
 // The turns of a restart: each is a row of model calls, with a tool call between.
 const (
-	restartTurns = 64
-	restartSteps = 10
+	restartTurns   = 64
+	restartSteps   = 10
+	restartEffects = 2*restartSteps + 1
 )
 
 // RunRestart measures. Of the options it takes the store, the program, the
@@ -76,8 +78,10 @@ func RunRestart(ctx context.Context, o *Options) (*Restart, error) {
 	}
 	var came time.Duration
 	killed, err := l.row(ctx, 2, func() error {
-		sleep(ctx, o.Think*restartSteps/2) // in the middle: about as long as half of the model's calls take
 		n := f.nodes[0]
+		if err := l.halfway(ctx, n, 3*restartTurns*restartEffects-restartTurns*restartEffects/2); err != nil {
+			return err
+		}
 		incidents.add(incident{Fault: FaultKill, Target: n.name, Worker: n.id, At: time.Now()})
 		n.child.kill()
 		dead := time.Now()
@@ -90,6 +94,17 @@ func RunRestart(ctx context.Context, o *Options) (*Restart, error) {
 	}
 	r := &Restart{Turns: restartTurns, PlainMS: millis(plain), KilledMS: millis(killed), AddedMS: millis(killed - plain), ReadyMS: millis(came)}
 	return r, l.auditRestart(ctx, b, r, incidents)
+}
+
+// halfway waits until a node's ledger has that many lines.
+func (l *load) halfway(ctx context.Context, n *node, lines int) error {
+	for sleep(ctx, 5*time.Millisecond) {
+		data, err := os.ReadFile(filepath.Join(l.o.Store, "ledger-"+string(n.id)))
+		if err != nil || bytes.Count(data, []byte("\n")) >= lines {
+			return err
+		}
+	}
+	return context.Cause(ctx)
 }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()/100) / 10 }
