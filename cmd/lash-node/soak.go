@@ -81,7 +81,7 @@ func (c *soakCmd) Run(ctx context.Context, s *streams) error {
 	write(s.err, "lash-node: seed %d, store %s\n", c.Seed, c.Store)
 	o := &soak.Options{
 		Nodes: c.Nodes, Sessions: c.Sessions, Faults: c.Faults, Duration: c.Duration, Chats: c.Chats, Seed: c.Seed,
-		Think: c.Think, Store: c.Store, Progress: s.err, Program: program, Args: []string{"soak-child"},
+		Think: c.Think, Store: c.Store, Keep: c.Keep, Progress: s.err, Program: program, Args: []string{"soak-child"},
 	}
 	if c.Restart {
 		return c.restart(ctx, s, o)
@@ -140,11 +140,11 @@ func (c *soakCmd) print(s *streams, r *soak.Report) error {
 		write(s.out, "calls of unknown fate, as the histories say  %d; repeated by workers that did not know yet, and not recorded  %d\n", r.UnknownCalls, r.StaleEffects)
 		write(s.out, "doubled    %d\nlost       %d\n", r.Doubled, r.Lost)
 		for _, b := range r.Bad {
-			write(s.out, "session %s: %s %v\n", b.Session, b.Lost, b.Doubled)
+			write(s.out, "session %s: %s %v\n  lash-replay show %s\n", b.Session, b.Lost, b.Doubled, b.History)
 		}
 	}
 	if r.Store != "" {
-		write(s.err, "lash-node: everything is kept in %s; lash-replay reads the servers' stores\n", r.Store)
+		write(s.err, "lash-node: everything is kept in %s; lash-replay reads the files in its histories directory\n", r.Store)
 	}
 	if r.Failed() {
 		return errSoaked

@@ -43,10 +43,20 @@ type Bad struct {
 	Session events.SessionID `json:"session"`
 	Lost    string           `json:"lost,omitempty"`
 	Doubled []string         `json:"doubled,omitempty"`
+	History string           `json:"history"` // archive file, for lash-replay
 }
 
 // Failed reports whether something was lost or doubled.
 func (r *Report) Failed() bool { return r.Lost > 0 || r.Doubled > 0 }
+
+func (r *Report) bad(id events.SessionID) *Bad {
+	for i := range r.Bad {
+		if r.Bad[i].Session == id {
+			return &r.Bad[i]
+		}
+	}
+	return nil
+}
 
 func (r *Report) add(id events.SessionID, f *findings) {
 	r.Sessions++

@@ -28,6 +28,7 @@ type Options struct {
 	Seed     uint64
 	Think    time.Duration // of the scripted model
 	Store    string        // a directory of the run's own
+	Keep     bool          // every history as an archive file, not only those that are bad
 	Progress io.Writer
 
 	// Program with Args runs [RunChild].
@@ -35,7 +36,7 @@ type Options struct {
 	Args    []string
 }
 
-// endWait is how long what was begun may take to end once all is well again.
+// endWait is how long no turn may end, once all is well again, before what was begun counts as lost.
 const endWait = 60 * time.Second
 
 // Run runs a fleet under faults until the time is over or ctx ends, and reports what became of everything.
@@ -94,7 +95,8 @@ func (l *load) under(ctx context.Context, f *fleet, b *bus.Bus) error {
 	all.Go(func() {
 		errs[1] = fate.run(faulty)
 		stop()
-		if errs[1] == nil {
+		for before := int64(-1); errs[1] == nil && limit.Err() == nil && l.turns.Load() > before; {
+			before = l.turns.Load()
 			sleep(limit, endWait)
 		}
 		cancel()
@@ -156,5 +158,14 @@ func (l *load) audit(ctx context.Context, b *bus.Bus, r *Report, incidents []inc
 		r.Takeovers += times.takeovers(found[i].claims, incidents)
 	}
 	r.times(&times)
+	for i := range l.begun {
+		id := l.begun[i].plan.Session
+		if bad := r.bad(id); bad != nil || l.o.Keep {
+			file, err := keep(ctx, b, l.o.Store, id)
+			if errs = append(errs, err); bad != nil {
+				bad.History = file
+			}
+		}
+	}
 	return errors.Join(errs...)
 }
