@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -75,7 +76,11 @@ func (r *Report) add(id events.SessionID, f *findings) {
 }
 
 // timing sorts the takeovers of killed nodes.
-type timing struct{ alone, disturbed []time.Duration }
+type timing struct {
+	alone, disturbed []time.Duration
+	slowest          time.Duration // of those alone
+	which            string        // it was
+}
 
 // takeovers times each claim after the first against the kill of the worker before.
 func (tm *timing) takeovers(claims []claim, incidents []incident) (n int) {
@@ -96,6 +101,9 @@ func (tm *timing) takeovers(claims []claim, incidents []incident) (n int) {
 			tm.disturbed = append(tm.disturbed, took)
 		} else {
 			tm.alone = append(tm.alone, took)
+			if took > tm.slowest {
+				tm.slowest, tm.which = took, fmt.Sprintf("%s from %s, killed at %s, to %s", c.turn, before.worker, incidents[i].At.Format("15:04:05.000"), c.worker)
+			}
 		}
 	}
 	return n

@@ -158,6 +158,9 @@ func (l *load) audit(ctx context.Context, b *bus.Bus, r *Report, incidents []inc
 		r.Takeovers += times.takeovers(found[i].claims, incidents)
 	}
 	r.times(&times)
+	if times.which != "" {
+		_, _ = fmt.Fprintf(l.o.Progress, "the slowest takeover while nothing else was disturbed took %s: turn %s\n", times.slowest.Round(time.Millisecond), times.which)
+	}
 	for i := range l.begun {
 		id := l.begun[i].plan.Session
 		if bad := r.bad(id); bad != nil || l.o.Keep {
