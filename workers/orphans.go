@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,6 +48,7 @@ const (
 	watchEvery    = 100 * time.Millisecond
 	goneTimes     = 4 // in a row
 	announceEvery = 2 * time.Second
+	claimWait     = time.Second // for whoever gets an orphan
 	findersAtOnce = 16
 )
 
@@ -139,9 +141,27 @@ func (o *orphans) isOurs(worker events.WorkerID) bool {
 func (o *orphans) reclaim(ctx context.Context, worker events.WorkerID) {
 	held, err := o.held(ctx)
 	if err == nil {
-		err = o.send(ctx, held[worker])
+		err = o.rescue(ctx, held[worker])
 	}
 	o.report(worker, len(held[worker]), err)
+}
+
+// rescue has jobs delivered again, and once more those that nobody claimed: who got them may be gone too.
+func (o *orphans) rescue(ctx context.Context, list []orphan) error {
+	err := o.send(ctx, list, "first")
+	if err != nil || len(list) == 0 || !sleep(ctx, claimWait) {
+		return err
+	}
+	jobs := make([]bus.JobName, len(list))
+	for i := range list {
+		jobs[i] = list[i].job
+	}
+	now, err := o.holders(ctx, jobs)
+	if err != nil {
+		return err
+	}
+	still := slices.DeleteFunc(list, func(one orphan) bool { return !slices.Contains(now[one.worker], one) })
+	return o.send(ctx, still, "second")
 }
 
 // nobody holds the jobs of turns that nobody has claimed.
@@ -157,7 +177,7 @@ func (o *orphans) atStart(ctx context.Context) {
 	for worker, jobs := range held {
 		o.wait.Go(func() {
 			if o.orphaned(ctx, worker) {
-				o.report(worker, len(jobs), o.send(ctx, jobs))
+				o.report(worker, len(jobs), o.rescue(ctx, jobs))
 			}
 		})
 	}
@@ -202,9 +222,14 @@ func (o *orphans) held(ctx context.Context) (map[events.WorkerID][]orphan, error
 	if err != nil {
 		return nil, err
 	}
+	return o.holders(ctx, jobs)
+}
+
+// holders sorts jobs by the workers that run their turns.
+func (o *orphans) holders(ctx context.Context, jobs []bus.JobName) (map[events.WorkerID][]orphan, error) {
 	held := make(map[events.WorkerID][]orphan)
 	var mu sync.Mutex
-	err = inParallel(jobs, func(job bus.JobName) error {
+	err := inParallel(jobs, func(job bus.JobName) error {
 		s, err := follow.Open(ctx, o.w.cfg.Bus, job.Session)
 		if errors.Is(err, events.ErrNoSession) {
 			return nil
@@ -224,7 +249,7 @@ func (o *orphans) held(ctx context.Context) (map[events.WorkerID][]orphan, error
 	return held, err
 }
 
-func (o *orphans) send(ctx context.Context, list []orphan) error {
+func (o *orphans) send(ctx context.Context, list []orphan, round string) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -233,17 +258,17 @@ func (o *orphans) send(ctx context.Context, list []orphan) error {
 		return err
 	}
 	return inParallel(list, func(one orphan) error {
-		return reclaims.Take(ctx, one.job, o.evidence(one))
+		return reclaims.Take(ctx, one.job, o.evidence(one, round))
 	})
 }
 
 // evidence is the same wherever the same worker is missed; only who is alone misses nobody.
-func (o *orphans) evidence(one orphan) string {
+func (o *orphans) evidence(one orphan, round string) string {
 	missed := one.worker
 	if missed == nobody {
 		missed = o.w.cfg.ID
 	}
-	return fmt.Sprintf("gone/%s/%s/%s/%d", missed, one.job.Session, one.job.ID, one.attempt)
+	return fmt.Sprintf("gone/%s/%s/%s/%d/%s", missed, one.job.Session, one.job.ID, one.attempt, round)
 }
 
 // inParallel does something for each of a list, a few at once.
