@@ -2,6 +2,7 @@ package bus
 
 import (
 	"encoding/base64"
+	"fmt"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -179,6 +180,15 @@ func (n names) operation(op string) string { return n.prefix + ".api." + op }
 
 // service is the name that nodes offer the session service under.
 func (n names) service() string { return n.prefix + "-api" }
+
+// alive is where workers say that they are there.
+func (n names) alive() string { return n.prefix + ".alive" }
+
+// ack is what the server takes for the word of whoever holds a delivery of a
+// message, for any delivery number that is not settled yet.
+func (n names) ack(c Class, message, delivery uint64) string {
+	return fmt.Sprintf("$JS.ACK.%s.%s.1.%d.%d.0.0", n.workStream(), c, message, delivery)
+}
 
 func (n names) directory() string { return n.prefix + "-sessions" }
 func (n names) catalogs() string  { return n.prefix + "-catalog" }

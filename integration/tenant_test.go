@@ -61,7 +61,6 @@ func TestTenantHearsNothing(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
 	acme, globex := tenants(t, d)
-	door(acme)
 	spy := d.conn("node@globex", nats.ErrorHandler(new(refusals).handler))
 	heard := make(chan *nats.Msg, 1024)
 	for row := range maySubscribe() {

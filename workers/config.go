@@ -61,9 +61,17 @@ type Config struct {
 	JobRetry    JobRetry
 	Sessions    int         // states kept between turns. Defaults to 1024
 	Logger      *zap.Logger // nil is silent
-	// ID of this run of the worker. Defaults to a new one.
+	// Name of the node, the same in every run of it and no other node's; may be
+	// empty. A node that comes back goes on at once with what its last run left,
+	// instead of making sure for a moment that that one is gone.
+	Name string
+	// ID of this run of the worker, its name and a dash first where it has one. Defaults to a new one.
 	ID events.WorkerID
 }
+
+// MaxName is how long a node's name may be, in bytes: it leaves room in the
+// id for what makes it a run's own.
+const MaxName = events.MaxTokenBytes - len("-") - ulid.EncodedSize
 
 // ModelRetry says how failed model calls are tried again (host specification 3.8).
 type ModelRetry struct {
@@ -120,8 +128,17 @@ func (c *Config) defaults() error {
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
 	}
+	if c.Name != "" {
+		errs = append(errs, events.CheckToken("name", c.Name))
+	}
+	if len(c.Name) > MaxName {
+		errs = append(errs, fmt.Errorf("name: %d bytes, limit is %d", len(c.Name), MaxName))
+	}
 	if c.ID == "" {
 		c.ID = events.WorkerID(ulid.Make().String())
+		if c.Name != "" {
+			c.ID = events.WorkerID(c.Name) + "-" + c.ID
+		}
 	}
 	c.TraceMetadata = maps.Clone(c.TraceMetadata)
 	if c.TraceMetadata == nil {

@@ -50,4 +50,25 @@
 // Background tasks and monitors are run by [Tasks] in the same way: the claim
 // is task.started, the queue's message stands as long as the task lives. Before
 // a worker takes a task over it asks the one that has it: no answer means gone.
+//
+// # How long a takeover takes
+//
+// The queue delivers a job again [bus.AckWait] after the last sign of life.
+// Nodes need not wait for that where a process has ended: they watch each
+// other in a ring, the servers know at once that nobody listens for one that
+// is gone, and its jobs are given back to the queue on its behalf, half a
+// second after a kill. A node that comes back under the same [Config.Name]
+// does that for its own last run at once. A process that is frozen is not gone:
+// it keeps its connection, and the queue alone tells. A worker that is wrongly
+// believed gone is superseded, as one that went quiet: that costs the effects
+// under way.
+//
+// # Clocks
+//
+// Who runs what is decided by sequences and by the queue, never by comparing
+// the clocks of two machines. Wall clocks are recorded (the time of a commit,
+// of traces) and measured with (durations, by the monotonic clock). One place
+// compares: whether a session is idle, for the archiver, holds the node's clock
+// against the time that a server gave the last commit. A clock that is ahead
+// makes sessions cold early, which costs time and loses nothing.
 package workers

@@ -70,6 +70,7 @@ func (n *Node) Start(ctx context.Context) error {
 	n.cancel = cancel
 	if n.Has(RoleTurn) {
 		n.wait.Go(func() { n.sweep.Run(beside) })
+		n.wait.Go(func() { newOrphans(n.worker).run(beside) })
 	}
 	if n.Has(RoleProjector) {
 		n.wait.Go(func() {

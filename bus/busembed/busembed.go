@@ -51,6 +51,7 @@ type Config struct {
 	ClusterName string   // with Routes, makes the server part of a cluster
 	ClusterPort int      // of this server
 	Routes      []string // host:port of every server of the cluster
+	FixedRoutes bool     // servers connect over Routes only, not to addresses that others tell of
 }
 
 // Server is a running embedded server.
@@ -111,6 +112,9 @@ func (c Config) options() (*server.Options, error) {
 	}
 	if len(c.Routes) > 0 {
 		opts.Cluster = server.ClusterOpts{Name: c.ClusterName, Host: host, Port: c.ClusterPort}
+		if c.FixedRoutes {
+			opts.Cluster.Advertise = nowhere
+		}
 		for _, r := range c.Routes {
 			u, err := url.Parse("nats-route://" + r)
 			if err != nil {
@@ -121,6 +125,9 @@ func (c Config) options() (*server.Options, error) {
 	}
 	return opts, nil
 }
+
+// nowhere is what a server with fixed routes says where it is: nobody listens there.
+const nowhere = "127.0.0.1:1"
 
 // URL is where clients connect over TCP; empty when the server does not listen.
 func (s *Server) URL() string { return s.ns.ClientURL() }

@@ -19,16 +19,18 @@ import (
 // Exit codes.
 const (
 	exitOK        = 0
-	exitDifferent = 1 // a history is not what was recorded, or an answer came too late, or no question did, or no dead letter is there
+	exitDifferent = 1 // a history is not what was recorded, an effect ran twice, an answer came too late, or what was asked about is not there
 	exitFailed    = 2 // usage, input or infrastructure
 )
 
 type cli struct {
 	Demo       demoCmd       `cmd:"" help:"Run recorded conversations through the whole runtime and compare every history with its recording."`
 	Bench      benchCmd      `cmd:"" help:"Measure lash beside raw NATS, in the same run."`
+	Soak       soakCmd       `cmd:"" help:"Run a fleet of processes under faults, and hold every history against its recording."`
+	Serve      serveCmd      `cmd:"" help:"Run a node until a signal: on an embedded server, or on an existing NATS."`
 	ServeApart serveApartCmd `cmd:"" hidden:""`
 	NodeApart  nodeApartCmd  `cmd:"" hidden:""`
-	Serve      serveCmd      `cmd:"" help:"Run a node until a signal: on an embedded server, or on an existing NATS."`
+	SoakChild  soakChildCmd  `cmd:"" hidden:""`
 
 	Approvals approvalsCmd `cmd:"" help:"List the calls that wait for an approval."`
 	Approve   approveCmd   `cmd:"" help:"Let a call run that waits for an approval, or refuse it."`
@@ -74,7 +76,7 @@ func run(ctx context.Context, args []string, s *streams) (code int) {
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	err = parsed.Run(s)
-	if errors.Is(err, errDifferent) {
+	if errors.Is(err, errDifferent) || errors.Is(err, errSoaked) {
 		return exitDifferent
 	}
 	switch {

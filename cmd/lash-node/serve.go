@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -39,6 +40,7 @@ type serveCmd struct {
 
 	Provider     string        `help:"Model provider of sessions that name none: openai, anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
 	Model        string        `help:"Model of sessions that name none." placeholder:"NAME"`
+	Name         string        `help:"Of this node, the same in every run: it goes on at once with what its last run left. Defaults to the host's name." placeholder:"NAME"`
 	Roles        []string      `help:"What this node does, of: ${enum}." default:"turn,tool,task,projector,archive,api" enum:"turn,tool,task,projector,archive,api"`
 	Concurrency  concurrency   `help:"How much runs at once, by class: turn=N sessions, tool=N tool calls of other nodes' turns, task=N background tasks. A number alone is turn's." default:"turn=256,tool=256,task=1024" placeholder:"CLASS=N,..."`
 	MaxQueued    int           `help:"Turns that may wait in one session; more are refused." default:"1024" placeholder:"N"`
@@ -88,7 +90,7 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	node, err := workers.NewNode(workers.Config{
 		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Plugins: plugins, ArchiveAfter: c.ArchiveAfter, Retain: c.Retain, Logger: log,
 		Roles: rolesOf(c.Roles), Concurrency: c.Concurrency.Turn, HeldTasks: c.Concurrency.Task, HeldTools: c.Concurrency.Tool, MaxQueued: c.MaxQueued,
-		Trace: watched.trace(trace),
+		Trace: watched.trace(trace), Name: c.name(),
 	})
 	if err != nil {
 		return err
@@ -115,6 +117,19 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	node.Stop(grace)
 	stopping.Wait()
 	return nil
+}
+
+// name is the node's, cut to what leaves room for its runs' own; empty where the host has none.
+func (c *serveCmd) name() string {
+	if c.Name != "" {
+		return c.Name
+	}
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		return ""
+	}
+	name := tokenOf(host)
+	return name[:min(len(name), workers.MaxName)]
 }
 
 // traceWait is how long what was traced last may take to be written.

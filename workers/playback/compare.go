@@ -32,6 +32,7 @@ type item struct {
 	// partial is an aborted reply: it is kept as far as it was streamed, unless
 	// its process died, which the turn's attempts tell.
 	partial events.TurnID
+	mayLose bool // a result whose call may be lost instead
 }
 
 func (i item) String() string {
@@ -40,6 +41,24 @@ func (i item) String() string {
 		text = append(text[:120:120], []rune(fmt.Sprintf("… (+%d)", len(text)-120))...)
 	}
 	return fmt.Sprintf("%s %s%s %q", i.kind, i.name, i.id, string(text))
+}
+
+// isLost reports whether j says that i, which may be lost, is.
+func (i item) isLost(j item) bool {
+	return i.mayLose && j.kind == i.kind && j.id == i.id && j.name == string(events.OutcomeLost)
+}
+
+// forgiveLost marks the results of calls that may be lost.
+func forgiveLost(items []item, tools map[string]bool) {
+	calls := make(map[string]bool)
+	for i := range items {
+		switch items[i].kind {
+		case "call":
+			calls[items[i].id] = tools[items[i].name]
+		case "result":
+			items[i].mayLose = calls[items[i].id]
+		}
+	}
 }
 
 func (i item) same(j item) bool {
@@ -64,8 +83,10 @@ func Compare(ctx context.Context, blobs session.Blobs, plan *Plan, s *projector.
 	differ := func(line int, format string, args ...any) *Difference {
 		return &Difference{Session: plan.Session, File: plan.Conv.File, Line: line, Reason: fmt.Sprintf(format, args...)}
 	}
+	want := expectedItems(plan)
+	forgiveLost(want, plan.MayLose)
 	for _, lane := range []string{"message", "node"} {
-		if line, reason := compareItems(lane, expectedItems(plan), history, attempts); reason != "" {
+		if line, reason := compareItems(lane, want, history, attempts); reason != "" {
 			return differ(line, "%s", reason), nil
 		}
 	}
@@ -79,6 +100,10 @@ func compareItems(lane string, want, got []item, attempts map[events.TurnID]int6
 	j := 0
 	for _, w := range want {
 		if j < len(got) && w.same(got[j]) {
+			j++
+			continue
+		}
+		if j < len(got) && w.isLost(got[j]) {
 			j++
 			continue
 		}

@@ -16,6 +16,8 @@ type Plan struct {
 	Steps   []Step // what the client does, in order
 	Turns   map[events.TurnID]*Turn
 	Tools   []string // names called
+	// MayLose are the tools whose calls may be lost with their worker: the history may say so in place of the result.
+	MayLose map[string]bool
 }
 
 // Step is one thing that the client does. Exactly one field is set.

@@ -20,7 +20,8 @@ import (
 // Player plays plans: it is the client that drives them, the model that
 // answers and the tools that return. It is safe for concurrent use.
 type Player struct {
-	host *session.Host
+	host  *session.Host
+	watch Watch
 
 	mu    sync.Mutex
 	plays map[events.SessionID]*play
@@ -37,6 +38,35 @@ type play struct {
 // NewPlayer makes a player that drives through host.
 func NewPlayer(host *session.Host) *Player {
 	return &Player{host: host, plays: make(map[events.SessionID]*play)}
+}
+
+// Watch is what whoever plays wants to know and decide of the model and the
+// tools, where they are in another process than the client. Each may be nil.
+type Watch struct {
+	// Asked is called before the model or a tool answers, which wait for it; its error is theirs.
+	Asked func(context.Context, events.SessionID, events.EffectID) error
+	// Hung is called when the model or a tool waits for the client's cancel. It must not block.
+	Hung func(events.SessionID, events.TurnID)
+	// Effects are what a tool of a plan declares. Defaults to idempotent. Of one
+	// that is not, a call may be lost: then [Plan.MayLose] says so to [Compare].
+	Effects func(plan *Plan, tool string) events.Effects
+}
+
+// Watch must precede the first plan.
+func (p *Player) Watch(w Watch) { p.watch = w }
+
+func (p *Player) asked(ctx context.Context, id events.SessionID, effect events.EffectID) error {
+	if p.watch.Asked == nil {
+		return nil
+	}
+	return p.watch.Asked(ctx, id, effect)
+}
+
+func (p *Player) hang(pl *play, turn events.TurnID) {
+	pl.hang(turn)
+	if p.watch.Hung != nil {
+		p.watch.Hung(pl.plan.Session, turn)
+	}
 }
 
 // Provider is the scripted model of every plan.
@@ -63,7 +93,11 @@ func (p *Player) Add(plan *Plan) error {
 		pl.hung[id], pl.once[id] = make(chan struct{}), &sync.Once{}
 	}
 	for _, name := range plan.Tools {
-		tool := plugin.Tool{Name: name, Effects: events.EffectsIdempotent, Source: "recording", Schema: &jsonschema.Schema{}}
+		effects := events.EffectsIdempotent
+		if p.watch.Effects != nil {
+			effects = p.watch.Effects(plan, name)
+		}
+		tool := plugin.Tool{Name: name, Effects: effects, Source: "recording", Schema: &jsonschema.Schema{}}
 		if err := pl.tools.AddNamed(tool, p.call); err != nil {
 			return fmt.Errorf("plan %s: %w", plan.Session, err)
 		}
@@ -84,6 +118,9 @@ func (p *Player) answer(ctx context.Context, req llm.Request) (scripted.Answer, 
 	if pl == nil || pl.plan.Turns[req.Turn] == nil {
 		return scripted.Answer{}, &llm.Error{Kind: llm.KindRequest, Code: "unplanned", Message: fmt.Sprintf("%v: turn %s of session %s", errUnplanned, req.Turn, req.Session)}
 	}
+	if err := p.asked(ctx, req.Session, req.Effect); err != nil {
+		return scripted.Answer{}, err
+	}
 	turn := pl.plan.Turns[req.Turn]
 	reply := &Reply{Hang: true} // where the recording ends
 	if int(req.Iteration) < len(turn.Replies) {
@@ -100,7 +137,7 @@ func (p *Player) answer(ctx context.Context, req llm.Request) (scripted.Answer, 
 		}
 	}
 	if reply.Hang {
-		pl.hang(req.Turn)
+		p.hang(pl, req.Turn)
 	}
 	return scripted.Answer{Response: reply.Response, Hang: reply.Hang, Keep: reply.Hang && int(req.Iteration) < len(turn.Replies)}, nil
 }
@@ -138,6 +175,9 @@ func (p *Player) call(ctx context.Context, c plugin.Call, _ json.RawMessage) (pl
 	if err != nil {
 		return plugin.Result{}, err
 	}
+	if err := p.asked(ctx, c.Session, c.Effect); err != nil {
+		return plugin.Result{}, err
+	}
 	for i := range call.Inject {
 		if err := p.act(ctx, c.Session, &call.Inject[i]); err != nil {
 			return plugin.Result{}, err
@@ -145,7 +185,7 @@ func (p *Player) call(ctx context.Context, c plugin.Call, _ json.RawMessage) (pl
 	}
 	switch {
 	case call.Hang:
-		pl.hang(c.Turn)
+		p.hang(pl, c.Turn)
 		<-ctx.Done()
 		return plugin.Result{}, ctx.Err()
 	case call.Result == nil:

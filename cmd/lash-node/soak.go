@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/lash-go/lash/cmd/lash-node/soak"
+)
+
+type soakCmd struct {
+	Nodes    int           `help:"Nodes, each a process." default:"4"`
+	Sessions int           `help:"Conversations at once." default:"16"`
+	Faults   []soak.Fault  `help:"Faults that happen: kill (a node), freeze (a node or a server), server (kill one), partition (a node or a server)." default:"kill,freeze,server,partition" placeholder:"FAULT"`
+	Duration time.Duration `help:"How long faults happen." default:"1m"`
+	Chats    []string      `help:"Recorded conversations, as for demo. Repeatable. Without it a sample conversation runs." placeholder:"FILE" type:"existingfile"`
+	Think    time.Duration `help:"About how long the scripted model takes for a reply; a tool takes a third." default:"60ms"`
+	Seed     uint64        `help:"Of the faults. Defaults to a new one, which is printed."`
+	Store    string        `help:"Directory of the servers' stores, the ledgers and what children print. Defaults to a temporary one." placeholder:"DIR" type:"path"`
+	Keep     bool          `help:"Keep the store of a run that lost and doubled nothing, too."`
+	Restart  bool          `help:"Measure something else: what a node that is killed and comes back at once adds to 64 turns in flight, on one server with nobody else to take over."`
+	JSON     bool          `name:"json" help:"Print one JSON object."`
+}
+
+// soakChildCmd is one process of a soak.
+type soakChildCmd struct{}
+
+func (c *soakChildCmd) Run(ctx context.Context, s *streams) error {
+	return soak.RunChild(ctx, os.Stdin, s.out)
+}
+
+func (c *soakCmd) check() error {
+	for _, f := range c.Faults {
+		if !slices.Contains(soak.Faults(), f) {
+			return fmt.Errorf("--faults %s: want some of %v", f, soak.Faults())
+		}
+	}
+	switch {
+	case c.Nodes < 2 || c.Nodes > 64:
+		return fmt.Errorf("--nodes %d: want 2 to 64", c.Nodes)
+	case c.Sessions < 1 || c.Sessions > 4096:
+		return fmt.Errorf("--sessions %d: want 1 to 4096", c.Sessions)
+	case c.Duration <= 0:
+		return fmt.Errorf("--duration %s: want more than 0", c.Duration)
+	case c.Think < 0:
+		return fmt.Errorf("--think %s: want 0 or more", c.Think)
+	}
+	return nil
+}
+
+func (c *soakCmd) Run(ctx context.Context, s *streams) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if c.Seed == 0 {
+		c.Seed = rand.Uint64() //nolint:gosec // it is printed
+	}
+	if c.Store == "" {
+		if c.Store, err = os.MkdirTemp("", "lash-soak-"); err != nil {
+			return err
+		}
+	} else if err := os.MkdirAll(c.Store, 0o750); err != nil {
+		return err
+	}
+	if len(c.Chats) == 0 {
+		c.Chats = []string{filepath.Join(c.Store, "sample.jsonl")}
+		if err := os.WriteFile(c.Chats[0], sample, 0o600); err != nil {
+			return err
+		}
+	}
+	write(s.err, "lash-node: seed %d, store %s\n", c.Seed, c.Store)
+	o := &soak.Options{
+		Nodes: c.Nodes, Sessions: c.Sessions, Faults: c.Faults, Duration: c.Duration, Chats: c.Chats, Seed: c.Seed,
+		Think: c.Think, Store: c.Store, Keep: c.Keep, Progress: s.err, Program: program, Args: []string{"soak-child"},
+	}
+	if c.Restart {
+		return c.restart(ctx, s, o)
+	}
+	report, err := soak.Run(ctx, o)
+	if err != nil {
+		return fmt.Errorf("%w (seed %d; the store is kept in %s)", err, c.Seed, c.Store)
+	}
+	if report.Store = c.Store; !report.Failed() && !c.Keep {
+		report.Store = ""
+		if err := os.RemoveAll(c.Store); err != nil {
+			return err
+		}
+	}
+	return c.print(s, report)
+}
+
+func (c *soakCmd) restart(ctx context.Context, s *streams, o *soak.Options) error {
+	r, err := soak.RunRestart(ctx, o)
+	if err != nil {
+		return fmt.Errorf("%w (the store is kept in %s)", err, c.Store)
+	}
+	if c.JSON {
+		enc := json.NewEncoder(s.out)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	} else {
+		write(s.out, "%d turns undisturbed %.0f ms, with a kill -9 of their node %.0f ms: %.0f ms more\n", r.Turns, r.PlainMS, r.KilledMS, r.AddedMS)
+		write(s.out, "taken over %d turns, asked again for %d effects that were under way, for %d that were recorded; lost %d\n", r.Takeovers, r.Again, r.Doubled, r.Lost)
+	}
+	if r.Doubled+r.Lost > 0 {
+		return errSoaked
+	}
+	if c.Keep {
+		return nil
+	}
+	return os.RemoveAll(c.Store)
+}
+
+// errSoaked makes the exit code 1: something was lost or doubled.
+var errSoaked = errors.New("something was lost or doubled")
+
+func (c *soakCmd) print(s *streams, r *soak.Report) error {
+	if c.JSON {
+		enc := json.NewEncoder(s.out)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	} else {
+		write(s.out, "%d turns of %d sessions in %.0f s, %d faults %v\n", r.Turns, r.Sessions, r.DurationSeconds, r.Faults, r.ByFault)
+		write(s.out, "takeovers  %d; of killed nodes %d in p50 %.0f ms, p99 %.0f ms; while other faults lasted %d in p50 %.0f ms, p99 %.0f ms\n",
+			r.Takeovers, r.TakeoversTimed, r.TakeoverP50, r.TakeoverP99, r.DisturbedTimed, r.DisturbedP50, r.DisturbedP99)
+		write(s.out, "calls of unknown fate, as the histories say  %d; repeated by workers that did not know yet, and not recorded  %d\n", r.UnknownCalls, r.StaleEffects)
+		write(s.out, "doubled    %d\nlost       %d\n", r.Doubled, r.Lost)
+		for _, b := range r.Bad {
+			write(s.out, "session %s: %s %v\n  lash-replay show %s\n", b.Session, b.Lost, b.Doubled, b.History)
+		}
+	}
+	if r.Store != "" {
+		write(s.err, "lash-node: everything is kept in %s; lash-replay reads the files in its histories directory\n", r.Store)
+	}
+	if r.Failed() {
+		return errSoaked
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/workers/playback"
+)
+
+// claim is a turn.started.
+type claim struct {
+	turn   events.TurnID
+	worker events.WorkerID
+	seq    events.Seq
+	at     time.Time
+	again  bool // an attempt after the first
+}
+
+// recorded is where the reply or the result of an effect stands, or its loss.
+type recorded struct {
+	seq  events.Seq
+	at   int64           // Unix milliseconds, when it was about to be appended
+	by   events.WorkerID // empty: not a worker
+	lost bool
+}
+
+// audit holds one history against its recording and the ledgers.
+type audit struct {
+	plan    *playback.Plan
+	claims  []claim
+	effects map[events.EffectID]recorded
+	found   findings
+}
+
+// findings of one session.
+type findings struct {
+	lost    error // the history is not what was recorded
+	doubled []string
+	calls   int // whose fate is unknown, as the history says
+	again   int // effects that were asked for again before they were recorded
+	stale   int // effects that a worker repeated which did not know yet that it was superseded
+	claims  []claim
+}
+
+func auditSession(ctx context.Context, b *bus.Bus, c *conversation, ledger []entry) (findings, error) {
+	a := &audit{plan: c.plan, effects: make(map[events.EffectID]recorded)}
+	v := projector.NewVerifier(c.plan.Session)
+	var broken []error
+	for e, err := range b.Log().Read(ctx, c.plan.Session, 1) {
+		if errors.Is(err, events.ErrNoSession) {
+			break
+		}
+		if err != nil {
+			return findings{}, fmt.Errorf("read session %s: %w", c.plan.Session, err)
+		}
+		for _, violation := range v.Apply(e) {
+			broken = append(broken, fmt.Errorf("%+v", violation))
+		}
+		for i := range e.Commit.Events {
+			a.event(e.Seq, e.Commit, &e.Commit.Events[i])
+		}
+	}
+	for _, violation := range v.Check() {
+		broken = append(broken, fmt.Errorf("%+v", violation))
+	}
+	switch diff, err := playback.Compare(ctx, b, c.plan, v.State()); {
+	case err != nil:
+		return findings{}, fmt.Errorf("compare session %s: %w", c.plan.Session, err)
+	case diff != nil:
+		broken = append(broken, diff)
+	}
+	if c.err != nil {
+		broken = append(broken, c.err)
+	}
+	a.found.lost = errors.Join(broken...)
+	a.asked(ledger)
+	a.found.claims = a.claims
+	return a.found, nil
+}
+
+func (a *audit) event(seq events.Seq, c *events.Commit, e *events.Event) {
+	r := recorded{seq: seq, at: int64(c.At), by: events.WorkerID(c.Actor.ID)}
+	switch p := e.Payload.(type) {
+	case *events.TurnStarted:
+		a.claims = append(a.claims, claim{e.Turn, p.Worker, seq, time.UnixMilli(int64(c.At)), p.Attempt > 1})
+	case *events.ModelReplied:
+		a.record(turn.ModelEffect(e.Turn, p.Iteration), r)
+	case *events.ToolReturned:
+		for i := range p.Results {
+			a.record(turn.ToolEffect(e.Turn, p.Iteration, p.Results[i].Call), r)
+		}
+	case *events.ToolLost:
+		r.lost = true
+		for _, call := range p.Calls {
+			a.found.calls++
+			a.record(turn.ToolEffect(e.Turn, p.Iteration, call), r)
+		}
+	}
+}
+
+func (a *audit) record(effect events.EffectID, r recorded) {
+	if _, twice := a.effects[effect]; twice {
+		a.found.doubled = append(a.found.doubled, fmt.Sprintf("%s is recorded twice", effect))
+		return
+	}
+	a.effects[effect] = r
+}
+
+// asked looks for what was asked for again though it must not be: a call that
+// is not to run twice, and what its worker knew the answer of. A worker that
+// was frozen may wake up after its turn went on elsewhere, and ask for what it
+// was about to: nobody can keep it from that, and it records nothing.
+func (a *audit) asked(ledger []entry) {
+	once := a.mustNotRepeat()
+	count := make(map[events.EffectID]int)
+	for _, e := range ledger {
+		count[e.Effect]++
+		if once[e.Effect] && count[e.Effect] > 1 {
+			a.found.doubled = append(a.found.doubled, fmt.Sprintf("%s, which must not run twice, ran again on %s", e.Effect, e.Worker))
+			continue
+		}
+		if count[e.Effect] > 1 {
+			a.found.again++
+		}
+		r, ok := a.effects[e.Effect]
+		switch {
+		case !ok || r.lost:
+		case a.knew(e, r):
+			a.found.doubled = append(a.found.doubled, fmt.Sprintf("%s was recorded at %d and asked for again by %s", e.Effect, r.seq, e.Worker))
+		case e.At > r.at:
+			a.found.stale++
+		}
+	}
+}
+
+// knew reports whether a worker had what was recorded when it asked: it
+// recorded it itself before, or claimed the turn after it was.
+func (a *audit) knew(e entry, r recorded) bool {
+	if r.by == e.Worker && e.At > r.at {
+		return true
+	}
+	i := slices.IndexFunc(a.claims, func(c claim) bool {
+		return c.worker == e.Worker && c.seq > r.seq && string(c.turn) == turnOf(e.Effect) && c.at.UnixMilli() <= e.At
+	})
+	return i >= 0
+}
+
+func turnOf(effect events.EffectID) string {
+	for i := range effect {
+		if effect[i] == '/' {
+			return string(effect[:i])
+		}
+	}
+	return string(effect)
+}
+
+// mustNotRepeat are the calls of a plan whose tools are not idempotent.
+func (a *audit) mustNotRepeat() map[events.EffectID]bool {
+	list := make(map[events.EffectID]bool)
+	for id, t := range a.plan.Turns {
+		for i, r := range t.Replies {
+			n := 0
+			for _, p := range r.Response.Parts {
+				if p.Kind == events.PartToolCall {
+					list[turn.ToolEffect(id, int64(i), int64(n))] = a.plan.MayLose[p.Tool]
+					n++
+				}
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,110 @@
+package soak
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers/playback"
+	"github.com/lash-go/lash/workers/recording"
+)
+
+// rowPlan plays one turn, t0000, that calls a tool twice.
+func rowPlan(t *testing.T) *playback.Plan {
+	t.Helper()
+	name := t.TempDir() + "/row.jsonl"
+	if err := writeRow(name, 2); err != nil {
+		t.Fatal(err)
+	}
+	convs, err := readChats([]string{name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return planned(t, convs)
+}
+
+func planned(t *testing.T, convs []recording.Conversation) *playback.Plan {
+	t.Helper()
+	plan, err := planOf(sessionOf(3, 0), convs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan.MayLose = map[string]bool{"count": true}
+	return plan
+}
+
+// TestAsked holds ledgers against what a history says: worker a had the turn, and b from sequence 10 on.
+func TestAsked(t *testing.T) {
+	t.Parallel()
+	plan := rowPlan(t)
+	at := func(ms int64) time.Time { return time.UnixMilli(ms) }
+	const model, tool = "t0000/1/model", "t0000/0/0"
+	for _, tc := range []struct {
+		name           string
+		by             events.WorkerID // who recorded the reply, at 500, sequence 5
+		ledger         []entry
+		doubled, stale int
+	}{
+		{name: "once", by: "a", ledger: []entry{{Effect: model, Worker: "a", At: 400}, {Effect: tool, Worker: "a", At: 300}}},
+		{name: "after_a_crash", by: "b", ledger: []entry{{Effect: model, Worker: "a", At: 300}, {Effect: model, Worker: "b", At: 400}}},
+		{name: "by_who_recorded_it", by: "a", ledger: []entry{{Effect: model, Worker: "a", At: 400}, {Effect: model, Worker: "a", At: 600}}, doubled: 1},
+		{name: "by_who_took_over", by: "a", ledger: []entry{{Effect: model, Worker: "a", At: 400}, {Effect: model, Worker: "b", At: 1100}}, doubled: 1},
+		{name: "by_who_slept", by: "b", ledger: []entry{{Effect: model, Worker: "b", At: 400}, {Effect: model, Worker: "a", At: 1100}}, stale: 1},
+		{name: "must_not_repeat", by: "a", ledger: []entry{{Effect: tool, Worker: "a", At: 400}, {Effect: tool, Worker: "b", At: 450}}, doubled: 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			a := &audit{
+				plan:    plan,
+				effects: map[events.EffectID]recorded{model: {seq: 5, at: 500, by: tc.by}},
+				claims:  []claim{{turn: "t0000", worker: "a", seq: 2, at: at(100)}, {turn: "t0000", worker: "b", seq: 10, at: at(1000), again: true}},
+			}
+			a.asked(tc.ledger)
+			if len(a.found.doubled) != tc.doubled || a.found.stale != tc.stale {
+				t.Errorf("got doubled %v, stale %d, want %d, %d", a.found.doubled, a.found.stale, tc.doubled, tc.stale)
+			}
+		})
+	}
+}
+
+// TestTakeovers times claims against kills, and tells those apart that something else went on beside.
+func TestTakeovers(t *testing.T) {
+	t.Parallel()
+	at := func(s float64) time.Time { return time.UnixMilli(int64(s * 1000)) }
+	incidents := []incident{
+		{Fault: FaultKill, Worker: "a", At: at(10), Until: at(11)},
+		{Fault: FaultKill, Worker: "b", At: at(20), Until: at(21)},
+		{Fault: FaultServer, Target: "s1", At: at(20.5), Until: at(24)},
+		{Fault: FaultFreeze, Worker: "c", At: at(40), Until: at(44)},
+	}
+	var tm timing
+	n := tm.takeovers([]claim{
+		{turn: "t1", worker: "a", at: at(9)},
+		{turn: "t1", worker: "b", at: at(10.4), again: true},
+		{turn: "t1", worker: "c", at: at(22), again: true},
+		{turn: "t1", worker: "d", at: at(43), again: true}, // c was frozen
+	}, incidents)
+	if want := []time.Duration{400 * time.Millisecond}; n != 3 || !slices.Equal(tm.alone, want) {
+		t.Errorf("got %d takeovers, %v alone, want 3, %v", n, tm.alone, want)
+	}
+	if want := []time.Duration{2 * time.Second}; !slices.Equal(tm.disturbed, want) {
+		t.Errorf("got %v disturbed, want %v", tm.disturbed, want)
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	t.Parallel()
+	var list []time.Duration
+	for n := 200; n > 0; n-- {
+		list = append(list, time.Duration(n)*time.Millisecond)
+	}
+	for p, want := range map[float64]float64{50: 100, 99: 198, 100: 200} {
+		if got := percentile(slices.Clone(list), p); got != want {
+			t.Errorf("percentile %v: got %v, want %v", p, got, want)
+		}
+	}
+	if got := percentile(nil, 99); got != 0 {
+		t.Errorf("of nothing: got %v, want 0", got)
+	}
+}

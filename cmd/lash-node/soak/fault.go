@@ -1,0 +1,244 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Fault is a kind of fault.
+type Fault string
+
+// The faults.
+const (
+	FaultKill      Fault = "kill"      // kill -9 of a node, which comes back at once or after a while
+	FaultFreeze    Fault = "freeze"    // SIGSTOP of a node or a server, then SIGCONT
+	FaultServer    Fault = "server"    // kill -9 of a server, which comes back
+	FaultPartition Fault = "partition" // a node or a server is cut off from everything
+)
+
+// Faults are all kinds.
+func Faults() []Fault { return []Fault{FaultKill, FaultFreeze, FaultServer, FaultPartition} }
+
+// incident is a fault that happened.
+type incident struct {
+	Fault  Fault           `json:"fault"`
+	Target string          `json:"target"`
+	Worker events.WorkerID `json:"worker,omitempty"` // of a node's process
+	At     time.Time       `json:"at"`
+	Until  time.Time       `json:"until"` // when all was well again
+	server bool
+}
+
+// journal is the incidents so far.
+type journal struct {
+	mu   sync.Mutex
+	list []incident
+}
+
+func (j *journal) add(i incident) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.list = append(j.list, i)
+}
+
+func (j *journal) all() []incident {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.list)
+}
+
+// fate does faults to a fleet, at random. A minority of the servers and all
+// nodes but one at most are disturbed at a time.
+type fate struct {
+	f       *fleet
+	o       *Options
+	random  *rand.Rand
+	whole   func(context.Context) bool // the servers agree again
+	wait    sync.WaitGroup
+	mu      sync.Mutex
+	busy    map[string]bool // by name
+	nodes   int             // disturbed
+	servers int             // disturbed
+	err     error           // a child that did not come back
+}
+
+// The pause between two faults.
+const (
+	pauseMin = 300 * time.Millisecond
+	pauseMax = 1500 * time.Millisecond
+)
+
+// Of every cycle the last part is calm: nodes are killed and nothing else
+// happens, so that takeovers are timed which no other fault made slow.
+const (
+	cycle     = 20 * time.Second
+	calmAfter = 10 * time.Second
+)
+
+func calm(since time.Duration) bool { return since%cycle >= calmAfter }
+
+// run does faults until ctx ends, and returns when all is well again.
+func (t *fate) run(ctx context.Context) error {
+	began := time.Now()
+	for len(t.o.Faults) > 0 && t.sleep(ctx, pauseMin, pauseMax) {
+		fault := t.o.Faults[t.random.IntN(len(t.o.Faults))]
+		if calm(time.Since(began)) && slices.Contains(t.o.Faults, FaultKill) {
+			fault = FaultKill
+		}
+		onServer := fault == FaultServer || fault != FaultKill && t.random.IntN(3) == 0
+		// The draws are the same whether or not the target is free, so that a seed gives one sequence.
+		node, server := t.f.nodes[t.random.IntN(len(t.f.nodes))], t.f.servers[t.random.IntN(len(t.f.servers))]
+		d := draw{length: t.between(time.Second, 5*time.Second), short: t.random.IntN(2) == 0}
+		name := node.name
+		if onServer {
+			name = server.spec.Name
+		}
+		if !t.take(name, onServer) {
+			continue
+		}
+		t.wait.Go(func() {
+			i := incident{Fault: fault, Target: name, At: time.Now(), server: onServer}
+			var err error
+			if onServer {
+				err = t.onServer(ctx, fault, server, d)
+			} else {
+				i.Worker = node.id
+				err = t.onNode(ctx, fault, node, d)
+			}
+			i.Until = time.Now()
+			t.f.incident.add(i)
+			t.release(name, onServer, err)
+		})
+	}
+	t.wait.Wait()
+	return t.err
+}
+
+// draw is what was drawn for one fault.
+type draw struct {
+	length time.Duration
+	short  bool // at once, or without a word
+}
+
+func (t *fate) between(low, high time.Duration) time.Duration {
+	return low + time.Duration(t.random.Int64N(int64(high-low)))
+}
+
+// sleep is false when ctx ended.
+func (t *fate) sleep(ctx context.Context, low, high time.Duration) bool {
+	return sleep(ctx, t.between(low, high))
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func (t *fate) take(name string, onServer bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.busy[name] || t.err != nil, onServer && t.servers > 0, !onServer && t.nodes >= max(len(t.f.nodes)-1, 1):
+		return false
+	case onServer:
+		t.servers++
+	default:
+		t.nodes++
+	}
+	t.busy[name] = true
+	return true
+}
+
+func (t *fate) release(name string, onServer bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.busy, name)
+	if onServer {
+		t.servers--
+	} else {
+		t.nodes--
+	}
+	if err != nil && t.err == nil {
+		t.err = fmt.Errorf("%s did not come back: %w", name, err)
+	}
+}
+
+// onNode does a fault to a node and undoes it. The end of ctx only makes it shorter.
+func (t *fate) onNode(ctx context.Context, fault Fault, n *node, d draw) error {
+	switch fault {
+	case FaultFreeze:
+		if err := n.child.freeze(); err != nil {
+			return err
+		}
+		sleep(ctx, d.length)
+		return n.child.thaw()
+	case FaultPartition:
+		cut(n.links, d.short)
+		sleep(ctx, d.length)
+		heal(n.links)
+		return nil
+	case FaultKill, FaultServer:
+	}
+	n.child.kill()
+	if !d.short {
+		sleep(ctx, d.length)
+	}
+	return t.f.startNode(context.WithoutCancel(ctx), n)
+}
+
+func (t *fate) onServer(ctx context.Context, fault Fault, s *server, d draw) (err error) {
+	switch fault {
+	case FaultFreeze:
+		if err := s.child.freeze(); err != nil {
+			return err
+		}
+		sleep(ctx, d.length)
+		err = s.child.thaw()
+	case FaultPartition:
+		all := slices.Concat(s.to, s.from)
+		cut(all, d.short)
+		sleep(ctx, d.length)
+		heal(all)
+	case FaultServer, FaultKill:
+		s.child.kill()
+		if !d.short {
+			sleep(ctx, d.length)
+		}
+		s.child, err = t.f.launch.start(context.WithoutCancel(ctx), Spec{Server: &s.spec})
+	}
+	if err != nil {
+		return err
+	}
+	healed, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyWait)
+	defer cancel()
+	for !t.whole(healed) {
+		if !sleep(healed, 100*time.Millisecond) {
+			return fmt.Errorf("the servers do not agree after %s", readyWait)
+		}
+	}
+	return nil
+}
+
+func cut(links []*link, refuse bool) {
+	for _, l := range links {
+		l.cut(refuse)
+	}
+}
+
+func heal(links []*link) {
+	for _, l := range links {
+		l.heal()
+	}
+}

@@ -1,0 +1,191 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lash-go/lash/events"
+)
+
+// clusterSize is how many servers replicate everything; one of them at a time is disturbed.
+const clusterSize = 3
+
+// fleet is the children and what connects them.
+type fleet struct {
+	o        *Options
+	launch   *launcher
+	servers  []*server
+	nodes    []*node
+	links    []*link // all of them
+	ownURL   string
+	incident *journal
+}
+
+// server is a place in the cluster that a process fills.
+type server struct {
+	spec  ServerSpec
+	child *child
+	to    []*link // from and to the other servers
+	from  []*link // from clients
+}
+
+// node is a place that processes fill, one after the other.
+type node struct {
+	name  string
+	url   string
+	links []*link // to the servers
+	runs  int
+	child *child
+	id    events.WorkerID // of the process
+}
+
+func startFleet(ctx context.Context, o *Options, servers int, incidents *journal) (f *fleet, err error) {
+	words, err := os.OpenFile(filepath.Join(o.Store, "children.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	f = &fleet{o: o, launch: &launcher{program: o.Program, args: o.Args, log: words}, incident: incidents}
+	defer func() {
+		if err != nil {
+			f.stop()
+		}
+	}()
+	if err := f.lay(ctx, servers); err != nil {
+		return nil, err
+	}
+	var starting sync.WaitGroup
+	errs := make([]error, servers)
+	for i, s := range f.servers {
+		starting.Go(func() { s.child, errs[i] = f.launch.start(ctx, Spec{Server: &s.spec}) })
+	}
+	starting.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	for _, n := range f.nodes {
+		if err := f.startNode(ctx, n); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// lay chooses ports and opens every link.
+func (f *fleet) lay(ctx context.Context, servers int) error {
+	ports, err := freePorts(ctx, 2*servers)
+	if err != nil {
+		return err
+	}
+	for i := range servers {
+		name := fmt.Sprintf("s%d", i+1)
+		f.servers = append(f.servers, &server{spec: ServerSpec{
+			Name: name, Store: filepath.Join(f.o.Store, name), Port: ports[2*i], ClusterPort: ports[2*i+1],
+		}})
+	}
+	for i, s := range f.servers {
+		for j, other := range f.servers {
+			if i == j {
+				continue
+			}
+			l, err := f.link(ctx, other.spec.ClusterPort)
+			if err != nil {
+				return err
+			}
+			s.spec.Routes = append(s.spec.Routes, l.address())
+			s.to, other.to = append(s.to, l), append(other.to, l)
+		}
+	}
+	own := &node{}
+	if err := f.connect(ctx, own); err != nil {
+		return err
+	}
+	f.ownURL = own.url
+	for i := range f.o.Nodes {
+		n := &node{name: fmt.Sprintf("n%d", i+1)}
+		if err := f.connect(ctx, n); err != nil {
+			return err
+		}
+		f.nodes = append(f.nodes, n)
+	}
+	return nil
+}
+
+func (f *fleet) link(ctx context.Context, port int) (*link, error) {
+	l, err := newLink(ctx, fmt.Sprintf("127.0.0.1:%d", port))
+	if err == nil {
+		f.links = append(f.links, l)
+	}
+	return l, err
+}
+
+// connect opens a client's links to the servers.
+func (f *fleet) connect(ctx context.Context, n *node) error {
+	var urls []string
+	for _, s := range f.servers {
+		l, err := f.link(ctx, s.spec.Port)
+		if err != nil {
+			return err
+		}
+		n.links, s.from = append(n.links, l), append(s.from, l)
+		urls = append(urls, "nats://"+l.address())
+	}
+	n.url = strings.Join(urls, ",")
+	return nil
+}
+
+// startNode fills a node's place with a new process.
+func (f *fleet) startNode(ctx context.Context, n *node) error {
+	n.runs++
+	n.id = events.WorkerID(fmt.Sprintf("%s-%d", n.name, n.runs))
+	var err error
+	n.child, err = f.launch.start(ctx, Spec{Node: &NodeSpec{
+		Name: n.name, Worker: n.id, URL: n.url, Replicas: len(f.servers), Chats: f.o.Chats, Think: f.o.Think,
+		Ledger: filepath.Join(f.o.Store, "ledger-"+string(n.id)),
+	}})
+	return err
+}
+
+// stopGrace is how long children may take to end in order.
+const stopGrace = 3 * time.Second
+
+// stop ends every child, nodes first.
+func (f *fleet) stop() {
+	var nodes, others sync.WaitGroup
+	for _, n := range f.nodes {
+		if n.child != nil {
+			nodes.Go(func() { n.child.stop(stopGrace) })
+		}
+	}
+	nodes.Wait()
+	for _, s := range f.servers {
+		if s.child != nil {
+			others.Go(func() { s.child.stop(stopGrace) })
+		}
+	}
+	others.Wait()
+	for _, l := range f.links {
+		l.close()
+	}
+	_ = f.launch.log.Close()
+}
+
+// freePorts finds ports that nobody listens on just now.
+func freePorts(ctx context.Context, n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() //nolint:errcheck // it was only asked for its port
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}

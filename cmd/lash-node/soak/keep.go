@@ -1,0 +1,36 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+)
+
+// keep writes a session as an archive file below the run's store: lash-replay
+// reads it anywhere, as it cannot the store of one server of a cluster. A
+// session that was never created has no file.
+func keep(ctx context.Context, b *bus.Bus, store string, id events.SessionID) (file string, err error) {
+	dir := filepath.Join(store, "histories")
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return "", err
+	}
+	file = filepath.Join(dir, string(id)+".lash")
+	f, err := os.Create(file) //nolint:gosec // it is the run's own
+	if err != nil {
+		return "", err
+	}
+	_, err = session.Export(ctx, b.Log(), b, id, f)
+	if errors.Is(err, events.ErrNoSession) {
+		return "", errors.Join(f.Close(), os.Remove(file))
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", fmt.Errorf("keep the history of %s: %w", id, err)
+	}
+	return file, nil
+}

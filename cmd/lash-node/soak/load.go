@@ -1,0 +1,106 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers/playback"
+	"github.com/lash-go/lash/workers/recording"
+)
+
+// load is the clients that drive conversations.
+type load struct {
+	o      *Options
+	convs  []recording.Conversation
+	player *playback.Player
+	host   *session.Host
+	turns  atomic.Int64 // ended
+	again  atomic.Int64 // errors that clients went on after
+
+	mu    sync.Mutex
+	begun []*conversation
+}
+
+// conversation is one that was begun.
+type conversation struct {
+	plan *playback.Plan
+	err  error // it did not come to its end
+}
+
+// run plays conversations over and over until ctx ends, then those that were begun to their ends, at most until limit ends.
+func (l *load) run(ctx, limit context.Context) error {
+	var all sync.WaitGroup
+	var next atomic.Int64
+	errs := make(chan error, l.o.Sessions)
+	for range l.o.Sessions {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				n := int(next.Add(1)) - 1
+				if err := l.play(limit, sessionOf(n, n%len(l.convs))); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(errs)
+	return <-errs
+}
+
+// play drives one conversation, and goes on where an error broke it off.
+func (l *load) play(ctx context.Context, id events.SessionID) error {
+	plan, err := planOf(id, l.convs)
+	if err == nil {
+		err = l.player.Add(plan)
+	}
+	if err != nil {
+		return err
+	}
+	c := &conversation{plan: plan}
+	l.mu.Lock()
+	l.begun = append(l.begun, c)
+	l.mu.Unlock()
+	done := 0 // steps
+	for {
+		at := 0
+		c.err = l.player.Play(ctx, plan, func(s *playback.Step) {
+			if at++; at > done && s.Turn != nil {
+				l.turns.Add(1)
+			}
+			done = max(done, at)
+		})
+		if c.err == nil || ctx.Err() != nil {
+			return nil
+		}
+		l.again.Add(1)
+		_, _ = fmt.Fprintf(l.o.Progress, "a client goes on after: %v\n", c.err)
+		if !sleep(ctx, 200*time.Millisecond) {
+			return nil
+		}
+	}
+}
+
+// readChats reads recorded conversations.
+func readChats(files []string) ([]recording.Conversation, error) {
+	var all []recording.Conversation
+	for _, name := range files {
+		f, err := os.Open(name) //nolint:gosec // the user names the file
+		if err != nil {
+			return nil, err
+		}
+		convs, err := recording.Read(name, f)
+		_ = f.Close()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, convs...)
+	}
+	return all, nil
+}

@@ -1,0 +1,136 @@
+package soak
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Report is what a run came to.
+type Report struct {
+	Turns     int64 `json:"turns"`  // ended
+	Faults    int   `json:"faults"` // of all kinds
+	Takeovers int   `json:"takeovers"`
+	// Takeovers of killed nodes while nothing else was disturbed: from the kill
+	// to the commit that claims the turn on another node.
+	TakeoverP50 float64 `json:"takeover_p50_ms"`
+	TakeoverP99 float64 `json:"takeover_p99_ms"`
+	Doubled     int     `json:"doubled"` // effects that ran twice and must not
+	Lost        int     `json:"lost"`    // sessions whose accepted turns did not end, or whose history differs
+
+	Seed            uint64        `json:"seed"`
+	Sessions        int           `json:"sessions"`
+	ByFault         map[Fault]int `json:"by_fault"`
+	TakeoverMax     float64       `json:"takeover_max_ms"`
+	TakeoversTimed  int           `json:"takeovers_timed"`   // that the two figures above are of
+	DisturbedTimed  int           `json:"disturbed_timed"`   // takeovers of killed nodes while servers or other nodes were disturbed
+	DisturbedP50    float64       `json:"disturbed_p50_ms"`  // of those
+	DisturbedP99    float64       `json:"disturbed_p99_ms"`  // of those
+	Again           int           `json:"again"`             // effects that were under way when their worker died, and asked for again
+	UnknownCalls    int           `json:"unknown_calls"`     // calls that must not run twice and were under way when their worker died, as the histories say
+	StaleEffects    int           `json:"stale_effects"`     // repeated by workers that were frozen or cut off, and not recorded
+	ClientsWentOn   int64         `json:"clients_went_on"`   // errors that clients went on after
+	DurationSeconds float64       `json:"duration_s"`        // with faults
+	Bad             []Bad         `json:"bad,omitempty"`     // sessions that lost or doubled something
+	Store           string        `json:"store,omitempty"`   // where everything is kept
+	Stopped         bool          `json:"stopped,omitempty"` // before the time was over
+}
+
+// Bad is a session that lost or doubled something.
+type Bad struct {
+	Session events.SessionID `json:"session"`
+	Lost    string           `json:"lost,omitempty"`
+	Doubled []string         `json:"doubled,omitempty"`
+	History string           `json:"history"` // archive file, for lash-replay
+}
+
+// Failed reports whether something was lost or doubled.
+func (r *Report) Failed() bool { return r.Lost > 0 || r.Doubled > 0 }
+
+func (r *Report) bad(id events.SessionID) *Bad {
+	for i := range r.Bad {
+		if r.Bad[i].Session == id {
+			return &r.Bad[i]
+		}
+	}
+	return nil
+}
+
+func (r *Report) add(id events.SessionID, f *findings) {
+	r.Sessions++
+	r.UnknownCalls += f.calls
+	r.StaleEffects += f.stale
+	r.Again += f.again
+	r.Doubled += len(f.doubled)
+	bad := Bad{Session: id, Doubled: f.doubled}
+	if f.lost != nil {
+		r.Lost++
+		bad.Lost = f.lost.Error()
+	}
+	if f.lost != nil || len(f.doubled) > 0 {
+		r.Bad = append(r.Bad, bad)
+	}
+}
+
+// timing sorts the takeovers of killed nodes.
+type timing struct {
+	alone, disturbed []time.Duration
+	slowest          time.Duration // of those alone
+	which            string        // it was
+}
+
+// takeovers times each claim after the first against the kill of the worker before.
+func (tm *timing) takeovers(claims []claim, incidents []incident) (n int) {
+	held := make(map[events.TurnID]claim)
+	for _, c := range claims {
+		before, ok := held[c.turn]
+		held[c.turn] = c
+		if !ok || !c.again {
+			continue
+		}
+		n++
+		i := slices.IndexFunc(incidents, func(i incident) bool { return i.Fault == FaultKill && i.Worker == before.worker })
+		if i < 0 || c.at.Before(incidents[i].At) {
+			continue // it was frozen or cut off
+		}
+		took := c.at.Sub(incidents[i].At)
+		if disturbed(incidents, incidents[i].At, c.at) {
+			tm.disturbed = append(tm.disturbed, took)
+		} else {
+			tm.alone = append(tm.alone, took)
+			if took > tm.slowest {
+				tm.slowest, tm.which = took, fmt.Sprintf("%s from %s, killed at %s, to %s", c.turn, before.worker, incidents[i].At.Format("15:04:05.000"), c.worker)
+			}
+		}
+	}
+	return n
+}
+
+// settle is how long after a fault clients and servers may still find each other again.
+const settle = time.Second
+
+// disturbed reports whether something else than kills of nodes went on between two times.
+func disturbed(incidents []incident, from, to time.Time) bool {
+	return slices.ContainsFunc(incidents, func(i incident) bool {
+		return i.Fault != FaultKill && i.At.Before(to) && i.Until.Add(settle).After(from)
+	})
+}
+
+// percentile of a list, by nearest rank, in milliseconds.
+func percentile(list []time.Duration, p float64) float64 {
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	rank := int(math.Ceil(p/100*float64(len(list)))) - 1
+	return math.Round(float64(list[max(rank, 0)].Microseconds())/100) / 10
+}
+
+func (r *Report) times(tm *timing) {
+	r.TakeoversTimed, r.TakeoverP50, r.TakeoverP99 = len(tm.alone), percentile(tm.alone, 50), percentile(tm.alone, 99)
+	r.TakeoverMax = percentile(tm.alone, 100)
+	r.DisturbedTimed, r.DisturbedP50, r.DisturbedP99 = len(tm.disturbed), percentile(tm.disturbed, 50), percentile(tm.disturbed, 99)
+}

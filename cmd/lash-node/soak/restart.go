@@ -1,0 +1,150 @@
+package soak
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers/playback"
+)
+
+// Restart is what a node that is killed and comes back at once costs the turns
+// that it runs: one server, one node, and nobody else who could take over.
+type Restart struct {
+	Turns     int     `json:"turns"`     // in flight
+	PlainMS   float64 `json:"plain_ms"`  // from the first request to the last end, undisturbed
+	KilledMS  float64 `json:"killed_ms"` // the same with a kill -9 in the middle
+	AddedMS   float64 `json:"added_ms"`  // the difference
+	ReadyMS   float64 `json:"ready_ms"`  // from the kill until the new process works
+	LastMS    float64 `json:"last_ms"`   // from the kill until the last turn was claimed again
+	Takeovers int     `json:"takeovers"` // turns that went on in the new process
+	Again     int     `json:"again"`     // effects that were under way and asked for again
+	Doubled   int     `json:"doubled"`   // effects asked for again though they were recorded
+	Lost      int     `json:"lost"`      // turns that did not end, or whose history differs
+	Bad       []Bad   `json:"bad,omitempty"`
+}
+
+// The turns of a restart: each is a row of model calls, with a tool call between.
+const (
+	restartTurns   = 64
+	restartSteps   = 10
+	restartEffects = 2*restartSteps + 1
+)
+
+// RunRestart measures. Of the options it takes the store, the program, the
+// progress and how long the model thinks.
+func RunRestart(ctx context.Context, o *Options) (*Restart, error) {
+	o.Nodes, o.Sessions = 1, restartTurns
+	o.Chats = []string{filepath.Join(o.Store, "restart.jsonl")}
+	if err := writeRow(o.Chats[0], restartSteps); err != nil {
+		return nil, err
+	}
+	convs, err := readChats(o.Chats)
+	if err != nil {
+		return nil, err
+	}
+	incidents := &journal{}
+	f, err := startFleet(ctx, o, 1, incidents)
+	if err != nil {
+		return nil, err
+	}
+	defer f.stop()
+	b, err := openBus(ctx, f.ownURL, 1, zap.NewNop())
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	host, err := session.New(session.Config{Bus: b, Actor: "soak"})
+	if err != nil {
+		return nil, err
+	}
+	l := &load{o: o, convs: convs, player: playback.NewPlayer(host), host: host}
+	warm := func() error { return nil }
+	if _, err := l.row(ctx, 0, warm); err != nil { // the first turns find cold caches
+		return nil, err
+	}
+	plain, err := l.row(ctx, 1, warm)
+	if err != nil {
+		return nil, err
+	}
+	var came time.Duration
+	killed, err := l.row(ctx, 2, func() error {
+		n := f.nodes[0]
+		if err := l.halfway(ctx, n, 3*restartTurns*restartEffects-restartTurns*restartEffects/2); err != nil {
+			return err
+		}
+		incidents.add(incident{Fault: FaultKill, Target: n.name, Worker: n.id, At: time.Now()})
+		n.child.kill()
+		dead := time.Now()
+		err := f.startNode(ctx, n)
+		came = time.Since(dead)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &Restart{Turns: restartTurns, PlainMS: millis(plain), KilledMS: millis(killed), AddedMS: millis(killed - plain), ReadyMS: millis(came)}
+	return r, l.auditRestart(ctx, b, r, incidents)
+}
+
+// halfway waits until a node's ledger has that many lines.
+func (l *load) halfway(ctx context.Context, n *node, lines int) error {
+	for sleep(ctx, 5*time.Millisecond) {
+		data, err := os.ReadFile(filepath.Join(l.o.Store, "ledger-"+string(n.id)))
+		if err != nil || bytes.Count(data, []byte("\n")) >= lines {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()/100) / 10 }
+
+// row plays every session once, beside something else, and returns how long that took.
+func (l *load) row(ctx context.Context, n int, beside func() error) (time.Duration, error) {
+	began := time.Now()
+	ended := make(chan error, restartTurns)
+	for i := range restartTurns {
+		go func() { ended <- l.play(ctx, sessionOf(n*restartTurns+i, 0)) }() // all are waited for below
+	}
+	errs := []error{beside()}
+	for range restartTurns {
+		errs = append(errs, <-ended)
+	}
+	return time.Since(began), errors.Join(append(errs, context.Cause(ctx))...)
+}
+
+func (l *load) auditRestart(ctx context.Context, b *bus.Bus, r *Restart, incidents *journal) error {
+	sum := &Report{ByFault: make(map[Fault]int)}
+	err := l.audit(ctx, b, sum, incidents.all())
+	r.LastMS, r.Takeovers, r.Again, r.Doubled, r.Lost, r.Bad = sum.TakeoverMax, sum.Takeovers, sum.Again, sum.Doubled, sum.Lost, sum.Bad
+	return err
+}
+
+// writeRow writes the recording of a turn of n tool calls, one after the other.
+func writeRow(name string, n int) error {
+	messages := []map[string]any{{"role": "user", "content": "count"}}
+	for i := range n {
+		id := fmt.Sprintf("c%d", i)
+		messages = append(messages,
+			map[string]any{"role": "assistant", "content": "next", "tool_calls": []map[string]any{
+				{"id": id, "type": "function", "function": map[string]any{"name": "count", "arguments": "{}"}},
+			}},
+			map[string]any{"role": "tool", "tool_call_id": id, "content": fmt.Sprint(i)})
+	}
+	messages = append(messages, map[string]any{"role": "assistant", "content": "done"})
+	data, err := json.Marshal(map[string]any{"id": "row", "messages": messages})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, append(data, '\n'), 0o600)
+}

@@ -1,0 +1,48 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lash-go/lash/bus/busembed"
+)
+
+// ServerSpec is a child that is a server of the cluster.
+type ServerSpec struct {
+	Name        string   `json:"name"`
+	Store       string   `json:"store"`
+	Port        int      `json:"port"`
+	ClusterPort int      `json:"cluster_port"`
+	Routes      []string `json:"routes"` // links to the others
+}
+
+// readyEvery is how often a server looks whether its cluster has a leader.
+const readyEvery = 50 * time.Millisecond
+
+func (s *ServerSpec) run(ctx context.Context, working func()) error {
+	profile := busembed.ProfileCluster
+	if len(s.Routes) == 0 {
+		profile = busembed.ProfileInterval
+	}
+	server, err := busembed.Start(busembed.Config{
+		StoreDir: s.Store, Listen: true, Port: s.Port, Name: s.Name, Profile: profile,
+		ClusterName: "lash-soak", ClusterPort: s.ClusterPort, Routes: s.Routes, FixedRoutes: true,
+	})
+	if err != nil {
+		return fmt.Errorf("server %s: %w", s.Name, err)
+	}
+	defer server.Stop()
+	look := time.NewTicker(readyEvery)
+	defer look.Stop()
+	for !server.Ready() {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		}
+	}
+	working()
+	<-ctx.Done()
+	return nil
+}

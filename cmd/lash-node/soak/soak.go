@@ -1,0 +1,174 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers/playback"
+)
+
+// Options of a run.
+type Options struct {
+	Nodes    int           // at least 2
+	Sessions int           // at once, at least 1
+	Faults   []Fault       // may be empty
+	Duration time.Duration // with faults
+	Chats    []string      // files of recorded conversations
+	Seed     uint64
+	Think    time.Duration // of the scripted model
+	Store    string        // a directory of the run's own
+	Keep     bool          // every history as an archive file, not only those that are bad
+	Progress io.Writer
+
+	// Program with Args runs [RunChild].
+	Program string
+	Args    []string
+}
+
+// endWait is how long no turn may end, once all is well again, before what was begun counts as lost.
+const endWait = 60 * time.Second
+
+// Run runs a fleet under faults until the time is over or ctx ends, and reports what became of everything.
+func Run(ctx context.Context, o *Options) (*Report, error) {
+	convs, err := readChats(o.Chats)
+	if err != nil {
+		return nil, err
+	}
+	incidents := &journal{}
+	f, err := startFleet(ctx, o, clusterSize, incidents)
+	if err != nil {
+		return nil, err
+	}
+	defer f.stop()
+	whole := context.WithoutCancel(ctx) // the end of ctx ends the faults only
+	b, err := openBus(whole, f.ownURL, clusterSize, zap.NewNop())
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	host, err := session.New(session.Config{Bus: b, Actor: "soak"})
+	if err != nil {
+		return nil, err
+	}
+	l := &load{o: o, convs: convs, player: playback.NewPlayer(host), host: host}
+	began := time.Now()
+	if err := l.under(ctx, f, b); err != nil {
+		return nil, err
+	}
+	r := &Report{Seed: o.Seed, Turns: l.turns.Load(), ClientsWentOn: l.again.Load(), Stopped: ctx.Err() != nil, ByFault: make(map[Fault]int)}
+	r.DurationSeconds = time.Since(began).Seconds()
+	for _, i := range incidents.all() {
+		r.Faults++
+		r.ByFault[i.Fault]++
+	}
+	return r, l.audit(whole, b, r, incidents.all())
+}
+
+// under runs the load while faults happen.
+func (l *load) under(ctx context.Context, f *fleet, b *bus.Bus) error {
+	faulty, stop := context.WithTimeout(ctx, l.o.Duration)
+	defer stop()
+	limit, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	fate := &fate{
+		f: f, o: l.o, random: rand.New(rand.NewPCG(l.o.Seed, 0)), busy: make(map[string]bool), //nolint:gosec // it must repeat
+		whole: b.Agreed,
+	}
+	var all sync.WaitGroup
+	errs := make([]error, 2)
+	all.Go(func() {
+		defer cancel()
+		errs[0] = l.run(faulty, limit)
+		stop()
+	})
+	all.Go(func() {
+		errs[1] = fate.run(faulty)
+		stop()
+		for before := int64(-1); errs[1] == nil && limit.Err() == nil && l.turns.Load() > before; {
+			before = l.turns.Load()
+			sleep(limit, endWait)
+		}
+		cancel()
+	})
+	all.Go(func() { l.tell(limit, f.incident) })
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// tellEvery is how often a run says how it stands.
+const tellEvery = 3 * time.Second
+
+func (l *load) tell(ctx context.Context, incidents *journal) {
+	began := time.Now()
+	for sleep(ctx, tellEvery) {
+		l.mu.Lock()
+		begun := len(l.begun)
+		l.mu.Unlock()
+		_, _ = fmt.Fprintf(l.o.Progress, "%4.0f s  %6d turns ended  %5d conversations begun  %4d faults\n",
+			time.Since(began).Seconds(), l.turns.Load(), begun, len(incidents.all()))
+	}
+}
+
+// auditors read histories at once.
+const auditors = 8
+
+// audit holds every history against its recording and the ledgers.
+func (l *load) audit(ctx context.Context, b *bus.Bus, r *Report, incidents []incident) error {
+	_, _ = fmt.Fprintf(l.o.Progress, "reading %d histories\n", len(l.begun))
+	names, err := filepath.Glob(filepath.Join(l.o.Store, "ledger-*"))
+	if err != nil {
+		return err
+	}
+	ledgers := make(map[events.SessionID][]entry)
+	for _, name := range names {
+		if err := readLedger(name, ledgers); err != nil {
+			return err
+		}
+	}
+	var all sync.WaitGroup
+	found := make([]findings, len(l.begun))
+	errs := make([]error, len(l.begun))
+	next := make(chan int)
+	for range auditors {
+		all.Go(func() {
+			for i := range next {
+				found[i], errs[i] = auditSession(ctx, b, l.begun[i], ledgers[l.begun[i].plan.Session])
+			}
+		})
+	}
+	for i := range l.begun {
+		next <- i
+	}
+	close(next)
+	all.Wait()
+	var times timing
+	for i := range found {
+		r.add(l.begun[i].plan.Session, &found[i])
+		r.Takeovers += times.takeovers(found[i].claims, incidents)
+	}
+	r.times(&times)
+	if times.which != "" {
+		_, _ = fmt.Fprintf(l.o.Progress, "the slowest takeover while nothing else was disturbed took %s: turn %s\n", times.slowest.Round(time.Millisecond), times.which)
+	}
+	for i := range l.begun {
+		id := l.begun[i].plan.Session
+		if bad := r.bad(id); bad != nil || l.o.Keep {
+			file, err := keep(ctx, b, l.o.Store, id)
+			if errs = append(errs, err); bad != nil {
+				bad.History = file
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,181 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap/zaptest"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+// orphaned has nodes whose first model calls never return. Nobody's quiet
+// makes the queue deliver a job again: it hears of every one all the time.
+type orphaned struct {
+	*bundle
+	asked chan events.WorkerID // by whom the model is asked
+	mu    sync.Mutex
+	hangs int // calls that hang yet
+}
+
+func setupOrphaned(t *testing.T, hangs int) *orphaned {
+	t.Helper()
+	b := &orphaned{bundle: setupIdle(t), asked: make(chan events.WorkerID, 16), hangs: hangs}
+	var holding sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(func() { cancel(); holding.Wait() })
+	holding.Go(func() {
+		ticks := time.NewTicker(bus.AckWait / 10)
+		defer ticks.Stop()
+		for ctx.Err() == nil {
+			for message := 1; message < 8; message++ {
+				_ = b.bus.Conn().Publish(fmt.Sprintf("$JS.ACK.lash-work.turn.1.%d.1.0.0", message), []byte("+WPI"))
+			}
+			select {
+			case <-ticks.C:
+			case <-ctx.Done():
+			}
+		}
+	})
+	return b
+}
+
+// start starts a run of a node, for so many sessions at once.
+func (b *orphaned) start(name string, id events.WorkerID, on *bus.Bus, sessions int) {
+	b.t.Helper()
+	n, err := workers.NewNode(workers.Config{
+		Bus: on, Name: name, ID: id, Concurrency: sessions, Provider: "scripted", Logger: zaptest.NewLogger(b.t),
+		Providers: map[string]llm.Provider{"scripted": scripted.New(func(ctx context.Context, _ llm.Request) (scripted.Answer, error) {
+			b.asked <- id
+			b.mu.Lock()
+			hang := b.hangs > 0
+			b.hangs--
+			b.mu.Unlock()
+			if hang {
+				<-ctx.Done()
+				return scripted.Answer{}, context.Cause(ctx)
+			}
+			return scripted.Answer{Response: llm.Response{Stop: events.StopEnd, Parts: []events.Part{text("done")}}}, nil
+		})},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := n.Start(b.ctx); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
+		cancel()
+		n.Stop(now)
+	})
+}
+
+// TestOrphans has a worker vanish in the middle of a turn: another that knows
+// it, one that comes when it is gone, or its node's next run goes on, though
+// the queue would never have delivered the job again.
+func TestOrphans(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name          string
+		first, second string // nodes
+		early         bool   // the second one is there when the first vanishes
+	}{
+		{"watched", "a", "b", true},
+		{"watched_by_smaller", "b", "a", true},
+		{"found_at_start", "a", "b", false},
+		{"same_node", "a", "a", false},
+		{"nameless", "", "", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := setupOrphaned(t, 1)
+			away := bustest.Open(t, b.server)
+			first, second := events.WorkerID(tc.first+"-1"), events.WorkerID(tc.second+"-2")
+			b.start(tc.first, first, away, 8)
+			id := b.open(session.CreateRequest{})
+			b.submit(id, "t1", text("go"))
+			equal(t, "asks first", receive(b.bundle, "first call", b.asked), first)
+			if tc.early {
+				b.start(tc.second, second, b.bus, 8)
+				awaitWatched(b, second)
+			}
+			away.Close()
+			if !tc.early {
+				b.start(tc.second, second, b.bus, 8)
+			}
+			equal(t, "asks again", receive(b.bundle, "second call", b.asked), second)
+			record := b.ended(id, "t1")
+			equal(t, "end", record.End, events.EndFinished)
+			equal(t, "attempts", record.Attempts, 2)
+			verified(t, b.bus.Log(), id)
+		})
+	}
+}
+
+// awaitWatched waits until a worker and those before it know each other: one that is new is greeted by all.
+func awaitWatched(b *orphaned, worker events.WorkerID) {
+	b.t.Helper()
+	greeted := make(chan events.WorkerID, 64)
+	stop, err := b.bus.Announced(func(id events.WorkerID) { greeted <- id })
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer stop()
+	if err := b.bus.Announce("z-new"); err != nil {
+		b.t.Fatal(err)
+	}
+	for heard := make(map[events.WorkerID]bool); len(heard) < 3 || !heard[worker]; {
+		heard[receive(b.bundle, "greeting", greeted)] = true
+	}
+}
+
+// TestOrphanUnclaimed leaves a job with a worker that vanished before it claimed the turn.
+func TestOrphanUnclaimed(t *testing.T) {
+	t.Parallel()
+	b := setupOrphaned(t, 0)
+	id := b.open(session.CreateRequest{})
+	b.submit(id, "t1", text("go"))
+	queue, err := b.bus.Work(b.ctx, bus.ClassTurn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := 0
+	if err := queue.Fetch(b.ctx, 1, time.Minute, func(*bus.Job) { taken++ }); err != nil || taken != 1 {
+		t.Fatalf("fetch: got %d jobs, %v, want 1", taken, err)
+	}
+	b.start("a", "a-1", b.bus, 8)
+	record := b.ended(id, "t1")
+	equal(t, "attempts", record.Attempts, 1)
+}
+
+// TestOrphanAlive has a worker that lives keep its turn while another's is found to be an orphan.
+func TestOrphanAlive(t *testing.T) {
+	t.Parallel()
+	b := setupOrphaned(t, 2)
+	b.start("a", "a-1", bustest.Open(t, b.server), 1)
+	held, left, next := b.open(session.CreateRequest{}), b.open(session.CreateRequest{}), b.open(session.CreateRequest{})
+	b.submit(held, "t1", text("go"))
+	equal(t, "asks first", receive(b.bundle, "first call", b.asked), "a-1")
+	away := bustest.Open(t, b.server)
+	b.start("b", "b-1", away, 1)
+	b.submit(left, "t1", text("go"))
+	equal(t, "asks then", receive(b.bundle, "second call", b.asked), "b-1")
+	away.Close()
+	b.start("a", "a-2", b.bus, 8)
+	b.ended(left, "t1")
+	b.submit(next, "t1", text("go"))
+	b.ended(next, "t1")
+	s := b.state(held)
+	equal(t, "worker", s.Turn().Worker, events.WorkerID("a-1"))
+	equal(t, "attempt", s.Turn().Attempt, 1)
+}
