@@ -20,6 +20,7 @@ type Command struct {
 	Cancel  Cancellation             `msgpack:"c,omitempty"` // of a parked turn, which no worker holds
 	Wake    bool                     `msgpack:"k,omitempty"` // the turn is for inputs that wait; without any it is not even recorded
 	Busy    events.WhenBusy          `msgpack:"b,omitempty"` // of a request for a turn: what becomes of it while another one runs
+	Seen    events.Seq               `msgpack:"s,omitempty"` // the end of the session as the client saw it last: a worker that knows less looks first
 	Cover   bool                     `msgpack:"v,omitempty"` // asks for nothing: a worker is to go on with what the session owes
 }
 

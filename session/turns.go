@@ -47,11 +47,24 @@ func (h *Host) AskForTurn(ctx context.Context, id events.SessionID, req TurnRequ
 		return "", "", fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
 	digest := projector.InputDigest(input)
-	waited, err := enqueueNew(ctx, h.b, id, req.ID, Command{Input: input, Actor: h.stamp("", asked).actor.ID, Busy: busyOf(req.WhenBusy)})
+	waited, err := enqueueNew(ctx, h.b, id, req.ID, Command{
+		Input: input, Actor: h.stamp("", asked).actor.ID, Busy: busyOf(req.WhenBusy), Seen: h.seen(id),
+	})
 	if err == nil && waited {
 		err = h.sameTurn(ctx, id, req.ID, digest)
 	}
 	return req.ID, digest, err
+}
+
+// seen is the end of a session as this host saw it last.
+func (h *Host) seen(id events.SessionID) events.Seq {
+	s := h.held(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == nil {
+		return 0
+	}
+	return s.state.Seq
 }
 
 // prepare checks a request, and puts what is large of its input in blobs.

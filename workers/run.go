@@ -179,7 +179,7 @@ func (r *run) load(ctx context.Context) (err error) {
 	switch {
 	case r.state == nil:
 		r.state, err = follow.Whole(ctx, r.w.cfg.Bus, r.job.Session)
-	case r.job.Deliveries > 1 || !r.cmd.AsksForTurn():
+	case r.job.Deliveries > 1 || !r.cmd.AsksForTurn() || r.state.Seq < r.cmd.Seen:
 		err = follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state)
 	} // else, if it is behind, the first append conflicts
 	if err != nil || !r.cmd.Wake {
