@@ -313,12 +313,12 @@ func (b *Bus) archiveSubjects(ctx context.Context, filter string) iter.Seq2[stri
 		if b.archives == nil {
 			return
 		}
-		info, err := b.archives.Info(ctx, jetstream.WithSubjectFilter(filter))
+		subjects, err := b.subjects(ctx, b.names.archiveStream(), filter)
 		if err != nil {
-			yield("", fmt.Errorf("list archives: %w", mapError(err)))
+			yield("", fmt.Errorf("list archives: %w", err))
 			return
 		}
-		for subject := range info.State.Subjects {
+		for subject := range subjects {
 			if !yield(subject, nil) {
 				return
 			}

@@ -173,22 +173,15 @@ func (b *Bus) last(ctx context.Context, stream, subject string) (msg *jetstream.
 // lastOf gives the newest message of every subject that matches, in no order.
 func (b *Bus) lastOf(ctx context.Context, stream, subjects string) iter.Seq2[*jetstream.RawStreamMsg, error] {
 	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
-		var info *jetstream.StreamInfo
-		err := b.retry(ctx, "list "+stream, func(ctx context.Context) error {
-			s, err := b.js.Stream(ctx, stream)
-			if err == nil {
-				info, err = s.Info(ctx, jetstream.WithSubjectFilter(subjects))
-			}
-			return err
-		})
+		subjects, err := b.subjects(ctx, stream, subjects)
 		if errors.Is(err, jetstream.ErrStreamNotFound) { // of a deployment from before it
 			return
 		}
 		if err != nil {
-			yield(nil, mapError(err))
+			yield(nil, err)
 			return
 		}
-		for subject := range info.State.Subjects {
+		for subject := range subjects {
 			msg, err := b.last(ctx, stream, subject)
 			if errors.Is(err, ErrNotFound) {
 				continue // it is gone since

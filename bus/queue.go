@@ -63,36 +63,18 @@ func (b *Bus) Backlog(ctx context.Context, class Class, session events.SessionID
 	if err := events.CheckToken("session", session); err != nil {
 		return 0, err
 	}
-	subjects, err := b.queued(ctx, b.names.workSession(class, session))
+	subjects, err := b.subjects(ctx, b.names.workStream(), b.names.workSession(class, session))
 	return len(subjects), err
 }
 
 // Backlogs lists the commands of a class that wait in the queue, or are worked on, in no order.
 func (b *Bus) Backlogs(ctx context.Context, class Class) (map[events.SessionID][]string, error) {
-	subjects, err := b.queued(ctx, b.names.workClass(class))
+	jobs, err := b.Jobs(ctx, class)
 	list := make(map[events.SessionID][]string)
-	for subject := range subjects {
-		if session, id, ok := b.names.parseWork(subject); ok {
-			list[session] = append(list[session], id)
-		}
+	for _, j := range jobs {
+		list[j.Session] = append(list[j.Session], j.ID)
 	}
 	return list, err
-}
-
-// queued lists subjects of the queue.
-func (b *Bus) queued(ctx context.Context, filter string) (subjects map[string]uint64, err error) {
-	err = b.retry(ctx, "look into work queue", func(ctx context.Context) error {
-		stream, err := b.js.Stream(ctx, b.names.workStream())
-		if err != nil {
-			return err
-		}
-		info, err := stream.Info(ctx, jetstream.WithSubjectFilter(filter))
-		if err == nil {
-			subjects = info.State.Subjects
-		}
-		return err
-	})
-	return subjects, mapError(err)
 }
 
 // Job is a command in a worker's hands.

@@ -51,22 +51,13 @@ type JobName struct {
 
 // Jobs lists the jobs of a class, in anybody's hands or in nobody's, in no order.
 func (b *Bus) Jobs(ctx context.Context, class Class) (list []JobName, err error) {
-	once, cancel := b.timeout(ctx)
-	defer cancel()
-	stream, err := b.js.Stream(once, b.names.workStream())
-	if err != nil {
-		return nil, fmt.Errorf("list jobs: %w", mapError(err))
-	}
-	info, err := stream.Info(once, jetstream.WithSubjectFilter(b.names.workClass(class)))
-	if err != nil {
-		return nil, fmt.Errorf("list jobs: %w", mapError(err))
-	}
-	for subject := range info.State.Subjects {
+	subjects, err := b.subjects(ctx, b.names.workStream(), b.names.workClass(class))
+	for subject := range subjects {
 		if session, id, ok := b.names.parseWork(subject); ok {
 			list = append(list, JobName{session, id})
 		}
 	}
-	return list, nil
+	return list, err
 }
 
 // Reclaims takes jobs out of the hands of workers that are gone.

@@ -15,6 +15,7 @@ type Stats struct {
 	Queue    map[Class]QueueStats
 	Dirty    uint64 // sessions that moved and are not projected yet
 	Archived uint64 // sessions of which something is archived
+	Dead     int    // dead letters
 	Streams  int    // of the account: the hot sessions, and about ten shared ones
 	Bytes    uint64 // the account's, on disk
 }
@@ -44,7 +45,12 @@ func (b *Bus) Stats(ctx context.Context) (Stats, error) {
 		}
 		*into = stream.CachedInfo().State.Msgs
 	}
-	for _, class := range []Class{ClassTurn, ClassTask} {
+	dead, err := b.subjects(ctx, b.names.deadStream(), b.names.deadAll())
+	if err != nil {
+		return s, fmt.Errorf("dead letters: %w", err)
+	}
+	s.Dead = len(dead)
+	for _, class := range []Class{ClassTurn, ClassTool, ClassTask} {
 		c, err := b.js.Consumer(ctx, b.names.workStream(), string(class))
 		if errors.Is(err, jetstream.ErrConsumerNotFound) {
 			continue // nobody has joined yet

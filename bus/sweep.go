@@ -29,7 +29,7 @@ type StoredBlob struct {
 func (b *Bus) Blobs(ctx context.Context) ([]StoredBlob, error) {
 	pieces, err := b.pieces(ctx) // first: what is being stored has its pieces before it has a name
 	if err != nil {
-		return nil, fmt.Errorf("list blobs: %w", mapError(err))
+		return nil, fmt.Errorf("list blobs: %w", err)
 	}
 	infos, err := b.blobs.List(ctx)
 	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
@@ -47,19 +47,12 @@ func (b *Bus) Blobs(ctx context.Context) ([]StoredBlob, error) {
 }
 
 func (b *Bus) pieces(ctx context.Context) (map[string]bool, error) {
-	stream, err := b.js.Stream(ctx, b.names.blobStream())
-	if err != nil {
-		return nil, err
-	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(b.names.blobPieces("*")))
-	if err != nil {
-		return nil, err
-	}
-	found := make(map[string]bool, len(info.State.Subjects))
-	for subject := range info.State.Subjects {
+	subjects, err := b.subjects(ctx, b.names.blobStream(), b.names.blobPieces("*"))
+	found := make(map[string]bool, len(subjects))
+	for subject := range subjects {
 		found[strings.TrimPrefix(subject, b.names.blobPieces(""))] = true
 	}
-	return found, nil
+	return found, err
 }
 
 // DropBlob removes a blob, unless it was stored again.

@@ -100,6 +100,22 @@ func (b *Bus) retry(ctx context.Context, what string, request func(context.Conte
 	}
 }
 
+// subjects lists the subjects of a stream's messages that match, with how many messages each has.
+func (b *Bus) subjects(ctx context.Context, stream, filter string) (list map[string]uint64, err error) {
+	err = b.retry(ctx, "list "+filter, func(ctx context.Context) error {
+		s, err := b.js.Stream(ctx, stream)
+		if err != nil {
+			return err
+		}
+		info, err := s.Info(ctx, jetstream.WithSubjectFilter(filter))
+		if err == nil {
+			list = info.State.Subjects
+		}
+		return err
+	})
+	return list, mapError(err)
+}
+
 // sessionConfig is one hot session's stream: its history, the only truth.
 func (b *Bus) sessionConfig(id events.SessionID, name string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{

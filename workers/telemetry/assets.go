@@ -23,7 +23,7 @@ type assets struct {
 	is bus.Stats
 	ok bool
 
-	up, waiting, held, again, delivered, dirty, archived, streams, bytes, conflicts, reconnects, work *prometheus.Desc
+	up, waiting, held, again, delivered, dirty, archived, dead, streams, bytes, conflicts, reconnects, work *prometheus.Desc
 }
 
 // fresh is how old the servers' answer may be: several scrapers ask them once.
@@ -43,6 +43,7 @@ func NewAssets(b *bus.Bus, running Running) prometheus.Collector {
 		delivered:  desc("queue_deliveries_total", "Deliveries of commands.", "class"),
 		dirty:      desc("projection_dirty", "Sessions that moved and are not projected yet."),
 		archived:   desc("sessions_archived", "Sessions of which something is archived."),
+		dead:       desc("dead_letters", "Commands that no node tries again: lash-node dead ls."),
 		streams:    desc("streams", "Streams of the account: hot sessions, and about ten shared ones."),
 		bytes:      desc("storage_bytes", "Bytes that the account stores on disk."),
 		conflicts:  desc("append_conflicts_total", "Appends of this node that found the session moved."),
@@ -54,7 +55,7 @@ func NewAssets(b *bus.Bus, running Running) prometheus.Collector {
 // Describe implements [prometheus.Collector].
 func (a *assets) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		a.up, a.waiting, a.held, a.again, a.delivered, a.dirty, a.archived, a.streams, a.bytes, a.conflicts, a.reconnects, a.work,
+		a.up, a.waiting, a.held, a.again, a.delivered, a.dirty, a.archived, a.dead, a.streams, a.bytes, a.conflicts, a.reconnects, a.work,
 	} {
 		to <- d
 	}
@@ -78,6 +79,7 @@ func (a *assets) Collect(to chan<- prometheus.Metric) {
 	value(a.up, prometheus.GaugeValue, 1)
 	value(a.dirty, prometheus.GaugeValue, float64(s.Dirty))
 	value(a.archived, prometheus.GaugeValue, float64(s.Archived))
+	value(a.dead, prometheus.GaugeValue, float64(s.Dead))
 	value(a.streams, prometheus.GaugeValue, float64(s.Streams))
 	value(a.bytes, prometheus.GaugeValue, float64(s.Bytes))
 	for class, q := range s.Queue {
