@@ -7,7 +7,6 @@ import (
 	"iter"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -397,63 +396,6 @@ func (l Log) readOrdered(ctx context.Context, stream string, from, last events.S
 			if !yield(rawEntry{seq, msg.Data()}, nil) || seq >= last {
 				return
 			}
-		}
-	}
-}
-
-// listTimeout bounds a listing. While streams are deleted the server (2.15.2)
-// now and then does not answer.
-const listTimeout = 10 * time.Second
-
-// Sessions lists every session, in no order.
-func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
-	return func(yield func(events.SessionID, error) bool) {
-		cold := make(map[events.SessionID]bool)
-		for id, err := range b.cold(ctx) { // first: what goes cold meanwhile is listed hot
-			if cold[id] = true; !yield(id, err) || err != nil {
-				return
-			}
-		}
-		ctx, cancel := context.WithTimeout(ctx, listTimeout)
-		defer cancel()
-		list := b.js.StreamNames(ctx, jetstream.WithStreamListSubject(b.names.prefix+".s.>"))
-		for name := range list.Name() {
-			if id, ok := b.names.sessionOf(name); ok && !cold[id] && !yield(id, nil) {
-				return
-			}
-		}
-		if err := list.Err(); err != nil {
-			yield("", fmt.Errorf("list sessions: %w", mapError(err)))
-		}
-	}
-}
-
-// HotSession is a session that has a live stream.
-type HotSession struct {
-	ID     events.SessionID
-	Last   events.Seq
-	Moved  time.Time // of the last commit, or of the stream, by the server's clock
-	Sealed bool      // somebody began to archive it
-}
-
-// Hot lists every hot session, in no order.
-func (b *Bus) Hot(ctx context.Context) iter.Seq2[HotSession, error] {
-	return func(yield func(HotSession, error) bool) {
-		ctx, cancel := context.WithTimeout(ctx, listTimeout)
-		defer cancel()
-		list := b.js.ListStreams(ctx, jetstream.WithStreamListSubject(b.names.prefix+".s.>"))
-		for info := range list.Info() {
-			id, ok := b.names.sessionOf(info.Config.Name)
-			hot := HotSession{ID: id, Last: events.Seq(info.State.LastSeq), Moved: info.State.LastTime, Sealed: info.Config.Sealed}
-			if hot.Moved.Before(info.Created) {
-				hot.Moved = info.Created
-			}
-			if ok && !yield(hot, nil) {
-				return
-			}
-		}
-		if err := list.Err(); err != nil {
-			yield(HotSession{}, fmt.Errorf("list hot sessions: %w", mapError(err)))
 		}
 	}
 }

@@ -143,23 +143,23 @@ func (b *Bus) bind(ctx context.Context, session events.SessionID, row archived) 
 // Forsaken removes what those left behind who died while they made a session
 // hot. Where one is at it just now, it begins again.
 func (b *Bus) Forsaken(ctx context.Context) error {
-	return b.retry(ctx, "remove forsaken streams", func(ctx context.Context) error {
-		list := b.js.ListStreams(ctx, jetstream.WithStreamListSubject(b.names.openingAll()))
-		for info := range list.Info() {
-			id, ok := b.names.sessionOf(info.Config.Name)
-			if !ok {
-				continue
-			}
-			row, err := b.archived(ctx, id)
-			if err == nil && row.Next != info.Config.Name {
-				err = b.deleteStream(ctx, info.Config.Name)
-			}
-			if err != nil {
-				return err
-			}
+	for name, err := range listStreams[string](ctx, b, apiStreamNames, b.names.openingAll()) {
+		if err != nil {
+			return fmt.Errorf("remove forsaken streams: %w", err)
 		}
-		return list.Err()
-	})
+		id, ok := b.names.sessionOf(name)
+		if !ok {
+			continue
+		}
+		row, err := b.archived(ctx, id)
+		if err == nil && row.Next != name {
+			err = b.deleteStream(ctx, name)
+		}
+		if err != nil {
+			return fmt.Errorf("remove forsaken streams: %w", err)
+		}
+	}
+	return nil
 }
 
 // clear removes streams whose content is archived.

@@ -12,6 +12,12 @@ import (
 // the project writes one. Ids were checked before they come here.
 type names struct{ prefix string }
 
+// Subjects of the server's, that list streams page by page.
+const (
+	apiStreamNames = "$JS.API.STREAM.NAMES"
+	apiStreamList  = "$JS.API.STREAM.LIST"
+)
+
 // Class is a class of queued work.
 type Class string
 
@@ -63,6 +69,9 @@ func (n names) erasedSession(subject string) events.SessionID {
 func (n names) archivedSession(subject string) events.SessionID {
 	return events.SessionID(strings.TrimPrefix(subject, n.prefix+".archive."))
 }
+
+// sessions is every commit of every session.
+func (n names) sessions() string { return n.prefix + ".s.>" }
 
 func (n names) sessionAll(id events.SessionID) string { return n.prefix + ".s." + string(id) + ".>" }
 

@@ -23,7 +23,7 @@ type Spec struct {
 const ready = "ready"
 
 // readyWait is how long a child may take to work.
-const readyWait = 30 * time.Second
+const readyWait = 60 * time.Second
 
 // child is a process that was started here. It dies with this one: its input
 // ends, and where the system can, it is killed.

@@ -35,6 +35,10 @@ type NodeSpec struct {
 	Think    time.Duration   `json:"think"` // a model call takes half to one and a half of it, a tool a third of that
 }
 
+// coldAfter keeps the hot sessions few, whatever the soak's length: each is a
+// stream on three servers, and servers that come back take all of them up.
+const coldAfter = 10 * time.Second
+
 func (s *NodeSpec) run(ctx context.Context, working func()) error {
 	log, err := zap.NewProduction()
 	if err != nil {
@@ -63,7 +67,7 @@ func (s *NodeSpec) run(ctx context.Context, working func()) error {
 	c.player.Watch(playback.Watch{Asked: c.asked, Hung: c.hung, Effects: effectsOf})
 	node, err := workers.NewNode(workers.Config{
 		Bus: b, Name: s.Name, ID: s.Worker, Provider: "scripted", Tools: c.tools, Logger: log,
-		Providers: map[string]llm.Provider{"scripted": c.player.Provider()},
+		Providers: map[string]llm.Provider{"scripted": c.player.Provider()}, ArchiveAfter: coldAfter,
 	})
 	if err != nil {
 		return err

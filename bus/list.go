@@ -1,0 +1,122 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/events"
+)
+
+// listWait bounds the wait for one page. While streams are deleted the server
+// (2.15.2) now and then does not answer, and in a cluster it waits 4 s for
+// streams without a leader.
+const listWait = 30 * time.Second
+
+// page is one answer of the server's.
+type page[T any] struct {
+	Total   int                 `json:"total"`
+	Limit   int                 `json:"limit"`
+	Streams []T                 `json:"streams"`
+	Error   *jetstream.APIError `json:"error"`
+}
+
+// listStreams pages through the streams of a subject. The client library's lister
+// counts what it got: it never ends where a stream has no leader just now, which
+// the server leaves out.
+func listStreams[T any](ctx context.Context, b *Bus, api, subject string) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for offset, total := 0, 1; offset < total; {
+			p, err := listPage[T](ctx, b, api, subject, offset)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, one := range p.Streams {
+				if !yield(one, nil) {
+					return
+				}
+			}
+			offset, total = offset+max(p.Limit, 1), p.Total
+		}
+	}
+}
+
+func listPage[T any](ctx context.Context, b *Bus, api, subject string, offset int) (p page[T], err error) {
+	ask, err := json.Marshal(map[string]any{"offset": offset, "subject": subject})
+	if err != nil {
+		return p, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, listWait)
+	defer cancel()
+	err = b.retry(ctx, "list streams of "+subject, func(ctx context.Context) error {
+		msg, err := b.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: api, Data: ask})
+		if err != nil {
+			return err
+		}
+		p = page[T]{}
+		if err := json.Unmarshal(msg.Data, &p); err != nil {
+			return fmt.Errorf("%w: %w", events.ErrMalformed, err)
+		}
+		if p.Error != nil {
+			return p.Error
+		}
+		return nil
+	})
+	return p, mapError(err)
+}
+
+// Sessions lists every session, in no order.
+func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
+	return func(yield func(events.SessionID, error) bool) {
+		cold := make(map[events.SessionID]bool)
+		for id, err := range b.cold(ctx) { // first: what goes cold meanwhile is listed hot
+			if cold[id] = true; !yield(id, err) || err != nil {
+				return
+			}
+		}
+		for name, err := range listStreams[string](ctx, b, apiStreamNames, b.names.sessions()) {
+			if err != nil {
+				yield("", fmt.Errorf("list sessions: %w", err))
+				return
+			}
+			if id, ok := b.names.sessionOf(name); ok && !cold[id] && !yield(id, nil) {
+				return
+			}
+		}
+	}
+}
+
+// HotSession is a session that has a live stream.
+type HotSession struct {
+	ID     events.SessionID
+	Last   events.Seq
+	Moved  time.Time // of the last commit, or of the stream, by the server's clock
+	Sealed bool      // somebody began to archive it
+}
+
+// Hot lists every hot session, in no order, but those that no server answers for just now.
+func (b *Bus) Hot(ctx context.Context) iter.Seq2[HotSession, error] {
+	return func(yield func(HotSession, error) bool) {
+		for info, err := range listStreams[jetstream.StreamInfo](ctx, b, apiStreamList, b.names.sessions()) {
+			if err != nil {
+				yield(HotSession{}, fmt.Errorf("list hot sessions: %w", err))
+				return
+			}
+			id, ok := b.names.sessionOf(info.Config.Name)
+			hot := HotSession{ID: id, Last: events.Seq(info.State.LastSeq), Moved: info.State.LastTime, Sealed: info.Config.Sealed}
+			if hot.Moved.Before(info.Created) {
+				hot.Moved = info.Created
+			}
+			if ok && !yield(hot, nil) {
+				return
+			}
+		}
+	}
+}

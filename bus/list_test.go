@@ -1,0 +1,69 @@
+package bus_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+// TestListPages lists more sessions than the server puts on one page.
+func TestListPages(t *testing.T) {
+	t.Parallel()
+	const sessions = 300
+	b := bustest.Start(t)
+	for i := range sessions {
+		say(t, b, events.SessionID(fmt.Sprintf("s%d", i)), nil, 1)
+	}
+	all, hot := make(map[events.SessionID]int), make(map[events.SessionID]int)
+	for id, err := range b.Sessions(t.Context()) {
+		if all[id]++; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for one, err := range b.Hot(t.Context()) {
+		if hot[one.ID]++; err != nil || one.Last != 1 {
+			t.Fatalf("hot session: got %+v, %v", one, err)
+		}
+	}
+	if len(all) != sessions || len(hot) != sessions {
+		t.Errorf("got %d sessions and %d hot ones, want %d", len(all), len(hot), sessions)
+	}
+}
+
+// TestListWithoutLeaders lists streams of which some have no leader: it ends, with the others.
+func TestListWithoutLeaders(t *testing.T) {
+	t.Parallel()
+	c := bustest.StartCluster(t)
+	b := c.Open(t)
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 12 { // each on one of the servers
+		name := fmt.Sprintf("s%d", i)
+		cfg := jetstream.StreamConfig{Name: "lash-s-" + name, Subjects: []string{"lash.s." + name + ".>"}, Replicas: 1}
+		if _, err := js.CreateStream(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Servers[2].Stop()
+	other, err := bus.OpenReader(t.Context(), bus.Config{URL: c.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	listed := 0
+	for _, err := range other.Hot(t.Context()) {
+		if listed++; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if listed == 0 || listed > 12 {
+		t.Errorf("got %d hot sessions, want those that have a server", listed)
+	}
+}
