@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -69,18 +72,33 @@ func (a *Archiver) Run(ctx context.Context) {
 	}
 }
 
+// archivesAtOnce is how many sessions one archiver makes cold at once: most of the time of each goes into waiting for servers.
+const archivesAtOnce = 4
+
+// archiveDue makes those cold that are due, in an order of its own, so that several archivers share the work.
 func (a *Archiver) archiveDue(ctx context.Context) error {
+	var due []events.SessionID
 	for hot, err := range a.b.Hot(ctx) {
 		if err != nil {
 			return err
 		}
-		if !a.due(hot) {
-			continue
-		}
-		if _, err = a.Archive(ctx, hot.ID); err != nil && ctx.Err() == nil {
-			a.log.Warn("archive", zap.String("session", string(hot.ID)), zap.Error(err))
+		if a.due(hot) {
+			due = append(due, hot.ID)
 		}
 	}
+	rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
+	var at atomic.Int64
+	var wait sync.WaitGroup
+	for range min(archivesAtOnce, len(due)) {
+		wait.Go(func() {
+			for i := int(at.Add(1)) - 1; i < len(due) && ctx.Err() == nil; i = int(at.Add(1)) - 1 {
+				if _, err := a.Archive(ctx, due[i]); err != nil && ctx.Err() == nil {
+					a.log.Warn("archive", zap.String("session", string(due[i])), zap.Error(err))
+				}
+			}
+		})
+	}
+	wait.Wait()
 	return a.b.Forsaken(ctx)
 }
 
