@@ -153,11 +153,14 @@ func (p *Player) settled(ctx context.Context, req llm.Request) error {
 	defer ticks.Stop()
 	for {
 		s, err := p.host.State(ctx, req.Session)
-		if err != nil {
+		switch {
+		case errors.Is(err, events.ErrOutcomeUnknown): // the servers are away: no fault of the model that this plays
+		case err != nil:
 			return err
-		}
-		if t := s.Turn(); t == nil || t.ID != req.Turn || t.Iteration >= req.Iteration {
-			return nil
+		default:
+			if t := s.Turn(); t == nil || t.ID != req.Turn || t.Iteration >= req.Iteration {
+				return nil
+			}
 		}
 		select {
 		case <-ticks.C:
