@@ -289,7 +289,7 @@ func (r *run) claimNext(ctx context.Context) (done bool, err error) {
 	switch {
 	case r.w.draining.Load():
 		return false, r.handOver(ctx)
-	case r.overdue():
+	case (known || !r.cmd.AsksForTurn()) && r.overdue(): // what covers the queue covers no turn that is not in it
 		return false, r.yield(ctx)
 	}
 	input := r.cmd.Input

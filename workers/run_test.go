@@ -6,8 +6,13 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
 // TestAdvanceEnded owes a tool call to a run that has been stopped: it must not begin.
@@ -27,5 +32,41 @@ func TestAdvanceEnded(t *testing.T) {
 	stop(ErrStopped)
 	if done, err := r.advance(ctx); done || !errors.Is(err, ErrStopped) || len(r.flights) != 0 || s.Seq != 1 {
 		t.Errorf("got %v, %v, %d flights, want %v and nothing begun", done, err, len(r.flights), ErrStopped)
+	}
+}
+
+// TestYieldPlaces has a run that is overdue meet a queued turn with a command
+// whose turn nobody recorded: that turn joins the queue before the run yields.
+func TestYieldPlaces(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	w, err := New(Config{Bus: b, Providers: map[string]llm.Provider{"scripted": scripted.New(nil)}, Provider: "scripted", Concurrency: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := w.Host().Create(t.Context(), session.CreateRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &events.Commit{
+		ID: "c", Session: id, At: 1, Actor: events.Actor{Kind: events.ActorSystem},
+		Events: []events.Event{events.Of("queued", &events.TurnRequested{})},
+	}
+	if _, err := b.Log().Append(t.Context(), c, events.At(1)); err != nil {
+		t.Fatal(err)
+	}
+	r := newRun(w, &bus.Job{Session: id, ID: "own"})
+	if r.state, err = follow.Whole(t.Context(), b, id); err != nil {
+		t.Fatal(err)
+	}
+	r.turns, w.runs[id] = fairTurns, r
+	if done, err := r.claimNext(t.Context()); done || err != nil {
+		t.Fatalf("first look: got %v, %v, want the turn placed", done, err)
+	}
+	if known, err := r.known("own"); !known || err != nil || r.state.Turn() != nil {
+		t.Errorf("the command's turn: got known %v, %v, want it queued", known, err)
+	}
+	if _, err := r.claimNext(t.Context()); !errors.Is(err, errYielded) {
+		t.Errorf("second look: got %v, want %v", err, errYielded)
 	}
 }
