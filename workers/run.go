@@ -36,6 +36,8 @@ type run struct {
 	asked    chan fact // what effects want recorded on their way
 	behind   bool      // the state may lack what the command, which asks for no turn, is about
 	turns    int       // claimed since the run began
+
+	branchLater bool // a turn could not branch off just now: not before the next tick
 }
 
 func newRun(w *Worker, j *bus.Job) *run {
@@ -222,7 +224,7 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
-		if waits := turn.Branching(r.state); waits != nil {
+		if waits := r.branching(); waits != nil {
 			if len(r.g.events) > 0 {
 				err = r.flush(ctx)
 			} else {
@@ -420,6 +422,7 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 		return r.catchUp(ctx)
 	case <-progress:
 		_ = r.job.Progress()
+		r.branchLater = false
 		if r.ticks++; r.ticks%5 == 0 {
 			return r.catchUp(ctx) // a poke may have been lost
 		}
