@@ -383,7 +383,7 @@ func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error
 // cancelled, as by a turn that interrupts it. Delivery counts do not tell: a server that was killed may have forgotten them.
 func (r *run) stranded(ctx context.Context, t *projector.Turn) (bool, error) {
 	if t.Job == r.turnID() {
-		return true, nil
+		return true, r.lateFor(ctx, t)
 	}
 	if owes := turn.Owed(r.state); owes.Parked() {
 		return owes.Stop, nil
@@ -393,6 +393,17 @@ func (r *run) stranded(ctx context.Context, t *projector.Turn) (bool, error) {
 		return true, nil // where it has just ended, the claim conflicts
 	}
 	return false, err
+}
+
+// lateFor is an [ErrSuperseded] where the job waited here, or was long in
+// loading, while another worker got a newer delivery of it and claimed the
+// turn, and is there. Where that one has given it back, it comes again. The
+// clocks of both are compared: one that is wrong costs a repeated attempt, or a delay.
+func (r *run) lateFor(ctx context.Context, t *projector.Turn) error {
+	if t.Worker == r.w.cfg.ID || t.ClaimedAt <= events.MillisOf(r.job.Came) || r.w.cfg.Bus.Gone(ctx, t.Worker) {
+		return nil
+	}
+	return fmt.Errorf("turn %s, by %s: %w", t.ID, t.Worker, ErrSuperseded)
 }
 
 // enqueueBehind records the request of the job's turn, unless it is known.

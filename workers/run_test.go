@@ -3,7 +3,9 @@ package workers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
@@ -32,6 +34,48 @@ func TestAdvanceEnded(t *testing.T) {
 	stop(ErrStopped)
 	if done, err := r.advance(ctx); done || !errors.Is(err, ErrStopped) || len(r.flights) != 0 || s.Seq != 1 {
 		t.Errorf("got %v, %v, %d flights, want %v and nothing begun", done, err, len(r.flights), ErrStopped)
+	}
+}
+
+// TestLateDelivery has a job meet its turn in the hands of another worker. It
+// leaves the turn alone only where that one claimed it after the job had come, and is there.
+func TestLateDelivery(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	stop, err := b.Pokes("there", func(events.SessionID) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	const came = 1000
+	for name, c := range map[string]struct {
+		worker  events.WorkerID
+		claimed events.Millis
+		want    error
+	}{
+		"claimed_since":         {"there", came + 1, ErrSuperseded},
+		"claimed_before":        {"there", came, nil},
+		"claimed_since_and_die": {"gone", came + 1, nil},
+		"own":                   {"w", came + 1, nil},
+	} {
+		s := projector.New("s")
+		list := []events.Event{
+			events.Of("", &events.SessionOpened{}), events.Of("t", &events.TurnRequested{}),
+			events.Of("t", &events.TurnStarted{Attempt: 1, Worker: "first"}), events.Of("t", &events.TurnStarted{Attempt: 2, Worker: c.worker}),
+		}
+		for i, at := range []events.Millis{1, 1, 1, c.claimed} {
+			entry := events.Entry{Seq: events.Seq(i + 1), Commit: &events.Commit{
+				ID: events.CommitID(fmt.Sprintf("c%d", i)), Session: "s", At: at, Actor: events.Actor{Kind: events.ActorSystem}, Events: list[i : i+1],
+			}}
+			if err := s.Apply(entry); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := newRun(&Worker{cfg: Config{ID: "w", Bus: b}}, &bus.Job{Session: "s", ID: "t", Came: time.UnixMilli(came)})
+		r.state = s
+		if alone, err := r.stranded(t.Context(), s.Turn()); !alone || !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, %v, want %v", name, alone, err, c.want)
+		}
 	}
 }
 
