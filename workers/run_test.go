@@ -79,6 +79,22 @@ func TestLateDelivery(t *testing.T) {
 	}
 }
 
+// TestMailOnce delivers a job again and again to a run that does not read its mail.
+func TestMailOnce(t *testing.T) {
+	t.Parallel()
+	w := &Worker{runs: make(map[events.SessionID]*run)}
+	r := newRun(w, &bus.Job{Session: "s", ID: "own"})
+	w.runs["s"] = r
+	for n := 1; n <= 3; n++ {
+		for _, id := range []string{"a", "b"} {
+			w.accept(t.Context(), &bus.Job{Session: "s", ID: id, Deliveries: n})
+		}
+	}
+	if len(r.mail) != 2 || r.mail[0].ID != "a" || r.mail[0].Deliveries != 3 || r.mail[1].ID != "b" || r.mail[1].Deliveries != 3 {
+		t.Errorf("got %d letters, want the newest delivery of both jobs", len(r.mail))
+	}
+}
+
 // TestYieldPlaces has a run that is overdue meet a queued turn with a command
 // whose turn nobody recorded: that turn joins the queue before the run yields.
 func TestYieldPlaces(t *testing.T) {
