@@ -47,18 +47,26 @@ func TestHotLimit(t *testing.T) {
 	if _, err := b.Log().Append(t.Context(), commit("s0", 9), events.At(0)); !errors.As(err, new(*events.ConflictError)) {
 		t.Errorf("open a session that exists: got %v, want a conflict", err)
 	}
-	if err := b.Archive(t.Context(), "s1", 1); err != nil {
-		t.Fatal(err)
+	archive := func(id events.SessionID, last events.Seq) {
+		t.Helper()
+		if err := errors.Join(b.Archive(t.Context(), id, last), b.Discard(t.Context(), id)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := b.Discard(t.Context(), "s1"); err != nil {
-		t.Fatal(err)
-	}
+	archive("s1", 1)
 	fresh := limited(limit)
 	if err := open(t, fresh, "s9"); err != nil {
 		t.Errorf("open where one went cold: got %v", err)
 	}
 	if _, err := fresh.Log().Append(t.Context(), commit("s1", 2), events.At(1)); err != nil {
 		t.Errorf("append to a cold session of a full account: got %v", err)
+	}
+	if _, err := limited(1).Log().Append(t.Context(), commit("s1", 3), events.At(2)); err != nil {
+		t.Errorf("append to a session that is hot again: got %v", err)
+	}
+	archive("s1", 3)
+	if _, err := limited(1).Log().Append(t.Context(), commit("s1", 4), events.At(3)); !errors.Is(err, bus.ErrFull) {
+		t.Errorf("append to a cold session where there is no room at all: got %v, want %v", err, bus.ErrFull)
 	}
 	if err := open(t, limited(-1), "free"); err != nil {
 		t.Errorf("without a limit: got %v", err)

@@ -161,8 +161,8 @@ func (l Log) warm(ctx context.Context, session events.SessionID, otherwise error
 		}
 	}
 	switch {
-	case errors.Is(err, events.ErrNoSession):
-		return err
+	case errors.Is(err, events.ErrNoSession), errors.Is(err, ErrFull):
+		return err // nothing was written, nor will be soon
 	case err != nil || p.cold.Next == "":
 		return otherwise
 	case l.b.bind(ctx, session, p.cold) != nil:

@@ -82,8 +82,9 @@ type Job struct {
 	Session    events.SessionID
 	ID         string
 	Body       []byte
-	Deliveries int   // 1 the first time; more when an earlier worker went quiet or gave it back
-	Tries      Tries // as [Job.LoadTries] found or [Job.SaveTries] left them
+	Came       time.Time // when it was delivered
+	Deliveries int       // 1 the first time; more when an earlier worker went quiet or gave it back
+	Tries      Tries     // as [Job.LoadTries] found or [Job.SaveTries] left them
 	msg        jetstream.Msg
 	b          *Bus
 	class      Class
@@ -196,7 +197,7 @@ func (w *Work) take(msg jetstream.Msg, take func(*Job)) {
 		return
 	}
 	take(&Job{
-		Session: session, ID: id, Body: msg.Data(), Deliveries: int(meta.NumDelivered),
+		Session: session, ID: id, Body: msg.Data(), Came: time.Now(), Deliveries: int(meta.NumDelivered),
 		msg: msg, b: w.b, class: w.class, seq: meta.Sequence.Stream,
 	})
 }

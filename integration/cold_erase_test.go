@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
 )
 
 // verified checks every commit of a history.
@@ -70,6 +72,60 @@ func TestEraseRunning(t *testing.T) {
 	equal(t, "row", row.Status, follow.StatusErased)
 	equal(t, "age of the tombstone", time.Since(row.Erased.At.Time()) < time.Minute, true)
 	equal(t, "hot sessions", b.hot(), 1)
+}
+
+// TestEraseLateJobs has jobs of an erased session come late: nothing of them is kept, whatever is wrong with them.
+func TestEraseLateJobs(t *testing.T) {
+	t.Parallel()
+	f := setupFleet(t)
+	id := f.open(session.CreateRequest{})
+	_, err := f.Erase(f.ctx, id, "asked to")
+	must(t, "erase", err, nil)
+	turn, err := events.EncodePayload(&session.Command{Input: events.TurnInput{Parts: []events.Part{text("secret")}}})
+	must(t, "encode", err, nil)
+	task, err := events.EncodePayload(&session.TaskJob{Task: "k", Seq: 2})
+	must(t, "encode", err, nil)
+	jobs := map[bus.Class]map[string][]byte{
+		bus.ClassTurn: {"t1": turn, "unread": []byte("secret")},
+		bus.ClassTask: {"k-2": task, "unread": []byte("secret")},
+	}
+	for class, bodies := range jobs {
+		for name, body := range bodies {
+			must(t, "enqueue", f.bus.Enqueue(f.ctx, class, id, name, body), nil)
+		}
+	}
+	f.join(workers.Config{})
+	for class, bodies := range jobs {
+		for name := range bodies {
+			f.until(name+" is acked", func() bool {
+				_, err := f.bus.Queued(f.ctx, class, id, name)
+				return f.gone(err)
+			})
+		}
+	}
+	equal(t, "dead letters", len(f.letters()), 0)
+}
+
+// TestEraseTask erases a session while a task of it runs, and one has been asked to and will not: both are told, and end.
+func TestEraseTask(t *testing.T) {
+	t.Parallel()
+	b, id, s := setupTasks(t)
+	told, stubborn, returned := make(chan error, 1), make(chan struct{}), make(chan struct{})
+	b.spawn(s, id, "a", func(ctx context.Context, _ *workers.RunningTask) (string, error) {
+		<-ctx.Done()
+		told <- context.Cause(ctx)
+		return "", context.Cause(ctx)
+	})
+	b.spawn(s, id, "b", func(context.Context, *workers.RunningTask) (string, error) {
+		<-stubborn
+		return "done", nil
+	})
+	_, err := b.Erase(b.ctx, id, "asked to")
+	must(t, "erase", err, nil)
+	close(stubborn)
+	must(t, "cause", receive(b, "end of the work's context", told), workers.ErrTaskCancelled)
+	go func() { defer close(returned); s.Stop(b.ctx) }()
+	receive(b, "end of what ran", returned)
 }
 
 // TestEraseLeavesForks erases a session of which another is a copy.

@@ -116,6 +116,18 @@ func TestFleetSweepLeaves(t *testing.T) {
 	p.sweep()
 	equal(t, "parked", p.commands(parked), 0)
 	equal(t, "parked, commits", p.last(parked), seq)
+	p.leave(parked, events.Of("t1", &events.TurnCancelRequested{Request: "r", Origin: "dead"}))
+	p.sweep()
+	equal(t, "end of one that was cancelled while it was parked", p.ended(parked, "t1").End, events.EndCancelled)
+
+	k := &talker{parks: true}
+	talk, id, kill := setupTalk(t, k, 1)
+	p = &fleet{bundle: talk}
+	k.begins(talk, id)
+	kill()
+	p.leave(id, events.Of("t2", &events.TurnRequested{Input: wanted.Input, Busy: events.BusyBranch, Behind: "t1"}))
+	p.sweep()
+	equal(t, "behind a parked one, and to branch off", p.commands(id), 1)
 }
 
 // TestFleetSweepOpening closes a session whose creator died over it, with the reason.

@@ -221,3 +221,41 @@ func TestFleetToolCancel(t *testing.T) {
 		})
 	}
 }
+
+// TestFleetToolOtherTurn has another turn be refused while t1 waits for a call: the call goes on, and t1 with it.
+func TestFleetToolOtherTurn(t *testing.T) {
+	t.Parallel()
+	f := setupFleet(t)
+	release := make(chan struct{})
+	e := &errand{begun: make(chan string, 1), hold: func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+		case <-release:
+		}
+		return ctx.Err()
+	}}
+	f.calls(call("a", "run", `{"text":"one"}`))
+	f.turnsOnly(e)
+	on := bustest.Open(t, f.server)
+	f.toolsOnly("tools", on, e)
+	id := f.open(session.CreateRequest{})
+	f.submit(id, "t1", text("go"))
+	receive(f.bundle, "call", e.begun)
+	f.unqueued("t1")
+	ends := make(chan struct{}, 8)
+	stop, err := on.Hear(id, func(m bus.LiveMessage) {
+		if m.Ends {
+			ends <- struct{}{}
+		}
+	})
+	must(t, "hear", err, nil)
+	defer stop()
+	_, err = f.Submit(f.ctx, id, asksBusy("t2", session.WhenBusyReject))
+	must(t, "submit", err, nil)
+	receive(f.bundle, "end of t2 where the tool runs", ends)
+	close(release)
+	equal(t, "end of t2", f.ended(id, "t2").End, events.EndRejected)
+	equal(t, "end of t1", f.ended(id, "t1").End, events.EndFinished)
+	equal(t, "what the model reads", f.messages(id)[2], "user a=ran one")
+	verified(t, f.bus.Log(), id)
+}

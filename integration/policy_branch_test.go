@@ -1,12 +1,19 @@
 package integration
 
 import (
+	"context"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
 // TestBranchState changes what a session is while t1 runs: a branch is as the session was before.
@@ -45,4 +52,29 @@ func TestBranchTaken(t *testing.T) {
 	k.frees(b, id)
 	equal(t, "end of t1", b.ended(id, "t1").End, events.EndFinished)
 	equal(t, "turns of the other session", b.state(session.BranchOf(id, "t2")).Turns, 0)
+}
+
+// TestBranchFull has no room for the session in which t2 would go on: t2 fails, and t1 hears nothing of it.
+func TestBranchFull(t *testing.T) {
+	t.Parallel()
+	f, k := setupFleet(t), &talker{goOn: make(chan struct{})}
+	asked := make(chan struct{}, 8)
+	f.answer = func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+		asked <- struct{}{}
+		return k.answer(ctx, req)
+	}
+	on, err := bus.Open(f.ctx, bus.Config{Options: []nats.Option{f.server.InProcess()}, MaxHot: 1})
+	must(t, "open", err, nil)
+	t.Cleanup(on.Close)
+	f.joinOn(on, workers.Config{})
+	id := f.open(session.CreateRequest{})
+	k.begins(f.bundle, id)
+	receive(f.bundle, "model call of t1", asked)
+	_, err = f.Run(f.ctx, id, asksBusy("t2", session.WhenBusyBranch))
+	must(t, "run", err, api.ErrTurnFailed)
+	equal(t, "why", f.ended(id, "t2").Issue.Code, "branch_failed")
+	k.frees(f.bundle, id)
+	equal(t, "end of t1", f.ended(id, "t1").End, events.EndFinished)
+	equal(t, "further model calls", len(asked), 0)
+	verified(t, f.bus.Log(), id)
 }

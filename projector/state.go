@@ -8,7 +8,7 @@ import (
 )
 
 // FoldVersion changes whenever Apply or the snapshot's shape does. Snapshots of another version are discarded.
-const FoldVersion = 3
+const FoldVersion = 4
 
 // ErrPartial is a question that needs segments which are not attached yet; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -127,6 +127,7 @@ type Turn struct {
 	Job         events.TurnID              `msgpack:"j"` // the command whose queue message the worker holds
 	RequestedAt events.Millis              `msgpack:"ra"`
 	StartedAt   events.Millis              `msgpack:"sa"`
+	ClaimedAt   events.Millis              `msgpack:"ca"`          // of Attempt, by its worker's clock
 	Iteration   int64                      `msgpack:"it"`          // of the model call owed, or whose calls run
 	Replied     bool                       `msgpack:"rp"`          // the reply of Iteration is recorded; its calls run
 	Calls       []Call                     `msgpack:"c,omitempty"` // of that reply

@@ -48,7 +48,7 @@ func (s *State) applyRequested(id events.TurnID, p *events.TurnRequested, at eve
 
 func (s *State) applyStarted(id events.TurnID, p *events.TurnStarted, at events.Millis) {
 	if t := s.Turn(); t != nil && t.ID == id {
-		t.Attempt, t.Worker, t.Job, t.Points = p.Attempt, p.Worker, jobOf(id, p), p.Points
+		t.Attempt, t.Worker, t.Job, t.Points, t.ClaimedAt = p.Attempt, p.Worker, jobOf(id, p), p.Points, at
 		return
 	}
 	if len(s.Run) > 0 {
@@ -61,7 +61,7 @@ func (s *State) applyStarted(id events.TurnID, p *events.TurnStarted, at events.
 	s.Turns++
 	s.Run = []Turn{{
 		ID: id, Index: s.Turns, Input: q.Input, Attempt: p.Attempt, Worker: p.Worker, Job: jobOf(id, p),
-		RequestedAt: q.RequestedAt, StartedAt: at, Root: q.Root, Switches: q.Switches, Base: s.Leaf, Points: p.Points,
+		RequestedAt: q.RequestedAt, StartedAt: at, ClaimedAt: at, Root: q.Root, Switches: q.Switches, Base: s.Leaf, Points: p.Points,
 	}}
 	if !q.Input.Continue {
 		s.appendMessage(events.Message{

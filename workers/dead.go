@@ -35,8 +35,13 @@ func (t *tries) fail(ctx context.Context, j *bus.Job, why error, bury buryFunc) 
 
 // giveUp ends a job that no worker is to try again: first there is the dead
 // letter, then the end in the history, then the job goes. Whoever finds it
-// half done does it again, to the same effect.
+// half done does it again, to the same effect. Of a session that was erased
+// nothing is kept.
 func (t *tries) giveUp(ctx context.Context, j *bus.Job, reason bus.DeadReason, why error, bury buryFunc) {
+	if _, err := t.bus.Log().Last(ctx, j.Session); errors.As(err, new(*events.ErasedError)) {
+		_ = j.Ack()
+		return
+	}
 	log := t.log.With(zap.String("session", string(j.Session)), zap.String("job", j.ID), zap.Int64("attempts", j.Tries.Count))
 	letter := &bus.DeadLetter{
 		Class: j.Class(), Session: j.Session, ID: j.ID, Body: j.Body, Reason: reason, Error: j.Tries.Error,

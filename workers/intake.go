@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -62,7 +63,7 @@ func (w *Worker) whileFull(ctx context.Context, queue *bus.Work, look <-chan tim
 	}
 }
 
-// share keeps what waits in the room, and gives it to workers that have nothing to do.
+// share keeps what waits in the room, or for a run, and gives it to workers that have nothing to do.
 func (w *Worker) share(ctx context.Context, queue *bus.Work) error {
 	for w.waiting() > 0 {
 		wanted, err := queue.Wanted(ctx)
@@ -79,6 +80,11 @@ func (w *Worker) share(ctx context.Context, queue *bus.Work) error {
 	for _, j := range w.room {
 		_ = j.Progress()
 	}
+	for _, r := range w.runs {
+		for _, j := range r.mail {
+			_ = j.Progress()
+		}
+	}
 	return nil
 }
 
@@ -91,12 +97,21 @@ func (w *Worker) accept(ctx context.Context, j *bus.Job) {
 	}
 }
 
+// post puts a job in the mail, in place of an earlier delivery of it. The caller holds the worker's lock.
+func (r *run) post(j *bus.Job) {
+	if i := slices.IndexFunc(r.mail, func(old *bus.Job) bool { return old.ID == j.ID }); i >= 0 {
+		r.mail[i] = j
+		return
+	}
+	r.mail = append(r.mail, j)
+}
+
 // placeLocked finds a run for a job. It is false where none may start.
 func (w *Worker) placeLocked(ctx context.Context, j *bus.Job) bool {
 	r := w.runs[j.Session]
 	switch {
 	case r != nil:
-		r.mail = append(r.mail, j)
+		r.post(j)
 		r.wake()
 	case len(w.runs) < w.cfg.Concurrency:
 		r = newRun(w, j)

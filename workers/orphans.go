@@ -238,7 +238,7 @@ func (o *orphans) holders(ctx context.Context, jobs []bus.JobName) (map[events.W
 			return err
 		}
 		one := orphan{job: job}
-		if t := s.Turn(); t != nil && string(t.Job) == job.ID && !turn.Owed(s).Parked() {
+		if t := s.Turn(); t != nil && string(t.Job) == job.ID && !turn.Parked(s) {
 			one.worker, one.attempt = t.Worker, t.Attempt
 		}
 		mu.Lock()

@@ -2,7 +2,6 @@ package workers
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -26,14 +25,29 @@ func (r *run) place(ctx context.Context, id events.TurnID, cmd *session.Command)
 	return nil
 }
 
+// branching is the waiting turn that is to go on elsewhere, nil where there is
+// none. One that could not go just now leaves what flies alone until the next tick.
+func (r *run) branching() *projector.QueuedTurn {
+	if r.branchLater && len(r.flights) > 0 && r.state.Turn() != nil {
+		return nil
+	}
+	return turn.Branching(r.state)
+}
+
 // branchOff lets a waiting turn go on in a session of its own, and then ends it
 // here. That it goes there is in the history, so whoever finds it waiting does
 // this, from its beginning, whatever another one did of it. Where no such
-// session can ever be, the turn fails.
+// session can be, the turn fails: it is no reason to end the one that runs.
 func (r *run) branchOff(ctx context.Context, q projector.QueuedTurn) error {
 	branch, err := r.branch(ctx, q)
+	if undecided(ctx, err) {
+		if r.branchLater = len(r.flights) > 0 && ctx.Err() == nil; r.branchLater {
+			return nil
+		}
+		return err
+	}
 	end := events.Payload(&events.TurnDiverted{End: events.EndBranched, By: q.Behind, Session: branch})
-	if errors.Is(err, session.ErrExists) || hopeless(err) {
+	if err != nil {
 		end, err = &events.TurnCompleted{End: events.EndFailed, Issue: issueOf("runtime", "branch_failed", err)}, nil
 	}
 	for err == nil {

@@ -36,6 +36,8 @@ type run struct {
 	asked    chan fact // what effects want recorded on their way
 	behind   bool      // the state may lack what the command, which asks for no turn, is about
 	turns    int       // claimed since the run began
+
+	branchLater bool // a turn could not branch off just now: not before the next tick
 }
 
 func newRun(w *Worker, j *bus.Job) *run {
@@ -222,7 +224,7 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
-		if waits := turn.Branching(r.state); waits != nil {
+		if waits := r.branching(); waits != nil {
 			if len(r.g.events) > 0 {
 				err = r.flush(ctx)
 			} else {
@@ -289,7 +291,7 @@ func (r *run) claimNext(ctx context.Context) (done bool, err error) {
 	switch {
 	case r.w.draining.Load():
 		return false, r.handOver(ctx)
-	case r.overdue():
+	case (known || !r.cmd.AsksForTurn()) && r.overdue(): // what covers the queue covers no turn that is not in it
 		return false, r.yield(ctx)
 	}
 	input := r.cmd.Input
@@ -381,7 +383,7 @@ func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error
 // cancelled, as by a turn that interrupts it. Delivery counts do not tell: a server that was killed may have forgotten them.
 func (r *run) stranded(ctx context.Context, t *projector.Turn) (bool, error) {
 	if t.Job == r.turnID() {
-		return true, nil
+		return true, r.lateFor(ctx, t)
 	}
 	if owes := turn.Owed(r.state); owes.Parked() {
 		return owes.Stop, nil
@@ -391,6 +393,17 @@ func (r *run) stranded(ctx context.Context, t *projector.Turn) (bool, error) {
 		return true, nil // where it has just ended, the claim conflicts
 	}
 	return false, err
+}
+
+// lateFor is an [ErrSuperseded] where the job waited here, or was long in
+// loading, while another worker got a newer delivery of it and claimed the
+// turn, and is there. Where that one has given it back, it comes again. The
+// clocks of both are compared: one that is wrong costs a repeated attempt, or a delay.
+func (r *run) lateFor(ctx context.Context, t *projector.Turn) error {
+	if t.Worker == r.w.cfg.ID || t.ClaimedAt <= events.MillisOf(r.job.Came) || r.w.cfg.Bus.Gone(ctx, t.Worker) {
+		return nil
+	}
+	return fmt.Errorf("turn %s, by %s: %w", t.ID, t.Worker, ErrSuperseded)
 }
 
 // enqueueBehind records the request of the job's turn, unless it is known.
@@ -420,6 +433,7 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 		return r.catchUp(ctx)
 	case <-progress:
 		_ = r.job.Progress()
+		r.branchLater = false
 		if r.ticks++; r.ticks%5 == 0 {
 			return r.catchUp(ctx) // a poke may have been lost
 		}

@@ -3,11 +3,18 @@ package workers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
 // TestAdvanceEnded owes a tool call to a run that has been stopped: it must not begin.
@@ -27,5 +34,99 @@ func TestAdvanceEnded(t *testing.T) {
 	stop(ErrStopped)
 	if done, err := r.advance(ctx); done || !errors.Is(err, ErrStopped) || len(r.flights) != 0 || s.Seq != 1 {
 		t.Errorf("got %v, %v, %d flights, want %v and nothing begun", done, err, len(r.flights), ErrStopped)
+	}
+}
+
+// TestLateDelivery has a job meet its turn in the hands of another worker. It
+// leaves the turn alone only where that one claimed it after the job had come, and is there.
+func TestLateDelivery(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	stop, err := b.Pokes("there", func(events.SessionID) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	const came = 1000
+	for name, c := range map[string]struct {
+		worker  events.WorkerID
+		claimed events.Millis
+		want    error
+	}{
+		"claimed_since":         {"there", came + 1, ErrSuperseded},
+		"claimed_before":        {"there", came, nil},
+		"claimed_since_and_die": {"gone", came + 1, nil},
+		"own":                   {"w", came + 1, nil},
+	} {
+		s := projector.New("s")
+		list := []events.Event{
+			events.Of("", &events.SessionOpened{}), events.Of("t", &events.TurnRequested{}),
+			events.Of("t", &events.TurnStarted{Attempt: 1, Worker: "first"}), events.Of("t", &events.TurnStarted{Attempt: 2, Worker: c.worker}),
+		}
+		for i, at := range []events.Millis{1, 1, 1, c.claimed} {
+			entry := events.Entry{Seq: events.Seq(i + 1), Commit: &events.Commit{
+				ID: events.CommitID(fmt.Sprintf("c%d", i)), Session: "s", At: at, Actor: events.Actor{Kind: events.ActorSystem}, Events: list[i : i+1],
+			}}
+			if err := s.Apply(entry); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := newRun(&Worker{cfg: Config{ID: "w", Bus: b}}, &bus.Job{Session: "s", ID: "t", Came: time.UnixMilli(came)})
+		r.state = s
+		if alone, err := r.stranded(t.Context(), s.Turn()); !alone || !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, %v, want %v", name, alone, err, c.want)
+		}
+	}
+}
+
+// TestMailOnce delivers a job again and again to a run that does not read its mail.
+func TestMailOnce(t *testing.T) {
+	t.Parallel()
+	w := &Worker{runs: make(map[events.SessionID]*run)}
+	r := newRun(w, &bus.Job{Session: "s", ID: "own"})
+	w.runs["s"] = r
+	for n := 1; n <= 3; n++ {
+		for _, id := range []string{"a", "b"} {
+			w.accept(t.Context(), &bus.Job{Session: "s", ID: id, Deliveries: n})
+		}
+	}
+	if len(r.mail) != 2 || r.mail[0].ID != "a" || r.mail[0].Deliveries != 3 || r.mail[1].ID != "b" || r.mail[1].Deliveries != 3 {
+		t.Errorf("got %d letters, want the newest delivery of both jobs", len(r.mail))
+	}
+}
+
+// TestYieldPlaces has a run that is overdue meet a queued turn with a command
+// whose turn nobody recorded: that turn joins the queue before the run yields.
+func TestYieldPlaces(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	w, err := New(Config{Bus: b, Providers: map[string]llm.Provider{"scripted": scripted.New(nil)}, Provider: "scripted", Concurrency: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := w.Host().Create(t.Context(), session.CreateRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &events.Commit{
+		ID: "c", Session: id, At: 1, Actor: events.Actor{Kind: events.ActorSystem},
+		Events: []events.Event{events.Of("queued", &events.TurnRequested{})},
+	}
+	if _, err := b.Log().Append(t.Context(), c, events.At(1)); err != nil {
+		t.Fatal(err)
+	}
+	r := newRun(w, &bus.Job{Session: id, ID: "own"})
+	if r.state, err = follow.Whole(t.Context(), b, id); err != nil {
+		t.Fatal(err)
+	}
+	r.turns, w.runs[id] = fairTurns, r
+	if done, err := r.claimNext(t.Context()); done || err != nil {
+		t.Fatalf("first look: got %v, %v, want the turn placed", done, err)
+	}
+	if known, err := r.known("own"); !known || err != nil || r.state.Turn() != nil {
+		t.Errorf("the command's turn: got known %v, %v, want it queued", known, err)
+	}
+	if _, err := r.claimNext(t.Context()); !errors.Is(err, errYielded) {
+		t.Errorf("second look: got %v, want %v", err, errYielded)
 	}
 }

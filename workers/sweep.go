@@ -46,7 +46,7 @@ type Sweeper struct {
 // owing is what a session owes at a sequence.
 type owing struct {
 	seq     events.Seq
-	turn    bool     // a turn runs and is not parked, or waits
+	turn    bool     // a turn runs and is not parked, or waits, or is to branch off
 	tasks   []string // live ones, by their job's id
 	opening bool
 }
@@ -159,7 +159,7 @@ func (s *Sweeper) owing(ctx context.Context, hot bus.HotSession) (owing, error) 
 
 func (o *owing) of(state *projector.State) {
 	t := state.Turn()
-	o.turn = t != nil && !turn.Owed(state).Parked() || t == nil && len(state.Queue) > 0 && state.Status == projector.StatusOpen
+	o.turn = t != nil && (!turn.Parked(state) || turn.Branching(state) != nil) || t == nil && len(state.Queue) > 0 && state.Status == projector.StatusOpen
 	o.opening = state.Status == projector.StatusOpening
 	for i := range state.Tasks {
 		if id, owed := session.TaskJobID(&state.Tasks[i]); owed {

@@ -192,6 +192,9 @@ func (r *taskRun) look(ctx context.Context) {
 	switch {
 	case errors.Is(err, session.ErrUnknownTask):
 		r.settle() // unregistered: it goes on, unheard
+	case errors.Is(err, events.ErrNoSession):
+		r.settle() // erased
+		r.cancel(ErrTaskCancelled)
 	case err != nil:
 		r.t.log.Debug("look at task", zap.Error(err))
 	case rec.To != "" && rec.CreatedAt == r.made:
@@ -260,6 +263,8 @@ func (r *taskRun) finish(ctx context.Context, end taskEnd) {
 				r.giveBack() // the look failed
 				return
 			}
+		case errors.Is(err, events.ErrNoSession):
+			r.settle()
 		default:
 			r.t.log.Warn("record the end of a task", zap.Error(err))
 			if !sleep(r.t.life, 200*time.Millisecond) {

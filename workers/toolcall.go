@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/lash-go/lash/bus"
@@ -82,16 +83,27 @@ func (w *Worker) callTool(runCtx context.Context, t *RunningTask) (string, error
 		return "", fmt.Errorf("arguments of a tool's task: %w", err)
 	}
 	ctx, cancel := context.WithCancel(runCtx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
 	defer cancel()
+	ended := make(chan struct{}, 1)
 	stop, err := w.cfg.Bus.Hear(t.Session(), func(m bus.LiveMessage) {
 		if m.Ends {
-			cancel() // one turn runs at a time, and it waits for this call
+			select {
+			case ended <- struct{}{}:
+			default: // a look is due already
+			}
 		}
 	})
 	if err != nil {
 		return "", err
 	}
 	defer stop()
+	watch.Go(func() {
+		if w.unawaited(ctx, t.Session(), &a, ended) {
+			cancel()
+		}
+	})
 	result, err := w.called(ctx, t.Session(), &a)
 	switch {
 	case errors.Is(context.Cause(runCtx), ErrTaskCancelled):
@@ -108,6 +120,22 @@ func (w *Worker) callTool(runCtx context.Context, t *RunningTask) (string, error
 		return "no result, or one from outside", nil
 	}
 	return string(result.Outcome), w.tasks.resolve(ctx, t.Session(), t.Args(), *result)
+}
+
+// unawaited looks whenever a turn of the session has ended, until none waits for
+// the call any more, or ctx ends: the turn may be another one, which never ran.
+func (w *Worker) unawaited(ctx context.Context, id events.SessionID, a *toolArgs, ended <-chan struct{}) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ended:
+		}
+		s, err := w.host.State(ctx, id)
+		if errors.Is(err, events.ErrNoSession) || err == nil && !waits(s.Turn(), a) {
+			return true
+		}
+	}
 }
 
 // called runs the tool. The result is nil where nobody waits for one, or the tool promised one from outside.
