@@ -414,8 +414,7 @@ func testCommandsFirst(t *testing.T) {
 	equal(t, "model of the first turn", b.model.asked()[0].Model, "large-2")
 	var order []string
 	for _, e := range b.history(id) {
-		switch e.Kind {
-		case events.KindSessionConfigured, events.KindInputInjected, events.KindTurnStarted, events.KindTurnCompleted:
+		if slices.Contains([]events.Kind{events.KindSessionConfigured, events.KindInputInjected, events.KindTurnStarted, events.KindTurnCompleted}, e.Kind) {
 			order = append(order, strings.TrimSpace(string(e.Kind)+" "+string(e.Turn)))
 		}
 	}

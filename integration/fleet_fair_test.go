@@ -109,8 +109,9 @@ func TestFleetFair(t *testing.T) {
 			for _, id := range small {
 				equal(t, "end of "+string(id), f.ended(id, "t0").End, events.EndFinished)
 				for _, big := range []events.SessionID{"a", "b"} {
-					if n := f.before(big, id); n > 40 {
-						t.Errorf("%s: got its turn after %d of %s, want at most 40", id, n, big)
+					// About 8 of theirs at once on a machine with nothing else to do; on a starved one the flood is looked through more slowly.
+					if n := f.before(big, id); n > turns/2 {
+						t.Errorf("%s: got its turn after %d of %s, want at most half of the %d", id, n, big, turns)
 					}
 				}
 			}
