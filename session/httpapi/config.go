@@ -27,11 +27,12 @@ type Config struct {
 	Tokens  []Token  // at least one
 	Origins []string // of web pages that may read answers, as browsers send them. Defaults to none
 
-	MaxBodyBytes       int64 // of a request. Defaults to 1 MiB
-	MaxHeaderBytes     int   // of a request. Defaults to 32 KiB
-	MaxRequests        int   // at once, beside what is held open. Defaults to 256
-	MaxStreams         int   // held open at once: streams and requests that wait for a turn. Defaults to 1024
-	MaxStreamsPerToken int   // likewise, with one token. Defaults to 128
+	MaxBodyBytes        int64 // of a request. Defaults to 1 MiB
+	MaxHeaderBytes      int   // of a request. Defaults to 32 KiB
+	MaxRequests         int   // at once, beside what is held open. Defaults to 256
+	MaxRequestsPerToken int   // likewise, with one token. Defaults to a quarter of MaxRequests
+	MaxStreams          int   // held open at once: streams and requests that wait for a turn. Defaults to 1024
+	MaxStreamsPerToken  int   // likewise, with one token. Defaults to 128
 
 	ReadHeaderTimeout time.Duration // Defaults to 5 s
 	BodyTimeout       time.Duration // until a request's body is here. Defaults to 30 s
@@ -62,6 +63,7 @@ func (c *Config) complete() error {
 	fill(&errs, "MaxBodyBytes", &c.MaxBodyBytes, defaultBodyBytes)
 	fill(&errs, "MaxHeaderBytes", &c.MaxHeaderBytes, defaultHeaderBytes)
 	fill(&errs, "MaxRequests", &c.MaxRequests, defaultRequests)
+	fill(&errs, "MaxRequestsPerToken", &c.MaxRequestsPerToken, max(c.MaxRequests/4, 1))
 	fill(&errs, "MaxStreams", &c.MaxStreams, defaultStreams)
 	fill(&errs, "MaxStreamsPerToken", &c.MaxStreamsPerToken, defaultPerToken)
 	fill(&errs, "ReadHeaderTimeout", &c.ReadHeaderTimeout, 5*time.Second)

@@ -43,7 +43,11 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Logger.Named("http"), mux: http.NewServeMux(), drain: drain,
 		onDrain: func(f func()) func() bool { return context.AfterFunc(ctx, f) },
-		slots:   slots{draining: ctx.Done(), requests: cfg.MaxRequests, streams: cfg.MaxStreams, perToken: cfg.MaxStreamsPerToken, held: make(map[string]int)},
+		slots: slots{
+			draining: ctx.Done(),
+			requests: newPool(cfg.MaxRequests, cfg.MaxRequestsPerToken, errRequests),
+			streams:  newPool(cfg.MaxStreams, cfg.MaxStreamsPerToken, errStreams),
+		},
 	}
 	table := routes()
 	var err error
