@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net/url"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -59,7 +61,7 @@ func (c *Config) complete() error {
 	if c.Service == nil {
 		errs = append(errs, errors.New("service is required"))
 	}
-	errs = append(errs, checkTokens(c.Tokens))
+	errs = append(errs, checkTokens(c.Tokens), checkOrigins(c.Origins))
 	fill(&errs, "MaxBodyBytes", &c.MaxBodyBytes, defaultBodyBytes)
 	fill(&errs, "MaxHeaderBytes", &c.MaxHeaderBytes, defaultHeaderBytes)
 	fill(&errs, "MaxRequests", &c.MaxRequests, defaultRequests)
@@ -75,6 +77,18 @@ func (c *Config) complete() error {
 	fill(&errs, "KeepAlive", &c.KeepAlive, 15*time.Second)
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
+	}
+	return errors.Join(errs...)
+}
+
+// checkOrigins refuses what no browser sends, and would match nothing.
+func checkOrigins(list []string) error {
+	var errs []error
+	for _, origin := range list {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme == "" || u.Host == "" || origin != strings.ToLower(u.Scheme+"://"+u.Host) {
+			errs = append(errs, fmt.Errorf("origin %q: want scheme://host or scheme://host:port in lower case, as https://example.com", origin))
+		}
 	}
 	return errors.Join(errs...)
 }
