@@ -35,7 +35,7 @@ type watched struct {
 	registry *prometheus.Registry
 	metrics  *telemetry.Metrics
 	spans    *telemetry.Spans // nil: not exported
-	on       net.Listener // nil: nobody may look
+	on       net.Listener     // nil: nobody may look
 	server   *telemetry.Server
 	log      *zap.Logger
 }
