@@ -106,6 +106,7 @@ func (n names) dead(c Class, session events.SessionID, id string) string {
 func (n names) deadSession(id events.SessionID) string {
 	return n.prefix + ".dead.*." + string(id) + ".*"
 }
+
 func (n names) triesSession(id events.SessionID) string {
 	return n.prefix + ".tries.*." + string(id) + ".*"
 }

@@ -234,7 +234,7 @@ func (s *Server) recovered(w *answering, r *http.Request) {
 	}
 	err := fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 	if w.begun {
-		s.told(r, err) // to the log
+		_ = s.told(r, err) // to the log
 		panic(http.ErrAbortHandler)
 	}
 	s.refuse(w, r, err)

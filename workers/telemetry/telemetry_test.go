@@ -104,7 +104,7 @@ func TestInvalidText(t *testing.T) {
 	for _, s := range list {
 		texts := []string{s.Name, s.Status.Description}
 		for _, a := range s.Attributes {
-			texts = append(texts, a.Value.Emit())
+			texts = append(texts, a.Value.String())
 		}
 		for _, text := range texts {
 			if !utf8.ValidString(text) {
