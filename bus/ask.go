@@ -10,9 +10,14 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Answer answers what others ask this worker, until stop. Answers come from one goroutine.
+// Answer answers what others ask this worker, until stop. Answers come
+// from one goroutine, and go to inboxes only: another question is not looked at.
 func (b *Bus) Answer(worker events.WorkerID, answer func(question []byte) []byte) (stop func(), err error) {
-	sub, err := b.nc.Subscribe(b.names.ask(worker), func(m *nats.Msg) { _ = m.Respond(answer(m.Data)) })
+	sub, err := b.nc.Subscribe(b.names.ask(worker), func(m *nats.Msg) {
+		if isInbox(m.Reply) {
+			_ = m.Respond(answer(m.Data))
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("answer as worker %s: %w", worker, err)
 	}

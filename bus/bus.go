@@ -22,7 +22,7 @@ type Config struct {
 	Options  []nats.Option // credentials, TLS, an in-process server
 	Name     string        // of the connection, as the server lists it. Defaults to "lash"
 	Prefix   string        // of every asset's name. Defaults to "lash"
-	Inbox    string        // prefix of the subjects of replies, which the user may be alone in hearing. Defaults to "_INBOX"
+	Inbox    string        // prefix of the subjects of replies, which the user may be alone in hearing: "_INBOX", or below it, as nodes answer nowhere else. Defaults to "_INBOX"
 	Replicas int           // of every durable stream: 1, 3 or 5. Defaults to 1
 	// MaxHot is how many hot sessions there may be before new ones are refused
 	// with [ErrFull]. The streams of the account are counted, its dozen of others
@@ -43,7 +43,10 @@ func (c *Config) defaults() error {
 		c.Prefix = "lash"
 	}
 	if c.Inbox == "" {
-		c.Inbox = "_INBOX"
+		c.Inbox = inboxes
+	}
+	if c.Inbox != inboxes && !isInbox(c.Inbox) {
+		errs = append(errs, fmt.Errorf("inbox: %q, want %s or %s.NAME", c.Inbox, inboxes, inboxes))
 	}
 	if err := events.CheckToken("prefix", c.Prefix); err != nil {
 		errs = append(errs, err)

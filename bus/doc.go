@@ -33,7 +33,8 @@
 // <prefix>-api: one of a queue group gets each, and $SRV.PING, INFO and STATS
 // find it. Who asks is told every second that somebody is at it, so that
 // silence means that nobody is. A request that nobody took was not done; of any
-// other without an answer nobody knows.
+// other without an answer nobody knows. Answers go to inboxes only: a request
+// that wants its answer elsewhere is counted, and not looked at.
 //
 // # Hot and cold sessions
 //

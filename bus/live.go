@@ -163,11 +163,12 @@ func (b *Bus) Poke(worker events.WorkerID, session events.SessionID) error {
 // Pokes delivers the pokes of one worker.
 func (b *Bus) Pokes(worker events.WorkerID, deliver func(events.SessionID)) (stop func(), err error) {
 	sub, err := b.nc.Subscribe(b.names.poke(worker), func(m *nats.Msg) {
-		if m.Reply != "" {
+		switch {
+		case m.Reply == "":
+			deliver(events.SessionID(m.Data))
+		case isInbox(m.Reply):
 			_ = m.Respond(nil) // of Gone
-			return
 		}
-		deliver(events.SessionID(m.Data))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listen for pokes: %w", err)

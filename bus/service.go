@@ -54,6 +54,7 @@ type OperationStats struct {
 	Answered  int64            `json:"answered"`
 	Working   int64            `json:"working"`          // now
 	Errors    map[string]int64 `json:"errors,omitempty"` // answers that were errors, by code
+	Refused   int64            `json:"refused"`          // requests without an inbox to answer to, which were not looked at
 	TotalTime time.Duration    `json:"total_time"`       // ns, from request to answer
 }
 
@@ -85,8 +86,9 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 // take works on a request beside the others. It waits for room, and what comes
 // meanwhile waits with it, or goes to somebody else when its sender loses patience.
 func (s *Service) take(op, reply string, request []byte, answer AnswerFunc) {
-	if reply == "" {
-		return // nobody wants to know
+	if !isInbox(reply) {
+		s.refuse(op)
+		return
 	}
 	s.room <- struct{}{} // given back also by requests that are cut off
 	if !s.begin(op) {
@@ -99,6 +101,13 @@ func (s *Service) take(op, reply string, request []byte, answer AnswerFunc) {
 		defer func() { <-s.room }()
 		s.run(op, reply, request, answer)
 	}()
+}
+
+// refuse counts a request that names no place to answer to.
+func (s *Service) refuse(op string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stats[op].Refused++
 }
 
 // begin counts a request in, unless the service has stopped.

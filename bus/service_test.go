@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -171,6 +172,69 @@ func TestServiceCutOff(t *testing.T) {
 	cancel()
 	_ = s.Stop(now)
 	working.Wait()
+}
+
+// TestServiceAnswersInboxesOnly asks for answers at subjects where nodes may publish, and who asks may not.
+func TestServiceAnswersInboxesOnly(t *testing.T) {
+	t.Parallel()
+	on := bustest.Start(t)
+	looked := make(chan struct{}, 8)
+	serve(t, on, func(context.Context, []byte) ([]byte, string) {
+		looked <- struct{}{}
+		return nil, ""
+	})
+	stopAnswer, err := on.Answer("w1", func([]byte) []byte {
+		looked <- struct{}{}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stopAnswer()
+	stopPokes, err := on.Pokes("w1", func(events.SessionID) { looked <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stopPokes()
+	if err := on.Enqueue(t.Context(), bus.ClassTurn, "s1", "t1", []byte("command")); err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"lash.api.do", "lash.ask.w1", "lash.poke.w1"} {
+		for _, reply := range []string{"$JS.API.STREAM.PURGE.lash-work", "_INBOX", "_INBOXES.x", "lash.work.turn.s1.t2"} {
+			if err := on.Conn().PublishRequest(subject, reply, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// Each subscription takes its messages in order: what is asked properly comes last.
+	if _, err := on.Request(t.Context(), "do", nil, 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := on.Ask(t.Context(), "w1", nil); err != nil {
+		t.Fatal(err)
+	}
+	if on.Gone(t.Context(), "w1") {
+		t.Error("got a worker that listens gone")
+	}
+	if len(looked) != 2 {
+		t.Errorf("looked at: got %d, want the two of inboxes", len(looked))
+	}
+	if _, err := on.Queued(t.Context(), bus.ClassTurn, "s1", "t1"); err != nil {
+		t.Errorf("queue: got %v, want the command", err)
+	}
+	if _, err := on.Queued(t.Context(), bus.ClassTurn, "s1", "t2"); !errors.Is(err, bus.ErrNotFound) {
+		t.Errorf("queue: got %v, want no answer in it", err)
+	}
+}
+
+// TestInboxIsOne refuses a configuration whose answers nobody would give.
+func TestInboxIsOne(t *testing.T) {
+	t.Parallel()
+	for _, inbox := range []string{"mine", "_INBOXES", "_INBOX2.me", "$JS.API"} {
+		if _, err := bus.OpenReader(t.Context(), bus.Config{URL: "nats://127.0.0.1:1", Inbox: inbox}); err == nil || !strings.Contains(err.Error(), "inbox: ") {
+			t.Errorf("%s: got %v, want a refusal", inbox, err)
+		}
+	}
 }
 
 func TestServiceStatistics(t *testing.T) {

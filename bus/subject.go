@@ -188,6 +188,14 @@ func (n names) workOf(id events.SessionID) string {
 // operation is where requests for an operation of the session service go.
 func (n names) operation(op string) string { return n.prefix + ".api." + op }
 
+// inboxes is what the subjects of replies begin with.
+const inboxes = "_INBOX"
+
+// isInbox reports whether a subject is one of replies. Who asks chooses it, and
+// may not be allowed to publish there; who answers may, and to more than
+// replies: a request for the server, with this for a subject, would be granted.
+func isInbox(subject string) bool { return strings.HasPrefix(subject, inboxes+".") }
+
 // service is the name that nodes offer the session service under.
 func (n names) service() string { return n.prefix + "-api" }
 

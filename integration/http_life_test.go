@@ -4,10 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -55,11 +59,12 @@ func TestHTTPDocument(t *testing.T) {
 			return plugin.Compaction{Nodes: []session.AppendNode{{Message: &m}}}, nil
 		})
 	}))
-	d := b.door(httpapi.Config{MaxBodyBytes: 4096, MaxStreamsPerToken: 4})
+	d := b.door(httpapi.Config{MaxBodyBytes: 4096, MaxRequestsPerToken: 2, MaxStreamsPerToken: 4})
 	d.refusals()
 	d.life()
 	d.conflicts()
 	d.busy()
+	d.late()
 	d.server.Drain()
 	for _, op := range d.doc.operations() {
 		if op.scope != "" {
@@ -265,18 +270,87 @@ func (d *door) saidOtherwise() {
 	d.want(200, "GET", s+"/turns/t1?wait=30", "")
 }
 
-// busy holds all the streams of a token that nothing else had streams with.
+// late asks when there is no time left: nobody knows what came of it, and no
+// client may take the answer for leave to ask again.
+func (d *door) late() {
+	d.t.Helper()
+	server, err := httpapi.New(httpapi.Config{Service: d.Host, Tokens: tokens(), RequestTimeout: time.Nanosecond})
+	must(d.t, "new server", err, nil)
+	defer server.Drain()
+	over, cancel := context.WithDeadline(d.ctx, time.Now())
+	defer cancel()
+	for _, op := range d.doc.operations() {
+		if op.scope == "" {
+			continue
+		}
+		path, w := at(op.path, "s1"), httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(over, op.method, path+query(op.id), strings.NewReader(validBodies()[op.id]))
+		r.Header.Set("Authorization", "Bearer other"+secret)
+		if op.scope == "admin" {
+			r.Header.Set("Authorization", "Bearer admin"+secret)
+		}
+		server.ServeHTTP(w, r)
+		d.doc.check(d.t, op.method, path, w.Code, w.Header(), w.Body.Bytes())
+		equal(d.t, op.id+" too late", fmt.Sprintf("%d %q", w.Code, w.Header().Get("Retry-After")), `504 ""`)
+	}
+}
+
+// slowBody is a request's body that does not come.
+type slowBody struct {
+	read chan<- struct{} // tells that somebody waits for it
+	end  <-chan struct{}
+}
+
+func (s slowBody) Read([]byte) (int, error) {
+	s.read <- struct{}{}
+	<-s.end
+	return 0, io.EOF
+}
+
+// hold fills a token's slots with requests whose bodies do not come, until release.
+func (d *door) hold(token string, n int) (release func()) {
+	d.t.Helper()
+	read, end := make(chan struct{}, n), make(chan struct{})
+	var held sync.WaitGroup
+	for range n {
+		r := httptest.NewRequestWithContext(limited(d.t), http.MethodPost, "/v1/sessions", slowBody{read, end})
+		r.Header.Set("Authorization", "Bearer "+token+secret)
+		held.Go(func() { d.server.ServeHTTP(httptest.NewRecorder(), r) })
+	}
+	for range n {
+		receive(d.bundle, "a held request", read)
+	}
+	return func() {
+		close(end)
+		held.Wait()
+	}
+}
+
+// busy holds all the requests and all the streams of a token that nothing else had streams with.
 func (d *door) busy() {
 	d.t.Helper()
+	release := d.hold("admin", 2)
+	for _, op := range d.doc.operations() {
+		if op.scope == "" {
+			equal(d.t, op.id, d.ask("", op.method, op.path, "").status, 200)
+			continue
+		}
+		if _, held := d.doc.Paths[op.path][strings.ToLower(op.method)].Responses["200"].Content["text/event-stream"]; !held {
+			got := d.ask("admin", op.method, at(op.path, "s1")+query(op.id), validBodies()[op.id])
+			equal(d.t, op.id+" of a busy token", fmt.Sprintf("%d %s %s", got.status, got.text("code"), got.header.Get("Retry-After")), "429 too_many_requests 1")
+		}
+	}
+	equal(d.t, "another token", d.ask("reader", "GET", "/v1/sessions/s1", "").status, 200)
+	release()
 	for range 4 {
 		d.stream("admin", "/v1/sessions/s1/events")
 	}
 	for _, op := range d.doc.operations() {
-		if _, bounded := d.doc.Paths[op.path][strings.ToLower(op.method)].Responses["429"]; bounded {
-			path := at(op.path, "s1")
-			if op.id == "submitTurn" || op.id == "getTurn" {
-				path += "?wait=1"
-			}
+		path, held := at(op.path, "s1"), op.id == "watchEvents" || op.id == "watchTurn"
+		if op.id == "submitTurn" || op.id == "getTurn" {
+			path, held = path+"?wait=1", true
+		}
+		if held {
 			equal(d.t, op.id, d.ask("admin", op.method, path, validBodies()[op.id]).text("code"), "too_many_streams")
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nats.go/micro"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/lash-go/lash/bus"
@@ -136,11 +135,41 @@ func TestRoleHost(t *testing.T) {
 	if row, err := reader.Directory().Get(b.ctx, "s1"); err != nil {
 		t.Errorf("row: %v, %v", row, err)
 	}
-	info, err := reader.Conn().RequestWithContext(b.ctx, "$SRV.INFO.lash-api", nil)
-	must(t, "discover", err, nil)
-	var found micro.Info
-	must(t, "info", json.Unmarshal(info.Data, &found), nil)
-	equal(t, "service", found.Name, "lash-api")
+}
+
+// TestHostChoosesNoSubject has a host client ask nodes, and name subjects for
+// the answer at which they may publish and it may not: nothing comes of it.
+func TestHostChoosesNoSubject(t *testing.T) {
+	t.Parallel()
+	d := install(t).boot()
+	b := d.bundleOf("node@acme")
+	b.node()
+	b.open(session.CreateRequest{ID: "s1"})
+	nobodys := bus.Class("nobodys") // no node takes work of it
+	must(t, "enqueue", b.bus.Enqueue(b.ctx, nobodys, "s1", "waits", []byte("for ever")), nil)
+	last := b.last("s1")
+	answerTo := []string{
+		"$JS.API.STREAM.PURGE.lash-work", "$JS.API.STREAM.DELETE.lash-s-s1", "$JS.API.STREAM.PURGE.KV_lash-sessions",
+		"lash.s.s1.turn", "lash.work.turn.s1.t9", "_INBOX",
+	}
+	host := d.conn("alice@acme")
+	for _, subject := range answerTo {
+		must(t, "publish", host.PublishRequest("lash.api.waits", subject, nil), nil)
+	}
+	must(t, "flush", host.Flush(), nil)
+	must(t, "permission", host.LastError(), nil)
+	b.until("refusals", func() bool {
+		refused := int64(0)
+		for _, e := range statsOf(t, b.bus, 1)[0].Endpoints {
+			var own bus.OperationStats
+			must(t, "stats", json.Unmarshal(e.Data, &own), nil)
+			refused += own.Refused
+		}
+		return refused == int64(len(answerTo))
+	})
+	_, err := b.bus.Queued(b.ctx, nobodys, "s1", "waits")
+	must(t, "what was queued", err, nil)
+	equal(t, "last", b.last("s1"), last)
 }
 
 // readsAll compares what a reader has of session s1 with what the node has.

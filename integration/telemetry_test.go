@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"regexp"
@@ -189,8 +190,9 @@ func TestReadiness(t *testing.T) {
 	b := setupIdle(t)
 	mine := bustest.Open(t, b.server)
 	n, kill := b.nodeOn(mine)
-	s, err := telemetry.Serve("127.0.0.1:0", prometheus.NewRegistry(), n.Ready)
-	must(t, "serve", err, nil)
+	on, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, "listen", err, nil)
+	s := telemetry.Serve(on, prometheus.NewRegistry(), n.Ready)
 	t.Cleanup(func() { s.Stop(context.Background()) }) // the test's own context has ended by then
 	ask := func(path string) (int, string) {
 		t.Helper()

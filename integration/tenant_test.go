@@ -92,7 +92,7 @@ func TestTenantHearsNothing(t *testing.T) {
 		t.Errorf("names: got %s, want none of acme's", names.Data)
 	}
 	spy.Close() // which heard discovery, and would not have answered
-	found, err := d.conn("host@globex").RequestWithContext(acme.ctx, "$SRV.INFO", nil)
+	found, err := d.conn("node@globex").RequestWithContext(acme.ctx, "$SRV.INFO", nil)
 	must(t, "discovery", err, nil)
 	if own := find[*events.TurnStarted](globex, "s1")[0].Worker; !bytes.Contains(found.Data, []byte(own)) {
 		t.Errorf("discovery: got %s, want the own node", found.Data)

@@ -66,9 +66,9 @@ func (c *deadLsCmd) Run(ctx context.Context, s *streams) error {
 
 // letterArgs name a dead letter.
 type letterArgs struct {
-	Class   bus.Class        `arg:"" help:"turn or task." enum:"turn,task"`
 	Session events.SessionID `arg:"" help:"The session."`
 	ID      string           `arg:"" help:"The command's id; of a turn the turn's."`
+	Class   bus.Class        `help:"turn or task." enum:"turn,task" default:"turn"`
 	clientFlags
 }
 
@@ -143,10 +143,7 @@ func commandText(letter *bus.DeadLetter) string {
 }
 
 type deadRetryCmd struct {
-	Session events.SessionID `arg:"" help:"The session."`
-	ID      string           `arg:"" help:"The command's id; of a turn the turn's."`
-	Class   bus.Class        `help:"turn or task." enum:"turn,task" default:"turn"`
-	clientFlags
+	letterArgs
 	JSON bool `name:"json" help:"Print one JSON object."`
 }
 
@@ -165,8 +162,7 @@ type retried struct {
 }
 
 func (c *deadRetryCmd) Run(ctx context.Context, s *streams) error {
-	args := letterArgs{Class: c.Class, Session: c.Session, ID: c.ID, clientFlags: c.clientFlags}
-	on, letter, err := args.find(ctx, s)
+	on, letter, err := c.find(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -186,7 +182,17 @@ func (c *deadRetryCmd) Run(ctx context.Context, s *streams) error {
 	return nil
 }
 
-type deadDropCmd struct{ letterArgs }
+type deadDropCmd struct {
+	letterArgs
+	JSON bool `name:"json" help:"Print one JSON object."`
+}
+
+// dropped is the letter that is forgotten.
+type dropped struct {
+	Class   bus.Class        `json:"class"`
+	Session events.SessionID `json:"session"`
+	ID      string           `json:"id"`
+}
 
 func (c *deadDropCmd) Run(ctx context.Context, s *streams) error {
 	on, letter, err := c.find(ctx, s)
@@ -196,6 +202,9 @@ func (c *deadDropCmd) Run(ctx context.Context, s *streams) error {
 	defer on.bus.Close()
 	if err := on.bus.DropDead(ctx, letter); err != nil {
 		return err
+	}
+	if c.JSON {
+		return writeJSON(s, dropped{Class: letter.Class, Session: letter.Session, ID: letter.ID})
 	}
 	write(s.out, "dropped: %s %s of session %s\n", letter.Class, letter.ID, letter.Session)
 	return nil

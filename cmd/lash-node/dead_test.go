@@ -52,18 +52,18 @@ func TestServeDead(t *testing.T) {
 	if out := run(exitOK, "ls"); !strings.Contains(out, "turn later junk  unreadable after 1 attempts") || !strings.Contains(out, "turn later t1  no_session after 1") {
 		t.Errorf("list: got %q", out)
 	}
-	if out := run(exitOK, "show", "turn", "later", "t1"); !strings.Contains(out, "  command  turn: go\n") {
+	if out := run(exitOK, "show", "later", "t1"); !strings.Contains(out, "  command  turn: go\n") {
 		t.Errorf("show: got %q", out)
 	}
-	if out := run(exitOK, "show", "turn", "later", "junk"); !strings.Contains(out, "  command  4 bytes that nobody can read\n") {
+	if out := run(exitOK, "show", "later", "junk"); !strings.Contains(out, "  command  4 bytes that nobody can read\n") {
 		t.Errorf("show of junk: got %q", out)
 	}
-	run(exitDifferent, "show", "task", "later", "junk")
-	run(exitFailed, "show", "other", "later", "junk")
-	if out := run(exitOK, "drop", "turn", "later", "junk"); out != "dropped: turn junk of session later\n" {
+	run(exitDifferent, "show", "later", "junk", "--class", "task")
+	run(exitFailed, "show", "later", "junk", "--class", "other")
+	if out := run(exitOK, "drop", "later", "junk", "--json"); !strings.Contains(out, `"id"`) || !strings.Contains(out, `"junk"`) {
 		t.Errorf("drop: got %q", out)
 	}
-	run(exitDifferent, "drop", "turn", "later", "junk")
+	run(exitDifferent, "drop", "later", "junk")
 	run(exitFailed, "retry", "later", "t1")
 	h := clientOf(t, s)
 	if _, err := h.Create(limited(t), session.CreateRequest{ID: "later"}); err != nil {

@@ -95,6 +95,9 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
+	if err := watched.tell(b, node); err != nil {
+		return err
+	}
 	door, err := c.openHTTP(ctx, s, node.Host(), log)
 	if err != nil {
 		return err
@@ -104,9 +107,7 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	door.start()
-	if err := c.answer(watched, b, node, s); err != nil {
-		return err
-	}
+	watched.answer(node, s)
 	write(s.err, "lash-node: serving, provider %s; stop with ctrl-c\n", c.Provider)
 	<-ctx.Done()
 	write(s.err, "lash-node: handing running turns over, calls in flight may take %s\n", c.Grace)

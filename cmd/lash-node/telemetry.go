@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"time"
 
@@ -34,37 +35,63 @@ type watched struct {
 	registry *prometheus.Registry
 	metrics  *telemetry.Metrics
 	spans    *telemetry.Spans // nil: not exported
+	on       net.Listener     // nil: nobody may look
 	server   *telemetry.Server
 	log      *zap.Logger
 }
 
-// watch makes what takes the node's records. It serves nothing yet.
+// watch makes what takes the node's records, and takes the address. It serves nothing yet.
 func (f *telemetryFlags) watch(ctx context.Context, log *zap.Logger) (*watched, error) {
 	w := &watched{registry: prometheus.NewRegistry(), log: log}
-	var err error
-	if w.metrics, err = telemetry.NewMetrics(w.registry); err != nil {
+	err := f.export(ctx, w)
+	if err == nil {
+		w.on, err = f.listen(ctx)
+	}
+	if err != nil {
+		w.stop()
 		return nil, err
+	}
+	return w, nil
+}
+
+// export makes the metrics, and what exports spans where that is wanted.
+func (f *telemetryFlags) export(ctx context.Context, w *watched) (err error) {
+	if w.metrics, err = telemetry.NewMetrics(w.registry); err != nil {
+		return err
 	}
 	err = errors.Join(w.registry.Register(collectors.NewGoCollector()), w.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 	if err != nil || f.OTLP == "" {
-		return w, err
+		return err
 	}
 	if u, err := url.Parse(f.OTLP); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, errors.New("--otlp: want the URL of a collector, as http://127.0.0.1:4318")
+		return errors.New("--otlp: want the URL of a collector, as http://127.0.0.1:4318")
 	}
 	if f.OTLPRatio < 0 || f.OTLPRatio > 1 {
-		return nil, fmt.Errorf("--otlp-ratio: %v, want 0 to 1", f.OTLPRatio)
+		return fmt.Errorf("--otlp-ratio: %v, want 0 to 1", f.OTLPRatio)
 	}
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(f.OTLP+"/v1/traces"))
 	if err != nil {
-		return nil, fmt.Errorf("--otlp: %w", err)
+		return fmt.Errorf("--otlp: %w", err)
 	}
 	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "lash-node")), resource.WithFromEnv(), resource.WithHost(), resource.WithProcessPID())
 	if err != nil {
-		return nil, fmt.Errorf("describe this node: %w", err)
+		return fmt.Errorf("describe this node: %w", err)
 	}
 	w.spans = telemetry.NewSpans(exporter, f.OTLPRatio, sdk.WithResource(about))
-	return w, nil
+	return nil
+}
+
+// listen takes the address, where there is one.
+func (f *telemetryFlags) listen(ctx context.Context) (net.Listener, error) {
+	if f.Ops == "" {
+		return nil, nil //nolint:nilnil // nobody may look
+	}
+	var listen net.ListenConfig
+	on, err := listen.Listen(ctx, "tcp", f.Ops)
+	if err != nil {
+		return nil, fmt.Errorf("--ops: %w", err)
+	}
+	return on, nil
 }
 
 // trace hands each record to whoever takes it.
@@ -80,20 +107,18 @@ func (w *watched) trace(also session.TraceFunc) session.TraceFunc {
 	}
 }
 
+// tell adds what the store and the node have to tell.
+func (w *watched) tell(b *bus.Bus, node *workers.Node) error {
+	return w.registry.Register(telemetry.NewAssets(b, node.Running))
+}
+
 // answer serves at the address, where there is one.
-func (f *telemetryFlags) answer(w *watched, b *bus.Bus, node *workers.Node, s *streams) error {
-	if f.Ops == "" {
-		return nil
+func (w *watched) answer(node *workers.Node, s *streams) {
+	if w.on == nil {
+		return
 	}
-	if err := w.registry.Register(telemetry.NewAssets(b, node.Running)); err != nil {
-		return err
-	}
-	var err error
-	if w.server, err = telemetry.Serve(f.Ops, w.registry, node.Ready); err != nil {
-		return fmt.Errorf("--ops: %w", err)
-	}
+	w.server = telemetry.Serve(w.on, w.registry, node.Ready)
 	write(s.err, "lash-node: metrics at http://%s/metrics\n", w.server.Addr())
-	return nil
 }
 
 // stop exports what waits. It comes after the node.
@@ -102,6 +127,8 @@ func (w *watched) stop() {
 	defer cancel()
 	if w.server != nil {
 		w.server.Stop(ctx)
+	} else if w.on != nil {
+		_ = w.on.Close() // it was never served
 	}
 	if w.spans != nil {
 		if err := w.spans.Stop(ctx); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -54,6 +55,22 @@ func TestServeTelemetry(t *testing.T) {
 		}
 	default:
 		t.Error("exported: got nothing by the end of the node")
+	}
+}
+
+// TestServeOpsRefuses gives a node an address that is taken: nothing of it starts.
+func TestServeOpsRefuses(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close() //nolint:errcheck // nobody connects
+	var out strings.Builder
+	args := []string{"serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", taken.Addr().String()}
+	code := run(limited(t), args, &streams{out: io.Discard, err: &out, env: func(string) string { return "" }})
+	if code != exitFailed || !strings.Contains(out.String(), "--ops: ") {
+		t.Errorf("got exit code %d and %q, want a refusal of --ops", code, out.String())
 	}
 }
 

@@ -4,7 +4,8 @@
 # has certs/*-ca.key is everybody. Keep those keys on no server.
 #
 #   ./make-certs.sh authorities                      once
-#   ./make-certs.sh server s1.nats.internal [...]    on or for each server
+#   ./make-certs.sh server s1.nats.internal [...]    once, with the names of all servers: each run
+#                                                    replaces server.pem and route.pem
 #   ./make-certs.sh user node@acme                   for each user; prints nothing secret
 #
 # A user's certificate is good for DAYS (90) days; make the next one before that.

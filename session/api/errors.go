@@ -25,6 +25,10 @@ var (
 	ErrDifferent = errors.New("id was used with other content")
 )
 
+// ErrRequest is a request that cannot be decoded. It wraps [events.ErrMalformed],
+// which by itself is of what is stored.
+var ErrRequest = fmt.Errorf("request: %w", events.ErrMalformed)
+
 // StaleBranchError is an append whose required ancestor is not on the active path. Nothing was written.
 type StaleBranchError struct {
 	Required events.NodeID

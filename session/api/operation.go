@@ -107,14 +107,18 @@ func DecodeRequest(data []byte) (Request, error) {
 
 // DecodeStrict reads what [events.EncodePayload] wrote into v, a pointer to
 // the zero value, and nothing else: a field that this program does not know
-// would be part of what is asked, and must not be passed over.
+// would be part of what is asked, and must not be passed over. What is not that is an
+// [*events.FieldError] that is [ErrRequest].
 func DecodeStrict(data []byte, v any) error {
 	if err := events.DecodePayload(data, v); err != nil {
+		if errors.Is(err, events.ErrMalformed) {
+			return &events.FieldError{Field: "request", Reason: err.Error(), Err: ErrRequest}
+		}
 		return err
 	}
 	again, err := events.EncodePayload(v)
 	if err == nil && !bytes.Equal(again, data) {
-		err = &events.FieldError{Field: "request", Reason: "has unknown fields, or is not as this format writes it", Err: events.ErrMalformed}
+		err = &events.FieldError{Field: "request", Reason: "has unknown fields, or is not as this format writes it", Err: ErrRequest}
 	}
 	return err
 }

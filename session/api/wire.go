@@ -44,7 +44,8 @@ type coded struct {
 var codes = []coded{
 	{events.ErrTooLarge, "too_large", ClassTooLarge},
 	{events.ErrInvalidID, "invalid_id", ClassInvalid},
-	{events.ErrMalformed, "malformed", ClassInvalid},
+	{ErrRequest, "malformed_request", ClassInvalid},
+	{events.ErrMalformed, "malformed", ClassInternal}, // what is stored is damaged
 	{ErrExists, "session_exists", ClassConflict},
 	{ErrClosed, "session_closed", ClassConflict},
 	{ErrOpening, "session_opening", ClassConflict},

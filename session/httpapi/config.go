@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net/url"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -27,11 +29,12 @@ type Config struct {
 	Tokens  []Token  // at least one
 	Origins []string // of web pages that may read answers, as browsers send them. Defaults to none
 
-	MaxBodyBytes       int64 // of a request. Defaults to 1 MiB
-	MaxHeaderBytes     int   // of a request. Defaults to 32 KiB
-	MaxRequests        int   // at once, beside what is held open. Defaults to 256
-	MaxStreams         int   // held open at once: streams and requests that wait for a turn. Defaults to 1024
-	MaxStreamsPerToken int   // likewise, with one token. Defaults to 128
+	MaxBodyBytes        int64 // of a request. Defaults to 1 MiB
+	MaxHeaderBytes      int   // of a request. Defaults to 32 KiB
+	MaxRequests         int   // at once, beside what is held open. Defaults to 256
+	MaxRequestsPerToken int   // likewise, with one token. Defaults to a quarter of MaxRequests
+	MaxStreams          int   // held open at once: streams and requests that wait for a turn. Defaults to 1024
+	MaxStreamsPerToken  int   // likewise, with one token. Defaults to 128
 
 	ReadHeaderTimeout time.Duration // Defaults to 5 s
 	BodyTimeout       time.Duration // until a request's body is here. Defaults to 30 s
@@ -58,10 +61,11 @@ func (c *Config) complete() error {
 	if c.Service == nil {
 		errs = append(errs, errors.New("service is required"))
 	}
-	errs = append(errs, checkTokens(c.Tokens))
+	errs = append(errs, checkTokens(c.Tokens), checkOrigins(c.Origins))
 	fill(&errs, "MaxBodyBytes", &c.MaxBodyBytes, defaultBodyBytes)
 	fill(&errs, "MaxHeaderBytes", &c.MaxHeaderBytes, defaultHeaderBytes)
 	fill(&errs, "MaxRequests", &c.MaxRequests, defaultRequests)
+	fill(&errs, "MaxRequestsPerToken", &c.MaxRequestsPerToken, max(c.MaxRequests/4, 1))
 	fill(&errs, "MaxStreams", &c.MaxStreams, defaultStreams)
 	fill(&errs, "MaxStreamsPerToken", &c.MaxStreamsPerToken, defaultPerToken)
 	fill(&errs, "ReadHeaderTimeout", &c.ReadHeaderTimeout, 5*time.Second)
@@ -73,6 +77,18 @@ func (c *Config) complete() error {
 	fill(&errs, "KeepAlive", &c.KeepAlive, 15*time.Second)
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
+	}
+	return errors.Join(errs...)
+}
+
+// checkOrigins refuses what no browser sends, and would match nothing.
+func checkOrigins(list []string) error {
+	var errs []error
+	for _, origin := range list {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme == "" || u.Host == "" || origin != strings.ToLower(u.Scheme+"://"+u.Host) {
+			errs = append(errs, fmt.Errorf("origin %q: want scheme://host or scheme://host:port in lower case, as https://example.com", origin))
+		}
 	}
 	return errors.Join(errs...)
 }

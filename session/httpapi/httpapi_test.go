@@ -5,11 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +24,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 )
 
@@ -172,6 +176,79 @@ func TestPanicIsAnswered(t *testing.T) {
 	}
 }
 
+// breaking is a service whose stream panics after its first observation.
+type breaking struct{ httpapi.Service }
+
+func (breaking) Observe(context.Context, events.SessionID, events.Seq) iter.Seq2[api.Observed, error] {
+	return func(func(api.Observed, error) bool) { panic("oh") }
+}
+
+// TestPanicCutsStream has a stream that has begun cut off, and nothing written into it.
+func TestPanicCutsStream(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.ErrorLevel)
+	cfg := config(t)
+	cfg.Service, cfg.Logger = breaking{cfg.Service}, zap.New(core)
+	s := newServer(t, cfg)
+	ask(t, s, "POST", "/v1/sessions", `{"id":"s"}`)
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/sessions/s/events", nil)
+	r.Header.Set("Authorization", "Bearer "+secret)
+	w := httptest.NewRecorder()
+	func() {
+		defer func() {
+			if v := recover(); v != http.ErrAbortHandler { //nolint:errorlint,err113 // a panic's value
+				t.Errorf("panic: got %v, want %v", v, http.ErrAbortHandler)
+			}
+		}()
+		s.ServeHTTP(w, r)
+	}()
+	if w.Code != http.StatusOK || strings.Contains(w.Body.String(), "internal") || logs.Len() != 1 {
+		t.Errorf("got %d %q and %d log lines, want a stream without a problem in it, and one line", w.Code, w.Body, logs.Len())
+	}
+}
+
+// lasting is a service whose view takes until it is cut off, and then some.
+type lasting struct {
+	httpapi.Service
+	began chan<- struct{}
+	ended *atomic.Bool
+}
+
+func (l lasting) View(ctx context.Context, _ events.SessionID) (projector.ReadView, error) {
+	close(l.began)
+	<-ctx.Done()
+	runtime.Gosched()
+	l.ended.Store(true)
+	return projector.ReadView{}, ctx.Err()
+}
+
+// TestStopWaits stops without a grace: the request at hand is cut off, and has ended when Stop returns.
+func TestStopWaits(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	began, ended := make(chan struct{}), new(atomic.Bool)
+	cfg.Service = lasting{cfg.Service, began, ended}
+	s := newServer(t, cfg)
+	on, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start(on)
+	conn, err := net.Dial("tcp", on.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // the server has
+	_, _ = fmt.Fprintf(conn, "GET /v1/sessions/s/view HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", secret)
+	<-began
+	now, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Stop(now)
+	if !ended.Load() {
+		t.Error("got a request that outlives Stop")
+	}
+}
+
 // dial connects to a server that serves.
 func dial(t *testing.T, cfg httpapi.Config) net.Conn {
 	t.Helper()
@@ -251,14 +328,19 @@ func TestNewRefuses(t *testing.T) {
 	me := httpapi.Token{Name: "me", Digest: sha256.Sum256([]byte("x")), Scope: httpapi.ScopeRead}
 	you := httpapi.Token{Name: "you", Digest: me.Digest, Scope: httpapi.ScopeRead}
 	for want, cfg := range map[string]httpapi.Config{
-		"service is required":    {Tokens: []httpapi.Token{me}},
-		"a token is required":    {},
-		"is another's too":       {Tokens: []httpapi.Token{me, you}},
-		"scope is none of":       {Tokens: []httpapi.Token{{Name: "me", Digest: me.Digest, Scope: "all"}}},
-		"has no digest":          {Tokens: []httpapi.Token{{Name: "me", Scope: httpapi.ScopeRead}}},
-		"MaxStreams -1 is":       {Tokens: []httpapi.Token{me}, MaxStreams: -1},
-		"KeepAlive -1s is":       {Tokens: []httpapi.Token{me}, KeepAlive: -time.Second},
-		"tokens[0].name: must b": {Tokens: []httpapi.Token{{Name: "a b", Digest: me.Digest, Scope: httpapi.ScopeRead}}},
+		"service is required":        {Tokens: []httpapi.Token{me}},
+		"a token is required":        {},
+		"is another's too":           {Tokens: []httpapi.Token{me, you}},
+		"scope is none of":           {Tokens: []httpapi.Token{{Name: "me", Digest: me.Digest, Scope: "all"}}},
+		"has no digest":              {Tokens: []httpapi.Token{{Name: "me", Scope: httpapi.ScopeRead}}},
+		`origin "*": want`:           {Tokens: []httpapi.Token{me}, Origins: []string{"*"}},
+		`origin "https://a/": want`:  {Tokens: []httpapi.Token{me}, Origins: []string{"https://a/"}},
+		`origin "https://a/b": want`: {Tokens: []httpapi.Token{me}, Origins: []string{"https://a/b"}},
+		`origin "a.example": want`:   {Tokens: []httpapi.Token{me}, Origins: []string{"a.example"}},
+		`origin "null": want`:        {Tokens: []httpapi.Token{me}, Origins: []string{"null"}},
+		"MaxStreams -1 is":           {Tokens: []httpapi.Token{me}, MaxStreams: -1},
+		"KeepAlive -1s is":           {Tokens: []httpapi.Token{me}, KeepAlive: -time.Second},
+		"tokens[0].name: must b":     {Tokens: []httpapi.Token{{Name: "a b", Digest: me.Digest, Scope: httpapi.ScopeRead}}},
 	} {
 		if _, err := httpapi.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)

@@ -50,11 +50,13 @@ func (o *operation) serve(w http.ResponseWriter, r *http.Request, token *Token) 
 		return err
 	}
 	held := o.events != nil || c.patience > 0
-	release, err := o.s.slots.take(c.bearer, held)
-	if err != nil {
-		return err
+	if token != nil { // the document is here already: nobody without a token takes a slot
+		release, err := o.s.slots.take(c.bearer, held)
+		if err != nil {
+			return err
+		}
+		defer release()
 	}
-	defer release()
 	ctx, cancel := o.s.lifetime(r.Context(), held)
 	defer cancel()
 	if o.changes() {

@@ -34,6 +34,7 @@ var (
 	errNoPath       = &problem{Status: http.StatusNotFound, Code: "no_path", Detail: "no such path, see /v1/openapi.json"}
 	errBusy         = &problem{Status: http.StatusServiceUnavailable, Code: "busy", Detail: "too many requests at once", retry: retryAfter}
 	errDraining     = &problem{Status: http.StatusServiceUnavailable, Code: "draining", Detail: "the server is stopping", retry: retryAfter}
+	errRequests     = &problem{Status: http.StatusTooManyRequests, Code: "too_many_requests", Detail: "too many requests at once with this token", retry: retryAfter}
 	errStreams      = &problem{Status: http.StatusTooManyRequests, Code: "too_many_streams", Detail: "too many streams and waiting requests with this token", retry: retryAfter}
 )
 
@@ -78,8 +79,10 @@ func statusOf(class api.Class) int {
 		return http.StatusConflict
 	case api.ClassFailed:
 		return http.StatusUnprocessableEntity
-	case api.ClassUnavailable, api.ClassUnknown:
+	case api.ClassUnavailable:
 		return http.StatusServiceUnavailable
+	case api.ClassUnknown: // not 503, after which generic clients ask again: it may have been done
+		return http.StatusGatewayTimeout
 	case api.ClassBusy:
 		return http.StatusTooManyRequests
 	case api.ClassInternal:

@@ -79,7 +79,7 @@ func (r *route) refusals() []int {
 	if r.scope == "" {
 		return nil
 	}
-	list := append([]int{http.StatusUnauthorized, http.StatusServiceUnavailable}, r.refuses...)
+	list := append([]int{http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, r.refuses...)
 	if r.changes() {
 		list = append(list, http.StatusForbidden)
 	}
@@ -91,9 +91,6 @@ func (r *route) refusals() []int {
 	}
 	if len(r.pathParams()) > 0 && !r.lenient {
 		list = append(list, http.StatusNotFound)
-	}
-	if r.held {
-		list = append(list, http.StatusTooManyRequests)
 	}
 	slices.Sort(list)
 	return slices.Compact(list)

@@ -32,6 +32,11 @@ type Server struct {
 	mu     sync.Mutex
 	http   *http.Server // nil: not started
 	served sync.WaitGroup
+	cut    context.CancelFunc // ends the requests at hand
+
+	gate   sync.Mutex // stands before the first of atHand and its Wait
+	closed bool
+	atHand sync.WaitGroup // requests of http
 }
 
 // New makes a server. All that is wrong with the configuration comes together.
@@ -43,7 +48,11 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Logger.Named("http"), mux: http.NewServeMux(), drain: drain,
 		onDrain: func(f func()) func() bool { return context.AfterFunc(ctx, f) },
-		slots:   slots{draining: ctx.Done(), requests: cfg.MaxRequests, streams: cfg.MaxStreams, perToken: cfg.MaxStreamsPerToken, held: make(map[string]int)},
+		slots: slots{
+			draining: ctx.Done(),
+			requests: newPool(cfg.MaxRequests, cfg.MaxRequestsPerToken, errRequests),
+			streams:  newPool(cfg.MaxStreams, cfg.MaxStreamsPerToken, errStreams),
+		},
 	}
 	table := routes()
 	var err error
@@ -67,8 +76,10 @@ func (s *Server) Start(on net.Listener) {
 	if s.http != nil {
 		return
 	}
+	ctx, cut := context.WithCancel(context.Background()) // of the requests, ends with Stop
+	s.cut = cut
 	s.http = &http.Server{
-		Handler: s, MaxHeaderBytes: s.cfg.MaxHeaderBytes, ReadHeaderTimeout: s.cfg.ReadHeaderTimeout, IdleTimeout: s.cfg.IdleTimeout,
+		Handler: s.counted(), BaseContext: func(net.Listener) context.Context { return ctx }, MaxHeaderBytes: s.cfg.MaxHeaderBytes, ReadHeaderTimeout: s.cfg.ReadHeaderTimeout, IdleTimeout: s.cfg.IdleTimeout,
 		ErrorLog: zap.NewStdLog(s.log),
 	}
 	s.served.Go(func() {
@@ -78,11 +89,34 @@ func (s *Server) Start(on net.Listener) {
 	})
 }
 
+// counted is the server's handler, whose requests Stop waits for.
+func (s *Server) counted() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.begin() {
+			panic(http.ErrAbortHandler) // its connection is closed already
+		}
+		defer s.atHand.Done()
+		s.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) begin() bool {
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	if !s.closed {
+		s.atHand.Add(1)
+	}
+	return !s.closed
+}
+
+// cutWait is how long requests that are cut off may take to notice.
+const cutWait = 5 * time.Second
+
 // Drain ends streams and waiting requests, and refuses new ones with 503. It does not wait.
 func (s *Server) Drain() { s.drain() }
 
 // Stop drains, takes no more connections, and lets requests finish until ctx
-// ends, which cuts them off. A second call does nothing.
+// ends, which cuts them off: then it waits for them too, for a few seconds at most. A second call does nothing.
 func (s *Server) Stop(ctx context.Context) {
 	s.Drain()
 	s.mu.Lock()
@@ -94,12 +128,36 @@ func (s *Server) Stop(ctx context.Context) {
 		s.log.Warn("requests were cut off", zap.Error(err))
 		_ = s.http.Close() // of connections that are of no use
 	}
+	s.cut()
 	s.served.Wait()
+	s.awaitCut()
+}
+
+// awaitCut waits for the handlers that were cut off. One that does not mind its
+// context is given up: the process is about to end, or the service is broken.
+func (s *Server) awaitCut() {
+	s.gate.Lock()
+	s.closed = true
+	s.gate.Unlock()
+	ended := make(chan struct{})
+	go func() { // ends with the last handler
+		s.atHand.Wait()
+		close(ended)
+	}()
+	timer := time.NewTimer(cutWait)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+		s.log.Error("requests go on after they were cut off")
+	}
 }
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	defer s.recovered(w, r)
+	out := &answering{ResponseWriter: w}
+	w = out
+	defer s.recovered(out, r)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	s.bound(w, r)
@@ -151,15 +209,35 @@ func (s *Server) missing(r *http.Request) *problem {
 	return &problem{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Detail: "the path has other methods", allow: strings.Join(allow, ", ")}
 }
 
-// recovered answers for a handler that panicked.
-func (s *Server) recovered(w http.ResponseWriter, r *http.Request) {
-	switch v := recover(); v {
-	case nil:
-	case http.ErrAbortHandler:
-		panic(v) // how handlers cut a connection
-	default:
-		s.refuse(w, r, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+// answering is a response that knows whether it has begun.
+type answering struct {
+	http.ResponseWriter
+	begun bool
+}
+
+func (a *answering) WriteHeader(status int) {
+	a.begun = true
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for [http.ResponseController].
+func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// recovered answers for a handler that panicked, or cuts the connection where an answer has begun.
+func (s *Server) recovered(w *answering, r *http.Request) {
+	v := recover()
+	if v == nil {
+		return
 	}
+	if v == http.ErrAbortHandler { //nolint:errorlint,err113 // how handlers cut a connection, never wrapped
+		panic(v)
+	}
+	err := fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+	if w.begun {
+		_ = s.told(r, err) // to the log
+		panic(http.ErrAbortHandler)
+	}
+	s.refuse(w, r, err)
 }
 
 // crossOrigin tells pages of allowed origins that they may read the answer, and

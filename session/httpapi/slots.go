@@ -5,12 +5,22 @@ import "sync"
 // slots bound what goes on at once.
 type slots struct {
 	draining <-chan struct{} // closed: nothing more is taken
-	perToken int
 
 	mu       sync.Mutex
-	requests int            // still free
-	streams  int            // still free
-	held     map[string]int // streams, by the token's name
+	requests pool // answered soon
+	streams  pool // held open: also requests that wait for a turn
+}
+
+// pool is of slots that all tokens share, and of which none has all.
+type pool struct {
+	free     int
+	perToken int
+	full     *problem       // of a token that has that many
+	taken    map[string]int // by the token's name
+}
+
+func newPool(all, perToken int, full *problem) pool {
+	return pool{free: all, perToken: perToken, full: full, taken: make(map[string]int)}
 }
 
 // take takes a slot until release is called.
@@ -20,31 +30,28 @@ func (s *slots) take(token string, held bool) (release func(), err error) {
 		return nil, errDraining
 	default:
 	}
+	p := &s.requests
+	if held {
+		p = &s.streams
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case !held && s.requests == 0, held && s.streams == 0:
+	case p.taken[token] >= p.perToken:
+		return nil, p.full
+	case p.free == 0:
 		return nil, errBusy
-	case !held:
-		s.requests--
-	case s.held[token] == s.perToken:
-		return nil, errStreams
-	default:
-		s.streams--
-		s.held[token]++
 	}
-	return func() { s.release(token, held) }, nil
+	p.free--
+	p.taken[token]++
+	return func() { s.release(p, token) }, nil
 }
 
-func (s *slots) release(token string, held bool) {
+func (s *slots) release(p *pool, token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !held {
-		s.requests++
-		return
-	}
-	s.streams++
-	if s.held[token]--; s.held[token] == 0 {
-		delete(s.held, token)
+	p.free++
+	if p.taken[token]--; p.taken[token] == 0 {
+		delete(p.taken, token)
 	}
 }

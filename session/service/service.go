@@ -75,7 +75,7 @@ func (d *door) answer(ctx context.Context, op api.Operation, run operation, data
 // told is what the other side learns of an error.
 func (d *door) told(op api.Operation, err error) api.ErrorBody {
 	b := api.EncodeError(err)
-	if b.Code == api.CodeInternal {
+	if _, class := api.Code(err); class == api.ClassInternal {
 		d.log.Error("request", zap.String("op", string(op)), zap.Error(err))
 	}
 	return b

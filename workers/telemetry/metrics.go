@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,11 +21,16 @@ type Metrics struct {
 	toolTime    *prometheus.HistogramVec
 	tokens      *prometheus.CounterVec
 
-	mu    sync.Mutex
-	names map[string]bool // of tools and models, as labels
+	providerNames, modelNames, toolNames names
 }
 
-// maxNames bounds the values of a label that users choose; what comes after is "other".
+// names are the values of a label that users choose, of which there are at most maxNames.
+type names struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// maxNames bounds the values of one label; what comes after is "other".
 const maxNames = 200
 
 // NewMetrics registers the metrics.
@@ -42,7 +48,6 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		tools:       counter("tool_calls_total", "Tool calls, by outcome.", "tool", "outcome"),
 		toolTime:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "lash", Name: "tool_call_seconds", Help: "Duration of tool calls with their retries.", Buckets: calls}, []string{"tool"}),
 		tokens:      counter("tokens_total", "Tokens used, by kind: input, output, cache_read, cache_write, reasoning.", "model", "kind"),
-		names:       make(map[string]bool),
 	}
 	for _, c := range []prometheus.Collector{m.turns, m.turnSeconds, m.takeovers, m.models, m.modelTime, m.tools, m.toolTime, m.tokens} {
 		if err := reg.Register(c); err != nil {
@@ -58,23 +63,23 @@ func (m *Metrics) Trace(r api.TraceRecord) {
 	seconds := float64(e.Millis) / 1000
 	switch e.Type {
 	case api.TraceTurnCompleted:
-		m.turns.WithLabelValues(string(e.Reason)).Inc()
+		m.turns.WithLabelValues(valid(string(e.Reason))).Inc()
 		m.turnSeconds.Observe(seconds)
 		m.takeovers.Add(float64(max(e.Attempts-1, 0)))
 	case api.TraceModelCompleted, api.TraceModelFailed:
 		outcome := "ok"
 		if e.Type == api.TraceModelFailed {
-			outcome = e.Kind
+			outcome = valid(e.Kind)
 		}
-		model := m.name(e.Model)
-		m.models.WithLabelValues(e.Provider, model, outcome).Inc()
-		m.modelTime.WithLabelValues(e.Provider, model).Observe(seconds)
+		provider, model := m.providerNames.label(e.Provider), m.modelNames.label(e.Model)
+		m.models.WithLabelValues(provider, model, outcome).Inc()
+		m.modelTime.WithLabelValues(provider, model).Observe(seconds)
 	case api.TraceToolCallCompleted:
-		tool := m.name(e.Tool)
+		tool := m.toolNames.label(e.Tool)
 		m.tools.WithLabelValues(tool, outcomeOf(e.Outcome)).Inc()
 		m.toolTime.WithLabelValues(tool).Observe(seconds)
 	case api.TraceTokenUsage:
-		m.used(m.name(e.Model), e.Usage)
+		m.used(m.modelNames.label(e.Model), e.Usage)
 	default: // begins something, or is a plugin's own
 	}
 }
@@ -94,18 +99,26 @@ func outcomeOf(o events.Outcome) string {
 	if o == events.OutcomeSuccess {
 		return "ok"
 	}
-	return string(o)
+	return valid(string(o))
 }
 
-// name is a label for a name that users choose.
-func (m *Metrics) name(s string) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.names[s] {
-		if len(m.names) >= maxNames {
+// label is that of a name.
+func (n *names) label(name string) string {
+	name = valid(name)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.seen[name] {
+		if len(n.seen) >= maxNames {
 			return "other"
 		}
-		m.names[s] = true
+		if n.seen == nil {
+			n.seen = make(map[string]bool)
+		}
+		n.seen[name] = true
 	}
-	return s
+	return name
 }
+
+// valid is a text that a label or an attribute can have: Prometheus panics on
+// others, and OTLP loses the whole batch.
+func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }

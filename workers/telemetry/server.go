@@ -23,12 +23,8 @@ type Server struct {
 // readyWait is how long the servers may take to answer for a node that is ready.
 const readyWait = 2 * time.Second
 
-// Serve listens on an address. ready says why the node can take no work.
-func Serve(address string, metrics prometheus.Gatherer, ready func(context.Context) error) (*Server, error) {
-	listener, err := net.Listen("tcp", address) //nolint:noctx // it returns at once
-	if err != nil {
-		return nil, fmt.Errorf("listen for telemetry: %w", err)
-	}
+// Serve answers on a listener, which it closes in the end. ready says why the node can take no work.
+func Serve(listener net.Listener, metrics prometheus.Gatherer, ready func(context.Context) error) *Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
@@ -45,7 +41,7 @@ func Serve(address string, metrics prometheus.Gatherer, ready func(context.Conte
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
 	}}
 	s.wait.Go(func() { _ = s.http.Serve(listener) }) // until Stop
-	return s, nil
+	return s
 }
 
 // Addr is where it listens.

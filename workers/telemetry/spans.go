@@ -72,10 +72,10 @@ func (s *Spans) span(r *api.TraceRecord, name string, at place, under *place) {
 		kind = trace.SpanKindClient
 	}
 	end := time.UnixMilli(int64(r.At))
-	_, span := s.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attributes(r)...),
+	_, span := s.tracer.Start(ctx, valid(name), trace.WithSpanKind(kind), trace.WithAttributes(attributes(r)...),
 		trace.WithTimestamp(end.Add(-time.Duration(r.Event.Millis)*time.Millisecond)))
 	if failed, why := failure(&r.Event); failed {
-		span.SetStatus(codes.Error, why)
+		span.SetStatus(codes.Error, valid(why))
 	}
 	span.End(trace.WithTimestamp(end))
 }
@@ -97,10 +97,10 @@ func failure(e *api.TraceEvent) (bool, string) {
 // attributes are what is told of a span, where OpenTelemetry has a name for it under that.
 func attributes(r *api.TraceRecord) []attribute.KeyValue {
 	c, e := &r.Context, &r.Event
-	list := []attribute.KeyValue{attribute.String("gen_ai.conversation.id", string(c.Session)), attribute.String("lash.turn", string(c.Turn))}
+	list := []attribute.KeyValue{attribute.String("gen_ai.conversation.id", valid(string(c.Session))), attribute.String("lash.turn", valid(string(c.Turn)))}
 	text := func(key, value string) {
 		if value != "" {
-			list = append(list, attribute.String(key, value))
+			list = append(list, attribute.String(key, valid(value)))
 		}
 	}
 	text("lash.worker", c.Metadata["worker"])

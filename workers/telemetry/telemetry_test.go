@@ -1,0 +1,120 @@
+package telemetry_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.uber.org/goleak"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/workers/telemetry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// call is the record of a model call or a tool call.
+func call(e api.TraceEvent) api.TraceRecord {
+	return api.TraceRecord{Context: api.TraceContext{Session: "s", Turn: "t"}, Event: e}
+}
+
+// values are those of a label of a metric.
+func values(t *testing.T, reg *prometheus.Registry, metric, label string) map[string]bool {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]bool)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if f.GetName() == metric && l.GetName() == label {
+					found[l.GetValue()] = true
+				}
+			}
+		}
+	}
+	return found
+}
+
+func setup(t *testing.T) (*telemetry.Metrics, *prometheus.Registry) {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	m, err := telemetry.NewMetrics(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, reg
+}
+
+// TestLabelsAreBounded has users choose more names than a label has values. One
+// label's names take no room from another's.
+func TestLabelsAreBounded(t *testing.T) {
+	t.Parallel()
+	m, reg := setup(t)
+	for i := range 1000 {
+		m.Trace(call(api.TraceEvent{Type: api.TraceModelCompleted, Provider: fmt.Sprint("p", i), Model: "m"}))
+	}
+	m.Trace(call(api.TraceEvent{Type: api.TraceModelCompleted, Provider: "p0", Model: "late"}))
+	m.Trace(call(api.TraceEvent{Type: api.TraceToolCallCompleted, Tool: "late", Outcome: events.OutcomeSuccess}))
+	for label, n := range map[string]int{"provider": 201, "model": 2} {
+		for _, metric := range []string{"lash_model_calls_total", "lash_model_call_seconds"} {
+			if got := values(t, reg, metric, label); len(got) != n {
+				t.Errorf("%s of %s: got %d values, want %d", label, metric, len(got), n)
+			}
+		}
+	}
+	if got := values(t, reg, "lash_tool_calls_total", "tool"); !got["late"] {
+		t.Errorf("tools: got %v, want the one there is", got)
+	}
+}
+
+// TestInvalidText gives every text that a session or a provider chooses as bytes which are no text.
+func TestInvalidText(t *testing.T) {
+	t.Parallel()
+	const bad = "a\xffb"
+	m, reg := setup(t)
+	exporter := kept{tracetest.NewInMemoryExporter()}
+	spans := telemetry.NewSpans(exporter, 1)
+	for _, e := range []api.TraceEvent{
+		{Type: api.TraceTurnCompleted, Reason: bad, Status: "failed", Code: bad},
+		{Type: api.TraceModelCompleted, Provider: bad, Model: bad},
+		{Type: api.TraceModelFailed, Provider: bad, Model: bad, Kind: bad, Code: bad},
+		{Type: api.TraceToolCallCompleted, Tool: bad, Outcome: bad, CallID: bad},
+		{Type: api.TraceTokenUsage, Model: bad, Usage: &api.TokenUsage{Input: 1}},
+	} {
+		m.Trace(call(e))
+		spans.Trace(call(e))
+	}
+	if got := values(t, reg, "lash_tokens_total", "model"); !got["a\ufffdb"] {
+		t.Errorf("models: got %v", got)
+	}
+	if err := spans.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	list := exporter.GetSpans()
+	if len(list) != 4 {
+		t.Errorf("spans: got %d, want 4", len(list))
+	}
+	for _, s := range list {
+		texts := []string{s.Name, s.Status.Description}
+		for _, a := range s.Attributes {
+			texts = append(texts, a.Value.String())
+		}
+		for _, text := range texts {
+			if !utf8.ValidString(text) {
+				t.Errorf("span %q: got %q, want text", s.Name, text)
+			}
+		}
+	}
+}
+
+// kept keeps what was exported when it is stopped.
+type kept struct{ *tracetest.InMemoryExporter }
+
+func (kept) Shutdown(context.Context) error { return nil }
