@@ -127,12 +127,15 @@ func (r *run) flush(ctx context.Context) error {
 			Actor: events.Actor{Kind: events.ActorNode, ID: string(r.w.cfg.ID)}, Cause: string(r.turnID()),
 			Events: r.g.events,
 		}
-		_, err := r.w.cfg.Bus.Log().Append(ctx, c, events.At(r.g.durable.Seq))
-		if err == nil {
+		seq, err := r.w.cfg.Bus.Log().Append(ctx, c, events.At(r.g.durable.Seq))
+		if err == nil && seq == r.g.durable.Seq+1 {
 			r.landed(ctx, c)
 			return nil
 		}
 		inputs, ahead := r.g.inputs, r.g.ahead
+		if err == nil { // never seen of one server; of three, where a leader is lost in between, it is not ruled out
+			err = fmt.Errorf("append to %s: expected sequence %d, landed as %d", r.job.Session, r.g.durable.Seq+1, seq)
+		}
 		r.rollBack()
 		if !errors.As(err, new(*events.ConflictError)) {
 			r.forsake(inputs...)
