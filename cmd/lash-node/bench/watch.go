@@ -25,7 +25,6 @@ const (
 
 // audience is what watchers of one session saw.
 type audience struct {
-	ctx  context.Context
 	last events.Seq
 
 	mu       sync.Mutex
@@ -54,7 +53,7 @@ func (r *runner) watchers(ctx context.Context) (err error) {
 		return err
 	}
 	commits := r.scaled(watchedCommits)
-	a := &audience{ctx: ctx, last: first + events.Seq(commits), appended: make(map[events.Seq]time.Time)}
+	a := &audience{last: first + events.Seq(commits), appended: make(map[events.Seq]time.Time)}
 	errs := make(chan error, watchers)
 	var all, joined sync.WaitGroup
 	n := r.scaled(watchers)
@@ -69,13 +68,13 @@ func (r *runner) watchers(ctx context.Context) (err error) {
 			leave := first + 1 + events.Seq(k*max(commits-watchAway, 1)/n) // one after the other
 			all.Go(func() {
 				join := sync.OnceFunc(joined.Done)
-				errs <- a.watch(host, leave, join)
+				errs <- a.watch(ctx, host, leave, join)
 				join()
 			})
 		}
 	}
 	joined.Wait()
-	if err := a.perform(writer, first); err != nil {
+	if err := a.perform(ctx, writer, first); err != nil {
 		return err
 	}
 	all.Wait()
@@ -89,19 +88,19 @@ func (r *runner) watchers(ctx context.Context) (err error) {
 }
 
 // perform appends the commits at their pace.
-func (a *audience) perform(b *bus.Bus, first events.Seq) error {
+func (a *audience) perform(ctx context.Context, b *bus.Bus, first events.Seq) error {
 	pace := time.NewTicker(watchPace)
 	defer pace.Stop()
 	for seq := first; seq < a.last; seq++ {
 		select {
 		case <-pace.C:
-		case <-a.ctx.Done():
-			return context.Cause(a.ctx)
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 		a.mu.Lock()
 		a.appended[seq+1] = time.Now()
 		a.mu.Unlock()
-		if _, err := b.Log().Append(a.ctx, replied("watched", int64(seq)), events.At(seq)); err != nil {
+		if _, err := b.Log().Append(ctx, replied("watched", int64(seq)), events.At(seq)); err != nil {
 			return err
 		}
 	}
@@ -109,8 +108,8 @@ func (a *audience) perform(b *bus.Bus, first events.Seq) error {
 }
 
 // watch sees the session to its end, and is away after commit leave for a while.
-func (a *audience) watch(h *session.Host, leave events.Seq, joined func()) error {
-	cursor, err := a.see(h, 0, leave, time.Time{}, joined)
+func (a *audience) watch(ctx context.Context, h *session.Host, leave events.Seq, joined func()) error {
+	cursor, err := a.see(ctx, h, 0, leave, time.Time{}, joined)
 	if err != nil || cursor >= a.last {
 		return err
 	}
@@ -122,18 +121,18 @@ func (a *audience) watch(h *session.Host, leave events.Seq, joined func()) error
 			break
 		}
 		select {
-		case <-a.ctx.Done():
-			return context.Cause(a.ctx)
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		case <-time.After(watchPace / 4):
 		}
 	}
-	_, err = a.see(h, cursor, a.last, time.Now(), func() {})
+	_, err = a.see(ctx, h, cursor, a.last, time.Now(), func() {})
 	return err
 }
 
 // see watches from a cursor to a commit, and notes how long each was on its way.
-func (a *audience) see(h *session.Host, cursor, until events.Seq, came time.Time, joined func()) (events.Seq, error) {
-	for o, err := range h.Observe(a.ctx, "watched", cursor) {
+func (a *audience) see(ctx context.Context, h *session.Host, cursor, until events.Seq, came time.Time, joined func()) (events.Seq, error) {
+	for o, err := range h.Observe(ctx, "watched", cursor) {
 		switch {
 		case err != nil:
 			return cursor, err
