@@ -20,10 +20,10 @@ import (
 type archived struct {
 	Last     events.Seq `msgpack:"q"`
 	Stream   string     `msgpack:"s"`           // that was archived last; it is sealed, or deleted
-	Next     string     `msgpack:"n,omitempty"` // stream that goes on after Last; empty: the session is cold
+	Next     string     `msgpack:"n,omitempty"` // stream that goes on after Last, from 1 on where Last is 0; empty: the session is cold
 	Runs     []run      `msgpack:"r"`           // in order, without holes, from sequence 1 on
 	Erased   Tombstone  `msgpack:"x,omitempty"` // of an erased session, whose runs are to be removed
-	Revision uint64     `msgpack:"-"`           // 0: nothing of the session is archived
+	Revision uint64     `msgpack:"-"`           // 0: the session has no entry
 }
 
 // run is one archive file (package events): in the entry where it is small, else in a blob.
@@ -64,7 +64,7 @@ func (b *Bus) archived(ctx context.Context, session events.SessionID) (row archi
 	return row, err
 }
 
-// putArchived replaces the entry. [ErrStale]: somebody was first.
+// putArchived replaces the entry, and moves its revision on. [ErrStale]: somebody was first.
 func (b *Bus) putArchived(ctx context.Context, session events.SessionID, row *archived) error {
 	data, err := events.EncodePayload(row)
 	if err != nil {
@@ -75,12 +75,15 @@ func (b *Bus) putArchived(ctx context.Context, session events.SessionID, row *ar
 	}}
 	for try := 1; ; try++ {
 		once, cancel := b.timeout(ctx)
-		_, err := b.js.PublishMsg(once, msg, jetstream.WithRetryAttempts(0))
+		ack, err := b.js.PublishMsg(once, msg, jetstream.WithRetryAttempts(0))
 		cancel()
 		switch err = mapError(err); {
+		case err == nil:
+			row.Revision = ack.Sequence
+			return nil
 		case errors.Is(err, events.ErrMoved):
 			return ErrStale // also where an earlier try landed: looking again finds it
-		case err == nil || !isUnknown(err):
+		case !isUnknown(err):
 			return err
 		}
 		if pause(ctx, try) != nil {
@@ -113,7 +116,7 @@ func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.S
 	if err != nil || p.stream == "" {
 		return err
 	}
-	err = b.seal(ctx, session, p.stream, events.At(at))
+	err = b.seal(ctx, session, &p, events.At(at))
 	if errors.Is(err, events.ErrNoSession) {
 		return ErrStale // somebody else archived it
 	}
@@ -155,9 +158,10 @@ func (b *Bus) Discard(ctx context.Context, session events.SessionID) error {
 	return nil
 }
 
-// seal lets the stream take no more appends, if it ends where it is expected to.
-func (b *Bus) seal(ctx context.Context, session events.SessionID, name string, at events.Expect) error {
-	stream, err := b.js.Stream(ctx, name)
+// seal lets the stream of a hot session take no more appends, if it ends where
+// it is expected to. The session has an entry before that names the stream: see [Bus.remake].
+func (b *Bus) seal(ctx context.Context, session events.SessionID, p *place, at events.Expect) error {
+	stream, err := b.js.Stream(ctx, p.stream)
 	if err != nil {
 		return mapError(err)
 	}
@@ -168,9 +172,16 @@ func (b *Bus) seal(ctx context.Context, session events.SessionID, name string, a
 	if want, guarded := at.Guarded(); guarded && want != events.Seq(info.State.LastSeq) {
 		return &events.ConflictError{Session: session, Expected: want, Last: events.Seq(info.State.LastSeq)}
 	}
+	if p.cold, err = b.archived(ctx, session); err == nil && p.cold.Revision == 0 {
+		p.cold.Next = p.stream
+		err = b.putArchived(ctx, session, &p.cold)
+	}
+	if err != nil {
+		return err
+	}
 	cfg := info.Config
 	cfg.Sealed = true
-	err = b.retry(ctx, "seal stream "+name, func(ctx context.Context) error {
+	err = b.retry(ctx, "seal stream "+p.stream, func(ctx context.Context) error {
 		_, err := b.js.UpdateStream(ctx, cfg)
 		return err
 	})

@@ -48,6 +48,11 @@
 //	 ▲                                                                                 │
 //	 └───────────────────────── append: new stream, of another name ──────────────────┘
 //
+// The entry names the stream before anything of the stream's settings changes: a
+// single server that was killed while it wrote them skips the stream at its next
+// start. Whoever then comes to the session has the server make the stream again,
+// which finds what is on its disk.
+//
 // Whoever dies between two steps leaves either the old or the new place whole,
 // and whoever comes next, an archiver or an append, does the rest.
 //

@@ -55,13 +55,14 @@ func (b *Bus) bury(ctx context.Context, session events.SessionID, at events.Expe
 		return t, err
 	}
 	if p.stream != "" { // what is sealed moves no more, so the tombstone names the end
-		if err := b.seal(ctx, session, p.stream, at); err != nil {
+		if err := b.seal(ctx, session, &p, at); err != nil {
 			return t, gone(err)
 		}
-		if p.last, _, err = b.streamEnd(ctx, p.stream); err != nil {
+		end, err := b.streamEnd(ctx, p.stream)
+		if err != nil {
 			return t, gone(err)
 		}
-		p.last = max(p.last, p.cold.Last)
+		p.last = max(end.last, p.cold.Last)
 	}
 	if p.last == 0 {
 		return t, noHistory(session)

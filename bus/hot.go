@@ -61,7 +61,7 @@ func (b *Bus) roomForNew(ctx context.Context, session events.SessionID) error {
 	if full == nil {
 		return nil
 	}
-	_, _, err := b.streamEnd(ctx, b.names.firstStream(session))
+	_, err := b.streamEnd(ctx, b.names.firstStream(session))
 	if errors.Is(err, events.ErrNoSession) {
 		return full
 	}

@@ -322,7 +322,7 @@ func (l Log) readDirect(ctx context.Context, stream string, from, last events.Se
 			}
 			err := pause(ctx, try)
 			if err == nil {
-				_, _, err = l.b.streamEnd(ctx, stream) // which may have been archived
+				_, err = l.b.streamEnd(ctx, stream) // which may have been archived
 			}
 			if err != nil && !isUnknown(err) {
 				yield(rawEntry{}, err)
@@ -377,8 +377,8 @@ func (l Log) readOrdered(ctx context.Context, stream string, from, last events.S
 			cancel()
 			if err = mapError(err); err != nil && ctx.Err() == nil {
 				// A consumer waits for ever for a stream that is gone.
-				if _, _, end := l.b.streamEnd(ctx, stream); end != nil && !isUnknown(end) {
-					err = end
+				if _, gone := l.b.streamEnd(ctx, stream); gone != nil && !isUnknown(gone) {
+					err = gone
 				} else if isUnknown(err) {
 					continue
 				}

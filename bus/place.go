@@ -28,9 +28,9 @@ func (b *Bus) locate(ctx context.Context, session events.SessionID) (place, erro
 		return place{}, err
 	}
 	p := place{stream: b.names.firstStream(session), first: 1}
-	var err error
-	p.last, p.sealed, err = b.streamEnd(ctx, p.stream)
-	if err == nil && p.last > 0 && !p.sealed {
+	end, err := b.streamEnd(ctx, p.stream)
+	p.last, p.sealed = end.last, end.sealed
+	if err == nil && p.last > 0 && !end.sealed && !end.opening {
 		return p, nil
 	}
 	if err != nil && !errors.Is(err, events.ErrNoSession) {
@@ -50,7 +50,7 @@ func (b *Bus) locate(ctx context.Context, session events.SessionID) (place, erro
 
 // follow is [Bus.locate] of a session of which something is archived.
 func (b *Bus) follow(ctx context.Context, session events.SessionID, row archived) (p place, err error) {
-	for {
+	for try := 1; ; try++ {
 		p = place{last: row.Last, cold: row}
 		switch {
 		case !row.Erased.IsZero():
@@ -58,33 +58,60 @@ func (b *Bus) follow(ctx context.Context, session events.SessionID, row archived
 		case row.Next == "":
 			return p, nil
 		}
-		last, sealed, err := b.streamEnd(ctx, row.Next)
+		end, err := b.streamEnd(ctx, row.Next)
 		if err == nil {
-			p.stream, p.first, p.last, p.sealed = row.Next, row.Last+1, max(row.Last, last), sealed
+			p.stream, p.first, p.last, p.sealed = row.Next, row.Last+1, max(row.Last, end.last), end.sealed
 			return p, nil
 		}
 		if !errors.Is(err, events.ErrNoSession) {
 			return place{}, err
 		}
-		// It was archived once more since the row was read, or nobody has appended to the stream before it was lost.
 		again, err := b.archived(ctx, session)
-		if err != nil || again.Revision == row.Revision {
-			return p, err
+		if err == nil && again.Revision == row.Revision {
+			if err = b.remake(ctx, session, row); err == nil {
+				err = pause(ctx, try)
+			}
 		}
-		row = again
+		if err != nil {
+			return place{}, err
+		}
+		row = again // otherwise it was archived once more since the row was read
 	}
 }
 
-// streamEnd is a stream's last sequence, as its leader has it, and whether it takes no more.
-func (b *Bus) streamEnd(ctx context.Context, name string) (last events.Seq, sealed bool, err error) {
+// remake makes the stream of a hot session that its server does not have, with
+// all that is on the server's disk of it. A single server (nats-server 2.15.2) that was killed
+// while it wrote down new settings of a stream, between two files, skips the stream at every later start:
+// until it is made again, and then gets other settings, as [Bus.bind] does. Made too late, after the
+// session was archived, the stream is never appended to.
+func (b *Bus) remake(ctx context.Context, session events.SessionID, row archived) error {
+	cfg := b.openingConfig(session, row, "again")
+	cfg.Name = row.Next
+	if err := b.makeStream(ctx, cfg); err != nil {
+		return fmt.Errorf("make the stream of %s again: %w", session, err)
+	}
+	return nil
+}
+
+// streamEnd is where a stream ends, as its leader has it.
+type streamEnd struct {
+	last    events.Seq
+	sealed  bool // it takes no more appends
+	opening bool // it takes none yet
+}
+
+func (b *Bus) streamEnd(ctx context.Context, name string) (streamEnd, error) {
 	once, cancel := b.timeout(ctx)
 	defer cancel()
 	stream, err := b.js.Stream(once, name)
 	if err != nil {
-		return 0, false, mapError(err)
+		return streamEnd{}, mapError(err)
 	}
 	info := stream.CachedInfo()
-	return events.Seq(info.State.LastSeq), info.Config.Sealed, nil
+	return streamEnd{
+		last: events.Seq(info.State.LastSeq), sealed: info.Config.Sealed,
+		opening: slices.ContainsFunc(info.Config.Subjects, b.names.isOpening),
+	}, nil
 }
 
 // reopen makes a cold session hot, unless somebody else did: a stream that goes
@@ -173,11 +200,11 @@ func (b *Bus) clear(ctx context.Context, session events.SessionID, row archived)
 	if row.Stream == plain {
 		return nil
 	}
-	last, _, err := b.streamEnd(ctx, plain)
+	end, err := b.streamEnd(ctx, plain)
 	switch {
 	case errors.Is(err, events.ErrNoSession):
 		return nil
-	case err == nil && last == 0: // of a creator that had not looked yet, and will not append
+	case err == nil && end.last == 0: // of a creator that had not looked yet, and will not append
 		return b.deleteStream(ctx, plain)
 	}
 	return err

@@ -148,7 +148,7 @@ func (s *Server) Ready() bool { return s.ns.JetStreamIsCurrent() || !s.ns.JetStr
 func (s *Server) Stop() {
 	s.ns.Shutdown()
 	s.ns.WaitForShutdown()
-	_ = s.lock.Close()
+	unlock(s.lock)
 }
 
 // StartCluster boots three servers on free loopback ports that replicate

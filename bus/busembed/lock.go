@@ -14,7 +14,7 @@ var ErrHeld = errors.New("store is in use by a running process")
 // lockName is the file in the store directory that a running server has locked.
 const lockName = "lash.lock"
 
-// lock takes the store directory. Closing the file, or the end of the process, gives it back.
+// lock takes the store directory. [unlock], or the end of the process, gives it back.
 func lock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(filepath.Clean(dir), lockName), os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {

@@ -15,3 +15,10 @@ func tryLock(f *os.File) error {
 	}
 	return err
 }
+
+// unlock gives the lock back by name: a child process that is just being made
+// has the file too until it begins its program, and with it the lock.
+func unlock(f *os.File) {
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+	_ = f.Close()
+}

@@ -1,31 +1,51 @@
 package busembed
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
+
+	"github.com/minio/highwayhash"
 )
 
-// repair undoes half-made streams before the server looks at the store. A
-// stream's description and the description's checksum are two files. A server
-// that was killed between them skips the stream at its next start; made again,
-// the stream works, but nats-server 2.15.2 finds the description there, does
-// not write the checksum, and skips the stream with everything in it at every
-// later start. Without its description a stream is made again whole, with the
-// messages it has.
+// repair makes the checksum of every stream's description right before the
+// server looks at the store. They are two files, each replaced whole, the
+// description first. A server that was killed between them (nats-server 2.15.2) skips the stream,
+// with everything in it, at every later start.
 func repair(store string) error {
-	streams, err := filepath.Glob(filepath.Join(store, "jetstream", "*", "streams", "*", "meta.inf"))
+	streams, err := filepath.Glob(filepath.Join(store, "jetstream", "*", "streams", "*"))
 	if err != nil {
 		return err
 	}
-	for _, meta := range streams {
-		_, err := os.Stat(filepath.Join(filepath.Dir(meta), "meta.sum"))
-		if errors.Is(err, os.ErrNotExist) {
-			err = os.Remove(meta)
-		}
-		if err != nil {
+	for _, dir := range streams {
+		if err := repairStream(dir); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func repairStream(dir string) error {
+	description, err := os.ReadFile(filepath.Join(dir, "meta.inf")) //nolint:gosec // of the store
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // half deleted, or not made yet
+	}
+	if err != nil {
+		return err
+	}
+	key := sha256.Sum256([]byte(filepath.Base(dir)))
+	hash, err := highwayhash.New64(key[:])
+	if err != nil {
+		return err
+	}
+	_, _ = hash.Write(description)
+	want := []byte(hex.EncodeToString(hash.Sum(nil)))
+	name := filepath.Join(dir, "meta.sum")
+	if have, err := os.ReadFile(name); err == nil && bytes.Equal(have, want) { //nolint:gosec // of the store
+		return nil
+	}
+	return os.WriteFile(name, want, 0o600)
 }

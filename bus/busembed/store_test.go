@@ -170,6 +170,21 @@ func TestHalfMadeStream(t *testing.T) {
 	}
 }
 
+// TestHalfWrittenSettings is a server that was killed while it wrote new settings
+// of a session's stream, between two of its files.
+func TestHalfWrittenSettings(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, busembed.ProfileInterval, 0, 3)
+	sum := filepath.Join(dir, "jetstream", "$G", "streams", "lash-s-s", "meta.sum")
+	if err := os.WriteFile(sum, []byte("8ab4f37e01c2d569"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := check(t, dir, 3); got != 3 {
+		t.Errorf("commits: got %d, want 3", got)
+	}
+}
+
 // write appends the commits after from up to n, on a server that it starts and stops.
 func write(t *testing.T, dir string, profile busembed.Profile, from, n int) {
 	t.Helper()
