@@ -44,7 +44,9 @@ func (n names) opening(id events.SessionID, nonce string) string {
 
 func (n names) openingAll() string { return n.prefix + ".opening.>" }
 
-func (n names) isOpening(subject string) bool { return strings.HasPrefix(subject, n.prefix+".opening.") }
+func (n names) isOpening(subject string) bool {
+	return strings.HasPrefix(subject, n.prefix+".opening.")
+}
 
 // sessionOf is the inverse of firstStream and nextStream.
 func (n names) sessionOf(stream string) (events.SessionID, bool) {

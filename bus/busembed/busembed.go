@@ -78,12 +78,12 @@ func Start(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("start embedded server: %w", err)
 	}
 	if err := repair(filepath.Clean(cfg.StoreDir)); err != nil {
-		_ = held.Close()
+		unlock(held)
 		return nil, fmt.Errorf("start embedded server: repair store: %w", err)
 	}
 	ns, err := server.NewServer(opts)
 	if err != nil {
-		_ = held.Close()
+		unlock(held)
 		return nil, fmt.Errorf("start embedded server: %w", err)
 	}
 	s := &Server{ns: ns, lock: held}
