@@ -148,11 +148,18 @@ func (e *effects) one(ctx context.Context) {
 }
 
 // TestCodeApprovalsGathered has two calls of a gather wait for an approval, and
-// the node killed between the answers.
+// the node killed between the answers. A third call, which must not run twice, ends after they asked: it is not lost.
 func TestCodeApprovalsGathered(t *testing.T) {
 	t.Parallel()
-	b := setupIdle(t, program("print(gather([call(add, a=1), call(once), call(once)], attempt=True))"), reply(text("done")))
-	c := b.codeTools()
+	b := setupIdle(t, program("print(gather([call(add, a=1), call(once), call(once), call(slow)], attempt=True))"), reply(text("done")))
+	c, asked := b.codeTools(), make(chan struct{})
+	plugin.AddTool(b.tools, plugin.Tool{Name: "slow"}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
+		select {
+		case <-asked:
+		case <-ctx.Done():
+		}
+		return fmt.Sprintf("slow-%d", c.count("slow")), nil
+	})
 	ask := plugin.Func("ask", func(r *plugin.Registrar) error {
 		r.BeforeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
 			if in.Tool == "once" {
@@ -171,6 +178,11 @@ func TestCodeApprovalsGathered(t *testing.T) {
 	id := b.open(inCode())
 	b.submit(id, "t1", text("go"))
 	s := b.await(id, "both questions", func(s *projector.State) bool { return s.Turn() != nil && len(s.Turn().Asks) == 2 })
+	close(asked)
+	b.await(id, "the third call", func(s *projector.State) bool {
+		call := s.Turn().NestedCall("t1/0/0/3")
+		return call != nil && call.Done
+	})
 	for i, asked := range s.Turn().Asks {
 		kill()
 		kill = node()
@@ -179,6 +191,8 @@ func TestCodeApprovalsGathered(t *testing.T) {
 	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
 	output := b.outputs(id)[0]
 	equal(t, "calls", c.of("once"), 1)
+	equal(t, "calls of the third", c.of("slow"), 1)
+	equal(t, "not lost: "+output, strings.Contains(output, "value=\"slow-1\""), true)
 	equal(t, "granted: "+output, strings.Contains(output, "value=\"once-1\""), true)
 	equal(t, "denied: "+output, strings.Contains(output, "the call was not approved"), true)
 	verified(t, b.bus.Log(), id)

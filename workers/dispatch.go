@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -31,7 +30,7 @@ type dispatch struct {
 	callable bool // as the session's catalogue says
 	facts    func(context.Context, ...events.Payload) error
 	beside   []events.Payload // lands with the result
-	parked   *atomic.Bool     // it ended without a result, see [errParked]; shared with the calls inside it
+	parked   *parking         // it ended without a result, see [errParked]
 	inner    bool             // another call made it: the model does not read its result
 	fixed    bool             // a call around it must not run twice
 	stopped  *events.Issue    // the turn cannot go on

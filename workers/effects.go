@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -154,7 +153,7 @@ func (r *run) startTools(ctx context.Context, owes turn.Owes) error {
 		tool, ok := r.state.Catalog.Tool(c.Tool)
 		d := &dispatch{
 			w: r.w, session: r.job.Session, turn: owes.Turn, call: c, seen: now, stack: r.stack.Session,
-			tools: entry, callable: ok && tool.Callable(), facts: facts, parked: new(atomic.Bool),
+			tools: entry, callable: ok && tool.Callable(), facts: facts, parked: new(parking),
 		}
 		r.fly(ctx, owes.Turn, c.Effect, "", func(ctx context.Context) turn.Input { return d.input(ctx, owes.Iteration) })
 	}

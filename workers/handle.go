@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/lash-go/lash/bus"
@@ -38,7 +37,7 @@ func (d *dispatch) startTool(ctx context.Context, n int, tool string, args json.
 	entry, known := d.seen.state.Catalog.Tool(tool)
 	inner := &dispatch{
 		w: d.w, session: d.session, turn: d.turn, call: d.call, seen: d.seen, stack: d.stack, tools: d.tools,
-		callable: known && entry.Callable(), facts: noFacts, parked: new(atomic.Bool), inner: true, fixed: true,
+		callable: known && entry.Callable(), facts: noFacts, parked: new(parking), inner: true, fixed: true,
 	}
 	inner.call.Effect, inner.call.Tool, inner.call.Args, inner.call.Blob = effect, tool, args, events.BlobRef{}
 	inner.call.Answer, inner.call.Resolved = nil, nil

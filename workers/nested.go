@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -18,6 +19,19 @@ import (
 // it made. It has no result: once somebody answers it runs again, and the calls
 // that it had made before answer from the history.
 var errParked = errors.New("the call waits for an approval")
+
+// parking is whether a call waits for an approval. Of calls beside each other
+// one may wait while the others come to something.
+type parking struct {
+	atomic.Bool
+	outer *parking // of the call that made this one
+}
+
+func (p *parking) park() {
+	for ; p != nil; p = p.outer {
+		p.Store(true)
+	}
+}
 
 // nested makes a call inside this one, with the same pipeline: hooks,
 // catalogue, arguments, attempts. n numbers the calls that this one makes. What
@@ -35,7 +49,8 @@ func (d *dispatch) nested(ctx context.Context, n int, tool string, args json.Raw
 	sum := sha256.Sum256(args)
 	inner := &nested{
 		dispatch: dispatch{
-			w: d.w, session: d.session, turn: d.turn, seen: d.seen, stack: d.stack, tools: d.tools, facts: d.facts, parked: d.parked, inner: true,
+			w: d.w, session: d.session, turn: d.turn, seen: d.seen, stack: d.stack, tools: d.tools, facts: d.facts,
+			parked: &parking{outer: d.parked}, inner: true,
 			call: d.call,
 		},
 		digest: hex.EncodeToString(sum[:]),
@@ -56,9 +71,15 @@ func (d *dispatch) runsOnce() bool {
 }
 
 // nestedAll makes calls beside each other, the serial ones one by one after
-// the others. first numbers the first of them.
+// the others, unless this call is to run again anyway. first numbers the first of them.
 func (d *dispatch) nestedAll(ctx context.Context, first int, list []plugin.Inner) []plugin.InnerResult {
 	results := make([]plugin.InnerResult, len(list))
+	if d.parked.Load() {
+		for i := range results {
+			results[i].Err = errParked
+		}
+		return results
+	}
 	run := func(i int) {
 		results[i].Result, results[i].Err = d.nested(ctx, first+i, list[i].Tool, list[i].Args)
 	}
@@ -88,9 +109,6 @@ type nested struct {
 func (d *nested) result(ctx context.Context, made json.RawMessage) (plugin.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return plugin.Result{}, context.Cause(ctx)
-	}
-	if d.parked.Load() {
-		return plugin.Result{}, errParked // begins nothing: the outer call runs again
 	}
 	if old := d.seen.state.Turn().NestedCall(d.call.Effect); old != nil {
 		return d.again(ctx, old, made)
@@ -164,7 +182,7 @@ func (d *nested) park(ctx context.Context, ask *events.ToolApprovalAsked) error 
 	if err := d.facts(ctx, append(d.beside, ask)...); err != nil {
 		return err
 	}
-	d.parked.Store(true)
+	d.parked.park()
 	return errParked
 }
 

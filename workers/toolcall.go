@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -165,7 +164,7 @@ func (w *Worker) called(ctx context.Context, id events.SessionID, a *toolArgs) (
 	now := &seen{state: s, session: id, turn: a.Turn, w: w}
 	d := &dispatch{
 		w: w, session: id, turn: a.Turn, call: turn.Call{Index: a.Index, Effect: a.Effect, ID: a.Call, Tool: a.Tool, Args: args},
-		seen: now, stack: p, tools: tools, callable: now.offers(a.Tool), facts: noFacts, parked: new(atomic.Bool), inner: true, fixed: true,
+		seen: now, stack: p, tools: tools, callable: now.offers(a.Tool), facts: noFacts, parked: new(parking), inner: true, fixed: true,
 	}
 	r, _, attempts, err := d.attempt(ctx, args)
 	switch {
