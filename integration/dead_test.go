@@ -193,6 +193,58 @@ func TestDeadUnread(t *testing.T) {
 	equal(t, "letters", len(b.letters()), 2)
 }
 
+// TestDeadMail has commands that no history takes reach the run of a turn: they
+// are dead letters, and the turn goes on.
+func TestDeadMail(t *testing.T) {
+	t.Parallel()
+	b, goOn := setupIdle(t), make(chan struct{})
+	id := b.open(session.CreateRequest{})
+	hasty(t, b.bus, scripted.New(func(context.Context, llm.Request) (scripted.Answer, error) {
+		<-goOn
+		return scripted.Answer{Response: llm.Response{Stop: events.StopEnd, Parts: []events.Part{text("done")}}}, nil
+	}))
+	b.submit(id, "t1", text("go"))
+	b.await(id, "start", func(s *projector.State) bool { return s.Turn() != nil })
+	for name, cmd := range map[string]session.Command{
+		"request": {Input: events.TurnInput{Continue: true, Parts: []events.Part{text("and this")}}},
+		"cancel":  {Cancel: session.Cancellation{Turn: "t 1", Request: events.TurnCancelRequested{Request: "r"}}},
+		"resolve": {Resolve: events.ToolResolved{Effect: "t1/0/0", Result: events.ToolResult{Outcome: "unheard of"}}},
+	} {
+		body, err := events.EncodePayload(&cmd)
+		must(t, "encode", err, nil)
+		must(t, "enqueue", b.bus.Enqueue(b.ctx, bus.ClassTurn, id, name, body), nil)
+		equal(t, "reason of "+name, b.letter(bus.ClassTurn, id, name).Reason, bus.DeadUnread)
+	}
+	close(goOn)
+	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
+	equalLists(t, "messages", b.messages(id), []string{"user go", "assistant done"})
+	verified(t, b.bus.Log(), id)
+}
+
+// TestDeadAbout asks what commands are about that a parked turn meets: only the
+// answer that it waits for ends it when it is given up.
+func TestDeadAbout(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t, theCall())
+	b.nodeOn(b.bus, (&asker{}).factory(events.EffectsNone))
+	id := b.open(session.CreateRequest{})
+	b.parks(id)
+	for name, c := range map[string]struct {
+		cmd  session.Command
+		want events.TurnID
+	}{
+		"cover":    {session.Command{Cover: true}, ""},
+		"late":     {session.Command{Answer: events.ToolApprovalGiven{Effect: "t0/0/0", Granted: true}}, ""},
+		"late_end": {session.Command{Cancel: session.Cancellation{Turn: "t0", Request: events.TurnCancelRequested{Request: "r"}}}, ""},
+		"awaited":  {session.Command{Answer: events.ToolApprovalGiven{Effect: "t1/0/0", Granted: true}}, "t1"},
+		"end":      {session.Command{Cancel: session.Cancellation{Turn: "t1", Request: events.TurnCancelRequested{Request: "r"}}}, "t1"},
+	} {
+		of, err := b.Poisoned(b.ctx, id, "job", &c.cmd)
+		must(t, name, err, nil)
+		equal(t, name, of.Turn, c.want)
+	}
+}
+
 // TestDeadHistory has a history that cannot be folded: its job is kept, and the history stays as it is.
 func TestDeadHistory(t *testing.T) {
 	t.Parallel()

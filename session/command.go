@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/turn"
 )
 
 // Command is a durable request, as it travels in the queue: for a turn, or
@@ -46,7 +47,7 @@ func enqueue(ctx context.Context, b *bus.Bus, id events.SessionID, turn events.T
 
 // enqueueNew is enqueue that tells whether one of the same id waited already.
 func enqueueNew(ctx context.Context, b *bus.Bus, id events.SessionID, turn events.TurnID, cmd Command) (waited bool, err error) {
-	if err := errors.Join((&events.TurnRequested{Input: cmd.Input}).Validate(), cmd.Busy.Check(cmd.Input)); err != nil {
+	if err := cmd.check(); err != nil {
 		return false, fmt.Errorf("submit turn %s: %w", turn, err)
 	}
 	body, err := events.EncodePayload(&cmd)
@@ -80,12 +81,41 @@ func (h *Host) queuedCommand(ctx context.Context, id events.SessionID, name even
 	return cmd, err == nil, err
 }
 
-// DecodeCommand reads a queued command.
+// DecodeCommand reads a queued command, which anybody may have put there: what
+// it returns, a history takes.
 func DecodeCommand(body []byte) (Command, error) {
 	var cmd Command
 	err := events.DecodePayload(body, &cmd)
 	if err == nil {
-		err = cmd.Busy.Check(cmd.Input)
+		err = cmd.check()
 	}
 	return cmd, err
+}
+
+// check looks at what would become events.
+func (c *Command) check() error {
+	err := errors.Join((&events.TurnRequested{Input: c.Input}).Validate(), c.Busy.Check(c.Input))
+	if !c.Answer.IsZero() {
+		err = errors.Join(err, c.Answer.Validate())
+	}
+	if !c.Resolve.IsZero() {
+		err = errors.Join(err, c.Resolve.Validate())
+	}
+	if !c.Cancel.IsZero() {
+		err = errors.Join(err, events.CheckToken("turn", c.Cancel.Turn), c.Cancel.Request.Validate())
+	}
+	return err
+}
+
+// Answering is what a command that asks for no turn means to the running one; nil where it means nothing to it.
+func (c *Command) Answering() turn.Input {
+	switch {
+	case !c.Answer.IsZero():
+		return turn.Answer{ToolApprovalGiven: c.Answer}
+	case !c.Cancel.IsZero():
+		return turn.Cancel{Turn: c.Cancel.Turn, TurnCancelRequested: c.Cancel.Request}
+	case !c.Resolve.IsZero():
+		return turn.Resolved{ToolResolved: c.Resolve}
+	}
+	return nil
 }

@@ -28,7 +28,7 @@ func (h *Host) Poisoned(ctx context.Context, id events.SessionID, job events.Tur
 		return Poisoned{}, err
 	}
 	t, own := s.Turn(), cmd.AsksForTurn() && !cmd.Wake
-	if t != nil && (t.Job == job || !cmd.AsksForTurn() && turn.Owed(s).Parked()) {
+	if t != nil && (t.Job == job || waitsFor(s, cmd.Answering())) {
 		return poisoned(t.ID, &Command{Input: t.Input, Actor: cmd.Actor})
 	}
 	record, err := s.Record(job)
@@ -42,6 +42,15 @@ func (h *Host) Poisoned(ctx context.Context, id events.SessionID, job events.Tur
 		return poisoned(q.ID, &Command{Input: q.Input, Actor: cmd.Actor, Busy: q.Busy})
 	}
 	return Poisoned{}, nil
+}
+
+// waitsFor reports whether the running turn is parked until that comes.
+func waitsFor(s *projector.State, in turn.Input) bool {
+	if in == nil || !turn.Owed(s).Parked() {
+		return false
+	}
+	_, err := turn.Step(s, in)
+	return err == nil
 }
 
 func poisoned(turn events.TurnID, asks *Command) (Poisoned, error) {

@@ -27,7 +27,7 @@ func (r *run) answer(ctx context.Context, owes turn.Owes) (done bool, err error)
 			return false, err
 		}
 	}
-	err = r.take(ctx, answerOf(&r.cmd))
+	err = r.take(ctx, r.cmd.Answering())
 	if errors.Is(err, turn.ErrStale) {
 		r.forsake(r.g.inputs...)
 		r.rollBack() // somebody answered before
@@ -53,20 +53,10 @@ func (r *run) answerMail(ctx context.Context, j *bus.Job, cmd *session.Command) 
 	if t := r.state.Turn(); t == nil || t.Worker != r.w.cfg.ID {
 		return j.GiveBack(0)
 	}
-	err := r.step(ctx, answerOf(cmd))
+	err := r.step(ctx, cmd.Answering())
 	if err == nil || errors.Is(err, turn.ErrStale) {
 		r.w.settle(ctx, j, nil)
 		return nil
 	}
 	return err
-}
-
-func answerOf(cmd *session.Command) turn.Input {
-	switch {
-	case !cmd.Answer.IsZero():
-		return turn.Answer{ToolApprovalGiven: cmd.Answer}
-	case !cmd.Cancel.IsZero():
-		return turn.Cancel{Turn: cmd.Cancel.Turn, TurnCancelRequested: cmd.Cancel.Request}
-	}
-	return turn.Resolved{ToolResolved: cmd.Resolve}
 }

@@ -61,14 +61,18 @@ func (r *run) claimNext(ctx context.Context) (done bool, err error) {
 
 // keepJob sees to it that a turn which waited is not claimed under a message
 // that is gone. While this worker was quiet another one may have had the
-// message, and left the turn to the message of the turn that ran then.
+// message, and left the turn to the message of the turn that ran then. Whoever
+// gets the new one claims the turn: it is in nobody's hands yet.
 func (r *run) keepJob(ctx context.Context) error {
 	if len(r.state.Queue) == 0 {
 		return nil
 	}
 	err := r.w.cfg.Bus.Enqueue(ctx, bus.ClassTurn, r.job.Session, r.job.ID, r.job.Body)
-	if errors.Is(err, bus.ErrQueued) {
+	switch {
+	case errors.Is(err, bus.ErrQueued):
 		return nil
+	case err == nil:
+		return errCovered
 	}
 	return err
 }

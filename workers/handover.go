@@ -18,8 +18,8 @@ import (
 const fairTurns = 8
 
 var (
-	// errYielded is a run that made room for other sessions. Another command covers what is queued.
-	errYielded = errors.New("made room for other sessions")
+	// errCovered is a run that ends between two turns: another command covers what is queued.
+	errCovered = errors.New("another command covers what is queued")
 	// errHandedOver is a run whose worker stops. The job is to go on elsewhere.
 	errHandedOver = errors.New("handed over")
 )
@@ -41,7 +41,7 @@ func (r *run) yield(ctx context.Context) error {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	for mail := r.w.takeMailOrEnd(r); len(mail) > 0; mail = r.w.takeMailOrEnd(r) {
+	for mail := r.takeMailOrEnd(); len(mail) > 0; mail = r.takeMailOrEnd() {
 		r.w.returnMail(r, mail)
 		if err := r.readMail(ctx); err != nil {
 			return err
@@ -50,7 +50,7 @@ func (r *run) yield(ctx context.Context) error {
 	if err := r.w.host.Cover(ctx, r.job.Session, ulid.Make().String()); err != nil {
 		return fmt.Errorf("make room for other sessions: %w", err)
 	}
-	return errYielded
+	return errCovered
 }
 
 // Bounds of what one commit enrolls.

@@ -12,7 +12,7 @@ import (
 // goOn takes up the next job of the same session, or ends the run.
 func (r *run) goOn(ctx context.Context) (over bool) {
 	for {
-		mail := r.w.takeMailOrEnd(r)
+		mail := r.takeMailOrEnd()
 		if len(mail) == 0 {
 			return true
 		}
@@ -26,6 +26,14 @@ func (r *run) goOn(ctx context.Context) (over bool) {
 		r.job, r.cmd, r.g.claimed, r.behind = mail[0], cmd, false, !cmd.AsksForTurn()
 		return false
 	}
+}
+
+// takeMailOrEnd gives up the plugins before the run ends: the session's next run on this worker has them then.
+func (r *run) takeMailOrEnd() []*bus.Job {
+	if !r.w.hasMail(r) {
+		r.closeStack() // who goes on opens it again
+	}
+	return r.w.takeMailOrEnd(r)
 }
 
 // readMail puts the turns of jobs that came meanwhile in the session's order.

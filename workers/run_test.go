@@ -95,10 +95,9 @@ func TestMailOnce(t *testing.T) {
 	}
 }
 
-// TestYieldPlaces has a run that is overdue meet a queued turn with a command
-// whose turn nobody recorded: that turn joins the queue before the run yields.
-func TestYieldPlaces(t *testing.T) {
-	t.Parallel()
+// waiting is a run, from a job, of a session in which turn "queued" waits. Its worker makes one run at a time.
+func waiting(t *testing.T, job string) (*bus.Bus, *run) {
+	t.Helper()
 	b := bustest.Start(t)
 	w, err := New(Config{Bus: b, Providers: map[string]llm.Provider{"scripted": scripted.New(nil)}, Provider: "scripted", Concurrency: 1})
 	if err != nil {
@@ -115,18 +114,50 @@ func TestYieldPlaces(t *testing.T) {
 	if _, err := b.Log().Append(t.Context(), c, events.At(1)); err != nil {
 		t.Fatal(err)
 	}
-	r := newRun(w, &bus.Job{Session: id, ID: "own"})
+	r := newRun(w, &bus.Job{Session: id, ID: job})
 	if r.state, err = follow.Whole(t.Context(), b, id); err != nil {
 		t.Fatal(err)
 	}
-	r.turns, w.runs[id] = fairTurns, r
+	return b, r
+}
+
+// TestYieldPlaces has a run that is overdue meet a queued turn with a command
+// whose turn nobody recorded: that turn joins the queue before the run yields.
+func TestYieldPlaces(t *testing.T) {
+	t.Parallel()
+	b, r := waiting(t, "own")
+	r.turns, r.w.runs[r.job.Session] = fairTurns, r
+	if err := b.Enqueue(t.Context(), bus.ClassTurn, r.job.Session, "own", nil); err != nil {
+		t.Fatal(err)
+	}
 	if done, err := r.claimNext(t.Context()); done || err != nil {
 		t.Fatalf("first look: got %v, %v, want the turn placed", done, err)
 	}
 	if known, err := r.known("own"); !known || err != nil || r.state.Turn() != nil {
 		t.Errorf("the command's turn: got known %v, %v, want it queued", known, err)
 	}
-	if _, err := r.claimNext(t.Context()); !errors.Is(err, errYielded) {
-		t.Errorf("second look: got %v, want %v", err, errYielded)
+	if _, err := r.claimNext(t.Context()); !errors.Is(err, errCovered) {
+		t.Errorf("second look: got %v, want %v", err, errCovered)
+	}
+	if r.stack.Session != nil {
+		t.Error("the run has ended, and has the session's plugins still")
+	}
+}
+
+// TestKeepJob has a run whose message is gone meet a turn that waits: it puts
+// the message back, which anybody may get at once, and leaves the turn to that.
+func TestKeepJob(t *testing.T) {
+	t.Parallel()
+	b, r := waiting(t, "queued")
+	id := r.job.Session
+	r.job.Body = []byte("command")
+	if done, err := r.claimNext(t.Context()); done || !errors.Is(err, errCovered) {
+		t.Errorf("without its message: got %v, %v, want %v", done, err, errCovered)
+	}
+	if body, err := b.Queued(t.Context(), bus.ClassTurn, id, "queued"); err != nil || string(body) != "command" || r.state.Turn() != nil {
+		t.Errorf("got message %q, %v, turn %v, want the message back and no turn", body, err, r.state.Turn())
+	}
+	if done, err := r.claimNext(t.Context()); done || err != nil || r.state.Turn() == nil {
+		t.Errorf("with its message: got %v, %v, turn %v, want it claimed", done, err, r.state.Turn())
 	}
 }

@@ -165,6 +165,9 @@ func (r *taskRun) hold(j *bus.Job) {
 		_ = j.Ack()
 		return
 	}
+	if r.job != nil {
+		j.Tries = r.job.Tries
+	}
 	r.job = j
 }
 

@@ -180,10 +180,8 @@ func (w *Worker) settle(ctx context.Context, j *bus.Job, err error) {
 	log := w.log.With(zap.String("session", string(j.Session)), zap.String("turn", j.ID))
 	var soon soonError
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, errCovered):
 		_ = j.Ack()
-	case errors.Is(err, errYielded):
-		_ = j.Ack() // another command covers the session
 	case errors.Is(err, errHandedOver):
 		w.tries.excuse(ctx, j)
 		_ = j.GiveBack(0)
@@ -254,6 +252,13 @@ func (w *Worker) takeMailOrEnd(r *run) []*bus.Job {
 		w.endLocked(r)
 	}
 	return mail
+}
+
+// hasMail reports whether a job waits for a run.
+func (w *Worker) hasMail(r *run) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(r.mail) > 0
 }
 
 // endLocked makes room for the next run.

@@ -132,6 +132,8 @@ func commandText(letter *bus.DeadLetter) string {
 		return "result of call " + string(cmd.Resolve.Effect)
 	case !cmd.Cancel.IsZero():
 		return "cancel of turn " + string(cmd.Cancel.Turn)
+	case cmd.Cover:
+		return "what the session owes"
 	case cmd.Wake:
 		return "turn for inputs that wait"
 	}
