@@ -200,6 +200,26 @@ func TestHTTPSlowReader(t *testing.T) {
 	}
 }
 
+// TestHTTPTurnAt asks for turns at a time: one that is over starts at once, one that is far waits, and is cancelled.
+func TestHTTPTurnAt(t *testing.T) {
+	t.Parallel()
+	b := setup(t, reply(text("hi")))
+	d := b.door(httpapi.Config{})
+	d.want(201, "POST", "/v1/sessions", `{"id":"s"}`)
+	d.want(200, "POST", "/v1/sessions/s/turns?wait=30", `{"id":"t1","text":"hello","at_ms":1000}`)
+	later := fmt.Sprintf(`{"id":"t2","text":"hello","at_ms":%d}`, time.Now().Add(time.Hour).UnixMilli())
+	for range 2 {
+		d.want(202, "POST", "/v1/sessions/s/turns", later)
+	}
+	d.refused(409, "different_content", "POST", "/v1/sessions/s/turns", `{"id":"t2","text":"hello","at_ms":4102444800000}`)
+	d.refused(400, "invalid_body", "POST", "/v1/sessions/s/turns", `{"text":"hello","at_ms":-1}`)
+	d.want(202, http.MethodGet, "/v1/sessions/s/turns/t2?wait=0.05s", "")
+	d.want(200, "POST", "/v1/sessions/s/turns/t2/cancel", `{}`)
+	ended := d.want(200, http.MethodGet, "/v1/sessions/s/turns/t2?wait=30", "")
+	equal(t, "end: "+string(ended.body), strings.Contains(string(ended.body), "cancel"), true)
+	equalLists(t, "messages", b.messages("s"), []string{"user hello", "assistant hi"})
+}
+
 // TestHTTPTurnIsNotTaken has a turn that no worker took yet: its command is in the queue.
 func TestHTTPTurnIsNotTaken(t *testing.T) {
 	t.Parallel()

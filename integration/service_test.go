@@ -263,7 +263,7 @@ func TestServiceLateRepeat(t *testing.T) {
 		})
 	})
 	for _, op := range []api.Operation{
-		api.OpCreate, api.OpConfigure, api.OpClose, api.OpSubmit, api.OpWaits, api.OpCancel, api.OpInject, api.OpCancelInputs,
+		api.OpCreate, api.OpConfigure, api.OpClose, api.OpSubmit, api.OpSubmitAt, api.OpWaits, api.OpCancel, api.OpInject, api.OpCancelInputs,
 		api.OpCancelInputsFrom, api.OpAppendNodes, api.OpBranch, api.OpOpenFrame, api.OpRewrite, api.OpCompact, api.OpApprove,
 		api.OpResolveTool, api.OpToolState, api.OpApplyToolState, api.OpSetAvailability, api.OpCancelTask, api.OpStartMonitor,
 		api.OpStopMonitor, api.OpMonitorSnapshot, api.OpTakeUpdates, api.OpActions,

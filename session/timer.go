@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 )
 
 // Alarm is a command that waits for its time, as it stands in a timer.
@@ -36,6 +37,7 @@ func (h *Host) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, 
 	if req.ID == "" {
 		req.ID = events.TurnID(ulid.Make().String())
 	}
+	ctx, asked := api.TakeAsked(ctx)
 	input, err := h.prepare(ctx, id, req)
 	if err != nil {
 		return "", err
@@ -58,7 +60,9 @@ func (h *Host) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, 
 		}
 	}
 	if err == nil {
-		err = h.schedule(ctx, id, string(req.ID), at, Alarm{ID: req.ID, Command: Command{Input: input, Actor: h.actor.ID, Busy: busyOf(req.WhenBusy)}})
+		err = h.schedule(ctx, id, string(req.ID), at, Alarm{ID: req.ID, Command: Command{
+			Input: input, Actor: h.stamp("", asked).actor.ID, Busy: busyOf(req.WhenBusy),
+		}})
 	}
 	if errors.Is(err, bus.ErrStale) {
 		err = h.sameTimer(ctx, id, req.ID, at, input)
@@ -92,8 +96,7 @@ func (h *Host) sameTimer(ctx context.Context, id events.SessionID, turn events.T
 
 // schedule sets a timer that puts a command in the queue.
 func (h *Host) schedule(ctx context.Context, id events.SessionID, name string, at time.Time, alarm Alarm) error {
-	cmd := &alarm.Command
-	if err := errors.Join((&events.TurnRequested{Input: cmd.Input}).Validate(), cmd.Busy.Check(cmd.Input)); err != nil {
+	if err := alarm.Command.check(); err != nil {
 		return err
 	}
 	body, err := events.EncodePayload(&alarm)

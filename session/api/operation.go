@@ -19,6 +19,7 @@ const (
 	OpConfigure        Operation = "configure"
 	OpClose            Operation = "close"
 	OpSubmit           Operation = "submit"
+	OpSubmitAt         Operation = "submit_at"
 	OpWaits            Operation = "waits"
 	OpCancel           Operation = "cancel"
 	OpInject           Operation = "inject"
@@ -141,6 +142,11 @@ type (
 	SubmitAnswer struct {
 		Turn  events.TurnID `msgpack:"t"`
 		Input string        `msgpack:"i"` // digest
+	}
+	// SubmitAtArgs asks for a turn at a time.
+	SubmitAtArgs struct {
+		At      events.Millis `msgpack:"t"`
+		Request TurnRequest   `msgpack:"r"`
 	}
 	// CancelArgs cancels a turn.
 	CancelArgs struct {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -19,6 +20,7 @@ type Service interface {
 	CloseSession(ctx context.Context, id events.SessionID, reason string) error
 
 	Submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, error)
+	SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req TurnRequest) (events.TurnID, error)
 	Run(ctx context.Context, id events.SessionID, req TurnRequest) (TurnResult, error)
 	Await(ctx context.Context, id events.SessionID, turn events.TurnID) (TurnResult, error)
 	AssembledTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (AssembledTurn, error)

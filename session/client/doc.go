@@ -36,7 +36,7 @@
 // second effect, and the same answer:
 //
 //	Create, Fork             the session's id, and the key in the cause of its first commit; half a creation is finished
-//	Submit, Run, StartTurnStream   the turn's id: the same id with the same input is the same turn
+//	Submit, SubmitAt, Run, StartTurnStream   the turn's id: the same id with the same input is the same turn
 //	Cancel                   the request's id, in the history
 //	Inject                   the input's id
 //	AppendNodes              the idempotency key, in the history with the nodes; made here where there is none

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 
@@ -58,6 +59,17 @@ func (q commands) Waits(ctx context.Context, id events.SessionID, turn events.Tu
 func (c *Client) Submit(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, error) {
 	turn, _, err := commands{c}.AskForTurn(ctx, id, req)
 	return turn, err
+}
+
+// SubmitAt implements [api.Service].
+func (c *Client) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req api.TurnRequest) (events.TurnID, error) {
+	if req.ID == "" {
+		req.ID = events.TurnID(ulid.Make().String())
+	}
+	if err := events.CheckToken("session", id); err != nil {
+		return "", fmt.Errorf("submit turn: %w", err)
+	}
+	return request[events.TurnID](ctx, c, api.OpSubmitAt, plain(id), &api.SubmitAtArgs{At: events.MillisOf(at), Request: req})
 }
 
 // Run implements [api.Service].

@@ -18,6 +18,7 @@ type NewTurn struct {
 	Parts    []GivenPart       `json:"parts,omitempty"`
 	Continue bool              `json:"continue,omitempty" jsonschema:"no message: the model goes on from the leaf"`
 	WhenBusy api.WhenBusy      `json:"when_busy,omitempty" jsonschema:"what becomes of it where another turn runs: enqueue (the default), inject, reject, interrupt or branch"`
+	At       events.Millis     `json:"at_ms,omitempty" jsonschema:"when it starts, in milliseconds since 1970; at once where that has passed, or is left out"`
 	Options  json.RawMessage   `json:"options,omitempty" jsonschema:"of the protocol, for this turn"`
 	Plugins  map[string]string `json:"plugins,omitempty" jsonschema:"JSON for plugins, by plugin"`
 }
@@ -53,11 +54,21 @@ func submitTurn(c *call, in NewTurn) (reply, error) {
 	}
 	ctx, cancel := c.brief()
 	defer cancel()
-	if req.ID, err = c.s.cfg.Service.Submit(ctx, session, req); err != nil {
-		return reply{}, err
+	if in.At > 0 {
+		req.ID, err = c.s.cfg.Service.SubmitAt(ctx, session, in.At.Time(), req)
+	} else {
+		req.ID, err = c.s.cfg.Service.Submit(ctx, session, req)
 	}
-	if c.patience == 0 {
+	switch {
+	case err != nil:
+		return reply{}, err
+	case c.patience == 0:
 		return pending(session, req.ID), nil
+	case in.At > 0:
+		return c.ended(session, req.ID, func(ctx context.Context) error {
+			_, err := c.s.cfg.Service.Await(ctx, session, req.ID)
+			return err
+		})
 	}
 	// The same again attaches, waits, and finds out for certain whether the id had this input.
 	return c.ended(session, req.ID, func(ctx context.Context) error {
@@ -75,6 +86,9 @@ func (in *NewTurn) request(c *call) (api.TurnRequest, error) {
 	}
 	if given != 1 {
 		return api.TurnRequest{}, invalidBody("give one of text, parts and continue")
+	}
+	if in.At < 0 {
+		return api.TurnRequest{}, invalidBody("at_ms must not be negative")
 	}
 	input := events.TurnInput{Parts: givenParts(in.Parts), Continue: in.Continue, Options: in.Options, Plugins: in.Plugins}
 	if in.Text != "" {

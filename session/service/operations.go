@@ -21,6 +21,9 @@ func (d *door) operations() map[api.Operation]operation {
 			a.Turn, a.Input, err = h.AskForTurn(ctx, id, req)
 			return a, err
 		}),
+		api.OpSubmitAt: typed(func(ctx context.Context, id events.SessionID, in api.SubmitAtArgs) (events.TurnID, error) {
+			return h.SubmitAt(ctx, id, in.At.Time(), in.Request)
+		}),
 		api.OpWaits: typed(h.Waits),
 		api.OpCancel: typed(func(ctx context.Context, id events.SessionID, in api.CancelArgs) (a api.CancelAnswer, err error) {
 			a.Receipt, a.Evidence, err = h.Cancel(ctx, id, in.Turn, in.Request)

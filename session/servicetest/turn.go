@@ -1,6 +1,8 @@
 package servicetest
 
 import (
+	"time"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
@@ -31,6 +33,32 @@ var turnCases = []testCase{
 		_, err := b.Submit(b.ctx, b.open(), asks("no id", "x"))
 		b.must("submit", err, events.ErrInvalidID)
 		equal(b, "field", as[*events.FieldError](b, "submit", err).Field, "turn")
+	}},
+	{"submit_at", func(b *bench) {
+		id, later := b.open(), time.Now().Add(time.Hour)
+		turn, err := b.SubmitAt(b.ctx, id, time.Now().Add(-time.Minute), asks("t1", "x"))
+		b.must("submit", err, nil)
+		equal(b, "turn", turn, "t1")
+		r, err := b.Await(b.ctx, id, "t1")
+		b.must("await", err, nil)
+		equal(b, "text", r.Text, "you said x")
+		for range 2 {
+			_, err = b.SubmitAt(b.ctx, id, later, asks("t2", "y"))
+			b.must("submit for later", err, nil)
+		}
+		_, err = b.SubmitAt(b.ctx, id, later.Add(time.Second), asks("t2", "y"))
+		b.must("submit for another time", err, api.ErrDifferent)
+		equal(b, "turns", b.state(id).Turns, 1)
+		receipt, _, err := b.Cancel(b.ctx, id, "t2", api.CancelRequest{})
+		b.must("cancel", err, nil)
+		equal(b, "receipt", receipt, api.CancelRequested)
+		r, err = b.Await(b.ctx, id, "t2")
+		b.must("await", err, nil)
+		equal(b, "end", r.End, events.EndCancelled)
+		_, err = b.SubmitAt(b.ctx, id, later, asks("no id", "z"))
+		b.must("submit without an id", err, events.ErrInvalidID)
+		_, err = b.SubmitAt(b.ctx, "nobody", later, asks("t1", "z"))
+		b.must("submit to nobody", err, events.ErrNoSession)
 	}},
 	{"await", func(b *bench) {
 		id := b.open()
