@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/lash-go/lash/cmd/lash-node/config"
 )
 
 // TestConcurrency reads the classes of the flag, from the command line and from a configuration.
@@ -51,7 +53,7 @@ func TestConcurrency(t *testing.T) {
 			var cli struct {
 				Serve serveCmd `cmd:""`
 			}
-			parser, err := kong.New(&cli, kong.Configuration(strictJSON), kong.Vars{"plugins": ""})
+			parser, err := kong.New(&cli, kong.Configuration(config.JSON), kong.Vars{"plugins": ""})
 			if err != nil {
 				t.Fatal(err)
 			}

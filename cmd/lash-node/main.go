@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/lash-go/lash/cmd/lash-node/config"
 )
 
 // Exit codes.
@@ -61,7 +63,7 @@ func run(ctx context.Context, args []string, s *streams) (code int) {
 		kong.Name("lash-node"),
 		kong.Description("The runtime on which LLM-agent sessions live.\n\nTry: lash-node demo"),
 		kong.Writers(s.out, s.err), kong.Exit(func(code int) { exited = code }),
-		kong.UsageOnError(), kong.Configuration(strictJSON), kong.Vars{"plugins": strings.Join(defaultPlugins(), ",")},
+		kong.UsageOnError(), kong.Configuration(config.JSON), kong.Vars{"plugins": strings.Join(defaultPlugins(), ",")},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
 	if err != nil {

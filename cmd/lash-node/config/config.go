@@ -1,4 +1,5 @@
-package main
+// Package config reads the configuration file of lash-node.
+package config
 
 import (
 	"bytes"
@@ -13,9 +14,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// strictJSON is [kong.JSON] that takes flags by the names that --help gives
+// JSON is [kong.JSON] that takes flags by the names that --help gives
 // them, and refuses keys which name none: a misspelt one would silently do nothing.
-func strictJSON(r io.Reader) (kong.Resolver, error) {
+func JSON(r io.Reader) (kong.Resolver, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
 		return nil, err
