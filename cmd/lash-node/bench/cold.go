@@ -55,7 +55,7 @@ func (r *runner) cold(ctx context.Context) (err error) {
 }
 
 func (r *runner) coldOn(ctx context.Context, s *apart, cold, hot int) error {
-	b, err := bus.Open(ctx, bus.Config{URL: s.url})
+	b, err := bus.Open(ctx, bus.Config{URL: s.url, MaxHot: -1})
 	if err != nil {
 		return err
 	}
@@ -83,10 +83,11 @@ func (r *runner) coldOn(ctx context.Context, s *apart, cold, hot int) error {
 	f["cold_sessions"], f["cold_session_bytes"] = float64(cold), (size[1]-size[0])/float64(cold-first)
 	f["cold_server_mb"] = size[1] / 1e6
 	r.report.Cold100kMB = f["cold_session_bytes"] * 100000 / 1e6
-	if err := r.openCold(ctx, b, cold); err != nil {
+	woken, err := r.openCold(ctx, b, cold)
+	if err != nil {
 		return err
 	}
-	err = r.many(ctx, hot, "hot sessions", func(i int) error {
+	err = r.many(ctx, max(hot-woken, 1), "hot sessions", func(i int) error {
 		return finished(ctx, b.Log(), sessionID("idle", i))
 	})
 	if err != nil {
@@ -118,8 +119,8 @@ func goCold(ctx context.Context, b *bus.Bus, archiver *follow.Archiver, id event
 	return err
 }
 
-// openCold opens some cold sessions, and wakes them with an append.
-func (r *runner) openCold(ctx context.Context, b *bus.Bus, cold int) error {
+// openCold opens some cold sessions, and wakes them with an append: so many are hot then.
+func (r *runner) openCold(ctx context.Context, b *bus.Bus, cold int) (int, error) {
 	var opened, woken samples
 	n := min(r.scaled(500), cold)
 	for i := range n {
@@ -139,14 +140,14 @@ func (r *runner) openCold(ctx context.Context, b *bus.Bus, cold int) error {
 			})
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
 	}
 	f := r.report.Lash
 	f["cold_open_p50_ms"], f["cold_open_p99_ms"] = opened.p50(), opened.p99()
 	f["cold_append_p50_ms"], f["cold_append_p99_ms"] = woken.p50(), woken.p99()
 	r.report.ColdOpenP50 = opened.p50()
-	return nil
+	return n, nil
 }
 
 // many does something n times, some at once, and tells how far it is.

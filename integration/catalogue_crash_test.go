@@ -1,0 +1,134 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+// testCrashAnywhere cuts the node that runs a turn off at its k-th write, for
+// every k, before the write arrives and after it, and has another one finish.
+func testCrashAnywhere(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		t.Run(map[bool]string{false: "before", true: "after"}[late], func(t *testing.T) {
+			t.Parallel()
+			gate := make(chan struct{}, 6) // so many at once
+			var finished atomic.Bool
+			for from := 1; !finished.Load(); from += cap(gate) {
+				var group sync.WaitGroup
+				for k := from; k < from+cap(gate); k++ {
+					gate <- struct{}{}
+					group.Go(func() {
+						defer func() { <-gate }()
+						if crashAt(t, k, late) {
+							finished.Store(true)
+						}
+					})
+				}
+				group.Wait()
+				if from > 200 {
+					t.Fatal("a turn takes more than 200 writes: it does not end")
+				}
+			}
+		})
+	}
+}
+
+// crashAt reports whether the turn was over before the k-th write.
+func crashAt(t *testing.T, k int, late bool) (over bool) {
+	t.Helper()
+	b := setupIdle(t)
+	var mu sync.Mutex
+	done := make(map[events.EffectID]int)
+	note := func(e events.EffectID) {
+		mu.Lock()
+		defer mu.Unlock()
+		done[e]++
+	}
+	plugin.AddTool(b.tools, plugin.Tool{Name: "once"}, func(_ context.Context, c plugin.Call, _ struct{}) (string, error) {
+		note(c.Effect)
+		return "1", nil
+	})
+	model := func(_ context.Context, req llm.Request) (scripted.Answer, error) {
+		r := llm.Response{Stop: events.StopEnd, Parts: []events.Part{text("done")}}
+		if req.Iteration == 0 {
+			r.Parts = []events.Part{call("k", "once", "{}")}
+		}
+		return scripted.Answer{Response: r}, nil
+	}
+	node := func(on *bus.Bus) *workers.Worker {
+		w, err := workers.New(workers.Config{
+			Bus: on, Providers: map[string]llm.Provider{"scripted": scripted.New(model)}, Provider: "scripted",
+			Tools: func(events.SessionID) *plugin.Tools { return b.tools }, Logger: zap.NewNop(),
+		})
+		must(t, "new worker", err, nil)
+		return w
+	}
+	stop := func(w *workers.Worker) {
+		now, cancel := context.WithCancel(context.Background()) // of its own: the test's may have ended
+		cancel()
+		w.Stop(now)
+	}
+	id := b.open(session.CreateRequest{})
+	_, err := b.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("and this")}}) // for the checkpoint
+	must(t, "inject", err, nil)
+	b.submit(id, "t1", text("go"))
+	over = bustest.KilledAt(t, b.server, k, late, func(ctx context.Context, victim *bus.Bus) error {
+		w := node(victim)
+		if err := w.Start(ctx); err != nil {
+			return err
+		}
+		var err error
+		for over := false; !over && err == nil && ctx.Err() == nil; {
+			var r *projector.TurnRecord
+			r, err = b.state(id).Record("t1")
+			over = r != nil
+			select {
+			case <-ctx.Done():
+			case <-time.After(5 * time.Millisecond): // between two looks
+			}
+		}
+		stop(w)
+		return errors.Join(err, ctx.Err())
+	})
+	w := node(b.bus)
+	must(t, "start", w.Start(b.ctx), nil)
+	defer stop(w)
+	equal(t, fmt.Sprintf("end after a crash at write %d", k), b.ended(id, "t1").End, events.EndFinished)
+	for e, n := range done {
+		equal(t, fmt.Sprintf("executions of %s after a crash at write %d", e, k), n, 1)
+	}
+	replies, settled := make(map[int64]int), 0
+	for _, p := range find[*events.ModelReplied](b, id) {
+		replies[p.Iteration]++
+	}
+	for _, p := range find[*events.ToolReturned](b, id) {
+		settled += len(p.Results)
+	}
+	for _, p := range find[*events.ToolLost](b, id) {
+		settled += len(p.Calls)
+	}
+	equal(t, fmt.Sprintf("replies recorded after a crash at write %d", k), fmt.Sprint(replies[0], replies[1]), "1 1")
+	equal(t, fmt.Sprintf("results recorded after a crash at write %d", k), settled, 1)
+	equal(t, fmt.Sprintf("ends recorded after a crash at write %d", k), len(find[*events.TurnCompleted](b, id)), 1)
+	equal(t, fmt.Sprintf("inputs taken after a crash at write %d", k), strings.Count(strings.Join(b.messages(id), "\n"), "and this"), 1)
+	verified(t, b.bus.Log(), id)
+	return over
+}
