@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -151,5 +152,16 @@ func TestTake(t *testing.T) {
 	}
 	if err := <-done; err != nil {
 		t.Errorf("fetch: got %v", err)
+	}
+}
+
+// TestNow asks for a server's time: its clock is this machine's.
+func TestNow(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	before := time.Now()
+	now, err := b.Now(t.Context())
+	if err != nil || now.Before(before.Add(-time.Second)) || now.After(time.Now().Add(time.Second)) {
+		t.Errorf("got %v, %v, want about %v", now, err, before)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -81,3 +82,17 @@ func (b *Bus) Ready(ctx context.Context) error {
 
 // Reconnects is how often the connection came back.
 func (b *Bus) Reconnects() uint64 { return b.nc.Stats().Reconnects }
+
+// Now is the time by a server's clock.
+func (b *Bus) Now(ctx context.Context) (time.Time, error) {
+	ctx, cancel := b.timeout(ctx)
+	defer cancel()
+	stream, err := b.js.Stream(ctx, b.names.archiveStream())
+	if err == nil && stream.CachedInfo().TimeStamp.IsZero() {
+		err = errors.New("the server did not say")
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("a server's time: %w", mapError(err))
+	}
+	return stream.CachedInfo().TimeStamp, nil
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -140,9 +141,11 @@ func (r *run) stranded(ctx context.Context, t *projector.Turn) (bool, error) {
 // lateFor is an [ErrSuperseded] where the job waited here, or was long in
 // loading, while another worker got a newer delivery of it and claimed the
 // turn, and is there. Where that one has given it back, it comes again. The
-// clocks of both are compared: one that is wrong costs a repeated attempt, or a delay.
+// clocks of both are compared, unless the other is seen to be ahead: one that is
+// wrong costs a repeated attempt, or the wait for one more delivery.
 func (r *run) lateFor(ctx context.Context, t *projector.Turn) error {
-	if t.Worker == r.w.cfg.ID || t.ClaimedAt <= events.MillisOf(r.job.Came) || r.w.cfg.Bus.Gone(ctx, t.Worker) {
+	since := t.ClaimedAt > events.MillisOf(r.job.Came) && t.ClaimedAt <= events.MillisOf(time.Now())
+	if t.Worker == r.w.cfg.ID || !since || r.w.cfg.Bus.Gone(ctx, t.Worker) {
 		return nil
 	}
 	return fmt.Errorf("turn %s, by %s: %w", t.ID, t.Worker, ErrSuperseded)

@@ -65,10 +65,12 @@
 //
 // # Clocks
 //
-// Who runs what is decided by sequences and by the queue, never by comparing
-// the clocks of two machines. Wall clocks are recorded (the time of a commit,
-// of traces) and measured with (durations, by the monotonic clock). One place
-// compares: whether a session is idle, for the archiver, holds the node's clock
-// against the time that a server gave the last commit. A clock that is ahead
-// makes sessions cold early, which costs time and loses nothing.
+// Who runs what is decided by sequences and by the queue. Wall clocks are
+// recorded (the time of a commit, of traces) and measured with (durations, by the
+// monotonic clock). Where two machines' clocks are compared, one that is wrong
+// costs time: sessions become cold early or late, a sweep looks early, a wait
+// between attempts is cut short, a late delivery is tried once more, a deadline that a
+// hook gives for an approval is reckoned from its node's clock. Timers are the
+// server's to fire. What erases for good, retention, asks a server for the time,
+// and holds it against the time that the appending node gave the last commit.
 package workers

@@ -57,6 +57,7 @@ func TestLateDelivery(t *testing.T) {
 		"claimed_before":        {"there", came, nil},
 		"claimed_since_and_die": {"gone", came + 1, nil},
 		"own":                   {"w", came + 1, nil},
+		"claimed_tomorrow":      {"there", events.MillisOf(time.Now().Add(24 * time.Hour)), nil},
 	} {
 		s := projector.New("s")
 		list := []events.Event{

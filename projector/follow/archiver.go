@@ -60,7 +60,7 @@ func (a *Archiver) Run(ctx context.Context) {
 			errs = append(errs, a.archiveDue(ctx))
 		}
 		if now.Sub(retained) >= retainEvery {
-			errs, retained = append(errs, a.Retain(ctx, now)), now
+			errs, retained = append(errs, a.retainNow(ctx)), now
 		}
 		if now.Sub(swept) >= sweepBlobsEvery {
 			_, err := blobs.Sweep(ctx, now)
