@@ -58,8 +58,11 @@ func (b *Bus) archived(ctx context.Context, session events.SessionID) (row archi
 		row.Revision = msg.Sequence
 		return nil
 	})
-	if err = mapError(err); errors.Is(err, ErrNotFound) {
+	switch err = mapError(err); {
+	case errors.Is(err, ErrNotFound):
 		return archived{}, nil
+	case errors.Is(err, events.ErrNoSession): // no stream: what is cold may still be somewhere
+		err = fmt.Errorf("%w: the server lacks the stream of archives; a node that starts makes it: %w", events.ErrOutcomeUnknown, errors.Unwrap(err))
 	}
 	return row, err
 }
@@ -132,7 +135,7 @@ func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.S
 		return err
 	case p.stream == "" || p.stream == row.Stream:
 		return nil
-	case !p.sealed: // somebody else archived it, and it is hot again
+	case !p.sealed, p.last < at: // somebody else archived it, and it is hot again; or who answers is behind
 		return ErrStale
 	}
 	if p.last > row.Last {
@@ -161,11 +164,10 @@ func (b *Bus) Discard(ctx context.Context, session events.SessionID) error {
 // seal lets the stream of a hot session take no more appends, if it ends where
 // it is expected to. The session has an entry before that names the stream: see [Bus.remake].
 func (b *Bus) seal(ctx context.Context, session events.SessionID, p *place, at events.Expect) error {
-	stream, err := b.js.Stream(ctx, p.stream)
+	info, err := b.streamInfo(ctx, p.stream)
 	if err != nil {
-		return mapError(err)
+		return err
 	}
-	info := stream.CachedInfo()
 	if info.Config.Sealed {
 		return nil
 	}

@@ -77,6 +77,7 @@ type Bus struct {
 	js    jetstream.JetStream
 	log   *zap.Logger
 
+	reader    bool // makes and changes nothing
 	conflicts atomic.Int64
 	hot       hotCount
 

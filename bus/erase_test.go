@@ -267,7 +267,7 @@ func TestForsakenOpening(t *testing.T) {
 	b := bustest.Start(t)
 	want := say(t, b, "s", nil, 3)
 	mustGoCold(t, b, "s", 3)
-	if err := b.HalfOpen(t.Context(), "s"); err != nil {
+	if _, err := b.HalfOpen(t.Context(), "s"); err != nil {
 		t.Fatal(err)
 	}
 	want = say(t, b, "s", want, 4)
@@ -280,6 +280,59 @@ func TestForsakenOpening(t *testing.T) {
 	if got := streams(t, b); len(got) != 1 {
 		t.Errorf("streams: got %v, want one", got)
 	}
+	say(t, b, "s", want, 6)
+}
+
+// TestForsakenLate has one sleep, who opens a session, while its stream is taken
+// for forsaken: he cannot name it any more, as it may be deleted at any time from then on.
+func TestForsakenLate(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	want := say(t, b, "s", nil, 3)
+	mustGoCold(t, b, "s", 3)
+	name, err := b.HalfOpen(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Forsaken(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := name(); !errors.Is(err, bus.ErrStale) {
+		t.Errorf("name what was removed: got %v, want %v", err, bus.ErrStale)
+	}
+	say(t, b, "s", want, 6)
+}
+
+// TestForsakenNamed leaves a session to which nobody appends in a stream that
+// takes no appends yet: it is hot like any other from then on.
+func TestForsakenNamed(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	want := say(t, b, "s", nil, 3)
+	mustGoCold(t, b, "s", 3)
+	name, err := b.HalfOpen(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := name(); err != nil {
+		t.Fatal(err)
+	}
+	for _, listed := range []int{0, 1} {
+		got := 0
+		for hot, err := range b.Hot(t.Context()) {
+			if err != nil || hot.ID != "s" {
+				t.Fatalf("hot: got %+v, %v", hot, err)
+			}
+			got++
+		}
+		if got != listed {
+			t.Errorf("hot sessions: got %d, want %d", got, listed)
+		}
+		if err := b.Forsaken(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustGoCold(t, b, "s", 3)
 	say(t, b, "s", want, 6)
 }
 

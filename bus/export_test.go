@@ -12,11 +12,14 @@ func (b *Bus) Opener(ctx context.Context, session events.SessionID) (open func()
 	return func() error { return b.reopen(ctx, session, row) }, err
 }
 
-// HalfOpen makes the next stream of a session, as one does who dies before the entry names it.
-func (b *Bus) HalfOpen(ctx context.Context, session events.SessionID) error {
+// HalfOpen makes the next stream of a session, as one does who dies before the
+// entry names it, or sleeps, and goes on with name.
+func (b *Bus) HalfOpen(ctx context.Context, session events.SessionID) (name func() error, err error) {
 	row, err := b.archived(ctx, session)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return b.makeStream(ctx, b.openingConfig(session, row, "nonce"))
+	cfg := b.openingConfig(session, row, "nonce")
+	row.Next = cfg.Name
+	return func() error { return b.putArchived(ctx, session, &row) }, b.makeStream(ctx, cfg)
 }

@@ -67,33 +67,60 @@ func (b *Bus) follow(ctx context.Context, session events.SessionID, row archived
 			return place{}, err
 		}
 		again, err := b.archived(ctx, session)
-		if err == nil && again.Revision == row.Revision {
-			if err = b.remake(ctx, session, row); err == nil {
-				err = pause(ctx, try)
+		if err == nil && again.Revision == row.Revision { // else it was archived once more
+			if err = b.remake(ctx, session, again); err == nil {
+				again, err = b.archived(ctx, session)
 			}
+			err = errors.Join(err, pause(ctx, try))
 		}
 		if err != nil {
 			return place{}, err
 		}
-		row = again // otherwise it was archived once more since the row was read
+		row = again
 	}
 }
 
 // remake makes the stream of a hot session that its server does not have, with
 // all that is on the server's disk of it. A single server (nats-server 2.15.2) that was killed
 // while it wrote down new settings of a stream, between two files, skips the stream at every later start:
-// until it is made again, and then gets other settings, as [Bus.bind] does. Made too late, after the
-// session was archived, the stream is never appended to.
+// until it is made again, and then gets other settings, as [Bus.bind] does.
+//
+// A seal may be among what the server lost. So the entry is put as it is before: an archiver
+// that saw the seal finds it moved. Where it has moved already nothing is made.
 func (b *Bus) remake(ctx context.Context, session events.SessionID, row archived) error {
-	cfg := b.openingConfig(session, row, "again")
+	if b.reader {
+		return fmt.Errorf("%w: the server lacks stream %s of session %s; a node that comes to the session makes it again, with what the disk has",
+			events.ErrOutcomeUnknown, row.Next, session)
+	}
+	cfg := b.openingConfig(session, row, ulid.Make().String())
 	cfg.Name = row.Next
-	if err := b.makeStream(ctx, cfg); err != nil {
+	err := b.putArchived(ctx, session, &row)
+	if err == nil {
+		err = b.makeStream(ctx, cfg)
+	}
+	if err != nil && !errors.Is(err, ErrStale) {
 		return fmt.Errorf("make the stream of %s again: %w", session, err)
 	}
 	return nil
 }
 
-// streamEnd is where a stream ends, as its leader has it.
+// streamInfo is a stream as its leader has it. While there is none any member
+// answers, with what it has: that is [events.ErrOutcomeUnknown].
+func (b *Bus) streamInfo(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
+	once, cancel := b.timeout(ctx)
+	defer cancel()
+	stream, err := b.js.Stream(once, name)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	info := stream.CachedInfo()
+	if info.Cluster != nil && info.Cluster.Leader == "" {
+		return nil, fmt.Errorf("%w: stream %s has no leader", events.ErrOutcomeUnknown, name)
+	}
+	return info, nil
+}
+
+// streamEnd is where a stream ends.
 type streamEnd struct {
 	last    events.Seq
 	sealed  bool // it takes no more appends
@@ -101,13 +128,10 @@ type streamEnd struct {
 }
 
 func (b *Bus) streamEnd(ctx context.Context, name string) (streamEnd, error) {
-	once, cancel := b.timeout(ctx)
-	defer cancel()
-	stream, err := b.js.Stream(once, name)
+	info, err := b.streamInfo(ctx, name)
 	if err != nil {
-		return streamEnd{}, mapError(err)
+		return streamEnd{}, err
 	}
-	info := stream.CachedInfo()
 	return streamEnd{
 		last: events.Seq(info.State.LastSeq), sealed: info.Config.Sealed,
 		opening: slices.ContainsFunc(info.Config.Subjects, b.names.isOpening),
@@ -151,24 +175,31 @@ func (b *Bus) bind(ctx context.Context, session events.SessionID, row archived) 
 	if err := b.clear(ctx, session, row); err != nil {
 		return err
 	}
-	once, cancel := b.timeout(ctx)
-	defer cancel()
-	stream, err := b.js.Stream(once, row.Next)
+	info, err := b.streamInfo(ctx, row.Next)
 	if err != nil {
-		return mapError(err)
+		return err
 	}
-	cfg := stream.CachedInfo().Config
+	cfg := info.Config
 	want := []string{b.names.sessionAll(session)}
 	if cfg.Sealed || slices.Equal(cfg.Subjects, want) {
 		return nil
 	}
+	now, err := b.archived(ctx, session) // the stream may be one that was made again too late
+	if err == nil && now.Next != row.Next {
+		err = ErrStale
+	}
+	if err != nil {
+		return err
+	}
 	cfg.Subjects = want
+	once, cancel := b.timeout(ctx)
+	defer cancel()
 	_, err = b.js.UpdateStream(once, cfg)
 	return mapError(err)
 }
 
-// Forsaken removes what those left behind who died while they made a session
-// hot. Where one is at it just now, it begins again.
+// Forsaken finishes what those left behind who died while they made a session
+// hot, and removes what came to nothing. Where one is at it just now, it begins again.
 func (b *Bus) Forsaken(ctx context.Context) error {
 	for name, err := range listStreams[string](ctx, b, apiStreamNames, b.names.openingAll()) {
 		if err != nil {
@@ -178,15 +209,29 @@ func (b *Bus) Forsaken(ctx context.Context) error {
 		if !ok {
 			continue
 		}
-		row, err := b.archived(ctx, id)
-		if err == nil && row.Next != name {
-			err = b.deleteStream(ctx, name)
-		}
-		if err != nil {
+		if err := b.forsaken(ctx, id, name); err != nil && !errors.Is(err, ErrStale) {
 			return fmt.Errorf("remove forsaken streams: %w", err)
 		}
 	}
 	return nil
+}
+
+// forsaken decides about a stream that takes no appends yet. One that the entry
+// does not name is deleted after the entry was put as it is: so nobody can name it
+// any more, however late the delete comes.
+func (b *Bus) forsaken(ctx context.Context, session events.SessionID, name string) error {
+	row, err := b.archived(ctx, session)
+	switch {
+	case err != nil:
+		return err
+	case row.Next == name && row.Erased.IsZero():
+		return b.bind(ctx, session, row)
+	case row.Revision != 0:
+		if err := b.putArchived(ctx, session, &row); err != nil {
+			return err
+		}
+	}
+	return b.deleteStream(ctx, name)
 }
 
 // clear removes streams whose content is archived.
@@ -197,7 +242,7 @@ func (b *Bus) clear(ctx context.Context, session events.SessionID, row archived)
 		}
 	}
 	plain := b.names.firstStream(session)
-	if row.Stream == plain {
+	if row.Stream == plain || row.Next == plain {
 		return nil
 	}
 	end, err := b.streamEnd(ctx, plain)

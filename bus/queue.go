@@ -45,17 +45,21 @@ func (b *Bus) Queued(ctx context.Context, class Class, session events.SessionID,
 		return nil, err
 	}
 	err = b.retry(ctx, "look into work queue", func(ctx context.Context) error {
-		stream, err := b.js.Stream(ctx, b.names.workStream())
-		if err != nil {
-			return err
-		}
-		msg, err := stream.GetLastMsgForSubject(ctx, b.names.work(class, session, id))
+		msg, err := b.queuedMsg(ctx, class, session, id)
 		if err == nil {
 			body = msg.Data
 		}
 		return err
 	})
 	return body, mapError(err)
+}
+
+func (b *Bus) queuedMsg(ctx context.Context, class Class, session events.SessionID, id string) (*jetstream.RawStreamMsg, error) {
+	stream, err := b.js.Stream(ctx, b.names.workStream())
+	if err != nil {
+		return nil, err
+	}
+	return stream.GetLastMsgForSubject(ctx, b.names.work(class, session, id))
 }
 
 // Backlog is how many commands of a session wait in the queue, or are worked on.
@@ -89,6 +93,17 @@ type Job struct {
 	b          *Bus
 	class      Class
 	seq        uint64 // in the queue
+}
+
+// Stands reports whether the queue has the job's own message still: false where
+// it has another one of that id. Errors: [ErrNotFound] where it has none.
+func (b *Bus) Stands(ctx context.Context, j *Job) (stands bool, err error) {
+	err = b.retry(ctx, "look into work queue", func(ctx context.Context) error {
+		msg, err := b.queuedMsg(ctx, j.class, j.Session, j.ID)
+		stands = err == nil && msg.Sequence == j.seq
+		return err
+	})
+	return stands, mapError(err)
 }
 
 // Class is the job's class.

@@ -10,6 +10,7 @@ import (
 
 // find looks up the shared assets that readers use.
 func (b *Bus) find(ctx context.Context) error {
+	b.reader = true
 	for _, kv := range []struct {
 		name string
 		into *jetstream.KeyValue

@@ -40,7 +40,7 @@ func Settle(ctx context.Context, p Publication) (Seq, error) {
 			return 0, err
 		}
 		seq, backErr := p.readBack(ctx, errors.Is(err, ErrMoved))
-		if _, conflict := errors.AsType[*ConflictError](backErr); conflict || seq != 0 {
+		if _, conflict := errors.AsType[*ConflictError](backErr); conflict || seq != 0 || errors.Is(err, ErrMoved) && p.gone(backErr) {
 			return seq, backErr
 		}
 		// The tail does not hold it: a spurious refusal, or a publish that never
@@ -49,6 +49,14 @@ func Settle(ctx context.Context, p Publication) (Seq, error) {
 			return 0, fmt.Errorf("append to %s: %w: %w", p.Commit.Session, ErrOutcomeUnknown, errors.Join(waitErr, err, backErr))
 		}
 	}
+}
+
+// gone reports whether there is no history to append to, and will be none by
+// waiting. One that is to begin with this commit may not be there yet.
+func (p Publication) gone(err error) bool {
+	_, erased := errors.AsType[*ErasedError](err)
+	at, guarded := p.At.Guarded()
+	return erased || errors.Is(err, ErrNoSession) && guarded && at > 0
 }
 
 // readBack looks for the commit in the tail. It returns its sequence, or a

@@ -24,6 +24,9 @@ type Alarm struct {
 func DecodeAlarm(body []byte) (Alarm, error) {
 	var a Alarm
 	err := events.DecodePayload(body, &a)
+	if err == nil {
+		err = errors.Join(events.CheckToken("turn", a.ID), a.Command.check())
+	}
 	return a, err
 }
 

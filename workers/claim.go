@@ -68,14 +68,17 @@ func (r *run) keepJob(ctx context.Context) error {
 	if len(r.state.Queue) == 0 {
 		return nil
 	}
-	err := r.w.cfg.Bus.Enqueue(ctx, bus.ClassTurn, r.job.Session, r.job.ID, r.job.Body)
-	switch {
-	case errors.Is(err, bus.ErrQueued):
-		return nil
-	case err == nil:
-		return errCovered
+	stands, err := r.w.cfg.Bus.Stands(ctx, r.job)
+	if errors.Is(err, bus.ErrNotFound) {
+		err = r.w.cfg.Bus.Enqueue(ctx, bus.ClassTurn, r.job.Session, r.job.ID, r.job.Body)
+		if errors.Is(err, bus.ErrQueued) {
+			err = nil // by somebody else, or by a try whose answer was lost
+		}
 	}
-	return err
+	if err != nil || stands {
+		return err
+	}
+	return errCovered
 }
 
 // meet is what a worker does about a turn that it does not hold: take it over

@@ -151,13 +151,36 @@ func TestKeepJob(t *testing.T) {
 	t.Parallel()
 	b, r := waiting(t, "queued")
 	id := r.job.Session
-	r.job.Body = []byte("command")
+	queue, err := b.Work(t.Context(), bus.ClassTurn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deliver := func() {
+		t.Helper()
+		r.job = nil
+		if err := queue.Fetch(t.Context(), 1, 10*time.Second, func(j *bus.Job) { r.job = j }); err != nil || r.job == nil {
+			t.Fatalf("fetch: got %v, %v", r.job, err)
+		}
+	}
+	if err := b.Enqueue(t.Context(), bus.ClassTurn, id, "queued", []byte("command")); err != nil {
+		t.Fatal(err)
+	}
+	deliver()
+	for err := r.job.Ack(); !errors.Is(err, bus.ErrNotFound); _, err = b.Queued(t.Context(), bus.ClassTurn, id, "queued") {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	if done, err := r.claimNext(t.Context()); done || !errors.Is(err, errCovered) {
 		t.Errorf("without its message: got %v, %v, want %v", done, err, errCovered)
+	}
+	if done, err := r.claimNext(t.Context()); done || !errors.Is(err, errCovered) {
+		t.Errorf("beside another message: got %v, %v, want %v", done, err, errCovered)
 	}
 	if body, err := b.Queued(t.Context(), bus.ClassTurn, id, "queued"); err != nil || string(body) != "command" || r.state.Turn() != nil {
 		t.Errorf("got message %q, %v, turn %v, want the message back and no turn", body, err, r.state.Turn())
 	}
+	deliver()
 	if done, err := r.claimNext(t.Context()); done || err != nil || r.state.Turn() == nil {
 		t.Errorf("with its message: got %v, %v, turn %v, want it claimed", done, err, r.state.Turn())
 	}
