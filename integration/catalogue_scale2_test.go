@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ import (
 
 func scaleEntries2() []entry {
 	return []entry{
-		{"S12", "a cursor that is valid, one whose deltas were trimmed, one of another session", "subscribe", "resume / gap and the whole / error", testCursors},
+		{"S12", "a cursor that is valid, one whose deltas were trimmed, one of another session, garbage", "subscribe", "resume / gap and the whole / error / error", testCursors},
 		{"S13", "an observer that joins late", "it folds what it sees", "converges to the same final state", testLateObserver},
 		{"S14", "the live replay store is down", "a turn", "succeeds", testNoReplayStore},
 		{"S15", "a claim that is lost in the middle of a model call", "the reply comes", "lost, not cancelled; nothing committed", testClaimLost},
@@ -98,9 +99,11 @@ func testCursors(t *testing.T) {
 	must(t, "observe", err, nil)
 	equalLists(t, "from a valid cursor", list, seqs(started+1, last))
 
-	_, err = collect(b.ctx, b.Host, other, last, until(last))
-	if _, ok := errors.AsType[*session.CursorError](err); !ok {
-		t.Errorf("from another session's cursor: got %v, want a CursorError", err)
+	for what, cursor := range map[string]events.Seq{"another session's cursor": last, "garbage": math.MaxUint64} { // what is no number, the HTTP door refuses
+		_, err = collect(b.ctx, b.Host, other, cursor, until(last))
+		if _, ok := errors.AsType[*session.CursorError](err); !ok {
+			t.Errorf("from %s: got %v, want a CursorError", what, err)
+		}
 	}
 }
 

@@ -106,7 +106,7 @@ func TestNoisyTenant(t *testing.T) {
 	file := filepath.Join(d.dir, "tenants", "globex.conf")
 	data, err := os.ReadFile(file)
 	must(t, "read", err, nil)
-	small := strings.NewReplacer("max_streams: 5000", "max_streams: 20", "max_file: 20GB", "max_file: 4MB").Replace(string(data))
+	small := strings.NewReplacer("max_streams: 2000", "max_streams: 20", "max_file: 20GB", "max_file: 4MB").Replace(string(data))
 	must(t, "write", os.WriteFile(file, []byte(small), 0o600), nil)
 	acme, globex := tenants(t, d.boot())
 	refused := false

@@ -10,7 +10,7 @@ mkdir -p tenants
 {
   echo "# Tenant $tenant. What it may hold is bounded here, so that it cannot take the others' share."
   echo "$tenant {"
-  echo "  jetstream { max_memory: 512MB, max_file: 20GB, max_streams: 5000, max_consumers: 20000 }"
+  echo "  jetstream { max_memory: 512MB, max_file: 20GB, max_streams: 2000, max_consumers: 20000 }"
   echo "  limits { max_connections: 2000, max_payload: 1048576 }"
   echo "  users: ["
   ./add-user.sh "$tenant" node node
