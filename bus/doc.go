@@ -11,6 +11,10 @@
 //	always    one server, fsync every write    any process crash, any power cut
 //	cluster   three servers, quorum            any process crash, loss of one server
 //
+// The server syncs stream by stream, idle ones too, which a thousand hot
+// sessions do not bear ten times a second. So the embedded one of profile
+// interval syncs the whole filesystem at once (package busembed).
+//
 // # Reads
 //
 // Direct gets may be answered by a replica that is behind. So every read

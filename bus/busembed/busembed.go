@@ -56,8 +56,9 @@ type Config struct {
 
 // Server is a running embedded server.
 type Server struct {
-	ns   *server.Server
-	lock *os.File // of the store directory
+	ns     *server.Server
+	lock   *os.File // of the store directory
+	syncer *syncer  // nil: the server syncs by itself
 }
 
 // Start boots a server and waits until it takes connections. [ErrHeld]: the
@@ -92,6 +93,12 @@ func Start(cfg Config) (*Server, error) {
 		s.Stop()
 		return nil, errors.New("start embedded server: not ready after 10 s")
 	}
+	if cfg.syncsFilesystem() {
+		if s.syncer, err = startSyncer(cfg.StoreDir, ns); err != nil {
+			s.Stop()
+			return nil, fmt.Errorf("start embedded server: %w", err)
+		}
+	}
 	return s, nil
 }
 
@@ -108,7 +115,7 @@ func (c Config) options() (*server.Options, error) {
 		ServerName: c.Name, Host: host, Port: port, DontListen: !c.Listen && len(c.Routes) == 0,
 		JetStream: true, StoreDir: c.StoreDir, DisableJetStreamBanner: true,
 		NoLog: true, NoSigs: true,
-		SyncInterval: 100 * time.Millisecond, SyncAlways: c.Profile == ProfileAlways,
+		SyncInterval: c.syncInterval(), SyncAlways: c.Profile == ProfileAlways,
 	}
 	if len(c.Routes) > 0 {
 		opts.Cluster = server.ClusterOpts{Name: c.ClusterName, Host: host, Port: c.ClusterPort}
@@ -148,6 +155,9 @@ func (s *Server) Ready() bool { return s.ns.JetStreamIsCurrent() || !s.ns.JetStr
 func (s *Server) Stop() {
 	s.ns.Shutdown()
 	s.ns.WaitForShutdown()
+	if s.syncer != nil {
+		s.syncer.stop()
+	}
 	unlock(s.lock)
 }
 

@@ -1,0 +1,41 @@
+package busembed
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// TestSyncFails has a store that cannot be synced: the server goes on while
+// nothing comes that would be, and ends with the next message.
+func TestSyncFails(t *testing.T) {
+	t.Parallel()
+	s, err := Start(Config{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	s.syncer.store.close()
+	down := make(chan struct{})
+	nc, err := nats.Connect("", s.InProcess(), nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { close(down) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle := time.NewTimer(5 * syncEvery)
+	defer idle.Stop()
+	select {
+	case <-down:
+		t.Fatal("nothing was to be synced: got the server down")
+	case <-idle.C:
+	}
+	if err := nc.Publish("x", nil); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-down:
+	case <-time.After(10 * time.Second):
+		t.Error("the server goes on")
+	}
+	nc.Close()
+}
