@@ -117,7 +117,8 @@ func (f *clocked) works(i, effects int) {
 
 // TestClockJumps has the wall clocks of three servers and three nodes jump, and
 // run apart, in the middle of turns. A node is killed while its clock is ahead,
-// and timers become due while one node's clock is ahead and another's behind.
+// and timers become due while one node's clock is ahead and another's behind,
+// and while those of the servers are ahead.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -129,12 +130,16 @@ func TestClockJumps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for i := range timers {
+		_, err := h.Create(f.ctx, session.CreateRequest{ID: timed(i)})
+		must(t, "create", err, nil)
+	}
 	ended, end := f.load(h)
 
 	f.works(0, perTurn)
 	f.node[0].set(time.Hour)
 	f.node[1].set(-time.Hour)
-	f.awaitTimers(h)
+	f.awaitTimers(h, 0)
 	f.works(0, perTurn) // in the middle of a turn
 	f.node[0].kill()
 	f.start(0)
@@ -148,6 +153,12 @@ func TestClockJumps(t *testing.T) {
 		f.server[i].set(ahead)
 		f.works(1, perTurn)
 	}
+	for i := range f.server { // too early for the one node that is right
+		f.server[i].set(time.Hour)
+	}
+	f.node[1].set(-time.Hour)
+	f.node[2].set(0)
+	f.awaitTimers(h, 1)
 	end()
 	turns := receive(&bundle{t: t, ctx: f.ctx}, "end of the load", ended)
 	for _, n := range f.node {
@@ -188,26 +199,24 @@ func timed(i int) events.SessionID { return toilSession(lossSessions + i) }
 // timers is how many sessions those are.
 const timers = 6
 
-// awaitTimers sets timers, and wants each one's turn to come, and not before its time.
-func (f *clocked) awaitTimers(h *session.Host) {
+// awaitTimers sets timers of the n-th turns, and wants each turn to come, and not before its time.
+func (f *clocked) awaitTimers(h *session.Host, n int) {
 	f.t.Helper()
 	at := time.Now().Add(3 * time.Second)
 	for i := range timers {
-		_, err := h.Create(f.ctx, session.CreateRequest{ID: timed(i)})
-		must(f.t, "create", err, nil)
-		_, err = h.SubmitAt(f.ctx, timed(i), at, asksTurn(toilTurn(0), "in time"))
+		_, err := h.SubmitAt(f.ctx, timed(i), at, asksTurn(toilTurn(n), "in time"))
 		must(f.t, "submit", err, nil)
 	}
 	for i := range timers {
-		r, err := h.Await(f.ctx, timed(i), toilTurn(0))
+		r, err := h.Await(f.ctx, timed(i), toilTurn(n))
 		must(f.t, "timer's turn", err, nil)
 		equal(f.t, "end of the timer's turn", r.End, events.EndFinished)
 		// The servers count whole seconds, and a node whose clock is ahead believes them.
 		if early := time.Until(at); early > time.Second {
 			f.t.Errorf("timer of %s: it fired %v early", timed(i), early)
 		}
-		f.t.Logf("timer of %s: its turn has ended %v after its time", timed(i), time.Since(at))
 	}
+	f.t.Logf("the timers' turns have ended %v after their time", time.Since(at))
 }
 
 // audit holds all histories against the journal.
@@ -221,7 +230,7 @@ func (f *clocked) audit(b *bus.Bus, turns int) {
 		auditSession(f.t, b, toilSession(i), turns, lines, &sum)
 	}
 	for i := range timers {
-		auditSession(f.t, b, timed(i), 1, lines, &sum)
+		auditSession(f.t, b, timed(i), 2, lines, &sum)
 	}
 	least, most := f.apart(b)
 	f.t.Logf("%d turns of each session, %+v, times from %v to %v ahead", turns, sum, least, most)
