@@ -179,6 +179,11 @@ func (b *Bus) Due(ctx context.Context) (*Due, error) {
 // dueWait is how long a worker may take over a timer.
 const dueWait = 10 * time.Second
 
+// maxEarly is how long a timer is put off at a time. The servers are less than
+// a second early, so that a longer wait is due to a clock that is wrong, and
+// other workers' may be right.
+const maxEarly = time.Second
+
 // Fetch hands up to n timers to take, as many as come within wait. One that
 // came early, as the server counts whole seconds, is put off to its time.
 func (d *Due) Fetch(ctx context.Context, n int, wait time.Duration, take func(*DueTimer)) error {
@@ -199,7 +204,7 @@ func (d *Due) Fetch(ctx context.Context, n int, wait time.Duration, take func(*D
 		case err != nil:
 			_ = msg.Term() // not ours
 		case early > 0:
-			_ = msg.NakWithDelay(early)
+			_ = msg.NakWithDelay(min(early, maxEarly))
 		default:
 			take(&DueTimer{t, msg})
 		}

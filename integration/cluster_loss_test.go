@@ -34,7 +34,7 @@ func underLoss(t *testing.T, p *processes, happens func(ctx context.Context, l *
 	}
 	driven := make(chan error, 1)
 	var driver sync.WaitGroup
-	driver.Go(func() { driven <- driveOn(ctx, h) })
+	driver.Go(func() { driven <- driveOn(ctx, h, lossTurns) })
 	happens(ctx, l)
 	if err := <-driven; err != nil {
 		t.Error(err)
@@ -48,9 +48,9 @@ func underLoss(t *testing.T, p *processes, happens func(ctx context.Context, l *
 }
 
 // driveOn drives as a client does that goes on after errors: asking again is harmless.
-func driveOn(ctx context.Context, h *session.Host) error {
+func driveOn(ctx context.Context, h *session.Host, turns int) error {
 	for {
-		err := drive(ctx, h, lossSessions, lossTurns)
+		err := drive(ctx, h, lossSessions, turns)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
