@@ -25,7 +25,10 @@ func (e *endless) Read(p []byte) (int, error) {
 func TestConfigBounded(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
-	padded := func(bytes int) io.Reader { return strings.NewReader(`{"store":"x"}` + strings.Repeat(" ", bytes-len(`{"store":"x"}`))) }
+	padded := func(size int) io.Reader {
+		const file = `{"store":"x"}`
+		return strings.NewReader(file + strings.Repeat(" ", size-len(file)))
+	}
 	if _, err := config.JSON(padded(limit)); err != nil {
 		t.Errorf("got %v, want a file of the limit read", err)
 	}
