@@ -82,14 +82,28 @@ func (y *typist) watches(ctx context.Context, id events.SessionID) error {
 }
 
 // TestThreeClients lets three clients type into one session at once, each over
-// a connection that is cut every few KB. They see one history, in the same
-// order, with nothing lost or doubled.
+// a connection that is cut every few KB, to one node and to two. They see one
+// history, in the same order, with nothing lost or doubled; so does who comes
+// when all is over.
 func TestThreeClients(t *testing.T) {
 	t.Parallel()
+	for name, nodes := range map[string]int{"one_node": 1, "two_nodes": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			threeClients(t, nodes)
+		})
+	}
+}
+
+func threeClients(t *testing.T, nodes int) {
+	t.Helper()
 	ctx := limited(t)
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	on := bustest.Open(t, server)
 	n, _ := serving(t, on)
+	for range nodes - 1 {
+		serving(t, bustest.Open(t, server))
+	}
 	id, err := n.Host().Create(ctx, api.CreateRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -122,11 +136,15 @@ func TestThreeClients(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	checkTyped(t, on, id, list)
+	late := newTypist(t, server, len(list))
+	if err := late.watches(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	checkTyped(t, on, id, list, late)
 }
 
-// checkTyped holds what the typists saw, and asked for, against the log.
-func checkTyped(t *testing.T, on *bus.Bus, id events.SessionID, list []*typist) {
+// checkTyped holds what the typists saw, and asked for, and what was seen by one who came late, against the log.
+func checkTyped(t *testing.T, on *bus.Bus, id events.SessionID, list []*typist, late *typist) {
 	t.Helper()
 	var log []string
 	times := make(map[string]int)
@@ -150,12 +168,14 @@ func checkTyped(t *testing.T, on *bus.Bus, id events.SessionID, list []*typist) 
 			}
 		}
 	}
-	cuts := int64(0)
-	for _, y := range list {
-		cuts += y.wire.cuts.Load()
+	for _, y := range append(slices.Clone(list), late) {
 		if !slices.Equal(y.seen, log) {
 			t.Errorf("%s saw %d commits, want the %d of the log in its order: got %v, want %v", y.name, len(y.seen), len(log), y.seen, log)
 		}
+	}
+	cuts := int64(0)
+	for _, y := range list {
+		cuts += y.wire.cuts.Load()
 		for i := range typed {
 			equal(t, "requests", times[fmt.Sprintf("turn.requested %s-t%d", y.name, i)], 1)
 			equal(t, "ends", times[fmt.Sprintf("turn.completed %s-t%d", y.name, i)], 1)

@@ -3,6 +3,8 @@ package integration
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
@@ -23,12 +26,16 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/anthropic"
 	"github.com/lash-go/lash/workers/llm/openai"
+	"github.com/lash-go/lash/workers/telemetry"
 )
 
 // What must be seen nowhere.
@@ -37,7 +44,45 @@ const (
 	secretAnthropic = "sk-ant-secret-of-anthropic-0123456789"
 	secretPassword  = "secret-password-of-nats"
 	secretToken     = "secret-token-of-nats"
+	secretBearer    = "secret-bearer-of-http"
+	secretGuess     = "secret-guess-of-http"
 )
+
+// damagedState is a service that cannot read a session's state, for a reason that no door knows.
+type damagedState struct{ httpapi.Service }
+
+func (damagedState) State(context.Context, events.SessionID) (*projector.State, error) {
+	return nil, errors.New("the state is damaged")
+}
+
+// guarded asks a door with its token, with another one, and with its token in the wrong place.
+func guarded(t *testing.T, service httpapi.Service, log *zap.Logger) []byte {
+	t.Helper()
+	door, err := httpapi.New(httpapi.Config{
+		Service: service, Logger: log, Tokens: []httpapi.Token{{Name: "me", Digest: sha256.Sum256([]byte(secretBearer)), Scope: httpapi.ScopeAdmin}},
+	})
+	must(t, "door", err, nil)
+	defer door.Drain()
+	var said bytes.Buffer
+	for _, c := range []struct {
+		token, query string
+		status       int
+	}{{secretBearer, "", 500}, {secretGuess, "", 401}, {secretBearer, "?token=" + secretBearer, 400}} {
+		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(limited(t), http.MethodGet, "/v1/sessions/s1"+c.query, nil)
+		r.Header.Set("Authorization", "Bearer "+c.token)
+		door.ServeHTTP(w, r)
+		equal(t, "status", w.Code, c.status)
+		_ = w.Result().Header.Write(&said)
+		said.Write(w.Body.Bytes())
+	}
+	// What is asked for lands in the history, by the token's name.
+	r := httptest.NewRequestWithContext(limited(t), http.MethodPost, "/v1/sessions", strings.NewReader(`{"id":"s1"}`))
+	r.Header.Set("Authorization", "Bearer "+secretBearer)
+	w := httptest.NewRecorder()
+	door.ServeHTTP(w, r)
+	equal(t, "status", w.Code, http.StatusCreated)
+	return said.Bytes()
+}
 
 // leaky answers the model good, and refuses all others with the key that it
 // was given in the answer, as endpoints in the wild do.
@@ -63,7 +108,8 @@ func leaky(t *testing.T) *httptest.Server {
 }
 
 // TestNoSecretIsKept runs turns with secrets wherever they can be configured,
-// and looks for them in every byte of the store, every log line and every trace line.
+// and looks for them in every byte of the store, every log line, every trace
+// line, every exported span and every answer to who asks over HTTP.
 func TestNoSecretIsKept(t *testing.T) {
 	t.Parallel()
 	endpoint := leaky(t)
@@ -78,11 +124,18 @@ func TestNoSecretIsKept(t *testing.T) {
 	server := bustest.Server(t, busembed.Config{StoreDir: dir})
 	b, err := bus.Open(limited(t), bus.Config{Options: []nats.Option{server.InProcess(), nats.UserInfo("me", secretPassword), nats.Token(secretToken)}, Logger: log})
 	must(t, "open", err, nil)
-	h, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins()})
+	exported := kept{tracetest.NewInMemoryExporter()}
+	spans := telemetry.NewSpans(exported, 1)
+	h, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{
+		lives("asks", func(ctx context.Context, _ plugin.LifecycleKind) error { // its error is logged
+			_, err := first.Complete(ctx, llm.Request{Model: "bad", Messages: []events.Message{{Role: events.RoleUser, Parts: []events.Part{text("hello")}}}}, func(llm.Delta) {})
+			return err
+		}),
+	}})
 	must(t, "plugins", err, nil)
 	n, err := workers.NewNode(workers.Config{
 		Bus: b, Providers: map[string]llm.Provider{"openai": first, "anthropic": second},
-		Plugins: h, Logger: log, Trace: trace.Trace, ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: time.Millisecond},
+		Plugins: h, Logger: log, Trace: func(r api.TraceRecord) { trace.Trace(r); spans.Trace(r) }, ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: time.Millisecond},
 	})
 	must(t, "node", err, nil)
 	ctx := limited(t)
@@ -96,15 +149,25 @@ func TestNoSecretIsKept(t *testing.T) {
 			t.Errorf("%+v: got %q (%s)", model, got.Text, got.End)
 		}
 	}
+	answers := guarded(t, damagedState{n.Host()}, log)
 	n.Stop(context.WithoutCancel(ctx))
 	b.Close()
 	must(t, "close trace", trace.Close(ctx), nil)
+	must(t, "stop spans", spans.Stop(ctx), nil)
+	lines := rendered(t, logged.All())
+	for _, line := range []string{"Incorrect API key provided", "the state is damaged"} {
+		if !bytes.Contains(lines, []byte(line)) {
+			t.Errorf("log: got no line with %q, so nothing was tried", line)
+		}
+	}
 	server.Stop() // everything is on disk
-	for name, body := range map[string][]byte{"log": rendered(t, logged.All()), "trace": content(t, file), "store": content(t, dir)} {
-		if len(body) == 0 && name != "log" { // nothing went wrong that a log line is for
+	for name, body := range map[string][]byte{
+		"log": lines, "trace": content(t, file), "store": content(t, dir), "spans": spansOf(exported), "answers": answers,
+	} {
+		if len(body) == 0 {
 			t.Errorf("%s: is empty", name)
 		}
-		for _, secret := range []string{secretOpenAI, secretAnthropic, secretPassword, secretToken} {
+		for _, secret := range []string{secretOpenAI, secretAnthropic, secretPassword, secretToken, secretBearer, secretGuess} {
 			if i := bytes.Index(body, []byte(secret)); i >= 0 {
 				t.Errorf("%s has %s: ...%q", name, secret, body[max(0, i-200):i])
 			}
@@ -133,6 +196,15 @@ func TestNoSecretInErrors(t *testing.T) {
 			t.Errorf("got %v, want the address", err)
 		}
 	}
+}
+
+// spansOf is everything that spans say.
+func spansOf(exported kept) []byte {
+	var all []byte
+	for _, s := range exported.GetSpans() {
+		all = fmt.Appendf(all, "%+v\n", s)
+	}
+	return all
 }
 
 // rendered are log entries as they would be written.

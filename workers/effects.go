@@ -160,8 +160,10 @@ func (r *run) startTools(ctx context.Context, owes turn.Owes) error {
 	return nil
 }
 
+// sorted has the calls in the reply's order, whichever finished, or was handed out, first.
 func sorted(in turn.Results) turn.Results {
 	slices.SortFunc(in.Results, func(a, b events.ToolResult) int { return int(a.Call - b.Call) })
+	slices.Sort(in.Pending)
 	return in
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
@@ -183,5 +185,14 @@ func TestKeepJob(t *testing.T) {
 	deliver()
 	if done, err := r.claimNext(t.Context()); done || err != nil || r.state.Turn() == nil {
 		t.Errorf("with its message: got %v, %v, turn %v, want it claimed", done, err, r.state.Turn())
+	}
+}
+
+// TestArrivalsSorted has calls end, and be handed out, in another order than the reply's.
+func TestArrivalsSorted(t *testing.T) {
+	t.Parallel()
+	got := sorted(turn.Results{Results: []events.ToolResult{{Call: 3}, {Call: 1}}, Pending: []int64{4, 0, 2}})
+	if want := []int64{0, 2, 4}; !slices.Equal(got.Pending, want) || got.Results[0].Call != 1 || got.Results[1].Call != 3 {
+		t.Errorf("got %+v, want both ascending", got)
 	}
 }

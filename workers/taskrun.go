@@ -77,10 +77,7 @@ func (t *Tasks) launch(r *taskRun) {
 		if key := (taskKey{r.session, r.claim.Task}); t.runs[key] == r {
 			delete(t.runs, key)
 		}
-		select {
-		case t.freed[r.class] <- struct{}{}:
-		default: // the loop has not looked since the last one
-		}
+		t.freeOneLocked(r.class)
 	})
 }
 

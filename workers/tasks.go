@@ -86,7 +86,8 @@ type Tasks struct {
 	runs     map[taskKey]*taskRun
 	spawning map[taskKey]int // registrations under way whose closure is here
 	hidden   map[events.SessionID][]*hiddenTask
-	freed    map[bus.Class]chan struct{} // a task has ended
+	looking  map[bus.Class]int           // jobs that were fetched, and may yet become tasks that run
+	freed    map[bus.Class]chan struct{} // a task has ended, or a job was looked at
 }
 
 type taskKey struct {
@@ -107,7 +108,7 @@ func NewTasks(cfg TasksConfig) (*Tasks, error) {
 	return &Tasks{
 		cfg: cfg, log: log, h: h, tries: &tries{bus: cfg.Bus, cfg: cfg.JobRetry, worker: cfg.ID, log: log, steady: steadyTask},
 		runs: make(map[taskKey]*taskRun), spawning: make(map[taskKey]int), hidden: make(map[events.SessionID][]*hiddenTask),
-		freed: make(map[bus.Class]chan struct{}),
+		looking: make(map[bus.Class]int), freed: make(map[bus.Class]chan struct{}),
 	}, nil
 }
 
@@ -190,7 +191,11 @@ func (t *Tasks) fetchLoop(ctx context.Context, class bus.Class, queue *bus.Work)
 			continue
 		}
 		err := queue.Fetch(ctx, min(free, fetchJobs), fetchWait, func(j *bus.Job) {
-			t.jobs.Go(func() { t.handle(t.life, j) })
+			t.look(class)
+			t.jobs.Go(func() {
+				defer t.looked(class)
+				t.handle(t.life, j)
+			})
 		})
 		if err != nil && ctx.Err() == nil {
 			t.log.Warn("fetch tasks", zap.Error(err))
@@ -199,11 +204,33 @@ func (t *Tasks) fetchLoop(ctx context.Context, class bus.Class, queue *bus.Work)
 	}
 }
 
-// free is how many tasks of a class more may run here.
+// free is how many jobs of a class more may be fetched: each may become a task that runs here.
 func (t *Tasks) free(class bus.Class) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.freeLocked(class)
+	return max(t.freeLocked(class)-t.looking[class], 0)
+}
+
+// look says that a job is looked at, until looked.
+func (t *Tasks) look(class bus.Class) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.looking[class]++
+}
+
+func (t *Tasks) looked(class bus.Class) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.looking[class]--
+	t.freeOneLocked(class)
+}
+
+// freeOneLocked wakes the loop that waits for room.
+func (t *Tasks) freeOneLocked(class bus.Class) {
+	select {
+	case t.freed[class] <- struct{}{}:
+	default: // the loop has not looked since the last one
+	}
 }
 
 func (t *Tasks) freeLocked(class bus.Class) int {

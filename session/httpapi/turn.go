@@ -136,6 +136,9 @@ func getTurn(c *call) (reply, error) {
 	}
 	await := func(ctx context.Context) error {
 		_, err := c.s.cfg.Service.Await(ctx, session, turn)
+		if _, rejected := errors.AsType[*api.TurnRejectedError](err); rejected {
+			return nil // a conflict to who asked for it; here it is how the turn ended
+		}
 		return err
 	}
 	if c.patience > 0 {

@@ -58,7 +58,7 @@ type Broken struct {
 type Results struct {
 	Iteration int64
 	Results   []events.ToolResult
-	Pending   []int64          // calls that wait for somebody outside from now on
+	Pending   []int64          // calls that wait for somebody outside from now on, ascending
 	Beside    []events.Payload // facts that land with them
 	Stopped   *events.Issue    // the turn cannot go on: what has no result yet is cancelled
 }

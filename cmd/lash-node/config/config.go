@@ -14,12 +14,22 @@ import (
 	"github.com/alecthomas/kong"
 )
 
+// MaxBytes bounds a configuration file.
+const MaxBytes = 1 << 20
+
+// ErrTooLarge is a configuration file above [MaxBytes].
+var ErrTooLarge = fmt.Errorf("configuration: the file is above the limit of %d bytes", MaxBytes)
+
 // JSON is [kong.JSON] that takes flags by the names that --help gives
 // them, and refuses keys which name none: a misspelt one would silently do nothing.
+// Of a file above [MaxBytes], which is [ErrTooLarge], it reads no more than that.
 func JSON(r io.Reader) (kong.Resolver, error) {
-	data, err := io.ReadAll(r)
+	data, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
 	if err != nil {
 		return nil, err
+	}
+	if len(data) > MaxBytes {
+		return nil, ErrTooLarge
 	}
 	written := make(map[string]json.RawMessage)
 	if err := json.Unmarshal(data, &written); err != nil {

@@ -2,10 +2,44 @@ package config_test
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/cmd/lash-node/config"
 )
+
+// endless is a file of blanks that counts what is read of it.
+type endless struct{ read int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	e.read += len(p)
+	return len(p), nil
+}
+
+// TestConfigBounded reads a file of 1 MiB, one of a byte more, and one without an end.
+func TestConfigBounded(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 20
+	padded := func(size int) io.Reader {
+		const file = `{"store":"x"}`
+		return strings.NewReader(file + strings.Repeat(" ", size-len(file)))
+	}
+	if _, err := config.JSON(padded(limit)); err != nil {
+		t.Errorf("got %v, want a file of the limit read", err)
+	}
+	if _, err := config.JSON(padded(limit + 1)); !errors.Is(err, config.ErrTooLarge) || !strings.Contains(err.Error(), "1048576 bytes") {
+		t.Errorf("got %v, want %v", err, config.ErrTooLarge)
+	}
+	e := &endless{}
+	if _, err := config.JSON(e); !errors.Is(err, config.ErrTooLarge) || e.read > 2*limit {
+		t.Errorf("got %v after %d bytes, want %v and no more than is needed read", err, e.read, config.ErrTooLarge)
+	}
+}
 
 // FuzzConfig reads configuration files. Nothing panics, and what is no JSON is refused.
 func FuzzConfig(f *testing.F) {
