@@ -13,7 +13,8 @@ import (
 )
 
 // Enqueue publishes one durable command. [ErrQueued] says that the same one
-// waits already, which is as good. When it returns nil the command is as
+// waits already, which is as good; it is [events.ErrOutcomeUnknown] too where a
+// try of this call may have put it there. When it returns nil the command is as
 // durable as an append.
 func (b *Bus) Enqueue(ctx context.Context, class Class, session events.SessionID, id string, body []byte) error {
 	if err := errors.Join(events.CheckToken("session", session), events.CheckToken("id", id)); err != nil {
@@ -29,6 +30,9 @@ func (b *Bus) Enqueue(ctx context.Context, class Class, session events.SessionID
 		_, err := b.js.PublishMsg(once, &nats.Msg{Subject: b.names.work(class, session, id), Data: body}, jetstream.WithRetryAttempts(0))
 		cancel()
 		if err = mapError(err); err == nil || !isUnknown(err) {
+			if try > 1 && errors.Is(err, ErrQueued) {
+				err = fmt.Errorf("%w: %w", err, events.ErrOutcomeUnknown)
+			}
 			return err
 		}
 		// Publishing again is safe: a first try that landed answers ErrQueued.
@@ -45,21 +49,17 @@ func (b *Bus) Queued(ctx context.Context, class Class, session events.SessionID,
 		return nil, err
 	}
 	err = b.retry(ctx, "look into work queue", func(ctx context.Context) error {
-		msg, err := b.queuedMsg(ctx, class, session, id)
+		stream, err := b.js.Stream(ctx, b.names.workStream())
+		if err != nil {
+			return err
+		}
+		msg, err := stream.GetLastMsgForSubject(ctx, b.names.work(class, session, id))
 		if err == nil {
 			body = msg.Data
 		}
 		return err
 	})
 	return body, mapError(err)
-}
-
-func (b *Bus) queuedMsg(ctx context.Context, class Class, session events.SessionID, id string) (*jetstream.RawStreamMsg, error) {
-	stream, err := b.js.Stream(ctx, b.names.workStream())
-	if err != nil {
-		return nil, err
-	}
-	return stream.GetLastMsgForSubject(ctx, b.names.work(class, session, id))
 }
 
 // Backlog is how many commands of a session wait in the queue, or are worked on.
@@ -93,17 +93,6 @@ type Job struct {
 	b          *Bus
 	class      Class
 	seq        uint64 // in the queue
-}
-
-// Stands reports whether the queue has the job's own message still: false where
-// it has another one of that id. Errors: [ErrNotFound] where it has none.
-func (b *Bus) Stands(ctx context.Context, j *Job) (stands bool, err error) {
-	err = b.retry(ctx, "look into work queue", func(ctx context.Context) error {
-		msg, err := b.queuedMsg(ctx, j.class, j.Session, j.ID)
-		stands = err == nil && msg.Sequence == j.seq
-		return err
-	})
-	return stands, mapError(err)
 }
 
 // Class is the job's class.

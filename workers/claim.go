@@ -68,14 +68,13 @@ func (r *run) keepJob(ctx context.Context) error {
 	if len(r.state.Queue) == 0 {
 		return nil
 	}
-	stands, err := r.w.cfg.Bus.Stands(ctx, r.job)
-	if errors.Is(err, bus.ErrNotFound) {
-		err = r.w.cfg.Bus.Enqueue(ctx, bus.ClassTurn, r.job.Session, r.job.ID, r.job.Body)
-		if errors.Is(err, bus.ErrQueued) {
-			err = nil // by somebody else, or by a try whose answer was lost
-		}
-	}
-	if err != nil || stands {
+	err := r.w.cfg.Bus.Enqueue(ctx, bus.ClassTurn, r.job.Session, r.job.ID, r.job.Body)
+	switch {
+	case errors.Is(err, events.ErrOutcomeUnknown): // it may be there for a lost try of this run
+		return err
+	case errors.Is(err, bus.ErrQueued):
+		return nil
+	case err != nil:
 		return err
 	}
 	return errCovered

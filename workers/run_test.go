@@ -176,9 +176,6 @@ func TestKeepJob(t *testing.T) {
 	if done, err := r.claimNext(t.Context()); done || !errors.Is(err, errCovered) {
 		t.Errorf("without its message: got %v, %v, want %v", done, err, errCovered)
 	}
-	if done, err := r.claimNext(t.Context()); done || !errors.Is(err, errCovered) {
-		t.Errorf("beside another message: got %v, %v, want %v", done, err, errCovered)
-	}
 	if body, err := b.Queued(t.Context(), bus.ClassTurn, id, "queued"); err != nil || string(body) != "command" || r.state.Turn() != nil {
 		t.Errorf("got message %q, %v, turn %v, want the message back and no turn", body, err, r.state.Turn())
 	}
