@@ -153,7 +153,7 @@ func TestDiskFull(t *testing.T) {
 	})
 	store := filepath.Join(small, "store")
 	p := clusterOn(t, [3]string{"127.0.0.1", "127.0.0.1", "127.0.0.1"}, [3]string{store, filepath.Join(dir, "2"), filepath.Join(dir, "3")}, nil)
-	underLoss(t, p, func(ctx context.Context, l *loss) {
+	underLoss(t, p, 2, func(ctx context.Context, l *loss) {
 		l.after(ctx, lossSessions*perTurn)
 		ballast := filepath.Join(small, "ballast")
 		if err := fill(ballast); !errors.Is(err, syscall.ENOSPC) {

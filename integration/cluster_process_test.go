@@ -48,6 +48,7 @@ type processes struct {
 	t    *testing.T
 	cfg  [3]busembed.Config
 	run  [3]*exec.Cmd
+	in   [3]io.Closer                       // whose end stops it
 	wrap func(i int, cmd []string) []string // how the i-th is run; nil runs it as it is
 	url  string
 }
@@ -118,7 +119,7 @@ func (p *processes) start(i int) {
 	if err := cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
-	p.run[i] = cmd
+	p.run[i], p.in[i] = cmd, stdin
 	p.t.Cleanup(func() {
 		_ = stdin.Close()
 		_ = cmd.Process.Kill()
@@ -136,6 +137,15 @@ func (p *processes) kill(i int) {
 		p.t.Fatal(err)
 	}
 	_ = p.run[i].Wait()
+}
+
+// stop has the i-th end in order: it hands over what it leads.
+func (p *processes) stop(i int) {
+	p.t.Helper()
+	_ = p.in[i].Close()
+	if err := p.run[i].Wait(); err != nil {
+		p.t.Errorf("stop server %d: %v", i+1, err)
+	}
 }
 
 // open opens a bus with three replicas; without indices it knows of all servers.

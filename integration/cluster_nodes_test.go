@@ -1,0 +1,225 @@
+package integration
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+)
+
+// Variables that tell a process which node, or which watcher, it is.
+const (
+	childNode    = "LASH_CHILD_NODE"
+	childWatcher = "LASH_CHILD_WATCHER"
+)
+
+// childConfig is what such a process is told.
+type childConfig struct {
+	URL      string
+	Replicas int
+	Journal  string // the file; of a node
+	Round    int    // of a node, so that nonces are unique
+	Hold     string // the effect, "<session>/<effect>", in which the node waits for a line, whatever its context says; may be empty
+	Watch    events.SessionID
+}
+
+// TestNodeProcess is a node that does the work in a process of its own. It ends as lash-node serve does.
+func TestNodeProcess(t *testing.T) {
+	cfg := childOf(t, childNode)
+	journal, err := os.OpenFile(cfg.Journal, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer journal.Close() //nolint:errcheck // it was only appended to
+	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGTERM)
+	defer stop()
+	b, err := bus.Open(ctx, bus.Config{URL: cfg.URL, Replicas: cfg.Replicas, Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	w := &toil{round: cfg.Round, journal: journal, hold: func(effect string) {
+		if effect == cfg.Hold {
+			fmt.Println("holds")
+			_, _ = os.Stdin.Read(make([]byte, 1))
+			fmt.Println("released")
+		}
+	}}
+	node, err := w.node(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("serves", node.Tasks().ID())
+	<-ctx.Done()
+	fmt.Println("drains")
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	node.Stop(grace)
+}
+
+// TestWatcherProcess watches a session in a process of its own, and goes on from
+// its cursor after an error. It says the sequence of each commit that it sees.
+func TestWatcherProcess(t *testing.T) {
+	cfg := childOf(t, childWatcher)
+	b, err := bus.Open(t.Context(), bus.Config{URL: cfg.URL, Replicas: cfg.Replicas, Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := session.New(session.Config{Bus: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cursor := events.Seq(0); ; {
+		for o, err := range h.Observe(t.Context(), cfg.Watch, cursor) {
+			if err != nil {
+				break
+			}
+			if o.Commit != nil {
+				cursor = o.Seq
+				fmt.Println("saw", o.Seq)
+			}
+		}
+	}
+}
+
+func childOf(t *testing.T, variable string) (cfg childConfig) {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		t.Skip("runs in a process of its own")
+	}
+	if err := json.Unmarshal([]byte(text), &cfg); err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// child is a node or a watcher in a process of its own.
+type child struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	in    io.Writer
+	said  chan string // its lines; closed when it has ended
+	ended error       // of the process, once said is closed
+}
+
+// startChild starts a process that ends with the test at the latest.
+func startChild(t *testing.T, variable string, cfg childConfig, wrap func(cmd []string) []string) *child {
+	t.Helper()
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := []string{os.Args[0], "-test.run=^" + map[string]string{childNode: "TestNodeProcess", childWatcher: "TestWatcherProcess"}[variable] + "$"}
+	if wrap != nil {
+		line = wrap(line)
+	}
+	cmd := exec.Command(line[0], line[1:]...) //nolint:gosec // it is this test
+	cmd.Env = append(os.Environ(), variable+"="+string(text))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := &child{t: t, cmd: cmd, in: in, said: make(chan string, 1<<16)}
+	go func() { // ends with the process
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			c.said <- lines.Text()
+		}
+		c.ended = cmd.Wait()
+		close(c.said)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		for range c.said { //nolint:revive // until it has ended
+		}
+	})
+	return c
+}
+
+// says waits for a line that begins with this word, and returns the rest of it.
+func (c *child) says(ctx context.Context, word string) string {
+	c.t.Helper()
+	for {
+		select {
+		case line, alive := <-c.said:
+			if !alive {
+				c.t.Fatalf("child: it ended before it said %q: %v", word, c.ended)
+			}
+			if rest, ok := strings.CutPrefix(line, word); ok {
+				return strings.TrimSpace(rest)
+			}
+		case <-ctx.Done():
+			c.t.Fatalf("child: it never said %q: %v", word, context.Cause(ctx))
+		}
+	}
+}
+
+// signal sends one.
+func (c *child) signal(s os.Signal) {
+	c.t.Helper()
+	if err := c.cmd.Process.Signal(s); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// release ends the hold.
+func (c *child) release() {
+	c.t.Helper()
+	if _, err := c.in.Write([]byte{'\n'}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// exits wants exit code 0.
+func (c *child) exits(ctx context.Context) {
+	c.t.Helper()
+	var rest []string
+	for {
+		select {
+		case line, alive := <-c.said:
+			if !alive {
+				if c.ended != nil {
+					c.t.Errorf("child: got %v and %q, want exit code 0", c.ended, rest)
+				}
+				return
+			}
+			rest = append(rest, line)
+		case <-ctx.Done():
+			c.t.Fatalf("child: it does not end: %v", context.Cause(ctx))
+		}
+	}
+}
+
+// seen takes what a watcher says until it saw the last commit: each once, in order.
+func (c *child) seen(ctx context.Context, last events.Seq) {
+	c.t.Helper()
+	for want := events.Seq(1); want <= last; want++ {
+		if got, err := strconv.ParseUint(c.says(ctx, "saw"), 10, 64); err != nil || events.Seq(got) != want {
+			c.t.Fatalf("watcher: got commit %d, %v, want %d", got, err, want)
+		}
+	}
+}
