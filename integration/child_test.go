@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -80,6 +81,7 @@ func TestNodeFrozen(t *testing.T) {
 	frozen, first := p.start(held)
 	p.drive(1)
 	frozen.says(p.ctx, "holds")
+	p.await(toilSession(0), "what it came to before", func(s *projector.State) bool { return s.Turn() != nil && s.Turn().Iteration == 1 })
 	frozen.signal(syscall.SIGSTOP)
 	other, second := p.start("")
 	must(t, "first turn", receive(p.bundle, "first turn", p.driven), nil)
