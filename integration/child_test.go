@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -127,9 +126,6 @@ func TestNodeTerminated(t *testing.T) {
 	equal(t, "turns that have ended", len(find[*events.TurnCompleted](p.bundle, toilSession(0))), 0)
 	node.release()
 	node.exits(p.ctx)
-	var given struct{ Deliveries int }
-	must(t, "decode", json.Unmarshal(receive(p.bundle, "job given back", naks).Data, &given), nil)
-	equal(t, "deliveries of the job when it was given back", given.Deliveries, 1)
 	must(t, "turn", receive(p.bundle, "turn", p.driven), nil)
 	equalLists(t, "claims", p.claims(toilTurn(0)), []events.WorkerID{first, second})
 	lines, sum := p.audited(1)
@@ -138,10 +134,15 @@ func TestNodeTerminated(t *testing.T) {
 	if ran := lines[string(toilSession(0))+"/"+string(held)]; len(ran) != 1 || !strings.HasPrefix(ran[0], "1-") {
 		t.Errorf("runs of the call: got %v, want one, in the process that was told to end", ran)
 	}
-	equal(t, "deliveries in all", p.delivered(), 2)
+	// A node that starts may ask for a job once more that it, or another, has just got.
+	n := p.delivered()
+	equal(t, "the job was delivered again", n >= 2, true)
+	for range n - 1 {
+		receive(p.bundle, "each further delivery was asked for", naks)
+	}
 }
 
-// delivered is how often the queue delivered turns.
+// delivered is how often the queue delivered a turn's job.
 func (p *pair) delivered() int {
 	p.t.Helper()
 	js, err := jetstream.New(p.bus.Conn())

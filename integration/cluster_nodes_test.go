@@ -214,10 +214,10 @@ func (c *child) exits(ctx context.Context) {
 	}
 }
 
-// seen takes what a watcher says until it saw the last commit: each once, in order.
-func (c *child) seen(ctx context.Context, last events.Seq) {
+// seen takes what a watcher says from one commit to another: each once, in order.
+func (c *child) seen(ctx context.Context, first, last events.Seq) {
 	c.t.Helper()
-	for want := events.Seq(1); want <= last; want++ {
+	for want := first; want <= last; want++ {
 		if got, err := strconv.ParseUint(c.says(ctx, "saw"), 10, 64); err != nil || events.Seq(got) != want {
 			c.t.Fatalf("watcher: got commit %d, %v, want %d", got, err, want)
 		}

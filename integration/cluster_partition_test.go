@@ -24,9 +24,9 @@ func TestPartition(t *testing.T) {
 	if testing.Short() {
 		t.Skip("elections take seconds")
 	}
-	hosts := makeHosts(t)
+	hosts := makeHosts(t, 'l', 3)
 	dir := t.TempDir()
-	p := clusterOn(t, hosts.addrs, [3]string{filepath.Join(dir, "1"), filepath.Join(dir, "2"), filepath.Join(dir, "3")}, hosts.inside)
+	p := clusterOn(t, hosts.servers(), [3]string{filepath.Join(dir, "1"), filepath.Join(dir, "2"), filepath.Join(dir, "3")}, hosts.inside)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // connections whose packets vanished try again ever more rarely
 	defer cancel()
 	all := p.open()

@@ -51,6 +51,7 @@ type processes struct {
 	in   [3]io.Closer                       // whose end stops it
 	wrap func(i int, cmd []string) []string // how the i-th is run; nil runs it as it is
 	url  string
+	only []int // the servers that [processes.open] knows; nil: all
 }
 
 // clusterOn starts servers that listen on these hosts. They end with the test.
@@ -148,19 +149,31 @@ func (p *processes) stop(i int) {
 	}
 }
 
-// open opens a bus with three replicas; without indices it knows of all servers.
+// open opens a bus with three replicas, on these servers.
 func (p *processes) open(only ...int) *bus.Bus {
 	p.t.Helper()
-	url := p.url
-	if len(only) > 0 {
-		url = strings.Split(p.url, ",")[only[0]]
+	if len(only) == 0 {
+		only = p.only
 	}
-	b, err := bus.Open(limited(p.t), bus.Config{URL: url, Replicas: 3, Timeout: time.Second})
+	b, err := bus.Open(limited(p.t), bus.Config{URL: p.urlOf(only...), Replicas: 3, Timeout: time.Second})
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(b.Close)
 	return b
+}
+
+// urlOf is where these servers are; without any, where all are.
+func (p *processes) urlOf(only ...int) string {
+	all := strings.Split(p.url, ",")
+	if len(only) == 0 {
+		return p.url
+	}
+	var list []string
+	for _, i := range only {
+		list = append(list, all[i])
+	}
+	return strings.Join(list, ",")
 }
 
 // leader is the server that leads a session's stream.
