@@ -153,4 +153,3 @@ func (p *pair) delivered() int {
 	must(p.t, "consumer", err, nil)
 	return int(info.Delivered.Consumer)
 }
-

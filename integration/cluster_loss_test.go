@@ -162,10 +162,13 @@ func (l *loss) drain(ctx context.Context, i int) {
 func (l *loss) state(ctx context.Context, id events.SessionID) *projector.State {
 	l.t.Helper()
 	for ctx.Err() == nil {
-		s, err := l.host.State(ctx, id)
+		once, cancel := context.WithTimeout(ctx, 5*time.Second)
+		s, err := l.host.State(once, id)
+		cancel()
 		if err == nil || errors.Is(err, events.ErrNoSession) {
 			return s
 		}
+
 	}
 	l.t.Fatalf("state of %s: %v", id, context.Cause(ctx))
 	return nil

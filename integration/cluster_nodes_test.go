@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
@@ -36,6 +38,11 @@ type childConfig struct {
 	Watch    events.SessionID
 }
 
+// bus knows the servers that the process is told of, and hears of no others.
+func (c *childConfig) bus() bus.Config {
+	return bus.Config{URL: c.URL, Replicas: c.Replicas, Timeout: time.Second, Options: []nats.Option{nats.IgnoreDiscoveredServers()}}
+}
+
 // TestNodeProcess is a node that does the work in a process of its own. It ends as lash-node serve does.
 func TestNodeProcess(t *testing.T) {
 	cfg := childOf(t, childNode)
@@ -46,7 +53,7 @@ func TestNodeProcess(t *testing.T) {
 	defer journal.Close() //nolint:errcheck // it was only appended to
 	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGTERM)
 	defer stop()
-	b, err := bus.Open(ctx, bus.Config{URL: cfg.URL, Replicas: cfg.Replicas, Timeout: time.Second})
+	b, err := bus.Open(ctx, cfg.bus())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +84,7 @@ func TestNodeProcess(t *testing.T) {
 // its cursor after an error. It says the sequence of each commit that it sees.
 func TestWatcherProcess(t *testing.T) {
 	cfg := childOf(t, childWatcher)
-	b, err := bus.Open(t.Context(), bus.Config{URL: cfg.URL, Replicas: cfg.Replicas, Timeout: time.Second})
+	b, err := bus.Open(t.Context(), cfg.bus())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus"
@@ -149,13 +150,15 @@ func (p *processes) stop(i int) {
 	}
 }
 
-// open opens a bus with three replicas, on these servers.
+// open opens a bus with three replicas, which knows these servers and hears of no others.
 func (p *processes) open(only ...int) *bus.Bus {
 	p.t.Helper()
 	if len(only) == 0 {
 		only = p.only
 	}
-	b, err := bus.Open(limited(p.t), bus.Config{URL: p.urlOf(only...), Replicas: 3, Timeout: time.Second})
+	b, err := bus.Open(limited(p.t), bus.Config{
+		URL: p.urlOf(only...), Replicas: 3, Timeout: time.Second, Options: []nats.Option{nats.IgnoreDiscoveredServers()},
+	})
 	if err != nil {
 		p.t.Fatal(err)
 	}
