@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,15 +17,10 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus"
-	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 )
 
-// Variables that tell a process which node, or which watcher, it is.
-const (
-	childNode    = "LASH_CHILD_NODE"
-	childWatcher = "LASH_CHILD_WATCHER"
-)
+// childNode is the variable that tells a process which node it is.
+const childNode = "LASH_CHILD_NODE"
 
 // childConfig is what such a process is told.
 type childConfig struct {
@@ -35,7 +29,6 @@ type childConfig struct {
 	Journal  string // the file; of a node
 	Round    int    // of a node, so that nonces are unique
 	Hold     string // the effect, "<session>/<effect>", in which the node waits for a line, whatever its context says; may be empty
-	Watch    events.SessionID
 }
 
 // bus knows the servers that the process is told of, and hears of no others.
@@ -45,7 +38,7 @@ func (c *childConfig) bus() bus.Config {
 
 // TestNodeProcess is a node that does the work in a process of its own. It ends as lash-node serve does.
 func TestNodeProcess(t *testing.T) {
-	cfg := childOf(t, childNode)
+	cfg := childOf(t)
 	journal, err := os.OpenFile(cfg.Journal, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -80,34 +73,9 @@ func TestNodeProcess(t *testing.T) {
 	node.Stop(grace)
 }
 
-// TestWatcherProcess watches a session in a process of its own, and goes on from
-// its cursor after an error. It says the sequence of each commit that it sees.
-func TestWatcherProcess(t *testing.T) {
-	cfg := childOf(t, childWatcher)
-	b, err := bus.Open(t.Context(), cfg.bus())
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := session.New(session.Config{Bus: b})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for cursor := events.Seq(0); ; {
-		for o, err := range h.Observe(t.Context(), cfg.Watch, cursor) {
-			if err != nil {
-				break
-			}
-			if o.Commit != nil {
-				cursor = o.Seq
-				fmt.Println("saw", o.Seq)
-			}
-		}
-	}
-}
-
-func childOf(t *testing.T, variable string) (cfg childConfig) {
+func childOf(t *testing.T) (cfg childConfig) {
 	t.Helper()
-	text := os.Getenv(variable)
+	text := os.Getenv(childNode)
 	if text == "" {
 		t.Skip("runs in a process of its own")
 	}
@@ -117,7 +85,7 @@ func childOf(t *testing.T, variable string) (cfg childConfig) {
 	return cfg
 }
 
-// child is a node or a watcher in a process of its own.
+// child is a node in a process of its own.
 type child struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -127,18 +95,15 @@ type child struct {
 }
 
 // startChild starts a process that ends with the test at the latest.
-func startChild(t *testing.T, variable string, cfg childConfig, wrap func(cmd []string) []string) *child {
+func startChild(t *testing.T, cfg childConfig) *child {
 	t.Helper()
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := []string{os.Args[0], "-test.run=^" + map[string]string{childNode: "TestNodeProcess", childWatcher: "TestWatcherProcess"}[variable] + "$"}
-	if wrap != nil {
-		line = wrap(line)
-	}
+	line := []string{os.Args[0], "-test.run=^TestNodeProcess$"}
 	cmd := exec.Command(line[0], line[1:]...) //nolint:gosec // it is this test
-	cmd.Env = append(os.Environ(), variable+"="+string(text))
+	cmd.Env = append(os.Environ(), childNode+"="+string(text))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -217,16 +182,6 @@ func (c *child) exits(ctx context.Context) {
 			rest = append(rest, line)
 		case <-ctx.Done():
 			c.t.Fatalf("child: it does not end: %v", context.Cause(ctx))
-		}
-	}
-}
-
-// seen takes what a watcher says from one commit to another: each once, in order.
-func (c *child) seen(ctx context.Context, first, last events.Seq) {
-	c.t.Helper()
-	for want := first; want <= last; want++ {
-		if got, err := strconv.ParseUint(c.says(ctx, "saw"), 10, 64); err != nil || events.Seq(got) != want {
-			c.t.Fatalf("watcher: got commit %d, %v, want %d", got, err, want)
 		}
 	}
 }
