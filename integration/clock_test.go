@@ -251,3 +251,13 @@ func (f *clocked) apart(b *bus.Bus) (least, most time.Duration) {
 	}
 	return least, most
 }
+
+// driveOn drives as a client does that goes on after errors: asking again is harmless.
+func driveOn(ctx context.Context, h *session.Host, turns int) error {
+	for {
+		err := drive(ctx, h, lossSessions, turns)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}

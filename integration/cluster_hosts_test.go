@@ -31,19 +31,20 @@ func try(line string, args ...any) error {
 	return nil
 }
 
-// hosts are three network namespaces on a bridge, each with an address.
+// hosts are network namespaces on a bridge, each with an address.
 type hosts struct {
 	t     *testing.T
 	name  string
-	addrs [3]string
+	addrs []string
 }
 
 // makeHosts makes them; they go with the test. It skips where the system lets nobody make them.
-func makeHosts(t *testing.T) *hosts {
+// The letter tells them from those of other tests.
+func makeHosts(t *testing.T, letter byte, n int) *hosts {
 	t.Helper()
 	needsRoot(t, "ip")
-	h := &hosts{t: t, name: fmt.Sprintf("l%d", os.Getpid()%100000)}
-	net := fmt.Sprintf("10.213.%d", os.Getpid()%250)
+	h := &hosts{t: t, name: fmt.Sprintf("%c%d", letter, os.Getpid()%100000), addrs: make([]string, n)}
+	net := fmt.Sprintf("10.%d.%d", 100+letter, os.Getpid()%250)
 	t.Cleanup(func() {
 		_ = try("ip link del %s", h.name)
 		for i := range h.addrs {
@@ -70,6 +71,9 @@ func makeHosts(t *testing.T) *hosts {
 	return h
 }
 
+// servers are the first three.
+func (h *hosts) servers() [3]string { return [3]string(h.addrs[:3]) }
+
 func (h *hosts) ns(i int) string { return fmt.Sprintf("%sh%d", h.name, i) }
 
 // inside is how a process is run on the i-th host.
@@ -77,7 +81,7 @@ func (h *hosts) inside(i int, cmd []string) []string {
 	return append([]string{"ip", "netns", "exec", h.ns(i)}, cmd...)
 }
 
-// part has packets between the i-th host and the other two vanish, both ways. This host reaches all.
+// part has packets between the i-th host and the others vanish, both ways. This host reaches all.
 func (h *hosts) part(i int) { h.routes("add", i) }
 
 // heal undoes part.

@@ -24,9 +24,9 @@ func TestPartition(t *testing.T) {
 	if testing.Short() {
 		t.Skip("elections take seconds")
 	}
-	hosts := makeHosts(t)
+	hosts := makeHosts(t, 'l', 3)
 	dir := t.TempDir()
-	p := clusterOn(t, hosts.addrs, [3]string{filepath.Join(dir, "1"), filepath.Join(dir, "2"), filepath.Join(dir, "3")}, hosts.inside)
+	p := clusterOn(t, hosts.servers(), [3]string{filepath.Join(dir, "1"), filepath.Join(dir, "2"), filepath.Join(dir, "3")}, hosts.inside)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // connections whose packets vanished try again ever more rarely
 	defer cancel()
 	all := p.open()
@@ -153,7 +153,7 @@ func TestDiskFull(t *testing.T) {
 	})
 	store := filepath.Join(small, "store")
 	p := clusterOn(t, [3]string{"127.0.0.1", "127.0.0.1", "127.0.0.1"}, [3]string{store, filepath.Join(dir, "2"), filepath.Join(dir, "3")}, nil)
-	underLoss(t, p, func(ctx context.Context, l *loss) {
+	underLoss(t, p, 2, func(ctx context.Context, l *loss) {
 		l.after(ctx, lossSessions*perTurn)
 		ballast := filepath.Join(small, "ballast")
 		if err := fill(ballast); !errors.Is(err, syscall.ENOSPC) {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus"
@@ -48,8 +49,10 @@ type processes struct {
 	t    *testing.T
 	cfg  [3]busembed.Config
 	run  [3]*exec.Cmd
+	in   [3]io.Closer                       // whose end stops it
 	wrap func(i int, cmd []string) []string // how the i-th is run; nil runs it as it is
 	url  string
+	only []int // the servers that [processes.open] knows; nil: all
 }
 
 // clusterOn starts servers that listen on these hosts. They end with the test.
@@ -118,7 +121,7 @@ func (p *processes) start(i int) {
 	if err := cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
-	p.run[i] = cmd
+	p.run[i], p.in[i] = cmd, stdin
 	p.t.Cleanup(func() {
 		_ = stdin.Close()
 		_ = cmd.Process.Kill()
@@ -138,19 +141,42 @@ func (p *processes) kill(i int) {
 	_ = p.run[i].Wait()
 }
 
-// open opens a bus with three replicas; without indices it knows of all servers.
+// stop has the i-th end in order: it hands over what it leads.
+func (p *processes) stop(i int) {
+	p.t.Helper()
+	_ = p.in[i].Close()
+	if err := p.run[i].Wait(); err != nil {
+		p.t.Errorf("stop server %d: %v", i+1, err)
+	}
+}
+
+// open opens a bus with three replicas, which knows these servers and hears of no others.
 func (p *processes) open(only ...int) *bus.Bus {
 	p.t.Helper()
-	url := p.url
-	if len(only) > 0 {
-		url = strings.Split(p.url, ",")[only[0]]
+	if len(only) == 0 {
+		only = p.only
 	}
-	b, err := bus.Open(limited(p.t), bus.Config{URL: url, Replicas: 3, Timeout: time.Second})
+	b, err := bus.Open(limited(p.t), bus.Config{
+		URL: p.urlOf(only...), Replicas: 3, Timeout: time.Second, Options: []nats.Option{nats.IgnoreDiscoveredServers()},
+	})
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(b.Close)
 	return b
+}
+
+// urlOf is where these servers are; without any, where all are.
+func (p *processes) urlOf(only ...int) string {
+	all := strings.Split(p.url, ",")
+	if len(only) == 0 {
+		return p.url
+	}
+	var list []string
+	for _, i := range only {
+		list = append(list, all[i])
+	}
+	return strings.Join(list, ",")
 }
 
 // leader is the server that leads a session's stream.

@@ -183,5 +183,9 @@ func TestColdNodesKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	auditAll(t, b, sessions, turns, string(lines))
-	t.Logf("seed %d: killed %d nodes; %d sessions were cold", seed, killed, archivedOf(t, b))
+	cold := archivedOf(t, b)
+	t.Logf("seed %d: killed %d nodes; %d sessions were cold", seed, killed, cold)
+	if killed == 0 || cold == 0 {
+		t.Errorf("got %d nodes killed while turns ran and %d sessions cold, want some of both", killed, cold)
+	}
 }

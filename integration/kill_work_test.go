@@ -28,6 +28,8 @@ type toil struct {
 	n       int
 	journal io.Writer
 	heard   func(lines int) // after each line; may be nil
+
+	hold func(effect string) // in each effect, which is named as in the journal; may be nil
 }
 
 // calls are the tools that each iteration calls; the reply after the last is the answer.
@@ -54,6 +56,9 @@ func (w *toil) spend(ctx context.Context, id events.SessionID, effect events.Eff
 	nonce, err := w.note(id, effect)
 	if err != nil {
 		return "", err
+	}
+	if w.hold != nil {
+		w.hold(string(id) + "/" + string(effect))
 	}
 	sum := fnv.New32a()
 	_, _ = io.WriteString(sum, string(id)+string(effect))
@@ -109,6 +114,11 @@ func toilTurn(i int) events.TurnID       { return events.TurnID(fmt.Sprintf("t%0
 // drive asks for every turn of every session and waits for their ends. Asking
 // again is harmless. Every other session is asked for two turns at a time.
 func drive(ctx context.Context, h *session.Host, sessions, turns int) error {
+	return driveFrom(ctx, h, sessions, 0, turns)
+}
+
+// driveFrom leaves the first turns out.
+func driveFrom(ctx context.Context, h *session.Host, sessions, first, turns int) error {
 	errs := make([]error, sessions)
 	var all sync.WaitGroup
 	for i := range sessions {
@@ -118,15 +128,15 @@ func drive(ctx context.Context, h *session.Host, sessions, turns int) error {
 				errs[i] = err
 				return
 			}
-			errs[i] = driveOne(ctx, h, toilSession(i), turns, 1+i%2)
+			errs[i] = driveOne(ctx, h, toilSession(i), first, turns, 1+i%2)
 		})
 	}
 	all.Wait()
 	return errors.Join(errs...)
 }
 
-func driveOne(ctx context.Context, h *session.Host, id events.SessionID, turns, atOnce int) error {
-	for first := 0; first < turns; first += atOnce {
+func driveOne(ctx context.Context, h *session.Host, id events.SessionID, first, turns, atOnce int) error {
+	for ; first < turns; first += atOnce {
 		errs := make([]error, atOnce)
 		var some sync.WaitGroup
 		for k := range min(atOnce, turns-first) {

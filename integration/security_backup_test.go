@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -19,7 +20,7 @@ import (
 )
 
 // estate is a tenant with a hot session, a cold one, one that is hot again,
-// and one whose body is a blob; and a command that waits.
+// and one whose body is a blob; and a command, a timer and a dead letter that wait.
 func estate(t *testing.T, d *deployment) map[events.SessionID]string {
 	t.Helper()
 	b := d.bundleOf("node@acme", append(everythingScript(), reply(text("of hot")), reply(text("of cold")))...)
@@ -33,8 +34,36 @@ func estate(t *testing.T, d *deployment) map[events.SessionID]string {
 	must(t, "archive", b.bus.Archive(b.ctx, "cold", b.last("cold")), nil)
 	must(t, "discard", b.bus.Discard(b.ctx, "cold"), nil)
 	kill()
+	b.submit("hot", "waits", text("no node is there"))
+	must(t, "schedule", b.bus.Schedule(b.ctx, estateTimer()), nil)
+	letter := estateLetter()
+	must(t, "bury", b.bus.PutDead(b.ctx, &letter), nil)
 	defer b.bus.Close()
 	return digests(t, b.bus)
+}
+
+// estateTimer is due long after the test.
+func estateTimer() bus.Timer {
+	return bus.Timer{Session: "cold", ID: "later", At: events.MillisOf(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)), Body: []byte("in its time")}
+}
+
+func estateLetter() bus.DeadLetter {
+	return bus.DeadLetter{Class: bus.ClassTurn, Session: "hot", ID: "dead", Body: []byte("came to nothing"), Reason: bus.DeadPoisoned, Attempts: 3}
+}
+
+// owed wants the command, the timer and the dead letter of an [estate].
+func owed(b *bundle) {
+	b.t.Helper()
+	_, err := b.bus.Queued(b.ctx, bus.ClassTurn, "hot", "waits")
+	must(b.t, "the command that waits", err, nil)
+	want := estateTimer()
+	timer, err := b.bus.Timer(b.ctx, want.Session, want.ID)
+	must(b.t, "the timer", err, nil)
+	equal(b.t, "time of the timer", timer.At, want.At)
+	equal(b.t, "body of the timer", string(timer.Body), string(want.Body))
+	letter, err := b.bus.DeadLetter(b.ctx, bus.ClassTurn, "hot", "dead")
+	must(b.t, "the dead letter", err, nil)
+	equal(b.t, "body of the dead letter", string(letter.Body), string(estateLetter().Body))
 }
 
 // digests verifies every history there is and says what it folds to.
@@ -65,7 +94,7 @@ func digests(t *testing.T, b *bus.Bus) map[events.SessionID]string {
 // same compares what was restored with what there was, and runs one more turn on it.
 func same(t *testing.T, d *deployment, want map[events.SessionID]string) {
 	t.Helper()
-	b := d.bundleOf("node@acme", reply(text("as before")), reply(text("as before")), reply(text("as before")))
+	b := d.bundleOf("node@acme", reply(text("as before")), reply(text("as before")), reply(text("as before")), reply(text("as before")))
 	got := digests(t, b.bus)
 	if len(got) != 3 || len(want) != 3 {
 		t.Errorf("sessions: got %d, had %d, want 3", len(got), len(want))
@@ -75,7 +104,9 @@ func same(t *testing.T, d *deployment, want map[events.SessionID]string) {
 			t.Errorf("%s: got another state than there was", id)
 		}
 	}
+	owed(b)
 	b.node(bulky())
+	equal(t, "end of the turn that waited", b.ended("hot", "waits").End, events.EndFinished)
 	for id := range want {
 		equal(t, string(id), b.run(id, "after", text("and now")).Text, "as before")
 	}
