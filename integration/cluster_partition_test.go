@@ -18,9 +18,9 @@ import (
 
 // TestPartition cuts the leader of a session's stream off from the other two
 // servers. It acknowledges nothing any more, the others go on, and when it is
-// back every server has the same one history.
+// back every server has the same one history. It has the machine for itself:
+// elections of servers that are starved too take minutes.
 func TestPartition(t *testing.T) {
-	t.Parallel()
 	if testing.Short() {
 		t.Skip("elections take seconds")
 	}
@@ -50,7 +50,7 @@ func TestPartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	alone := p.leader(ctx, all, id)
-	minority, majority := host(p.open(alone)), host(p.open((alone+1)%3))
+	minority, majority := host(p.open(alone)), host(p.open((alone+1)%3, (alone+2)%3))
 	if err := say(ctx, minority, "before too"); err != nil {
 		t.Fatal(err)
 	}
