@@ -122,7 +122,7 @@ func (l *loss) startClient(ctx context.Context) {
 func (l *loss) restartClient(ctx context.Context) {
 	l.t.Helper()
 	l.leave()
-	<-l.driven
+	l.t.Logf("the client that ended: %v", <-l.driven)
 	l.startClient(ctx)
 }
 

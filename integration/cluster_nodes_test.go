@@ -126,7 +126,7 @@ func startChild(t *testing.T, cfg childConfig) *child {
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		for range c.said { //nolint:revive // until it has ended
+		for range c.said { // until it has ended
 		}
 	})
 	return c
