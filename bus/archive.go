@@ -174,9 +174,13 @@ func (b *Bus) seal(ctx context.Context, session events.SessionID, p *place, at e
 	if want, guarded := at.Guarded(); guarded && want != events.Seq(info.State.LastSeq) {
 		return &events.ConflictError{Session: session, Expected: want, Last: events.Seq(info.State.LastSeq)}
 	}
-	if p.cold, err = b.archived(ctx, session); err == nil && p.cold.Revision == 0 {
+	p.cold, err = b.archived(ctx, session)
+	switch {
+	case err == nil && p.cold.Revision == 0:
 		p.cold.Next = p.stream
 		err = b.putArchived(ctx, session, &p.cold)
+	case err == nil && !p.cold.Erased.IsZero(): // meanwhile: it keeps its tombstone
+		err = ErrStale
 	}
 	if err != nil {
 		return err

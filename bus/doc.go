@@ -64,9 +64,10 @@
 // the entry names it: who sleeps through other lives of the session, and then
 // makes one, makes one that nobody appends to. Whoever deletes one that the entry
 // does not name puts the entry as it is before: so nobody names the stream any more,
-// and a delete that comes late hits nothing. Who has a stream made again does the same, as
-// the server may have lost a seal that an archiver saw. A first stream has one name for all who create the session, so these
-// look for an entry before they make it and after. What is left is one who
+// and a delete that comes late hits nothing. Who has a stream made again does
+// the same, as the server may have lost a seal that an archiver saw. A first
+// stream has one name for all who create the session, so these look for an entry
+// before they make it and after. What is left is one who
 // slept between that look and its append, through all of a first life of the
 // session, and wakes up in the instant in which a third, who slept likewise, has
 // made the stream once more and not looked yet.

@@ -58,22 +58,35 @@ func startSyncer(dir string, ns *server.Server) (*syncer, error) {
 func (s *syncer) loop() {
 	tick := time.NewTicker(syncEvery)
 	defer tick.Stop()
-	for synced := int64(0); ; {
+	for p := (pace{}); ; {
 		select {
 		case <-s.ended:
 			return
 		case <-tick.C:
 		}
 		took, err := s.took()
-		if err == nil && took != synced {
+		if err == nil && p.due(took) {
 			err = s.store.sync()
 		}
 		if err != nil {
 			s.ns.Shutdown() // what it acknowledges from here on may not be on the disk
 			return
 		}
-		synced = took
 	}
+}
+
+// pace says when there is something to sync. A message is counted before it is
+// written, so that the one look after the last message syncs once more.
+type pace struct {
+	took  int64
+	again bool
+}
+
+func (p *pace) due(took int64) bool {
+	moved := took != p.took
+	due := moved || p.again
+	p.took, p.again = took, moved
+	return due
 }
 
 // took counts the messages that came to the server.

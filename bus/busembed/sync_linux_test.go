@@ -39,3 +39,17 @@ func TestSyncFails(t *testing.T) {
 	}
 	nc.Close()
 }
+
+// TestPace looks once more after the last message, which is counted before it is written.
+func TestPace(t *testing.T) {
+	t.Parallel()
+	var p pace
+	for i, look := range []struct {
+		took int64
+		due  bool
+	}{{0, false}, {3, true}, {4, true}, {4, true}, {4, false}, {5, true}, {5, true}, {5, false}} {
+		if got := p.due(look.took); got != look.due {
+			t.Errorf("look %d, %d messages: got %v, want %v", i+1, look.took, got, look.due)
+		}
+	}
+}
