@@ -23,3 +23,9 @@ func (b *Bus) HalfOpen(ctx context.Context, session events.SessionID) (name func
 	row.Next = cfg.Name
 	return func() error { return b.putArchived(ctx, session, &row) }, b.makeStream(ctx, cfg)
 }
+
+// Sleeper reads a session's entry now, and puts it when it is called, on another bus.
+func (b *Bus) Sleeper(ctx context.Context, session events.SessionID) (put func(*Bus) error, err error) {
+	row, err := b.archived(ctx, session)
+	return func(later *Bus) error { return later.putArchived(ctx, session, &row) }, err
+}

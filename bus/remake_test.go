@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -113,6 +114,10 @@ func TestServerForgetsStream(t *testing.T) {
 		if life == 1 { // later ones have their entry
 			s.archiverDies(t, events.Seq(len(want)))
 		}
+		put, err := b.Sleeper(t.Context(), "s") // an archiver that sees the seal, and puts the entry late
+		if err != nil {
+			t.Fatal(err)
+		}
 		s.killedWhile(t, b, func(cfg *jetstream.StreamConfig) { cfg.Sealed = true })
 		b = s.start(t)
 		if got := streams(t, b); len(got) != 0 {
@@ -120,6 +125,9 @@ func TestServerForgetsStream(t *testing.T) {
 		}
 		if got := said(t, b, "s", 0); !slices.Equal(got, want) {
 			t.Fatalf("life %d: got %v, want %v", life, got, want)
+		}
+		if err := put(b); !errors.Is(err, bus.ErrStale) {
+			t.Errorf("life %d: an archiver that saw the lost seal: got %v, want %v", life, err, bus.ErrStale)
 		}
 		want = say(t, b, "s", want, len(want)+1)
 		s.stop(b)
