@@ -77,9 +77,11 @@ func (b *Bus) putArchived(ctx context.Context, session events.SessionID, row *ar
 		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(row.Revision, 10)},
 	}}
 	for try := 1; ; try++ {
-		once, cancel := b.timeout(ctx)
-		ack, err := b.js.PublishMsg(once, msg, jetstream.WithRetryAttempts(0))
-		cancel()
+		var ack *jetstream.PubAck
+		err := b.once(ctx, func(ctx context.Context) (err error) {
+			ack, err = b.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+			return err
+		})
 		switch err = mapError(err); {
 		case err == nil:
 			row.Revision = ack.Sequence

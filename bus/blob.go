@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/lash-go/lash/events"
 )
 
@@ -21,10 +23,10 @@ func (b *Bus) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) 
 			Field: "blob", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(body), events.MaxBlobBytes), Err: events.ErrTooLarge,
 		}
 	}
-	if info, err := b.blobs.GetInfo(ctx, ref.Digest); err == nil && info.Size == uint64(len(body)) && time.Since(info.ModTime) < blobFresh {
+	if info, err := b.blobInfo(ctx, ref.Digest); err == nil && info.Size == uint64(len(body)) && time.Since(info.ModTime) < blobFresh {
 		return ref, nil
 	}
-	err := b.retry(ctx, "put blob "+ref.Digest, func(ctx context.Context) error {
+	err := b.retryWithin(ctx, b.transfer(ref.Size), "put blob "+ref.Digest, func(ctx context.Context) error {
 		_, err := b.blobs.PutBytes(ctx, ref.Digest, body)
 		return err
 	})
@@ -33,13 +35,31 @@ func (b *Bus) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) 
 
 // Blob reads a body and checks it against its reference. Errors: [ErrNotFound], [events.ErrMalformed].
 func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
-	body, err := b.blobs.GetBytes(ctx, ref.Digest)
+	var body []byte
+	err := b.retryWithin(ctx, b.transfer(ref.Size), "get blob "+ref.Digest, func(ctx context.Context) (err error) {
+		body, err = b.blobs.GetBytes(ctx, ref.Digest)
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("blob %s: %w", ref.Digest, mapError(err))
+		return nil, mapError(err)
 	}
 	sum := sha256.Sum256(body)
 	if hex.EncodeToString(sum[:]) != ref.Digest {
 		return nil, errors.Join(fmt.Errorf("blob %s: %w: digest differs", ref.Digest, events.ErrMalformed))
 	}
 	return body, nil
+}
+
+func (b *Bus) blobInfo(ctx context.Context, digest string) (info *jetstream.ObjectInfo, err error) {
+	err = b.once(ctx, func(ctx context.Context) (err error) {
+		info, err = b.blobs.GetInfo(ctx, digest)
+		return err
+	})
+	return info, err
+}
+
+// transfer bounds one try to move a body: a second more for each MiB.
+func (b *Bus) transfer(size int64) time.Duration {
+	size = min(max(size, 0), events.MaxBlobBytes)
+	return b.cfg.Timeout + time.Second*time.Duration(size>>20)
 }

@@ -80,6 +80,7 @@ type Bus struct {
 	reader    bool // makes and changes nothing
 	conflicts atomic.Int64
 	hot       hotCount
+	silence   silence
 
 	directory jetstream.KeyValue
 	catalogs  jetstream.KeyValue
@@ -154,21 +155,3 @@ func (b *Bus) Close() { b.nc.Close() }
 
 // Conn is the connection, for measurements beside the bus.
 func (b *Bus) Conn() *nats.Conn { return b.nc }
-
-// timeout bounds one request.
-func (b *Bus) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, b.cfg.Timeout)
-}
-
-// pause waits before try n of something that is worth another try.
-func pause(ctx context.Context, n int) error {
-	wait := min(time.Millisecond<<min(n, 10), 500*time.Millisecond)
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
-}

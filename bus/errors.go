@@ -54,7 +54,16 @@ const (
 	codeInProcess jetstream.ErrorCode = 10158
 )
 
-// mapError gives every error of the client and the server its meaning for us. It is the only place that does.
+// isAnswer tells an answer, an error too, from silence and from the word of a server that lost the others.
+func isAnswer(err error) bool {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode != codeUnavailable && api.ErrorCode != codeNoLeader
+	}
+	return !isUnknown(mapError(err))
+}
+
+// mapError gives every error of the client and the server its meaning for us. This file is the only place that looks at them.
 func mapError(err error) error {
 	if err == nil {
 		return nil
@@ -67,7 +76,7 @@ func mapError(err error) error {
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse),
 		errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
 		errors.Is(err, nats.ErrConnectionReconnecting), errors.Is(err, nats.ErrDisconnected),
-		errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrStaleConnection):
+		errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrStaleConnection), errors.Is(err, jetstream.ErrNoHeartbeat):
 		return fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)
 	case errors.Is(err, nats.ErrMaxPayload):
 		return fmt.Errorf("%w: %w", events.ErrTooLarge, err)

@@ -201,23 +201,9 @@ func (b *Bus) Dirty(ctx context.Context) (*Dirty, error) {
 
 // Fetch hands up to n marks to take. Each must be acked, or given back, or it comes again.
 func (d *Dirty) Fetch(ctx context.Context, n int, wait time.Duration, take func(*Job)) error {
-	once, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	batch, err := d.consumer.Fetch(n, jetstream.FetchContext(once))
-	if err != nil {
-		return fmt.Errorf("fetch dirty marks: %w", mapError(err))
-	}
-	for msg := range batch.Messages() { // closed when once ends
-		if ctx.Err() != nil {
-			_ = msg.Nak() // nobody would begin it
-			continue
-		}
+	return d.b.fetch(ctx, d.consumer, n, wait, func(msg jetstream.Msg) {
 		if session, ok := d.b.names.parseDirty(msg.Subject()); ok {
 			take(&Job{Session: session, msg: msg})
 		}
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return mapError(batch.Error())
+	})
 }

@@ -119,9 +119,11 @@ func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at even
 }
 
 func (l Log) publishOnce(ctx context.Context, session events.SessionID, msg *nats.Msg) (events.Seq, error) {
-	once, cancel := l.b.timeout(ctx)
-	defer cancel()
-	ack, err := l.b.js.PublishMsg(once, msg, jetstream.WithRetryAttempts(0))
+	var ack *jetstream.PubAck
+	err := l.b.once(ctx, func(ctx context.Context) (err error) {
+		ack, err = l.b.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+		return err
+	})
 	if err == nil {
 		return events.Seq(ack.Sequence), nil
 	}
@@ -358,8 +360,12 @@ func isUnknown(err error) bool { return errors.Is(err, events.ErrOutcomeUnknown)
 
 func (l Log) readOrdered(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
-		consumer, err := l.b.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
-			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: uint64(from),
+		var consumer jetstream.Consumer
+		err := l.b.retry(ctx, "read stream "+stream, func(ctx context.Context) (err error) {
+			consumer, err = l.b.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
+				DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: uint64(from),
+			})
+			return err
 		})
 		if err != nil {
 			yield(rawEntry{}, mapError(err))

@@ -107,9 +107,11 @@ func (b *Bus) remake(ctx context.Context, session events.SessionID, row archived
 // streamInfo is a stream as its leader has it. While there is none any member
 // answers, with what it has: that is [events.ErrOutcomeUnknown].
 func (b *Bus) streamInfo(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
-	once, cancel := b.timeout(ctx)
-	defer cancel()
-	stream, err := b.js.Stream(once, name)
+	var stream jetstream.Stream
+	err := b.once(ctx, func(ctx context.Context) (err error) {
+		stream, err = b.js.Stream(ctx, name)
+		return err
+	})
 	if err != nil {
 		return nil, mapError(err)
 	}
@@ -192,10 +194,10 @@ func (b *Bus) bind(ctx context.Context, session events.SessionID, row archived) 
 		return err
 	}
 	cfg.Subjects = want
-	once, cancel := b.timeout(ctx)
-	defer cancel()
-	_, err = b.js.UpdateStream(once, cfg)
-	return mapError(err)
+	return mapError(b.once(ctx, func(ctx context.Context) error {
+		_, err := b.js.UpdateStream(ctx, cfg)
+		return err
+	}))
 }
 
 // Forsaken finishes what those left behind who died while they made a session

@@ -26,9 +26,10 @@ func (b *Bus) Enqueue(ctx context.Context, class Class, session events.SessionID
 		})
 	}
 	for try := 1; ; try++ {
-		once, cancel := b.timeout(ctx)
-		_, err := b.js.PublishMsg(once, &nats.Msg{Subject: b.names.work(class, session, id), Data: body}, jetstream.WithRetryAttempts(0))
-		cancel()
+		err := b.once(ctx, func(ctx context.Context) error {
+			_, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.names.work(class, session, id), Data: body}, jetstream.WithRetryAttempts(0))
+			return err
+		})
 		if err = mapError(err); err == nil || !isUnknown(err) {
 			if try > 1 && errors.Is(err, ErrQueued) {
 				err = fmt.Errorf("%w: %w", err, events.ErrOutcomeUnknown)
@@ -146,23 +147,7 @@ func (b *Bus) Work(ctx context.Context, class Class) (*Work, error) {
 // take as it arrives. Each job should be begun at once: what waits in a
 // worker's memory would be delivered to another after [AckWait].
 func (w *Work) Fetch(ctx context.Context, n int, wait time.Duration, take func(*Job)) error {
-	once, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	batch, err := w.consumer.Fetch(n, jetstream.FetchContext(once))
-	if err != nil {
-		return fmt.Errorf("fetch work: %w", mapError(err))
-	}
-	for msg := range batch.Messages() { // closed when once ends
-		if ctx.Err() != nil {
-			_ = msg.Nak() // nobody would begin it
-			continue
-		}
-		w.take(msg, take)
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return mapError(batch.Error())
+	return w.b.fetch(ctx, w.consumer, n, wait, func(msg jetstream.Msg) { w.take(msg, take) })
 }
 
 // Take is [Work.Fetch] of what nobody took so far. It waits for nothing, and
@@ -172,21 +157,16 @@ func (w *Work) Take(ctx context.Context, n int, take func(*Job)) error {
 	if err != nil {
 		return fmt.Errorf("take work: %w", mapError(err))
 	}
-	for msg := range batch.Messages() {
-		if ctx.Err() != nil {
-			_ = msg.Nak() // nobody would begin it
-			continue
-		}
-		w.take(msg, take)
-	}
-	return mapError(batch.Error())
+	return w.b.takeAll(ctx, batch, func(msg jetstream.Msg) { w.take(msg, take) })
 }
 
 // Wanted reports whether a worker of the class waits for jobs.
 func (w *Work) Wanted(ctx context.Context) (bool, error) {
-	once, cancel := w.b.timeout(ctx)
-	defer cancel()
-	info, err := w.consumer.Info(once)
+	var info *jetstream.ConsumerInfo
+	err := w.b.once(ctx, func(ctx context.Context) (err error) {
+		info, err = w.consumer.Info(ctx)
+		return err
+	})
 	if err != nil {
 		return false, fmt.Errorf("look at the workers: %w", mapError(err))
 	}

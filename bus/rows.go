@@ -13,16 +13,19 @@ import (
 
 // Rows is a table of projected state, one row a session. Rows are written by
 // projectors only and can be made again from the histories.
-type Rows struct{ kv jetstream.KeyValue }
+type Rows struct {
+	b  *Bus
+	kv jetstream.KeyValue
+}
 
 // Directory holds what is listed of every session.
-func (b *Bus) Directory() Rows { return Rows{b.directory} }
+func (b *Bus) Directory() Rows { return Rows{b, b.directory} }
 
 // Catalogs holds the projected tool catalogues.
-func (b *Bus) Catalogs() Rows { return Rows{b.catalogs} }
+func (b *Bus) Catalogs() Rows { return Rows{b, b.catalogs} }
 
 // Snapshots holds the heads of snapshots.
-func (b *Bus) Snapshots() Rows { return Rows{b.snapshots} }
+func (b *Bus) Snapshots() Rows { return Rows{b, b.snapshots} }
 
 // Row is a value with the revision that a replacement must name.
 type Row struct {
@@ -35,12 +38,16 @@ func (r Rows) Get(ctx context.Context, session events.SessionID) (Row, error) {
 	if err := events.CheckToken("session", session); err != nil {
 		return Row{}, err
 	}
-	entry, err := r.kv.Get(ctx, string(session))
+	var entry jetstream.KeyValueEntry
+	err := r.b.retry(ctx, fmt.Sprintf("get %s/%s", r.kv.Bucket(), session), func(ctx context.Context) (err error) {
+		entry, err = r.kv.Get(ctx, string(session))
+		return err
+	})
+	if err = mapError(err); errors.Is(err, ErrNotFound) {
+		return Row{}, nil
+	}
 	if err != nil {
-		if err = mapError(err); errors.Is(err, ErrNotFound) {
-			return Row{}, nil
-		}
-		return Row{}, fmt.Errorf("get %s/%s: %w", r.kv.Bucket(), session, err)
+		return Row{}, err
 	}
 	return Row{Value: entry.Value(), Revision: entry.Revision()}, nil
 }
@@ -51,12 +58,14 @@ func (r Rows) Put(ctx context.Context, session events.SessionID, value []byte, r
 		return 0, err
 	}
 	var next uint64
-	var err error
-	if revision == 0 {
-		next, err = r.kv.Create(ctx, string(session), value)
-	} else {
-		next, err = r.kv.Update(ctx, string(session), value, revision)
-	}
+	err := r.b.once(ctx, func(ctx context.Context) (err error) {
+		if revision == 0 {
+			next, err = r.kv.Create(ctx, string(session), value)
+		} else {
+			next, err = r.kv.Update(ctx, string(session), value, revision)
+		}
+		return err
+	})
 	if err == nil {
 		return next, nil
 	}
@@ -69,7 +78,12 @@ func (r Rows) Put(ctx context.Context, session events.SessionID, value []byte, r
 // All reads every row, in no order.
 func (r Rows) All(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		watch, err := r.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+		var watch jetstream.KeyWatcher
+		cancel, err := r.b.opened(ctx, func(ctx context.Context) (err error) {
+			watch, err = r.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+			return err
+		})
+		defer cancel()
 		if err != nil {
 			yield(nil, fmt.Errorf("read %s: %w", r.kv.Bucket(), mapError(err)))
 			return
@@ -92,7 +106,12 @@ func (r Rows) All(ctx context.Context) iter.Seq2[[]byte, error] {
 // Keys lists the sessions that have a row.
 func (r Rows) Keys(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {
-		list, err := r.kv.ListKeys(ctx)
+		var list jetstream.KeyLister
+		cancel, err := r.b.opened(ctx, func(ctx context.Context) (err error) {
+			list, err = r.kv.ListKeys(ctx)
+			return err
+		})
+		defer cancel()
 		if err != nil {
 			yield("", fmt.Errorf("list %s: %w", r.kv.Bucket(), mapError(err)))
 			return

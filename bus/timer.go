@@ -187,17 +187,7 @@ const maxEarly = time.Second
 // Fetch hands up to n timers to take, as many as come within wait. One that
 // came early, as the server counts whole seconds, is put off to its time.
 func (d *Due) Fetch(ctx context.Context, n int, wait time.Duration, take func(*DueTimer)) error {
-	once, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	batch, err := d.consumer.Fetch(n, jetstream.FetchContext(once))
-	if err != nil {
-		return fmt.Errorf("fetch timers: %w", mapError(err))
-	}
-	for msg := range batch.Messages() { // closed when once ends
-		if ctx.Err() != nil {
-			_ = msg.Nak() // nobody would begin it
-			continue
-		}
+	return d.b.fetch(ctx, d.consumer, n, wait, func(msg jetstream.Msg) {
 		t, err := d.b.timer(msg.Subject(), msg.Headers(), msg.Data())
 		early := time.Until(t.At.Time())
 		switch {
@@ -208,9 +198,5 @@ func (d *Due) Fetch(ctx context.Context, n int, wait time.Duration, take func(*D
 		default:
 			take(&DueTimer{t, msg})
 		}
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return mapError(batch.Error())
+	})
 }

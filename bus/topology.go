@@ -82,24 +82,6 @@ func (b *Bus) ensureBlobs(ctx context.Context) (blobs jetstream.ObjectStore, err
 	return blobs, err
 }
 
-// retry runs an idempotent request until it is answered or ctx ends.
-func (b *Bus) retry(ctx context.Context, what string, request func(context.Context) error) error {
-	for try := 1; ; try++ {
-		once, cancel := b.timeout(ctx)
-		err := request(once)
-		cancel()
-		if err == nil {
-			return nil
-		}
-		if !isUnknown(mapError(err)) {
-			return fmt.Errorf("%s: %w", what, err)
-		}
-		if pause(ctx, try) != nil {
-			return fmt.Errorf("%s: %w", what, err)
-		}
-	}
-}
-
 // subjects lists the subjects of a stream's messages that match, with how many messages each has.
 func (b *Bus) subjects(ctx context.Context, stream, filter string) (list map[string]uint64, err error) {
 	err = b.retry(ctx, "list "+filter, func(ctx context.Context) error {

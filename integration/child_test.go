@@ -41,7 +41,7 @@ func (p *pair) start(hold events.EffectID) (c *child, id events.WorkerID) {
 	if hold != "" {
 		cfg.Hold = string(toilSession(0)) + "/" + string(hold)
 	}
-	c = startChild(p.t, cfg)
+	c = startChild(p.t, "TestNodeProcess", cfg, nil)
 	return c, events.WorkerID(c.says(p.ctx, "serves"))
 }
 

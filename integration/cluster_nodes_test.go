@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,23 +18,26 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
 )
 
-// childNode is the variable that tells a process which node it is.
-const childNode = "LASH_CHILD_NODE"
+// childVariable is the variable that tells a process what it is.
+const childVariable = "LASH_CHILD"
 
 // childConfig is what such a process is told.
 type childConfig struct {
 	URL      string
 	Replicas int
-	Journal  string // the file; of a node
-	Round    int    // of a node, so that nonces are unique
-	Hold     string // the effect, "<session>/<effect>", in which the node waits for a line, whatever its context says; may be empty
+	Watch    events.SessionID // of a watcher
+	Journal  string           // the file; of a node
+	Round    int              // of a node, so that nonces are unique
+	Hold     string           // the effect, "<session>/<effect>", in which the node waits for a line, whatever its context says; may be empty. SIGUSR1: so does it in the next one
 }
 
-// bus knows the servers that the process is told of, and hears of no others.
+// bus knows the servers that the process is told of, hears of no others, and tries the first one first.
 func (c *childConfig) bus() bus.Config {
-	return bus.Config{URL: c.URL, Replicas: c.Replicas, Timeout: time.Second, Options: []nats.Option{nats.IgnoreDiscoveredServers()}}
+	return bus.Config{URL: c.URL, Replicas: c.Replicas, Timeout: time.Second, Options: []nats.Option{nats.IgnoreDiscoveredServers(), nats.DontRandomize()}}
 }
 
 // TestNodeProcess is a node that does the work in a process of its own. It ends as lash-node serve does.
@@ -51,9 +55,18 @@ func TestNodeProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
+	next := make(chan os.Signal, 1)
+	signal.Notify(next, syscall.SIGUSR1)
+	defer signal.Stop(next)
 	w := &toil{round: cfg.Round, journal: journal, hold: func(effect string) {
-		if effect == cfg.Hold {
-			fmt.Println("holds")
+		told := effect == cfg.Hold
+		select {
+		case <-next:
+			told = true
+		default:
+		}
+		if told {
+			fmt.Println("holds", effect)
 			_, _ = os.Stdin.Read(make([]byte, 1))
 			fmt.Println("released")
 		}
@@ -75,7 +88,7 @@ func TestNodeProcess(t *testing.T) {
 
 func childOf(t *testing.T) (cfg childConfig) {
 	t.Helper()
-	text := os.Getenv(childNode)
+	text := os.Getenv(childVariable)
 	if text == "" {
 		t.Skip("runs in a process of its own")
 	}
@@ -85,7 +98,32 @@ func childOf(t *testing.T) (cfg childConfig) {
 	return cfg
 }
 
-// child is a node in a process of its own.
+// TestWatcherProcess watches a session in a process of its own, and goes on from
+// its cursor after an error. It says the sequence of each commit that it sees.
+func TestWatcherProcess(t *testing.T) {
+	cfg := childOf(t)
+	b, err := bus.Open(t.Context(), cfg.bus())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := session.New(session.Config{Bus: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cursor := events.Seq(0); ; {
+		for o, err := range h.Observe(t.Context(), cfg.Watch, cursor) {
+			if err != nil {
+				break
+			}
+			if o.Commit != nil {
+				cursor = o.Seq
+				fmt.Println("saw", o.Seq)
+			}
+		}
+	}
+}
+
+// child is a node or a watcher in a process of its own.
 type child struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -94,16 +132,19 @@ type child struct {
 	ended error       // of the process, once said is closed
 }
 
-// startChild starts a process that ends with the test at the latest.
-func startChild(t *testing.T, cfg childConfig) *child {
+// startChild runs one test in a process that ends with this one at the latest. Wrap is as in [clusterOn].
+func startChild(t *testing.T, test string, cfg childConfig, wrap func(cmd []string) []string) *child {
 	t.Helper()
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := []string{os.Args[0], "-test.run=^TestNodeProcess$"}
+	line := []string{os.Args[0], "-test.run=^" + test + "$"}
+	if wrap != nil {
+		line = wrap(line)
+	}
 	cmd := exec.Command(line[0], line[1:]...) //nolint:gosec // it is this test
-	cmd.Env = append(os.Environ(), childNode+"="+string(text))
+	cmd.Env = append(os.Environ(), childVariable+"="+string(text))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -182,6 +223,16 @@ func (c *child) exits(ctx context.Context) {
 			rest = append(rest, line)
 		case <-ctx.Done():
 			c.t.Fatalf("child: it does not end: %v", context.Cause(ctx))
+		}
+	}
+}
+
+// seen wants the commits that a watcher says it saw next.
+func (c *child) seen(ctx context.Context, first, last events.Seq) {
+	c.t.Helper()
+	for want := first; want <= last; want++ {
+		if got, err := strconv.ParseUint(c.says(ctx, "saw"), 10, 64); err != nil || events.Seq(got) != want {
+			c.t.Fatalf("watcher: got commit %d, %v, want %d", got, err, want)
 		}
 	}
 }

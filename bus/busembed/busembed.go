@@ -118,7 +118,10 @@ func (c Config) options() (*server.Options, error) {
 		SyncInterval: c.syncInterval(), SyncAlways: c.Profile == ProfileAlways,
 	}
 	if len(c.Routes) > 0 {
-		opts.Cluster = server.ClusterOpts{Name: c.ClusterName, Host: host, Port: c.ClusterPort}
+		opts.Cluster = server.ClusterOpts{
+			Name: c.ClusterName, Host: host, Port: c.ClusterPort,
+			PingInterval: routePingEvery, MaxPingsOut: routePingsOut,
+		}
 		if c.FixedRoutes {
 			opts.Cluster.Advertise = nowhere
 		}
@@ -132,6 +135,13 @@ func (c Config) options() (*server.Options, error) {
 	}
 	return opts, nil
 }
+
+// A server that vanishes says nothing. Until the routes to it are cut, the others
+// send requests there that any of them could answer. By default it takes 90 s.
+const (
+	routePingEvery = 2 * time.Second
+	routePingsOut  = 2
+)
 
 // nowhere is what a server with fixed routes says where it is: nobody listens there.
 const nowhere = "127.0.0.1:1"

@@ -1,0 +1,105 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+)
+
+// timeout bounds one request.
+func (b *Bus) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, b.cfg.Timeout)
+}
+
+// once runs one request, for [Config.Timeout] at most: the request or its reply
+// may be lost, and ctx end much later.
+func (b *Bus) once(ctx context.Context, request func(context.Context) error) error {
+	return b.within(ctx, b.cfg.Timeout, request)
+}
+
+// within is once with another limit.
+func (b *Bus) within(ctx context.Context, limit time.Duration, request func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := request(bounded)
+	if ctx.Err() == nil {
+		b.heard(err)
+	}
+	return err
+}
+
+// retry runs an idempotent request until it is answered or ctx ends.
+func (b *Bus) retry(ctx context.Context, what string, request func(context.Context) error) error {
+	return b.retryWithin(ctx, b.cfg.Timeout, what, request)
+}
+
+// retryWithin is retry with another limit of each try.
+func (b *Bus) retryWithin(ctx context.Context, limit time.Duration, what string, request func(context.Context) error) error {
+	for try := 1; ; try++ {
+		err := b.within(ctx, limit, request)
+		if err == nil {
+			return nil
+		}
+		if !isUnknown(mapError(err)) || pause(ctx, try) != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+}
+
+// opened runs a request whose ctx lives on with what it opened, until cancel:
+// only the answer has a limit.
+func (b *Bus) opened(ctx context.Context, request func(context.Context) error) (cancel context.CancelFunc, err error) {
+	ctx, cancel = context.WithCancel(ctx)
+	late := time.AfterFunc(b.cfg.Timeout, cancel)
+	err = request(ctx)
+	if !late.Stop() && err == nil {
+		err = context.DeadlineExceeded
+	}
+	b.heard(err)
+	if err != nil {
+		cancel()
+	}
+	return cancel, err
+}
+
+// pause waits before try n of something that is worth another try.
+func pause(ctx context.Context, n int) error {
+	wait := min(time.Millisecond<<min(n, 10), 500*time.Millisecond)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// silence is how long no request was answered, though the connection is sound:
+// its server may be cut off from the others.
+type silence struct {
+	mu    sync.Mutex
+	since time.Time // of the first in a row; zero: the last one was answered
+}
+
+// heard takes down how a request ended. After two timeouts' time of silence the connection is
+// made again, to another server where there is one.
+func (b *Bus) heard(err error) {
+	s := &b.silence
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case isAnswer(err):
+		s.since = time.Time{}
+	case s.since.IsZero() || b.nc.Status() != nats.CONNECTED:
+		s.since = time.Now()
+	case time.Since(s.since) > 2*b.cfg.Timeout:
+		s.since = time.Time{}
+		b.log.Warn("the server answers nothing: connecting to another one", zap.String("server", b.nc.ConnectedServerName()), zap.Error(err))
+		_ = b.nc.ForceReconnect() // fails only where the connection is closed for good
+	}
+}

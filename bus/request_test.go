@@ -1,0 +1,203 @@
+package bus_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+// lossy dials connections on which requests get lost: what is asked goes to
+// somebody who says nothing.
+type lossy struct {
+	dials  atomic.Int64
+	lose   atomic.Int64 // so many requests more
+	broken atomic.Int64 // connections that lose every one, from the first on
+}
+
+// Of the subjects of requests, and of those that stand for them on such a connection.
+var asked, unheard = [][]byte{[]byte("$JS.API."), []byte("$KV."), []byte("lash.s.")}, [][]byte{[]byte("$XX.API."), []byte("$XX."), []byte("$XX.ss.")}
+
+func (l *lossy) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	return &lossyConn{c, l, l.dials.Add(1)}, err
+}
+
+type lossyConn struct {
+	net.Conn
+	l *lossy
+	n int64
+}
+
+func (c *lossyConn) Write(p []byte) (int, error) {
+	q := p
+	asks := slices.ContainsFunc(asked, func(s []byte) bool { return bytes.Contains(p, s) })
+	if asks && (c.n <= c.l.broken.Load() || c.l.lose.Add(-1) >= 0) {
+		for i := range asked {
+			q = bytes.ReplaceAll(q, asked[i], unheard[i])
+		}
+	}
+	if _, err := c.Conn.Write(q); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// openLossy opens a bus that gives a request little time, and has somebody who says nothing.
+func openLossy(t *testing.T) (*bus.Bus, *lossy) {
+	t.Helper()
+	server := bustest.Server(t, busembed.Config{Listen: true})
+	silent := bustest.Open(t, server)
+	sub, err := silent.Conn().Subscribe("$XX.>", func(*nats.Msg) {})
+	if err == nil {
+		err = silent.Conn().Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sub.Unsubscribe() })
+	l := new(lossy)
+	b, err := bus.Open(t.Context(), bus.Config{URL: server.URL(), Timeout: 300 * time.Millisecond, Options: []nats.Option{nats.SetCustomDialer(l)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b, l
+}
+
+// TestRequestLost loses a request of each kind while whoever asks has all the
+// time in the world: it is asked again.
+func TestRequestLost(t *testing.T) {
+	t.Parallel()
+	b, lossy := openLossy(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	const id = events.SessionID("s")
+	last := 0
+	grow := func(ctx context.Context) error {
+		_, err := b.Log().Append(ctx, commit(id, last+1), events.At(events.Seq(last)))
+		last++
+		return err
+	}
+	if err := grow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Snapshots().Put(t.Context(), id, []byte("row"), 0); err != nil {
+		t.Fatal(err)
+	}
+	body := bytes.Repeat([]byte("body"), 1<<16)
+	ref, err := b.PutBlob(t.Context(), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, ask := range map[string]func(ctx context.Context) error{
+		"row": func(ctx context.Context) error {
+			row, err := b.Snapshots().Get(ctx, id)
+			if err == nil && string(row.Value) != "row" {
+				t.Errorf("row: got %q", row.Value)
+			}
+			return err
+		},
+		"blob": func(ctx context.Context) error {
+			got, err := b.Blob(ctx, ref)
+			if err == nil && !bytes.Equal(got, body) {
+				t.Errorf("blob: got %d other bytes", len(got))
+			}
+			return err
+		},
+		"stored blob": func(ctx context.Context) error {
+			_, err := b.PutBlob(ctx, body)
+			return err
+		},
+		"queue": func(ctx context.Context) error {
+			_, err := b.Queued(ctx, bus.ClassTurn, id, "t")
+			if errors.Is(err, bus.ErrNotFound) {
+				err = nil
+			}
+			return err
+		},
+		"append": grow,
+	} {
+		lossy.lose.Store(1)
+		if err := ask(ctx); err != nil {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if left := lossy.lose.Load(); left >= 1 {
+			t.Errorf("%s: no request was lost", name)
+		}
+	}
+	// These are not tried again by themselves, but end.
+	for name, ask := range map[string]func(ctx context.Context) error{
+		"end": func(ctx context.Context) error {
+			_, err := b.Log().Last(ctx, id)
+			return err
+		},
+		"rows": func(ctx context.Context) error {
+			for _, err := range b.Snapshots().All(ctx) {
+				return err
+			}
+			return errors.New("no row")
+		},
+		"keys": func(ctx context.Context) error {
+			for _, err := range b.Snapshots().Keys(ctx) {
+				return err
+			}
+			return errors.New("no key")
+		},
+		"replaced row": func(ctx context.Context) error {
+			_, err := b.Snapshots().Put(ctx, id, []byte("other"), 1)
+			return err
+		},
+	} {
+		lossy.lose.Store(1)
+		if err := ask(ctx); !errors.Is(err, events.ErrOutcomeUnknown) {
+			t.Errorf("%s: got %v, want %v", name, err, events.ErrOutcomeUnknown)
+		}
+	}
+	if ctx.Err() != nil {
+		t.Error("a request took all the time in the world")
+	}
+}
+
+// TestPullLost loses a pull: it does not wait to its end for what cannot come.
+func TestPullLost(t *testing.T) {
+	t.Parallel()
+	b, lossy := openLossy(t)
+	work, err := b.Work(t.Context(), bus.ClassTurn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lossy.lose.Store(1)
+	if err := work.Fetch(t.Context(), 1, time.Hour, func(*bus.Job) {}); !errors.Is(err, events.ErrOutcomeUnknown) {
+		t.Errorf("got %v, want %v", err, events.ErrOutcomeUnknown)
+	}
+}
+
+// TestServerSilent asks a server that answers nothing, though the connection
+// to it is sound. After a while the next one is asked.
+func TestServerSilent(t *testing.T) {
+	t.Parallel()
+	b, lossy := openLossy(t)
+	const id = events.SessionID("s")
+	if _, err := b.Log().Append(t.Context(), commit(id, 1), events.At(0)); err != nil {
+		t.Fatal(err)
+	}
+	lossy.broken.Store(lossy.dials.Load())
+	if _, err := b.Log().Append(t.Context(), commit(id, 2), events.At(1)); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.Reconnects(); n != 1 {
+		t.Errorf("connected %d times more, want 1", n)
+	}
+}

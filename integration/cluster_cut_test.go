@@ -1,0 +1,95 @@
+package integration
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+)
+
+// startProcess starts a node in a process on a host, that knows these servers.
+func (l *loss) startProcess(ctx context.Context, i int, hosts *hosts, host int, only ...int) *child {
+	l.t.Helper()
+	cfg := childConfig{URL: l.p.urlOf(only...), Replicas: 3, Journal: l.journal, Round: 1 + i}
+	c := startChild(l.t, "TestNodeProcess", cfg, func(cmd []string) []string { return hosts.inside(host, cmd) })
+	l.ids[i] = events.WorkerID(c.says(ctx, "serves"))
+	l.stops[i] = func(ctx context.Context) {
+		c.signal(syscall.SIGTERM)
+		c.exits(ctx)
+	}
+	return c
+}
+
+// amid has a node stay in the middle of a turn while something happens, until
+// others have gone on with that turn and ended so many in all.
+func (l *loss) amid(ctx context.Context, c *child, worker events.WorkerID, happens func(), turns int) {
+	l.t.Helper()
+	c.signal(syscall.SIGUSR1)
+	name, _, _ := strings.Cut(c.says(ctx, "holds"), "/")
+	id := events.SessionID(name)
+	held := l.state(ctx, id).Turn()
+	if held == nil || held.Worker != worker {
+		l.t.Fatalf("turn of %s: got %+v, want one of worker %s", id, held, worker)
+	}
+	happens()
+	l.until(ctx, "takeover of "+string(held.ID), func() bool {
+		now := l.state(ctx, id).Turn()
+		return now == nil || now.ID != held.ID || now.Worker != worker
+	})
+	l.further(ctx, turns)
+	c.release()
+}
+
+// TestPartitionTurns cuts the server off that leads a session's stream, in the
+// middle of a turn of the node that is connected to it, and later a node with a
+// watcher. Others go on with those turns. The first node finds another server by
+// itself; what was cut off comes back, and the watcher sees each commit once.
+func TestPartitionTurns(t *testing.T) { // alone: elections of starved servers take minutes
+	if testing.Short() {
+		t.Skip("elections take seconds")
+	}
+	const away, near = 3, 4 // hosts of nodes
+	hosts := makeHosts(t, 'n', 5)
+	dir := t.TempDir()
+	p := clusterOn(t, hosts.servers(), [3]string{filepath.Join(dir, "1"), filepath.Join(dir, "2"), filepath.Join(dir, "3")}, hosts.inside)
+	ctx := limited(t)
+	all := p.open()
+	p.whole(ctx, all)
+	h, err := session.New(session.Config{Bus: all})
+	must(t, "host", err, nil)
+	id := toilSession(0)
+	_, err = h.Create(ctx, session.CreateRequest{ID: id})
+	must(t, "create", err, nil)
+	alone := p.leader(ctx, all, id)
+	p.only = []int{(alone + 1) % 3, (alone + 2) % 3} // of the client and the test
+	sum := underLoss(t, p, 0, func(ctx context.Context, l *loss) {
+		far := l.startProcess(ctx, 0, hosts, away, append([]int{alone}, p.only...)...)
+		l.startProcess(ctx, 1, hosts, near, p.only...)
+		watcher := startChild(t, "TestWatcherProcess", childConfig{URL: p.url, Replicas: 3, Watch: id}, func(cmd []string) []string { return hosts.inside(away, cmd) })
+		watcher.says(ctx, "saw 1")
+		l.further(ctx, lossSessions)
+		equal(t, "leader", p.leader(ctx, l.b, id), alone)
+
+		l.amid(ctx, far, l.ids[0], func() { hosts.part(alone) }, 2*lossSessions)
+		l.holds(ctx, l.ids[0]) // it has found another server
+		hosts.heal(alone)
+		p.whole(ctx, l.b)
+		l.further(ctx, lossSessions)
+
+		last := l.state(ctx, id).Seq
+		l.amid(ctx, far, l.ids[0], func() { hosts.part(away) }, 2*lossSessions)
+		if now := l.state(ctx, id).Seq; now <= last {
+			t.Errorf("history of the watched session: got %d commits and before the cut %d, want more", now, last)
+		}
+		hosts.heal(away)
+		l.holds(ctx, l.ids[0])
+		watcher.seen(ctx, 2, l.state(ctx, id).Seq)
+	})
+	if sum.takeovers < 2 {
+		t.Errorf("got %+v, want a takeover from each that was cut off", sum)
+	}
+}
