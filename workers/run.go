@@ -36,6 +36,7 @@ type run struct {
 	asked    chan fact // what effects want recorded on their way
 	behind   bool      // the state may lack what the command, which asks for no turn, is about
 	turns    int       // claimed since the run began
+	current  time.Time // when the log was last known to end where the state does
 
 	branchLater bool // a turn could not branch off just now: not before the next tick
 }
@@ -190,6 +191,10 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 			return false, nil // what flies may land
 		case r.w.draining.Load() && !begun(t):
 			return false, r.handOver(ctx)
+		case r.begins(owes) && time.Since(r.current) > trusted:
+			if err := r.catchUp(ctx); err != nil {
+				return false, err
+			}
 		default:
 			if err := r.start(ctx); err != nil || len(r.flights) > 0 {
 				return false, err
@@ -224,15 +229,26 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 	}
 }
 
+// trusted is how long a run begins effects on a state without asking the log
+// whether it still ends there. An append whose answer came late, or a call that
+// took its time, says nothing of now: another worker may have taken the turn
+// over, run the very effect and recorded it. It is less than a worker must be
+// missed for before others believe it gone.
+const trusted = (goneTimes - 1) * watchEvery / 2
+
 // catchUp folds what others appended.
 func (r *run) catchUp(ctx context.Context) error {
 	if len(r.g.events) > 0 {
 		return r.flush(ctx) // finds out by itself
 	}
-	before := r.state.Seq
-	err := follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state)
-	if err != nil || r.state.Seq == before {
+	before, began := r.state.Seq, time.Now()
+	if err := follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state); err != nil {
 		return err
 	}
+	if r.state.Seq == before {
+		r.current = time.Now() // however long that took: a slow log must not keep a run from going on
+		return nil
+	}
+	r.current = began
 	return r.openStack(ctx)
 }

@@ -185,6 +185,78 @@ func TestKeepJob(t *testing.T) {
 	}
 }
 
+// TestOvertaken has a run hold a turn that another worker has taken over since
+// its last append, and whose effect that one has recorded. A run that has not
+// asked the log for long finds out before it begins anything, also where what
+// it builds on is not written yet; one that has just asked begins at once.
+func TestOvertaken(t *testing.T) {
+	t.Parallel()
+	advance := func(ctx context.Context, r *run) error {
+		_, err := r.advance(ctx)
+		return err
+	}
+	for name, c := range map[string]struct {
+		called bool // the turn has come to a tool call
+		do     func(ctx context.Context, r *run) error
+	}{
+		"owes_the_model": {false, advance},
+		"owes_a_call":    {true, advance},
+		"owes_the_model_on_results_that_linger": {true, func(ctx context.Context, r *run) error {
+			if err := r.step(ctx, turn.Results{Results: []events.ToolResult{{Outcome: events.OutcomeSuccess, Text: "mine"}}}); err != nil {
+				return err
+			}
+			return advance(ctx, r)
+		}},
+		"had_a_fact_recorded": {true, func(ctx context.Context, r *run) error { return r.upheld(ctx) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, late := range []bool{true, false} {
+				r := overtaken(t, c.called)
+				if r.current = time.Now(); late {
+					r.current = r.current.Add(-trusted)
+				} else {
+					r.current = r.current.Add(time.Hour) // however slow this machine is
+				}
+				err := c.do(t.Context(), r)
+				switch {
+				case late && (!errors.Is(err, ErrSuperseded) || len(r.flights) != 0):
+					t.Errorf("asked long ago: got %v, %d flights, want %v and nothing begun", err, len(r.flights), ErrSuperseded)
+				case !late && err != nil:
+					t.Errorf("asked just now: got %v, want it trusted", err)
+				}
+			}
+		})
+	}
+}
+
+// overtaken is a run that holds a turn as far as it knows.
+func overtaken(t *testing.T, called bool) *run {
+	t.Helper()
+	ctx, b, r := t.Context(), (*bus.Bus)(nil), (*run)(nil)
+	b, r = waiting(t, "queued")
+	if err := b.Enqueue(ctx, bus.ClassTurn, r.job.Session, "queued", nil); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := r.claimNext(ctx); done || err != nil || r.state.Turn() == nil {
+		t.Fatalf("claim: got %v, %v, turn %v", done, err, r.state.Turn())
+	}
+	t.Cleanup(r.closeStack)
+	reply := events.ModelReplied{Stop: events.StopToolUse, Parts: []events.Part{{Kind: events.PartToolCall, Call: "k", Tool: "tool"}}}
+	other := []events.Event{events.Of("queued", &events.TurnStarted{Attempt: 2, Worker: "other"}), events.Of("queued", &reply)}
+	if called {
+		if err := r.step(ctx, turn.Reply{ModelReplied: reply}); err != nil {
+			t.Fatal(err)
+		}
+		other[1] = events.Of("queued", &events.ToolReturned{Results: []events.ToolResult{{Outcome: events.OutcomeSuccess, Text: "other's"}}})
+	}
+	takeover := &events.Commit{ID: "other", Session: r.job.Session, At: 1, Actor: events.Actor{Kind: events.ActorSystem}, Events: other}
+	if _, err := b.Log().Append(ctx, takeover, events.At(r.state.Seq)); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // TestArrivalsSorted has calls end, and be handed out, in another order than the reply's.
 func TestArrivalsSorted(t *testing.T) {
 	t.Parallel()

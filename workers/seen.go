@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -86,6 +87,24 @@ func (r *run) recordFact(ctx context.Context, f fact) error {
 	if err == nil {
 		err = r.flush(ctx)
 	}
+	if err == nil {
+		err = r.upheld(ctx)
+	}
 	f.landed <- err
 	return err
+}
+
+// upheld is an [ErrSuperseded] where another worker took the turn over while
+// the answer to an append was on its way: what was asked for has landed, and the
+// effect that asked must not go on all the same.
+func (r *run) upheld(ctx context.Context) error {
+	for time.Since(r.current) > trusted {
+		if err := r.catchUp(ctx); err != nil {
+			return err
+		}
+	}
+	if t := r.state.Turn(); t == nil || t.Worker != r.w.cfg.ID {
+		return fmt.Errorf("session %s: %w", r.job.Session, ErrSuperseded)
+	}
+	return nil
 }
