@@ -191,7 +191,7 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 			return false, nil // what flies may land
 		case r.w.draining.Load() && !begun(t):
 			return false, r.handOver(ctx)
-		case r.begins(owes) && time.Since(r.current) > trusted:
+		case r.begins(owes) && r.aged():
 			if err := r.catchUp(ctx); err != nil {
 				return false, err
 			}
@@ -235,6 +235,9 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 // over, run the very effect and recorded it. It is less than a worker must be
 // missed for before others believe it gone.
 const trusted = (goneTimes - 1) * watchEvery / 2
+
+// aged reports whether the state may not be trusted any more. Who lets commits linger for longer trusts it as long.
+func (r *run) aged() bool { return time.Since(r.current) > max(trusted, r.w.cfg.Linger) }
 
 // catchUp folds what others appended.
 func (r *run) catchUp(ctx context.Context) error {

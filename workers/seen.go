@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -98,7 +97,7 @@ func (r *run) recordFact(ctx context.Context, f fact) error {
 // the answer to an append was on its way: what was asked for has landed, and the
 // effect that asked must not go on all the same.
 func (r *run) upheld(ctx context.Context) error {
-	for time.Since(r.current) > trusted {
+	for r.aged() {
 		if err := r.catchUp(ctx); err != nil {
 			return err
 		}
