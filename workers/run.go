@@ -192,7 +192,7 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 		case r.w.draining.Load() && !begun(t):
 			return false, r.handOver(ctx)
 		case r.begins(owes) && r.aged():
-			if err := r.catchUp(ctx); err != nil {
+			if err := r.renew(ctx); err != nil {
 				return false, err
 			}
 		default:
@@ -236,8 +236,20 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 // missed for before others believe it gone.
 const trusted = (goneTimes - 1) * watchEvery / 2
 
-// aged reports whether the state may not be trusted any more. Who lets commits linger for longer trusts it as long.
-func (r *run) aged() bool { return time.Since(r.current) > max(trusted, r.w.cfg.Linger) }
+// aged reports whether the state may not be trusted any more.
+func (r *run) aged() bool { return time.Since(r.current) > trusted }
+
+// renew asks the leader where the log ends and, where it has moved, folds what
+// others appended. What lingers goes on lingering where it has not: that costs no write.
+func (r *run) renew(ctx context.Context) error {
+	if len(r.g.events) > 0 {
+		if last, err := r.w.cfg.Bus.Log().Last(ctx, r.job.Session); err == nil && last == r.g.durable.Seq {
+			r.current = time.Now()
+			return nil
+		}
+	}
+	return r.catchUp(ctx)
+}
 
 // catchUp folds what others appended.
 func (r *run) catchUp(ctx context.Context) error {

@@ -202,59 +202,86 @@ func TestOvertaken(t *testing.T) {
 		"owes_the_model": {false, advance},
 		"owes_a_call":    {true, advance},
 		"owes_the_model_on_results_that_linger": {true, func(ctx context.Context, r *run) error {
-			if err := r.step(ctx, turn.Results{Results: []events.ToolResult{{Outcome: events.OutcomeSuccess, Text: "mine"}}}); err != nil {
-				return err
-			}
-			return advance(ctx, r)
+			return errors.Join(r.step(ctx, success("mine")), advance(ctx, r))
 		}},
 		"had_a_fact_recorded": {true, func(ctx context.Context, r *run) error { return r.upheld(ctx) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, late := range []bool{true, false} {
-				r := overtaken(t, c.called)
-				if r.current = time.Now(); late {
-					r.current = r.current.Add(-trusted)
-				} else {
-					r.current = r.current.Add(time.Hour) // however slow this machine is
-				}
-				err := c.do(t.Context(), r)
-				switch {
-				case late && (!errors.Is(err, ErrSuperseded) || len(r.flights) != 0):
-					t.Errorf("asked long ago: got %v, %d flights, want %v and nothing begun", err, len(r.flights), ErrSuperseded)
-				case !late && err != nil:
-					t.Errorf("asked just now: got %v, want it trusted", err)
-				}
+			r := holding(t, c.called)
+			overtake(t, r, c.called)
+			r.current = time.Now().Add(-trusted)
+			if err := c.do(t.Context(), r); !errors.Is(err, ErrSuperseded) || len(r.flights) != 0 {
+				t.Errorf("asked long ago: got %v, %d flights, want %v and nothing begun", err, len(r.flights), ErrSuperseded)
+			}
+			r = holding(t, c.called)
+			overtake(t, r, c.called)
+			r.current = time.Now().Add(time.Hour) // however slow this machine is
+			if err := c.do(t.Context(), r); err != nil {
+				t.Errorf("asked just now: got %v, want it trusted", err)
 			}
 		})
 	}
 }
 
-// overtaken is a run that holds a turn as far as it knows.
-func overtaken(t *testing.T, called bool) *run {
-	t.Helper()
-	ctx, b, r := t.Context(), (*bus.Bus)(nil), (*run)(nil)
-	b, r = waiting(t, "queued")
-	if err := b.Enqueue(ctx, bus.ClassTurn, r.job.Session, "queued", nil); err != nil {
+// TestLingerAged has a run begin an effect on results that linger, long after it
+// asked the log: where nobody appended, asking again costs no write.
+func TestLingerAged(t *testing.T) {
+	t.Parallel()
+	r := holding(t, true)
+	last := r.state.Seq
+	if err := r.step(t.Context(), success("mine")); err != nil {
 		t.Fatal(err)
 	}
-	if done, err := r.claimNext(ctx); done || err != nil || r.state.Turn() == nil {
+	r.current = time.Now().Add(-trusted)
+	done, err := r.advance(t.Context())
+	if done || err != nil || len(r.flights) != 1 {
+		t.Errorf("got %v, %v, %d flights, want the model asked", done, err, len(r.flights))
+	}
+	if now, err := r.w.cfg.Bus.Log().Last(t.Context(), r.job.Session); err != nil || now != last {
+		t.Errorf("last sequence: got %d, %v, want %d", now, err, last)
+	}
+}
+
+func success(text string) turn.Results {
+	return turn.Results{Results: []events.ToolResult{{Outcome: events.OutcomeSuccess, Text: text}}}
+}
+
+// asksTool is a reply with one call, of a tool that nobody has.
+func asksTool() *events.ModelReplied {
+	return &events.ModelReplied{Stop: events.StopToolUse, Parts: []events.Part{{Kind: events.PartToolCall, Call: "k", Tool: "tool"}}}
+}
+
+// holding is a run that has claimed turn "queued", which may have come to a tool call.
+func holding(t *testing.T, called bool) *run {
+	t.Helper()
+	b, r := waiting(t, "queued")
+	if err := b.Enqueue(t.Context(), bus.ClassTurn, r.job.Session, "queued", nil); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := r.claimNext(t.Context()); done || err != nil || r.state.Turn() == nil {
 		t.Fatalf("claim: got %v, %v, turn %v", done, err, r.state.Turn())
 	}
 	t.Cleanup(r.closeStack)
-	reply := events.ModelReplied{Stop: events.StopToolUse, Parts: []events.Part{{Kind: events.PartToolCall, Call: "k", Tool: "tool"}}}
-	other := []events.Event{events.Of("queued", &events.TurnStarted{Attempt: 2, Worker: "other"}), events.Of("queued", &reply)}
 	if called {
-		if err := r.step(ctx, turn.Reply{ModelReplied: reply}); err != nil {
+		if err := r.step(t.Context(), turn.Reply{ModelReplied: *asksTool()}); err != nil {
 			t.Fatal(err)
 		}
-		other[1] = events.Of("queued", &events.ToolReturned{Results: []events.ToolResult{{Outcome: events.OutcomeSuccess, Text: "other's"}}})
-	}
-	takeover := &events.Commit{ID: "other", Session: r.job.Session, At: 1, Actor: events.Actor{Kind: events.ActorSystem}, Events: other}
-	if _, err := b.Log().Append(ctx, takeover, events.At(r.state.Seq)); err != nil {
-		t.Fatal(err)
 	}
 	return r
+}
+
+// overtake has another worker take the run's turn over and record what it owes.
+func overtake(t *testing.T, r *run, called bool) {
+	t.Helper()
+	list := []events.Event{events.Of("queued", &events.TurnStarted{Attempt: 2, Worker: "other"}), events.Of("queued", asksTool())}
+	if called {
+		list[1] = events.Of("queued", &events.ToolReturned{Results: success("other's").Results})
+	}
+	c := &events.Commit{ID: "other", Session: r.job.Session, At: 1, Actor: events.Actor{Kind: events.ActorSystem}, Events: list}
+	if _, err := r.w.cfg.Bus.Log().Append(t.Context(), c, events.At(r.state.Seq)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestArrivalsSorted has calls end, and be handed out, in another order than the reply's.

@@ -98,7 +98,7 @@ func (r *run) recordFact(ctx context.Context, f fact) error {
 // effect that asked must not go on all the same.
 func (r *run) upheld(ctx context.Context) error {
 	for r.aged() {
-		if err := r.catchUp(ctx); err != nil {
+		if err := r.renew(ctx); err != nil {
 			return err
 		}
 	}
