@@ -113,6 +113,7 @@ func (a *audit) recorded(effect events.EffectID, nonce string) {
 // known wants what was recorded to be in the journal, and not to have been asked
 // for again by the time that the next commit was made: who made that knew of the
 // record. What began before may have been of a worker that was being superseded.
+// Where at is 0 there was no such commit, and nothing may follow.
 func (a *audit) known(at events.Millis) {
 	for effect, nonce := range a.newest {
 		lines := a.lines[a.key(effect)]

@@ -204,7 +204,14 @@ func TestOvertaken(t *testing.T) {
 		"owes_the_model_on_results_that_linger": {true, func(ctx context.Context, r *run) error {
 			return errors.Join(r.step(ctx, success("mine")), advance(ctx, r))
 		}},
-		"had_a_fact_recorded": {true, func(ctx context.Context, r *run) error { return r.upheld(ctx) }},
+		"had_a_fact_recorded": {true, func(ctx context.Context, r *run) error {
+			landed := make(chan error, 1)
+			err := r.recordFact(ctx, fact{"queued", nil, landed})
+			if err == nil && errors.Is(<-landed, turn.ErrStale) {
+				err = ErrSuperseded // for the effect
+			}
+			return err
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
