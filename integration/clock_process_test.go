@@ -34,7 +34,7 @@ func TestClockedProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	w := &toil{round: round, journal: journal, heard: func(int) { _, _ = os.Stdout.Write([]byte{effectMark}) }}
+	w := &toil{round: round, untimed: true, journal: journal, heard: func(int) { _, _ = os.Stdout.Write([]byte{effectMark}) }}
 	node, err := w.node(b)
 	if err != nil {
 		t.Fatal(err)

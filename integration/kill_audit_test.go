@@ -18,6 +18,7 @@ type audit struct {
 	ends    map[events.TurnID]int
 	seen    map[events.EffectID]bool // replies and results recorded
 	lost    map[events.EffectID]bool
+	newest  map[events.EffectID]string // the nonces that the last commit read has recorded
 }
 
 // totals are what audits of several sessions found.
@@ -29,7 +30,7 @@ func auditSession(t *testing.T, b *bus.Bus, id events.SessionID, turns int, line
 	t.Helper()
 	a := &audit{
 		t: t, session: id, lines: lines, ends: make(map[events.TurnID]int),
-		seen: make(map[events.EffectID]bool), lost: make(map[events.EffectID]bool),
+		seen: make(map[events.EffectID]bool), lost: make(map[events.EffectID]bool), newest: make(map[events.EffectID]string),
 	}
 	v := projector.NewVerifier(id)
 	for entry, err := range b.Log().Read(limited(t), id, 1) {
@@ -39,10 +40,12 @@ func auditSession(t *testing.T, b *bus.Bus, id events.SessionID, turns int, line
 		for _, violation := range v.Apply(entry) {
 			t.Errorf("%s: %+v", id, violation)
 		}
+		a.known(entry.Commit.At)
 		for i := range entry.Commit.Events {
 			a.event(&entry.Commit.Events[i])
 		}
 	}
+	a.known(0)
 	for _, violation := range v.Check() {
 		t.Errorf("%s: %+v", id, violation)
 	}
@@ -99,17 +102,27 @@ func (a *audit) event(e *events.Event) {
 	}
 }
 
-// recorded wants the nonce of what was recorded on the last line of its
-// effect: it was never asked for again.
+// recorded wants an effect to be recorded once.
 func (a *audit) recorded(effect events.EffectID, nonce string) {
 	if a.seen[effect] || a.lost[effect] {
 		a.t.Errorf("%s: got %s recorded twice, or lost", a.session, effect)
 	}
-	a.seen[effect] = true
-	lines := a.lines[a.key(effect)]
-	if len(lines) == 0 || lines[len(lines)-1] != nonce {
-		a.t.Errorf("%s: got %s recorded with nonce %s, want the last of %v", a.session, effect, nonce, lines)
+	a.seen[effect], a.newest[effect] = true, nonce
+}
+
+// known wants what was recorded to be in the journal, and not to have been asked
+// for again by the time that the next commit was made: who made that knew of the
+// record. What began before may have been of a worker that was being superseded.
+// Where at is 0 there was no such commit, and nothing may follow.
+func (a *audit) known(at events.Millis) {
+	for effect, nonce := range a.newest {
+		lines := a.lines[a.key(effect)]
+		i := slices.Index(lines, nonce)
+		if i < 0 || slices.ContainsFunc(lines[i+1:], func(later string) bool { return begunAfter(later, at) }) {
+			a.t.Errorf("%s: got %s recorded with nonce %s, and known at %d, want none of %v after that", a.session, effect, nonce, at, lines)
+		}
 	}
+	clear(a.newest)
 }
 
 // turn wants the turn to have ended once, with every effect recorded or lost,

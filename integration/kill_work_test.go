@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +23,8 @@ import (
 // toil is the work that nodes are killed in: turns of three iterations with
 // tools, each effect of which leaves a line in a journal outside of everything.
 type toil struct {
-	round int // of the process, so that nonces are unique
+	round   int  // of the process, so that nonces are unique
+	untimed bool // the process's clock is wrong
 
 	mu      sync.Mutex
 	n       int
@@ -35,12 +37,16 @@ type toil struct {
 // calls are the tools that each iteration calls; the reply after the last is the answer.
 var calls = [][]string{{"idem"}, {"once"}, {"idem", "once", "read", "once"}}
 
-// note writes one line, "<session>/<effect> <nonce>", and returns the nonce.
+// note writes one line, "<session>/<effect> <nonce>", and returns the nonce,
+// which says when it was written: "<round>-<n>@<milliseconds>".
 func (w *toil) note(id events.SessionID, effect events.EffectID) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.n++
 	nonce := fmt.Sprintf("%d-%d", w.round, w.n)
+	if !w.untimed {
+		nonce += fmt.Sprintf("@%d", time.Now().UnixMilli())
+	}
 	_, err := fmt.Fprintf(w.journal, "%s/%s %s\n", id, effect, nonce)
 	if w.heard != nil {
 		w.heard(w.n)
@@ -155,6 +161,13 @@ func driveOne(ctx context.Context, h *session.Host, id events.SessionID, first, 
 		}
 	}
 	return nil
+}
+
+// begunAfter reports whether an execution began after at, or does not say when it began.
+func begunAfter(nonce string, at events.Millis) bool {
+	_, text, _ := strings.Cut(nonce, "@")
+	ms, err := strconv.ParseInt(text, 10, 64)
+	return err != nil || events.Millis(ms) > at
 }
 
 // linesOf reads a journal: the nonces of each effect, in order. A last line

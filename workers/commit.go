@@ -127,8 +127,10 @@ func (r *run) flush(ctx context.Context) error {
 			Actor: events.Actor{Kind: events.ActorNode, ID: string(r.w.cfg.ID)}, Cause: string(r.turnID()),
 			Events: r.g.events,
 		}
+		began := time.Now() // an answer that is late is of a state that may be old
 		seq, err := r.w.cfg.Bus.Log().Append(ctx, c, events.At(r.g.durable.Seq))
 		if err == nil && seq == r.g.durable.Seq+1 {
+			r.current = began
 			r.landed(ctx, c)
 			return nil
 		}

@@ -10,6 +10,13 @@
 // the old worker's next one conflicts, it folds again, sees another worker's
 // name and stops ([ErrSuperseded]).
 //
+// The fence is in the log, so it cannot stop an effect that an overtaken worker
+// is about to begin. Such a worker learns late of what it appended, or has waited for a
+// call: the other one has then run what follows, and recorded it. Where the last
+// append or look of a run began more than 150 ms ago ([trusted]) it asks the
+// leader before it begins an effect. What two workers begin within that time
+// runs twice, as an effect does whose worker dies.
+//
 // A worker acks a message only when the session owes nothing more, so turns
 // that were queued behind the one it ran are covered by that same message.
 //

@@ -35,6 +35,17 @@ func (r *run) start(ctx context.Context) error {
 	return r.startTools(ctx, owes)
 }
 
+// begins reports whether the state owes an effect that does not fly yet.
+func (r *run) begins(owes turn.Owes) bool {
+	switch {
+	case owes.Hooks != "":
+		return r.flights[turn.HookEffect(owes)] == nil
+	case owes.Model:
+		return r.flights[turn.ModelEffect(owes.Turn, owes.Iteration)] == nil
+	}
+	return slices.ContainsFunc(owes.Calls, func(c turn.Call) bool { return r.flights[c.Effect] == nil })
+}
+
 // flight is an effect in progress.
 type flight struct {
 	cancel context.CancelFunc

@@ -36,6 +36,7 @@ type run struct {
 	asked    chan fact // what effects want recorded on their way
 	behind   bool      // the state may lack what the command, which asks for no turn, is about
 	turns    int       // claimed since the run began
+	current  time.Time // when the log was last known to end where the state does
 
 	branchLater bool // a turn could not branch off just now: not before the next tick
 }
@@ -190,6 +191,10 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 			return false, nil // what flies may land
 		case r.w.draining.Load() && !begun(t):
 			return false, r.handOver(ctx)
+		case r.begins(owes) && r.aged():
+			if err := r.renew(ctx); err != nil {
+				return false, err
+			}
 		default:
 			if err := r.start(ctx); err != nil || len(r.flights) > 0 {
 				return false, err
@@ -229,10 +234,14 @@ func (r *run) catchUp(ctx context.Context) error {
 	if len(r.g.events) > 0 {
 		return r.flush(ctx) // finds out by itself
 	}
-	before := r.state.Seq
-	err := follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state)
-	if err != nil || r.state.Seq == before {
+	before, began := r.state.Seq, time.Now()
+	if err := follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state); err != nil {
 		return err
 	}
+	if r.state.Seq == before {
+		r.current = time.Now() // however long that took: a slow log must not keep a run from going on
+		return nil
+	}
+	r.current = began
 	return r.openStack(ctx)
 }

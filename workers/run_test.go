@@ -185,6 +185,112 @@ func TestKeepJob(t *testing.T) {
 	}
 }
 
+// TestOvertaken has a run hold a turn that another worker has taken over since
+// its last append, and whose effect that one has recorded. A run that has not
+// asked the log for long finds out before it begins anything, also where what
+// it builds on is not written yet; one that has just asked begins at once.
+func TestOvertaken(t *testing.T) {
+	t.Parallel()
+	advance := func(ctx context.Context, r *run) error {
+		_, err := r.advance(ctx)
+		return err
+	}
+	for name, c := range map[string]struct {
+		called bool // the turn has come to a tool call
+		do     func(ctx context.Context, r *run) error
+	}{
+		"owes_the_model": {false, advance},
+		"owes_a_call":    {true, advance},
+		"owes_the_model_on_results_that_linger": {true, func(ctx context.Context, r *run) error {
+			return errors.Join(r.step(ctx, success("mine")), advance(ctx, r))
+		}},
+		"had_a_fact_recorded": {true, func(ctx context.Context, r *run) error {
+			landed := make(chan error, 1)
+			err := r.recordFact(ctx, fact{"queued", nil, landed})
+			if err == nil && errors.Is(<-landed, turn.ErrStale) {
+				err = ErrSuperseded // for the effect
+			}
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := holding(t, c.called)
+			overtake(t, r, c.called)
+			r.current = time.Now().Add(-trusted)
+			if err := c.do(t.Context(), r); !errors.Is(err, ErrSuperseded) || len(r.flights) != 0 {
+				t.Errorf("asked long ago: got %v, %d flights, want %v and nothing begun", err, len(r.flights), ErrSuperseded)
+			}
+			r = holding(t, c.called)
+			overtake(t, r, c.called)
+			r.current = time.Now().Add(time.Hour) // however slow this machine is
+			if err := c.do(t.Context(), r); err != nil {
+				t.Errorf("asked just now: got %v, want it trusted", err)
+			}
+		})
+	}
+}
+
+// TestLingerAged has a run begin an effect on results that linger, long after it
+// asked the log: where nobody appended, asking again costs no write.
+func TestLingerAged(t *testing.T) {
+	t.Parallel()
+	r := holding(t, true)
+	last := r.state.Seq
+	if err := r.step(t.Context(), success("mine")); err != nil {
+		t.Fatal(err)
+	}
+	r.current = time.Now().Add(-trusted)
+	done, err := r.advance(t.Context())
+	if done || err != nil || len(r.flights) != 1 {
+		t.Errorf("got %v, %v, %d flights, want the model asked", done, err, len(r.flights))
+	}
+	if now, err := r.w.cfg.Bus.Log().Last(t.Context(), r.job.Session); err != nil || now != last {
+		t.Errorf("last sequence: got %d, %v, want %d", now, err, last)
+	}
+}
+
+func success(text string) turn.Results {
+	return turn.Results{Results: []events.ToolResult{{Outcome: events.OutcomeSuccess, Text: text}}}
+}
+
+// asksTool is a reply with one call, of a tool that nobody has.
+func asksTool() *events.ModelReplied {
+	return &events.ModelReplied{Stop: events.StopToolUse, Parts: []events.Part{{Kind: events.PartToolCall, Call: "k", Tool: "tool"}}}
+}
+
+// holding is a run that has claimed turn "queued", which may have come to a tool call.
+func holding(t *testing.T, called bool) *run {
+	t.Helper()
+	b, r := waiting(t, "queued")
+	if err := b.Enqueue(t.Context(), bus.ClassTurn, r.job.Session, "queued", nil); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := r.claimNext(t.Context()); done || err != nil || r.state.Turn() == nil {
+		t.Fatalf("claim: got %v, %v, turn %v", done, err, r.state.Turn())
+	}
+	t.Cleanup(r.closeStack)
+	if called {
+		if err := r.step(t.Context(), turn.Reply{ModelReplied: *asksTool()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// overtake has another worker take the run's turn over and record what it owes.
+func overtake(t *testing.T, r *run, called bool) {
+	t.Helper()
+	list := []events.Event{events.Of("queued", &events.TurnStarted{Attempt: 2, Worker: "other"}), events.Of("queued", asksTool())}
+	if called {
+		list[1] = events.Of("queued", &events.ToolReturned{Results: success("other's").Results})
+	}
+	c := &events.Commit{ID: "other", Session: r.job.Session, At: 1, Actor: events.Actor{Kind: events.ActorSystem}, Events: list}
+	if _, err := r.w.cfg.Bus.Log().Append(t.Context(), c, events.At(r.state.Seq)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestArrivalsSorted has calls end, and be handed out, in another order than the reply's.
 func TestArrivalsSorted(t *testing.T) {
 	t.Parallel()

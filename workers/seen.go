@@ -76,16 +76,34 @@ type fact struct {
 }
 
 // recordFact records what an effect asked for. One whose turn has ended, and
-// that ignored its context, is told so; the run goes on.
+// that ignored its context, is told so; the run goes on. So is one whose turn
+// another worker took over while the answer to the append was on its way: what
+// it asked for has landed, and it must not go on all the same.
 func (r *run) recordFact(ctx context.Context, f fact) error {
-	if t := r.state.Turn(); t == nil || t.ID != f.turn {
-		f.landed <- fmt.Errorf("turn %s: %w", f.turn, turn.ErrStale)
+	err := r.upheld(f.turn)
+	if err != nil {
+		f.landed <- err
 		return nil
 	}
-	err := r.take(ctx, turn.Facts{Beside: f.list})
+	err = r.take(ctx, turn.Facts{Beside: f.list})
 	if err == nil {
 		err = r.flush(ctx)
 	}
-	f.landed <- err
-	return err
+	for err == nil && r.aged() {
+		err = r.renew(ctx)
+	}
+	if err != nil {
+		f.landed <- err
+		return err
+	}
+	f.landed <- r.upheld(f.turn)
+	return nil
+}
+
+// upheld is a [turn.ErrStale] where a turn has ended, or is another worker's.
+func (r *run) upheld(id events.TurnID) error {
+	if t := r.state.Turn(); t == nil || t.ID != id || t.Worker != r.w.cfg.ID {
+		return fmt.Errorf("turn %s: %w", id, turn.ErrStale)
+	}
+	return nil
 }

@@ -31,9 +31,11 @@
 // idempotency keys and nothing recorded would contradict them. [Output.Linger]
 // marks such commits. A runner holds them back for at most its linger time
 // (2 ms), and where the model answers within it the results and the reply
-// share one append. Nothing that was recorded is ever asked for again, and
+// share one append. A runner does so only on a state that it knows to be
+// current: another worker may have recorded the same results and the reply to
+// them. So nothing that was recorded is ever asked for again, and
 // what was not yet recorded could have been lost a moment earlier just as
-// well, so no promise is weaker for it. Calls that are not repeatable never linger.
+// well: no promise is weaker for it. Calls that are not repeatable never linger.
 //
 // What plugins decide lingers likewise, and so does a reply while they are
 // asked about it: their answers come in microseconds and share its append, so
