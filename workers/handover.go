@@ -78,7 +78,7 @@ func (r *run) enroll(ctx context.Context, mail []*bus.Job) ([]*bus.Job, error) {
 		mail = slices.DeleteFunc(mail, func(j *bus.Job) bool {
 			known, lookErr := r.known(events.TurnID(j.ID))
 			err = errors.Join(err, lookErr)
-			if known = known && slices.Contains(asked, j); known { // else the session moved meanwhile: once more
+			if known = known && slices.Contains(asked, j) && !r.underWay(j); known { // else the session moved meanwhile: once more
 				r.w.settle(ctx, j, nil)
 			}
 			return known
@@ -96,7 +96,7 @@ func (r *run) gatherRequests(ctx context.Context, mail []*bus.Job) (asked []*bus
 	bytes := 0
 	for _, j := range mail {
 		cmd, err := session.DecodeCommand(j.Body)
-		if err != nil || !cmd.AsksForTurn() || cmd.Wake || j.ID == r.job.ID {
+		if err != nil || !cmd.AsksForTurn() || cmd.Wake || j.ID == r.job.ID || r.underWay(j) {
 			continue
 		}
 		if cmd.Busy != events.BusyEnqueue {
