@@ -20,6 +20,12 @@
 // Direct gets may be answered by a replica that is behind. So every read
 // first asks the leader for the last sequence, and reads until it has it.
 //
+// # Queue
+//
+// Workers pull. One that holds jobs of which it works on none yet says so by
+// listening on <prefix>.room.<class>, and gives some back when it is asked
+// ([Work.Room], [Bus.AskRoom]): where nobody listens, the servers know at once.
+//
 // # Timers and dead letters
 //
 // A timer is a message that the server publishes on another subject at its

@@ -107,10 +107,17 @@ func (j *Job) Progress() error { return mapError(j.msg.InProgress()) }
 
 // Hold is [Job.Progress], and waits until the queue has it: for [AckWait] from
 // when Hold was called, nobody else gets the job.
-func (j *Job) Hold(ctx context.Context) error {
+func (j *Job) Hold(ctx context.Context) error { return j.tell(ctx, "+WPI") }
+
+// HandBack is [Job.GiveBack] at once, and waits until the queue has it: whoever
+// takes from the queue then, gets it before what came later.
+func (j *Job) HandBack(ctx context.Context) error { return j.tell(ctx, "-NAK") }
+
+// tell says how the job stands, and waits until the queue knows.
+func (j *Job) tell(ctx context.Context, how string) error {
 	once, cancel := context.WithTimeout(ctx, AckWait)
 	defer cancel()
-	_, err := j.b.nc.RequestWithContext(once, j.msg.Reply(), []byte("+WPI"))
+	_, err := j.b.nc.RequestWithContext(once, j.msg.Reply(), []byte(how))
 	return mapError(err)
 }
 

@@ -184,6 +184,9 @@ func (n names) poke(worker events.WorkerID) string { return n.prefix + ".poke." 
 // ask puts a question to one worker.
 func (n names) ask(worker events.WorkerID) string { return n.prefix + ".ask." + string(worker) }
 
+// room asks one of the workers of a class that hold jobs which nobody works on.
+func (n names) room(c Class) string { return n.prefix + ".room." + string(c) }
+
 // workOf is every queued command of a session.
 func (n names) workOf(id events.SessionID) string {
 	return n.prefix + ".work.*." + string(id) + ".>"

@@ -73,6 +73,7 @@ func TestNamesAreDistinct(t *testing.T) {
 		{n.delta("s1", "t1"), "lash.delta.s1.t1"},
 		{n.deltaSession("s1"), "lash.delta.s1.*"},
 		{n.poke("w1"), "lash.poke.w1"},
+		{n.room(ClassTurn), "lash.room.turn"},
 		{n.deadAll(), "lash.dead.>"},
 		{n.dead(ClassTurn, "s1", "t1"), "lash.dead.turn.s1.t1"},
 		{n.triesAll(), "lash.tries.>"},

@@ -120,7 +120,7 @@ func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error
 		return false, err
 	}
 	known, err := r.known(r.turnID())
-	return known && r.state.Turn() != nil, err
+	return known && r.state.Turn() != nil && !r.underWay(r.job), err
 }
 
 // stranded reports whether nobody holds the message of the running turn: it is

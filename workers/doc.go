@@ -34,7 +34,10 @@
 // recorded behind their turns, the others wait in its room for a slot, or for a
 // worker that asks. A run that had eight turns while its worker is full makes
 // place: a new command, which asks for nothing and stands behind all that wait,
-// covers what the session has queued.
+// covers what the session has queued. Where nobody waits in its own room, the
+// worker first has another give back the session that waits longest in that
+// one's: so each eight turns of a flood let somebody in, however slow the worker
+// is that came to him first.
 //
 // # Drain
 //

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -41,17 +42,35 @@ func (r *run) yield(ctx context.Context) error {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
+	alone := r.w.waiting() == 0
 	for mail := r.takeMailOrEnd(); len(mail) > 0; mail = r.takeMailOrEnd() {
 		r.w.returnMail(r, mail)
 		if err := r.readMail(ctx); err != nil {
 			return err
 		}
 	}
+	if alone {
+		r.w.askRoom(ctx)
+	}
 	if err := r.w.host.Cover(ctx, r.job.Session, ulid.Make().String()); err != nil {
 		return fmt.Errorf("make room for other sessions: %w", err)
 	}
 	return errCovered
 }
+
+// askRoom lets in a session that waits in another worker's room, where nothing
+// does here: without it the slot would go to the session that just made place,
+// again and again, while the others wait for that worker's slots alone.
+func (w *Worker) askRoom(ctx context.Context) {
+	once, cancel := context.WithTimeout(ctx, askRoomWait)
+	defer cancel()
+	if err := w.cfg.Bus.AskRoom(once, bus.ClassTurn); err != nil && !errors.Is(err, bus.ErrNotFound) {
+		w.log.Debug("ask for what waits elsewhere", zap.Error(err)) // it will have given it back by the next time
+	}
+}
+
+// askRoomWait bounds what a worker that does not answer costs eight turns of others.
+const askRoomWait = bus.AckWait / 4
 
 // Bounds of what one commit enrolls.
 const (
@@ -78,7 +97,7 @@ func (r *run) enroll(ctx context.Context, mail []*bus.Job) ([]*bus.Job, error) {
 		mail = slices.DeleteFunc(mail, func(j *bus.Job) bool {
 			known, lookErr := r.known(events.TurnID(j.ID))
 			err = errors.Join(err, lookErr)
-			if known = known && slices.Contains(asked, j); known { // else the session moved meanwhile: once more
+			if known = known && slices.Contains(asked, j) && !r.underWay(j); known { // else the session moved meanwhile: once more
 				r.w.settle(ctx, j, nil)
 			}
 			return known
@@ -96,7 +115,7 @@ func (r *run) gatherRequests(ctx context.Context, mail []*bus.Job) (asked []*bus
 	bytes := 0
 	for _, j := range mail {
 		cmd, err := session.DecodeCommand(j.Body)
-		if err != nil || !cmd.AsksForTurn() || cmd.Wake || j.ID == r.job.ID {
+		if err != nil || !cmd.AsksForTurn() || cmd.Wake || j.ID == r.job.ID || r.underWay(j) {
 			continue
 		}
 		if cmd.Busy != events.BusyEnqueue {

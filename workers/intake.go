@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -30,10 +31,13 @@ func (w *Worker) fetchLoop(fetchCtx, jobCtx context.Context, queue *bus.Work) {
 	defer look.Stop()
 	accept := func(j *bus.Job) { w.accept(jobCtx, j) }
 	for fetchCtx.Err() == nil {
-		var err error
-		if free := w.admit(jobCtx); free > 0 {
+		free := w.admit(jobCtx)
+		err := w.offerRoom(jobCtx, queue)
+		switch {
+		case err != nil:
+		case free > 0:
 			err = queue.Fetch(fetchCtx, free, fetchWait, accept)
-		} else {
+		default:
 			err = w.whileFull(fetchCtx, queue, look.C, accept)
 		}
 		if err != nil && fetchCtx.Err() == nil {
@@ -44,12 +48,13 @@ func (w *Worker) fetchLoop(fetchCtx, jobCtx context.Context, queue *bus.Work) {
 	for j := w.leaveRoom(); j != nil; j = w.leaveRoom() {
 		_ = j.GiveBack(0)
 	}
+	_ = w.offerRoom(jobCtx, queue)
 }
 
 // whileFull fills the room and waits for the end of a run.
 func (w *Worker) whileFull(ctx context.Context, queue *bus.Work, look <-chan time.Time, accept func(*bus.Job)) error {
 	if n := roomJobs - w.waiting(); n > 0 {
-		if err := queue.Take(ctx, n, accept); err != nil {
+		if err := errors.Join(queue.Take(ctx, n, accept), w.offerRoom(ctx, queue)); err != nil {
 			return err
 		}
 	}
@@ -86,6 +91,42 @@ func (w *Worker) share(ctx context.Context, queue *bus.Work) error {
 		}
 	}
 	return nil
+}
+
+// offerRoom has workers that make place between two turns ask for what is in
+// the room, while there is something.
+func (w *Worker) offerRoom(ctx context.Context, queue *bus.Work) (err error) {
+	switch waits := w.waiting() > 0; {
+	case waits && w.offer == nil:
+		given := context.WithoutCancel(ctx) // what leaves the room must come to the queue; each step is bounded
+		w.offer, err = queue.Room(func() { w.giveRoom(given) })
+	case !waits && w.offer != nil:
+		w.offer()
+		w.offer = nil
+	}
+	return err
+}
+
+// giveRoom gives the session that waits longest in the room back to the queue:
+// all its jobs, as one run comes to them all.
+func (w *Worker) giveRoom(ctx context.Context) {
+	w.mu.Lock()
+	var left []*bus.Job
+	w.room = slices.DeleteFunc(w.room, func(j *bus.Job) bool {
+		if len(left) > 0 && j.Session != left[0].Session {
+			return false
+		}
+		left = append(left, j)
+		return true
+	})
+	w.mu.Unlock()
+	for i, j := range left {
+		if i < len(left)-1 {
+			_ = j.GiveBack(0)
+		} else if err := j.HandBack(ctx); err != nil { // the queue is told of them in order
+			w.log.Debug("give job back", zap.Error(err))
+		}
+	}
 }
 
 // accept gives a job to the session's run, or starts one, or lets it wait.

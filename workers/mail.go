@@ -57,6 +57,9 @@ func (r *run) queue(ctx context.Context, j *bus.Job) error {
 	if j.ID == r.job.ID {
 		return nil
 	}
+	if r.underWay(j) {
+		return j.GiveBack(0) // another worker's turn, by now
+	}
 	cmd, err := session.DecodeCommand(j.Body)
 	if err != nil {
 		r.w.settle(ctx, j, fmt.Errorf("%w: %w", errRefused, err))
@@ -90,4 +93,12 @@ func (r *run) queue(ctx context.Context, j *bus.Job) error {
 			return err
 		}
 	}
+}
+
+// underWay reports whether a job's message is the one that covers the running
+// turn, and what is queued behind it. It comes again where that turn's worker
+// is gone, and must not be acked for being known: whoever has it takes the turn over.
+func (r *run) underWay(j *bus.Job) bool {
+	t := r.state.Turn()
+	return t != nil && string(t.Job) == j.ID
 }

@@ -36,6 +36,7 @@ type Worker struct {
 	mu    sync.Mutex
 	runs  map[events.SessionID]*run // in progress, at most one a session and [Config.Concurrency] in all
 	room  []*bus.Job                // jobs that wait for one of those to end, in the order they came
+	offer func()                    // ends the offer of these to other workers; of the loop that fetches, nil while there is none
 	freed chan struct{}             // a run has ended
 }
 
