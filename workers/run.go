@@ -193,7 +193,7 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 			return false, r.handOver(ctx)
 		case r.begins(owes) && r.aged():
 			if err := r.renew(ctx); err != nil {
-				return false, err
+				return false, r.unanswered(ctx, err) // begun at the next tick, or later
 			}
 		default:
 			if err := r.start(ctx); err != nil || len(r.flights) > 0 {
@@ -218,12 +218,12 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 		if err := r.readMail(ctx); err != nil || !r.moved.Swap(false) {
 			return err
 		}
-		return r.catchUp(ctx)
+		return r.unanswered(ctx, r.catchUp(ctx))
 	case <-progress:
 		_ = r.job.Progress()
 		r.branchLater = false
 		if r.ticks++; r.ticks%5 == 0 {
-			return r.catchUp(ctx) // a poke may have been lost
+			return r.unanswered(ctx, r.catchUp(ctx)) // a poke may have been lost
 		}
 		return nil
 	}
@@ -235,13 +235,24 @@ func (r *run) catchUp(ctx context.Context) error {
 		return r.flush(ctx) // finds out by itself
 	}
 	before, began := r.state.Seq, time.Now()
-	if err := follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state); err != nil {
-		return err
+	err := follow.Sync(ctx, r.w.cfg.Bus.Log(), r.state)
+	switch {
+	case r.state.Seq != before:
+		err = errors.Join(err, r.openStack(ctx))
+	case err == nil:
+		began = time.Now() // however long that took: a slow log must not keep a run from going on
 	}
-	if r.state.Seq == before {
-		r.current = time.Now() // however long that took: a slow log must not keep a run from going on
+	if err == nil {
+		r.current = began
+	}
+	return err
+}
+
+// unanswered drops the error of a look that may be repeated: servers that elect
+// a leader have no answer, and what flies must not end for that.
+func (r *run) unanswered(ctx context.Context, err error) error {
+	if ctx.Err() == nil && errors.Is(err, events.ErrOutcomeUnknown) {
 		return nil
 	}
-	r.current = began
-	return r.openStack(ctx)
+	return err
 }

@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -247,6 +250,35 @@ func TestLingerAged(t *testing.T) {
 	}
 	if now, err := r.w.cfg.Bus.Log().Last(t.Context(), r.job.Session); err != nil || now != last {
 		t.Errorf("last sequence: got %d, %v, want %d", now, err, last)
+	}
+}
+
+// TestLookUnanswered has a run look at a log that has no answer just then: it
+// goes on, and begins nothing. One that was stopped ends.
+func TestLookUnanswered(t *testing.T) {
+	t.Parallel()
+	r := holding(t, true)
+	server := bustest.Server(t, busembed.Config{})
+	away, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}, Timeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer away.Close()
+	server.Stop()
+	r.w.cfg.Bus = away
+	r.current = time.Now().Add(-trusted)
+	if done, err := r.advance(t.Context()); done || err != nil || len(r.flights) != 0 {
+		t.Errorf("owes a call: got %v, %v, %d flights, want nothing begun", done, err, len(r.flights))
+	}
+	r.moved.Store(true)
+	r.wake()
+	if err := r.wait(t.Context(), nil); err != nil {
+		t.Errorf("is told that the session moved: got %v", err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := r.unanswered(ctx, fmt.Errorf("look: %w", events.ErrOutcomeUnknown)); !errors.Is(err, events.ErrOutcomeUnknown) {
+		t.Errorf("was stopped: got %v, want %v", err, events.ErrOutcomeUnknown)
 	}
 }
 
