@@ -36,12 +36,12 @@ func (b *Bus) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) 
 // Blob reads a body and checks it against its reference. Errors: [ErrNotFound], [events.ErrMalformed].
 func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 	var body []byte
-	err := b.retryWithin(ctx, b.transfer(ref.Size), "get blob "+ref.Digest, func(ctx context.Context) (err error) {
+	err := b.retryWithin(ctx, b.transfer(ref.Size), "get", func(ctx context.Context) (err error) {
 		body, err = b.blobs.GetBytes(ctx, ref.Digest)
 		return err
 	})
 	if err != nil {
-		return nil, mapError(err)
+		return nil, fmt.Errorf("blob %s: %w", ref.Digest, mapError(errors.Unwrap(err)))
 	}
 	sum := sha256.Sum256(body)
 	if hex.EncodeToString(sum[:]) != ref.Digest {

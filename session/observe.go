@@ -37,9 +37,7 @@ var errEnough = errors.New("the observer has enough")
 func (h *Host) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[Observed, error] {
 	return func(yield func(Observed, error) bool) {
 		o := &observer{h: h, session: id, seq: cursor, yield: yield}
-		open, cancel := undated(ctx)
-		defer cancel()
-		err := o.run(open)
+		err := o.run(ctx)
 		switch {
 		case errors.Is(err, errEnough):
 		case ctx.Err() != nil:
@@ -47,18 +45,6 @@ func (h *Host) Observe(ctx context.Context, id events.SessionID, cursor events.S
 		default:
 			yield(Observed{}, fmt.Errorf("observe %s: %w", id, err))
 		}
-	}
-}
-
-// undated ends with ctx and has no deadline. A read whose answer was lost with
-// the connection then ends by the bus's own timeout and is asked again, where
-// it would wait for the deadline.
-func undated(ctx context.Context) (context.Context, context.CancelFunc) {
-	open, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	return open, func() {
-		stop()
-		cancel(nil)
 	}
 }
 

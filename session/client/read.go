@@ -14,15 +14,10 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// again reads until the servers answer or ctx ends. The reads have no
-// deadline: one whose answer was lost with the connection ends by the bus's
-// own timeout and is asked again, where it would wait for the deadline.
+// again reads until the servers answer or ctx ends.
 func again[Out any](ctx context.Context, read func(context.Context) (Out, error)) (Out, error) {
-	open, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		out, err := read(open)
+		out, err := read(ctx)
 		if !errors.Is(err, events.ErrOutcomeUnknown) {
 			return out, err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lash-go/lash/bus"
@@ -14,7 +15,8 @@ import (
 )
 
 // What is watched: commits at a steady pace, by watchers that share some
-// connections. Each watcher leaves once and comes back later at its cursor.
+// connections. Each connection is cut once, and each watcher leaves once besides
+// and comes back later at its cursor.
 const (
 	watchers       = 1000
 	watchHosts     = 10
@@ -29,7 +31,27 @@ type audience struct {
 
 	mu       sync.Mutex
 	appended map[events.Seq]time.Time
-	ways     samples // from the append, or from the watcher's return, to its eye
+	ways     samples // from the append, or from the watcher's or its connection's return, to its eye
+}
+
+// wire is a connection of some watchers.
+type wire struct {
+	b    *bus.Bus
+	host *session.Host
+	back atomic.Pointer[time.Time] // when it was there again after the cut
+}
+
+// cut closes the connection. The watchers on it are not told.
+func (w *wire) cut() error {
+	if err := w.b.Conn().ForceReconnect(); err != nil {
+		return err
+	}
+	if err := w.b.Conn().FlushTimeout(5 * time.Second); err != nil {
+		return err
+	}
+	now := time.Now()
+	w.back.Store(&now)
+	return nil
 }
 
 // watchers measures how long a commit takes to each of a thousand watchers.
@@ -58,23 +80,24 @@ func (r *runner) watchers(ctx context.Context) (err error) {
 	var all, joined sync.WaitGroup
 	n := r.scaled(watchers)
 	joined.Add(n)
-	for i := range watchHosts {
-		b, host, err := newClient(ctx, s.url)
-		if err != nil {
+	var wires [watchHosts]wire
+	for i := range wires {
+		w := &wires[i]
+		if w.b, w.host, err = newClient(ctx, s.url); err != nil {
 			return err
 		}
-		defer b.Close()
+		defer w.b.Close()
 		for k := i; k < n; k += watchHosts {
 			leave := first + 1 + events.Seq(k*max(commits-watchAway, 1)/n) // one after the other
 			all.Go(func() {
 				join := sync.OnceFunc(joined.Done)
-				errs <- a.watch(ctx, host, leave, join)
+				errs <- a.watch(ctx, w, leave, join)
 				join()
 			})
 		}
 	}
 	joined.Wait()
-	if err := a.perform(ctx, writer, first); err != nil {
+	if err := a.perform(ctx, writer, first, wires[:]); err != nil {
 		return err
 	}
 	all.Wait()
@@ -87,8 +110,11 @@ func (r *runner) watchers(ctx context.Context) (err error) {
 	return err
 }
 
-// perform appends the commits at their pace.
-func (a *audience) perform(ctx context.Context, b *bus.Bus, first events.Seq) error {
+// perform appends the commits at their pace, and cuts one connection after the other meanwhile.
+func (a *audience) perform(ctx context.Context, b *bus.Bus, first events.Seq, wires []wire) (err error) {
+	cuts := make(chan error, len(wires))
+	cut, every := 0, max(int(a.last-first)/(len(wires)+1), 1)
+
 	pace := time.NewTicker(watchPace)
 	defer pace.Stop()
 	for seq := first; seq < a.last; seq++ {
@@ -103,13 +129,20 @@ func (a *audience) perform(ctx context.Context, b *bus.Bus, first events.Seq) er
 		if _, err := b.Log().Append(ctx, replied("watched", int64(seq)), events.At(seq)); err != nil {
 			return err
 		}
+		if n := int(seq - first); n > 0 && n%every == 0 && n/every <= len(wires) {
+			go func() { cuts <- wires[n/every-1].cut() }()
+			cut++
+		}
 	}
-	return nil
+	for range cut {
+		err = errors.Join(err, <-cuts)
+	}
+	return err
 }
 
 // watch sees the session to its end, and is away after commit leave for a while.
-func (a *audience) watch(ctx context.Context, h *session.Host, leave events.Seq, joined func()) error {
-	cursor, err := a.see(ctx, h, 0, leave, time.Time{}, joined)
+func (a *audience) watch(ctx context.Context, w *wire, leave events.Seq, joined func()) error {
+	cursor, err := a.see(ctx, w, 0, leave, time.Time{}, joined)
 	if err != nil || cursor >= a.last {
 		return err
 	}
@@ -126,13 +159,16 @@ func (a *audience) watch(ctx context.Context, h *session.Host, leave events.Seq,
 		case <-time.After(watchPace / 4):
 		}
 	}
-	_, err = a.see(ctx, h, cursor, a.last, time.Now(), func() {})
+	came := time.Now()
+	for err = events.ErrOutcomeUnknown; errors.Is(err, events.ErrOutcomeUnknown); { // it may come while the connection is cut
+		cursor, err = a.see(ctx, w, cursor, a.last, came, func() {})
+	}
 	return err
 }
 
 // see watches from a cursor to a commit, and notes how long each was on its way.
-func (a *audience) see(ctx context.Context, h *session.Host, cursor, until events.Seq, came time.Time, joined func()) (events.Seq, error) {
-	for o, err := range h.Observe(ctx, "watched", cursor) {
+func (a *audience) see(ctx context.Context, w *wire, cursor, until events.Seq, came time.Time, joined func()) (events.Seq, error) {
+	for o, err := range w.host.Observe(ctx, "watched", cursor) {
 		switch {
 		case err != nil:
 			return cursor, err
@@ -142,6 +178,9 @@ func (a *audience) see(ctx context.Context, h *session.Host, cursor, until event
 			return cursor, fmt.Errorf("a watcher saw commit %d after %d", o.Seq, cursor)
 		}
 		cursor = o.Seq
+		if back := w.back.Load(); back != nil && back.After(came) {
+			came = *back
+		}
 		if a.note(o.Seq, came); cursor == 1 {
 			joined()
 		}
