@@ -24,7 +24,10 @@ func (b *Bus) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) 
 		}
 	}
 	if info, err := b.blobInfo(ctx, ref.Digest); err == nil && info.Size == uint64(len(body)) && time.Since(info.ModTime) < blobFresh {
-		return ref, nil
+		pieces, err := b.subjects(ctx, b.names.blobStream(), b.names.blobPieces(info.NUID))
+		if err == nil && pieces[b.names.blobPieces(info.NUID)] == uint64(info.Chunks) {
+			return ref, nil
+		}
 	}
 	err := b.retryWithin(ctx, b.transfer(ref.Size), "put blob "+ref.Digest, func(ctx context.Context) error {
 		_, err := b.blobs.PutBytes(ctx, ref.Digest, body)
@@ -36,12 +39,19 @@ func (b *Bus) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) 
 // Blob reads a body and checks it against its reference. Errors: [ErrNotFound], [events.ErrMalformed].
 func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 	var body []byte
-	err := b.retryWithin(ctx, b.transfer(ref.Size), "get", func(ctx context.Context) (err error) {
-		body, err = b.blobs.GetBytes(ctx, ref.Digest)
-		return err
-	})
+	_, err := b.blobInfo(ctx, ref.Digest)
+	for try := 1; err == nil; try++ {
+		err = b.within(ctx, b.transfer(ref.Size), func(ctx context.Context) (err error) {
+			body, err = b.blobs.GetBytes(ctx, ref.Digest)
+			return err
+		})
+		if err == nil || !isUnknown(mapError(err)) || try == blobTries || pause(ctx, try) != nil {
+			break
+		}
+		err = nil
+	}
 	if err != nil {
-		return nil, fmt.Errorf("blob %s: %w", ref.Digest, mapError(errors.Unwrap(err)))
+		return nil, fmt.Errorf("blob %s: %w", ref.Digest, mapError(err))
 	}
 	sum := sha256.Sum256(body)
 	if hex.EncodeToString(sum[:]) != ref.Digest {
@@ -50,12 +60,16 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 	return body, nil
 }
 
+// blobTries bounds how often a body is asked for whose description is there:
+// its pieces may be gone, and nobody says so.
+const blobTries = 3
+
 func (b *Bus) blobInfo(ctx context.Context, digest string) (info *jetstream.ObjectInfo, err error) {
-	err = b.once(ctx, func(ctx context.Context) (err error) {
+	err = b.retry(ctx, "look for blob", func(ctx context.Context) (err error) {
 		info, err = b.blobs.GetInfo(ctx, digest)
 		return err
 	})
-	return info, err
+	return info, errors.Unwrap(err)
 }
 
 // transfer bounds one try to move a body: a second more for each MiB.

@@ -358,50 +358,65 @@ func (l Log) batch(ctx context.Context, stream string, from, last events.Seq) it
 
 func isUnknown(err error) bool { return errors.Is(err, events.ErrOutcomeUnknown) }
 
+// readOrdered reads through ordered consumers, one after the other where the
+// connection is lost: the library would make them anew for ever, whatever ctx says.
 func (l Log) readOrdered(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
-		var consumer jetstream.Consumer
-		err := l.b.retry(ctx, "read stream "+stream, func(ctx context.Context) (err error) {
-			consumer, err = l.b.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
-				DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: uint64(from),
-			})
+		for try := 1; ; try++ {
+			next := from
+			err := l.ordered(ctx, stream, &from, last, yield)
+			if err == nil || errors.Is(err, errEnough) {
+				return
+			}
+			if from > next {
+				try = 1
+			}
+			if _, gone := l.b.streamEnd(ctx, stream); gone != nil && !isUnknown(gone) {
+				err = gone // it may have been archived
+			} else if isUnknown(err) && pause(ctx, try) == nil {
+				continue
+			}
+			yield(rawEntry{}, err)
+			return
+		}
+	}
+}
+
+// ordered reads through one consumer and moves *next on.
+func (l Log) ordered(ctx context.Context, stream string, next *events.Seq, last events.Seq, yield func(rawEntry, error) bool) error {
+	var consumer jetstream.Consumer
+	err := l.b.once(ctx, func(ctx context.Context) (err error) {
+		consumer, err = l.b.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
+			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: uint64(*next), MaxResetAttempts: 1,
+		})
+		return err
+	})
+	if err != nil {
+		return mapError(err)
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(4096))
+	if err != nil {
+		return mapError(err)
+	}
+	defer messages.Stop()
+	for *next <= last {
+		var msg jetstream.Msg
+		err := l.b.once(ctx, func(ctx context.Context) (err error) {
+			msg, err = messages.Next(jetstream.NextContext(ctx))
 			return err
 		})
 		if err != nil {
-			yield(rawEntry{}, mapError(err))
-			return
+			return mapError(err)
 		}
-		messages, err := consumer.Messages(jetstream.PullMaxMessages(4096))
+		meta, err := msg.Metadata()
 		if err != nil {
-			yield(rawEntry{}, mapError(err))
-			return
+			return err
 		}
-		defer messages.Stop()
-		for {
-			once, cancel := l.b.timeout(ctx)
-			msg, err := messages.Next(jetstream.NextContext(once))
-			cancel()
-			if err = mapError(err); err != nil && ctx.Err() == nil {
-				// A consumer waits for ever for a stream that is gone.
-				if _, gone := l.b.streamEnd(ctx, stream); gone != nil && !isUnknown(gone) {
-					err = gone
-				} else if isUnknown(err) {
-					continue
-				}
-			}
-			if err != nil {
-				yield(rawEntry{}, err)
-				return
-			}
-			meta, err := msg.Metadata()
-			if err != nil {
-				yield(rawEntry{}, err)
-				return
-			}
-			seq := events.Seq(meta.Sequence.Stream)
-			if !yield(rawEntry{seq, msg.Data()}, nil) || seq >= last {
-				return
-			}
+		seq := events.Seq(meta.Sequence.Stream)
+		*next = seq + 1
+		if !yield(rawEntry{seq, msg.Data()}, nil) {
+			return errEnough
 		}
 	}
+	return nil
 }

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -53,13 +54,15 @@ func (b *Bus) retryWithin(ctx context.Context, limit time.Duration, what string,
 // opened runs a request whose ctx lives on with what it opened, until cancel:
 // only the answer has a limit.
 func (b *Bus) opened(ctx context.Context, request func(context.Context) error) (cancel context.CancelFunc, err error) {
-	ctx, cancel = context.WithCancel(ctx)
+	open, cancel := context.WithCancel(ctx)
 	late := time.AfterFunc(b.cfg.Timeout, cancel)
-	err = request(ctx)
+	err = request(open)
 	if !late.Stop() && err == nil {
 		err = context.DeadlineExceeded
 	}
-	b.heard(err)
+	if ctx.Err() == nil {
+		b.heard(err)
+	}
 	if err != nil {
 		cancel()
 	}
@@ -79,26 +82,35 @@ func pause(ctx context.Context, n int) error {
 	}
 }
 
+// silentRequests is how many make a silence at least.
+const silentRequests = 3
+
 // silence is how long no request was answered, though the connection is sound:
 // its server may be cut off from the others.
 type silence struct {
-	mu    sync.Mutex
-	since time.Time // of the first in a row; zero: the last one was answered
+	mu          sync.Mutex
+	first, last time.Time // of the requests in a row that were not answered
+	n           int       // so many
 }
 
-// heard takes down how a request ended. After two timeouts' time of silence the connection is
-// made again, to another server where there is one.
+// heard takes down how a request ended. After two or three timeouts' time of
+// silence, not all clients at once, the connection is made again, to another server where there is one.
 func (b *Bus) heard(err error) {
 	s := &b.silence
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case isAnswer(err):
-		s.since = time.Time{}
-	case s.since.IsZero() || b.nc.Status() != nats.CONNECTED:
-		s.since = time.Now()
-	case time.Since(s.since) > 2*b.cfg.Timeout:
-		s.since = time.Time{}
+	if isAnswer(err) {
+		s.n = 0
+		return
+	}
+	now := time.Now()
+	if s.n == 0 || now.Sub(s.last) > 3*b.cfg.Timeout || b.nc.Status() != nats.CONNECTED {
+		s.n, s.first = 0, now // one now and then is no silence
+	}
+	s.n, s.last = s.n+1, now
+	patience := 2*b.cfg.Timeout + rand.N(b.cfg.Timeout)
+	if s.n >= silentRequests && now.Sub(s.first) > patience {
+		s.n = 0
 		b.log.Warn("the server answers nothing: connecting to another one", zap.String("server", b.nc.ConnectedServerName()), zap.Error(err))
 		_ = b.nc.ForceReconnect() // fails only where the connection is closed for good
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
@@ -22,7 +23,8 @@ import (
 // somebody who says nothing.
 type lossy struct {
 	dials  atomic.Int64
-	lose   atomic.Int64 // so many requests more
+	spare  atomic.Int64 // so many requests are not lost
+	lose   atomic.Int64 // but so many after them
 	broken atomic.Int64 // connections that lose every one, from the first on
 }
 
@@ -43,7 +45,7 @@ type lossyConn struct {
 func (c *lossyConn) Write(p []byte) (int, error) {
 	q := p
 	asks := slices.ContainsFunc(asked, func(s []byte) bool { return bytes.Contains(p, s) })
-	if asks && (c.n <= c.l.broken.Load() || c.l.lose.Add(-1) >= 0) {
+	if asks && (c.n <= c.l.broken.Load() || c.l.spare.Add(-1) < 0 && c.l.lose.Add(-1) >= 0) {
 		for i := range asked {
 			q = bytes.ReplaceAll(q, asked[i], unheard[i])
 		}
@@ -199,5 +201,79 @@ func TestServerSilent(t *testing.T) {
 	}
 	if n := b.Reconnects(); n != 1 {
 		t.Errorf("connected %d times more, want 1", n)
+	}
+}
+
+// TestReadCut loses the request that begins a long reading, and cuts the
+// connection in the middle of one: the reading goes on where it was.
+func TestReadCut(t *testing.T) {
+	t.Parallel()
+	b, lossy := openLossy(t)
+	const id, n = events.SessionID("s"), 600 // more than are read without a consumer
+	grow(t, b.Log(), id, n)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for name, at := range map[string]events.Seq{"lost": 0, "cut": n / 2} {
+		if lossy.spare.Store(1); at == 0 { // where the history ends is asked before
+			lossy.lose.Store(1)
+		}
+		want := events.Seq(1)
+		for entry, err := range b.Log().Read(ctx, id, 1) {
+			if err == nil && entry.Seq == at {
+				err = b.Conn().ForceReconnect()
+			}
+			if err != nil || entry.Seq != want {
+				t.Fatalf("%s: got commit %d, %v, want %d", name, entry.Seq, err, want)
+			}
+			want++
+		}
+		if want != n+1 {
+			t.Errorf("%s: got %d commits, want %d", name, want-1, n)
+		}
+		if left := lossy.lose.Load(); left >= 1 {
+			t.Errorf("%s: no request was lost", name)
+		}
+	}
+}
+
+// TestBlobWithoutPieces has a blob's description outlive its pieces, as where
+// who stored it died between the two. Reading it is an error, soon, and storing it mends it.
+func TestBlobWithoutPieces(t *testing.T) {
+	t.Parallel()
+	b, _ := openLossy(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	body := []byte("body")
+	ref, err := b.PutBlob(ctx, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	blobs, err := js.ObjectStore(ctx, "lash-blobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := blobs.GetInfo(ctx, ref.Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(ctx, "OBJ_lash-blobs")
+	if err == nil {
+		err = stream.Purge(ctx, jetstream.WithPurgeSubject("$O.lash-blobs.C."+info.NUID))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Blob(ctx, ref); err == nil || ctx.Err() != nil {
+		t.Errorf("without pieces: got %v, %v, want an error before the end of time", err, ctx.Err())
+	}
+	if _, err := b.PutBlob(ctx, body); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.Blob(ctx, ref); err != nil || !bytes.Equal(got, body) {
+		t.Errorf("stored again: got %q, %v", got, err)
 	}
 }

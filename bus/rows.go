@@ -78,26 +78,13 @@ func (r Rows) Put(ctx context.Context, session events.SessionID, value []byte, r
 // All reads every row, in no order.
 func (r Rows) All(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		var watch jetstream.KeyWatcher
-		cancel, err := r.b.opened(ctx, func(ctx context.Context) (err error) {
-			watch, err = r.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
-			return err
-		})
-		defer cancel()
-		if err != nil {
-			yield(nil, fmt.Errorf("read %s: %w", r.kv.Bucket(), mapError(err)))
-			return
-		}
-		defer func() { _ = watch.Stop() }()
-		for {
-			select {
-			case <-ctx.Done():
-				yield(nil, fmt.Errorf("read %s: %w", r.kv.Bucket(), context.Cause(ctx)))
+		for entry, err := range r.entries(ctx) {
+			if err != nil {
+				yield(nil, fmt.Errorf("read %s: %w", r.kv.Bucket(), err))
 				return
-			case entry := <-watch.Updates():
-				if entry == nil || !yield(entry.Value(), nil) { // nil: what comes now is new
-					return
-				}
+			}
+			if !yield(entry.Value(), nil) {
+				return
 			}
 		}
 	}
@@ -106,20 +93,45 @@ func (r Rows) All(ctx context.Context) iter.Seq2[[]byte, error] {
 // Keys lists the sessions that have a row.
 func (r Rows) Keys(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {
-		var list jetstream.KeyLister
+		for entry, err := range r.entries(ctx, jetstream.MetaOnly()) {
+			if err != nil {
+				yield("", fmt.Errorf("list %s: %w", r.kv.Bucket(), err))
+				return
+			}
+			if !yield(events.SessionID(entry.Key()), nil) {
+				return
+			}
+		}
+	}
+}
+
+// entries are those that there are. A reading that a lost connection cut short is [events.ErrOutcomeUnknown].
+func (r Rows) entries(ctx context.Context, opts ...jetstream.WatchOpt) iter.Seq2[jetstream.KeyValueEntry, error] {
+	return func(yield func(jetstream.KeyValueEntry, error) bool) {
+		var watch jetstream.KeyWatcher
 		cancel, err := r.b.opened(ctx, func(ctx context.Context) (err error) {
-			list, err = r.kv.ListKeys(ctx)
+			watch, err = r.kv.WatchAll(ctx, append(opts, jetstream.IgnoreDeletes())...)
 			return err
 		})
 		defer cancel()
 		if err != nil {
-			yield("", fmt.Errorf("list %s: %w", r.kv.Bucket(), mapError(err)))
+			yield(nil, mapError(err))
 			return
 		}
-		defer func() { _ = list.Stop() }()
-		for key := range list.Keys() {
-			if !yield(events.SessionID(key), nil) {
+		defer func() { _ = watch.Stop() }()
+		for {
+			select {
+			case <-ctx.Done():
+				yield(nil, context.Cause(ctx))
 				return
+			case entry, open := <-watch.Updates():
+				switch {
+				case !open:
+					yield(nil, fmt.Errorf("%w: the reading ended too early", events.ErrOutcomeUnknown))
+					return
+				case entry == nil || !yield(entry, nil): // nil: what comes now is new
+					return
+				}
 			}
 		}
 	}

@@ -78,7 +78,11 @@ func (w *Worker) share(ctx context.Context, queue *bus.Work) error {
 		if !wanted {
 			break
 		}
-		_ = w.leaveRoom().GiveBack(0)
+		j := w.leaveRoom()
+		if j == nil {
+			break // another worker asked for it meanwhile
+		}
+		_ = j.GiveBack(0)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -58,7 +58,7 @@ func (r *run) queue(ctx context.Context, j *bus.Job) error {
 		return nil
 	}
 	if r.underWay(j) {
-		return j.GiveBack(0) // another worker's turn, by now
+		return j.GiveBack(lookEvery) // another worker's turn, by now
 	}
 	cmd, err := session.DecodeCommand(j.Body)
 	if err != nil {

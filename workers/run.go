@@ -192,8 +192,10 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 		case r.w.draining.Load() && !begun(t):
 			return false, r.handOver(ctx)
 		case r.begins(owes) && r.aged():
-			if err := r.renew(ctx); err != nil {
-				return false, r.unanswered(ctx, err) // begun at the next tick, or later
+			if err := r.renew(ctx); errors.Is(err, errUnanswered) {
+				return false, nil // begun at the next tick, or later
+			} else if err != nil {
+				return false, err
 			}
 		default:
 			if err := r.start(ctx); err != nil || len(r.flights) > 0 {
@@ -215,15 +217,15 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 	case <-r.g.timer():
 		return r.flush(ctx)
 	case <-r.woken:
-		if err := r.readMail(ctx); err != nil || !r.moved.Swap(false) {
+		if err := r.readMail(ctx); err != nil || !r.moved.Load() {
 			return err
 		}
-		return r.unanswered(ctx, r.catchUp(ctx))
+		return r.look(ctx)
 	case <-progress:
 		_ = r.job.Progress()
 		r.branchLater = false
-		if r.ticks++; r.ticks%5 == 0 {
-			return r.unanswered(ctx, r.catchUp(ctx)) // a poke may have been lost
+		if r.ticks++; r.ticks%5 == 0 || r.moved.Load() { // a poke may have been lost
+			return r.look(ctx)
 		}
 		return nil
 	}
@@ -242,16 +244,26 @@ func (r *run) catchUp(ctx context.Context) error {
 	case err == nil:
 		began = time.Now() // however long that took: a slow log must not keep a run from going on
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		r.current = began
+	case ctx.Err() == nil && errors.Is(err, events.ErrOutcomeUnknown):
+		r.current = time.Time{} // it may have moved
+		err = fmt.Errorf("%w: %w", errUnanswered, err)
 	}
 	return err
 }
 
-// unanswered drops the error of a look that may be repeated: servers that elect
-// a leader have no answer, and what flies must not end for that.
-func (r *run) unanswered(ctx context.Context, err error) error {
-	if ctx.Err() == nil && errors.Is(err, events.ErrOutcomeUnknown) {
+// errUnanswered is a look at the log that may be repeated: servers that elect a
+// leader have no answer, and what flies must not end for that.
+var errUnanswered = errors.New("the log does not answer")
+
+// look is catchUp, at once or with the next tick.
+func (r *run) look(ctx context.Context) error {
+	r.moved.Store(false)
+	err := r.catchUp(ctx)
+	if errors.Is(err, errUnanswered) {
+		r.moved.Store(true)
 		return nil
 	}
 	return err

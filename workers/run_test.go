@@ -275,10 +275,13 @@ func TestLookUnanswered(t *testing.T) {
 	if err := r.wait(t.Context(), nil); err != nil {
 		t.Errorf("is told that the session moved: got %v", err)
 	}
+	if !r.moved.Load() {
+		t.Error("it forgot that the session moved")
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := r.unanswered(ctx, fmt.Errorf("look: %w", events.ErrOutcomeUnknown)); !errors.Is(err, events.ErrOutcomeUnknown) {
-		t.Errorf("was stopped: got %v, want %v", err, events.ErrOutcomeUnknown)
+	if err := r.look(ctx); err == nil {
+		t.Error("was stopped: it goes on")
 	}
 }
 

@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -90,7 +91,11 @@ func (r *run) recordFact(ctx context.Context, f fact) error {
 		err = r.flush(ctx)
 	}
 	for err == nil && r.aged() {
-		err = r.renew(ctx)
+		if err = r.renew(ctx); errors.Is(err, errUnanswered) {
+			_ = r.job.Progress()
+			sleep(ctx, watchEvery)
+			err = context.Cause(ctx)
+		}
 	}
 	if err != nil {
 		f.landed <- err
