@@ -33,11 +33,11 @@ const (
 
 // simTools are what every node offers.
 var simTools = []events.ToolEntry{
-	{Name: "again", Effects: events.EffectsIdempotent}, {Name: "once"}, {Name: "pure", Effects: events.EffectsNone},
+	{Name: "again", Effects: events.EffectsIdempotent}, {Name: simGuarded}, {Name: "once"}, {Name: "pure", Effects: events.EffectsNone},
 }
 
 // simCalls are the calls of a turn's replies; the one after the last is the answer.
-var simCalls = [][]string{{"again", "once"}, {"once", "once", "pure"}}
+var simCalls = [][]string{{"again", simGuarded, "once"}, {simGuarded, "pure", simGuarded}}
 
 // world is everything that is not a node.
 type world struct {
@@ -49,8 +49,11 @@ type world struct {
 	queue    []*simJob
 	nodes    []*simNode
 	verified map[events.SessionID]*projector.Verifier
-	asked    map[string]bool // turns that clients were told are accepted
-	begun    map[string]int  // runs of each effect outside
+	asked    map[string]bool    // turns that clients were told are accepted
+	ran      map[string]int     // runs of each tool call
+	words    []simWord          // of clients that have not said them yet
+	told     map[string]simWord // answers that clients were told count, of each effect
+	given    map[string]bool    // answers that histories have, of each effect
 	workers  int
 }
 
@@ -60,6 +63,7 @@ type simJob struct {
 	turn    events.TurnID
 	input   events.TurnInput
 	busy    events.WhenBusy
+	says    turn.Input // about a running turn, instead of asking for one
 	held    bool
 }
 
@@ -71,7 +75,7 @@ var simPolicies = []events.WhenBusy{
 func newWorld(t *rapid.T) *world {
 	w := &world{
 		t: t, ctx: context.Background(), truth: &events.MemLog{}, verified: make(map[events.SessionID]*projector.Verifier),
-		asked: make(map[string]bool), begun: make(map[string]int),
+		asked: make(map[string]bool), ran: make(map[string]int), told: make(map[string]simWord), given: make(map[string]bool),
 	}
 	w.log = eventstest.NewFaultyLog(w.truth, eventstest.FaultOptions{
 		Seed: rapid.Uint64().Draw(t, "faults"), Rate: rapid.SampledFrom([]float64{0, 0.1, 0.3}).Draw(t, "rate"), GiveUpAfter: 3,
@@ -113,14 +117,16 @@ func (w *world) submit(*rapid.T) {
 	w.enqueue(&simJob{session: id, turn: turn, input: events.TurnInput{Parts: []events.Part{text(string(turn))}}, busy: busy})
 }
 
-// enqueue puts a command in the queue, which refuses a second one of its turn.
-func (w *world) enqueue(job *simJob) {
+// enqueue puts a command in the queue, which refuses a second one of its turn,
+// and returns the one that waits there.
+func (w *world) enqueue(job *simJob) *simJob {
 	for _, j := range w.queue {
 		if j.session == job.session && j.turn == job.turn {
-			return
+			return j
 		}
 	}
 	w.queue = append(w.queue, job)
+	return job
 }
 
 // open makes a session, once.
@@ -137,6 +143,9 @@ func (w *world) open(id events.SessionID) {
 // cancel is a client that wants a turn to stop.
 func (w *world) cancel(*rapid.T) {
 	id, turn := w.session(), w.turn()
+	if !w.cancelParked(id, turn) {
+		return
+	}
 	w.decide(id, func(s *projector.State) []events.Event {
 		known := s.Turn() != nil && s.Turn().ID == turn && !s.Turn().Cancelled
 		for _, q := range s.Queue {
@@ -161,7 +170,7 @@ func (w *world) inject(*rapid.T) {
 // decide is what hosts do: fold, decide, append at what was folded, again after a conflict.
 func (w *world) decide(id events.SessionID, what func(*projector.State) []events.Event) {
 	for {
-		s := w.fold(id)
+		s := w.now(id)
 		list := what(s)
 		if len(list) == 0 {
 			return
@@ -181,6 +190,12 @@ func (w *world) fold(id events.SessionID) *projector.State {
 	return s
 }
 
+// now is the state at the end of a session's history; not to be changed.
+func (w *world) now(id events.SessionID) *projector.State {
+	w.check(w.t)
+	return w.verified[id].State()
+}
+
 // check verifies what is new in the histories.
 func (w *world) check(t *rapid.T) {
 	for id, v := range w.verified {
@@ -190,6 +205,11 @@ func (w *world) check(t *rapid.T) {
 			}
 			for _, wrong := range v.Apply(entry) {
 				t.Fatalf("session %s: %+v", id, wrong)
+			}
+			for i := range entry.Commit.Events {
+				if given, ok := entry.Commit.Events[i].Payload.(*events.ToolApprovalGiven); ok {
+					w.noteAnswer(id, given)
+				}
 			}
 		}
 	}
@@ -209,7 +229,7 @@ func (w *world) settle() {
 			n.finish(w.t)
 		}
 		w.check(w.t)
-		if len(w.queue) == 0 {
+		if len(w.queue) == 0 && !w.approveAll() {
 			break
 		}
 	}
@@ -221,6 +241,7 @@ func (w *world) settle() {
 		if !s.Idle() {
 			w.t.Fatalf("session %s: got work left, want it idle: %+v", id, turn.Owed(s))
 		}
+		w.checkTold(s)
 		for i := range simTurns {
 			w.checkTurn(s, events.TurnID(fmt.Sprintf("t%d", i)))
 		}
@@ -307,9 +328,10 @@ func simulate(t *rapid.T) {
 	}
 	actions := map[string]func(*rapid.T){
 		"submit": w.submit, "cancel": w.cancel, "inject": w.inject,
+		"look": w.look, "look_more": w.look, "answer": w.answer, "answer_more": w.answer,
 		"fetch": node((*simNode).fetch), "fetch_more": node((*simNode).fetch),
 		"step": node((*simNode).step), "step_more": node((*simNode).step), "step_on": node((*simNode).step),
-		"finish": node((*simNode).finish), "finish_more": node((*simNode).finish),
+		"finish": node((*simNode).finish), "work": node((*simNode).work), "work_more": node((*simNode).work),
 		"quiet": node((*simNode).quiet), "restart": node((*simNode).restart),
 		"": w.check,
 	}

@@ -96,6 +96,15 @@ func (n *simNode) finish(t *rapid.T) {
 	r.flights = slices.Delete(r.flights, i, i+1)
 }
 
+// work is a while in which nobody else does anything, so that schedules come far.
+func (n *simNode) work(t *rapid.T) {
+	for range rapid.IntRange(1, 12).Draw(t, "rounds") {
+		n.fetch(t)
+		n.step(t)
+		n.finish(t)
+	}
+}
+
 // step makes one of the runs do the next thing: fold, or append, or begin effects, or let go.
 func (n *simNode) step(t *rapid.T) {
 	r := n.pick(t)
@@ -103,6 +112,9 @@ func (n *simNode) step(t *rapid.T) {
 		return
 	}
 	over, err := n.advance(r)
+	if err != nil && !errors.Is(err, events.ErrOutcomeUnknown) && !errors.Is(err, errSimSuperseded) {
+		n.w.t.Fatal(err)
+	}
 	if err != nil || over {
 		n.runs = slices.DeleteFunc(n.runs, func(have *simRun) bool { return have == r })
 		r.job.held = false
@@ -127,6 +139,8 @@ func (n *simNode) advance(r *simRun) (over bool, err error) {
 		return false, n.take(r, in)
 	case turn.Branching(r.state) != nil:
 		return false, n.branchOff(r, turn.Branching(r.state))
+	case r.job.says != nil && !r.claimed && t != nil && t.Job != r.job.turn:
+		return n.answerJob(r, owes)
 	case t == nil:
 		return n.claimNext(r)
 	case r.claimed && t.Worker != n.id:
@@ -136,6 +150,8 @@ func (n *simNode) advance(r *simRun) (over bool, err error) {
 	case owes.Stop:
 		r.flights = nil
 		return false, n.take(r, turn.Stop{})
+	case owes.Parked() && len(r.flights) == 0:
+		return true, nil // whoever answers wakes it
 	}
 	n.begin(r, owes)
 	return false, nil
@@ -144,11 +160,11 @@ func (n *simNode) advance(r *simRun) (over bool, err error) {
 // claimNext starts the job's turn, or one that waits; it is over when there is none.
 func (n *simNode) claimNext(r *simRun) (over bool, err error) {
 	known, err := n.known(r)
-	if err != nil || known && len(r.state.Queue) == 0 {
+	if err != nil || (known || r.job.says != nil) && len(r.state.Queue) == 0 {
 		return err == nil, err
 	}
-	c := turn.Claim{Worker: n.id, Job: r.job.turn, Tools: simTools}
-	if !known {
+	c := n.claim(r)
+	if !known && r.job.says == nil {
 		if len(r.state.Queue) > 0 {
 			return false, n.place(r)
 		}
@@ -166,14 +182,26 @@ func (n *simNode) meet(r *simRun, t *projector.Turn) (over bool, err error) {
 	if err != nil || !known && r.job.busy != events.BusyEnqueue {
 		return false, errors.Join(err, n.place(r))
 	}
-	stranded := !slices.ContainsFunc(n.w.queue, func(j *simJob) bool { return j.session == r.job.session && j.turn == t.Job })
-	if t.Job == r.job.turn || stranded {
-		return false, n.take(r, turn.Claim{Worker: n.id, Job: r.job.turn, Tools: simTools})
+	if t.Job == r.job.turn || n.stranded(r, t) {
+		return false, n.take(r, n.claim(r))
 	}
 	if known {
 		return true, nil // the running turn's message covers it
 	}
 	return false, n.place(r)
+}
+
+// stranded reports whether nobody holds the running turn's message, unless it is for want of an answer.
+func (n *simNode) stranded(r *simRun, t *projector.Turn) bool {
+	if owes := turn.Owed(r.state); owes.Parked() {
+		return owes.Stop
+	}
+	return !slices.ContainsFunc(n.w.queue, func(j *simJob) bool { return j.session == r.job.session && j.turn == t.Job })
+}
+
+// claim takes the next turn, or takes over the running one, with the run's job.
+func (n *simNode) claim(r *simRun) turn.Claim {
+	return turn.Claim{Worker: n.id, Job: r.job.turn, Tools: simTools, Points: simPoints}
 }
 
 // place records the job's turn behind others, and what its policy makes of that.
@@ -260,13 +288,11 @@ func (n *simNode) begin(r *simRun, owes turn.Owes) {
 	if owes.Model {
 		n.fly(r, turn.ModelEffect(owes.Turn, owes.Iteration), func() turn.Input { return n.reply(r, owes) })
 	}
+	if owes.Hooks != "" {
+		n.fly(r, turn.HookEffect(owes), func() turn.Input { return n.gate(r, owes) })
+	}
 	for _, c := range owes.Calls {
-		n.fly(r, c.Effect, func() turn.Input {
-			if c.Tool == "once" && n.w.begun[string(r.job.session)+"/"+string(c.Effect)] > 1 {
-				n.w.t.Fatalf("session %s: call %s, which must run once, ran again", r.job.session, c.Effect)
-			}
-			return turn.Results{Iteration: owes.Iteration, Results: []events.ToolResult{{Call: c.Index, Text: "done"}}}
-		})
+		n.fly(r, c.Effect, func() turn.Input { return n.call(r, owes, c) })
 	}
 }
 
@@ -275,7 +301,6 @@ func (n *simNode) fly(r *simRun, effect events.EffectID, run func() turn.Input) 
 	if flies {
 		return
 	}
-	n.w.begun[string(r.job.session)+"/"+string(effect)]++
 	r.flights = append(r.flights, simFlight{effect: effect, in: run()})
 }
 
