@@ -44,13 +44,14 @@ func TestTraceAcrossNodes(t *testing.T) {
 	for i, e := range exporters {
 		spans := telemetry.NewSpans(e, 1)
 		b.trace = spans.Trace
-		_, kill := b.nodeOn(bustest.Open(t, b.server), adding())
+		node, kill := b.nodeOn(bustest.Open(t, b.server), adding())
 		if i == 0 {
 			receive(b, "the second model call", begun)
+			kill()
 		} else {
 			equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
+			node.Stop(b.ctx) // it may not have heard yet that the end landed
 		}
-		kill()
 		must(t, "stop", spans.Stop(b.ctx), nil)
 	}
 	ids, names := make(map[string]bool), make(map[string]int)

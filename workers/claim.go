@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oklog/ulid/v2"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -151,6 +153,28 @@ func (r *run) lateFor(ctx context.Context, t *projector.Turn) error {
 		return nil
 	}
 	return fmt.Errorf("turn %s, by %s: %w", t.ID, t.Worker, ErrSuperseded)
+}
+
+// park leaves a turn that waits for an answer; whoever answers wakes it. The
+// message is gone then. Where the run took the turn over under the message of
+// another one, that one is put behind it before: else nothing would know of it.
+func (r *run) park(ctx context.Context) (done bool, err error) {
+	if len(r.g.events) > 0 {
+		return false, r.flush(ctx)
+	}
+	known, err := r.known(r.turnID())
+	switch {
+	case err != nil:
+		return false, err
+	case !known && r.cmd.Wake:
+		_, err = r.w.host.Wake(ctx, r.job.Session, ulid.Make().String())
+	case !known && r.cmd.AsksForTurn():
+		return false, r.enqueueBehind(ctx)
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, r.w.host.ExpireApprovals(ctx, r.state)
 }
 
 // enqueueBehind records the request of the job's turn, unless it is known.

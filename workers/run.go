@@ -181,11 +181,8 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 				return false, err
 			}
 		case owes.Parked() && len(r.flights) == 0:
-			if len(r.g.events) == 0 {
-				return true, r.w.host.ExpireApprovals(ctx, r.state) // whoever answers wakes it
-			}
-			if err := r.flush(ctx); err != nil {
-				return false, err
+			if done, err = r.park(ctx); done || err != nil {
+				return done, err
 			}
 		case r.w.draining.Load() && len(r.flights) > 0:
 			return false, nil // what flies may land

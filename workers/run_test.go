@@ -253,6 +253,51 @@ func TestLingerAged(t *testing.T) {
 	}
 }
 
+// TestParkedUnderAnother has a run take over a turn under the message of
+// another one, which asks for a turn or a wake, and come to where it waits for
+// an approval. The run ends, and what the message asks for is not lost with it.
+func TestParkedUnderAnother(t *testing.T) {
+	t.Parallel()
+	for name, wake := range map[string]bool{"turn": false, "wake": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, r := waiting(t, "own")
+			r.cmd.Wake = wake
+			started := &events.TurnStarted{Attempt: 1, Worker: "gone", Job: "lost"}
+			c := &events.Commit{ID: "d", Session: r.job.Session, At: 1, Actor: events.Actor{Kind: events.ActorSystem}, Events: []events.Event{events.Of("queued", started)}}
+			if _, err := b.Log().Append(t.Context(), c, events.At(r.state.Seq)); err != nil {
+				t.Fatal(err)
+			}
+			err := follow.Sync(t.Context(), b.Log(), r.state)
+			if err == nil {
+				_, err = r.meet(t.Context(), r.state.Turn())
+			}
+			if err == nil {
+				err = r.step(t.Context(), turn.Reply{ModelReplied: *asksTool()})
+			}
+			t.Cleanup(r.closeStack)
+			if err == nil {
+				asked := &events.ToolApprovalAsked{Effect: turn.ToolEffect("queued", 0, 0), Tool: "tool", Plugin: "p", Question: "really?"}
+				err = r.record(t.Context(), nil, []events.Event{events.Of("queued", asked)})
+			}
+			if err != nil || r.state.Turn().Worker != r.w.cfg.ID {
+				t.Fatalf("take over: got %v, turn %+v", err, r.state.Turn())
+			}
+			if done, err := r.advance(t.Context()); !done || err != nil {
+				t.Fatalf("got %v, %v, want the turn left", done, err)
+			}
+			known, err := r.known("own")
+			if err != nil || known == wake {
+				t.Errorf("its turn: got known %v, %v, want %v", known, err, !wake)
+			}
+			waits, err := b.Backlog(t.Context(), bus.ClassTurn, r.job.Session)
+			if err != nil || waits > 0 != wake {
+				t.Errorf("commands in the queue: got %d, %v", waits, err)
+			}
+		})
+	}
+}
+
 // TestLookUnanswered has a run look at a log that has no answer just then: it
 // goes on, and begins nothing. One that was stopped ends.
 func TestLookUnanswered(t *testing.T) {
