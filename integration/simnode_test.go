@@ -170,8 +170,11 @@ func (n *simNode) claimNext(r *simRun) (over bool, err error) {
 		}
 		c.Turn, c.Input = r.job.turn, r.job.input
 	}
-	if len(r.state.Queue) > 0 && !slices.Contains(n.w.queue, r.job) {
-		n.w.queue = append(n.w.queue, r.job) // somebody else had the message, and left it to the turn that ran
+	if fresh := *r.job; len(r.state.Queue) > 0 {
+		fresh.held = false
+		if n.w.enqueue(&fresh) == &fresh {
+			return true, nil // somebody else had the message, and left it to the turn that ran: who gets the new one claims
+		}
 	}
 	return false, n.take(r, c)
 }
