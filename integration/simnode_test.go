@@ -151,6 +151,9 @@ func (n *simNode) advance(r *simRun) (over bool, err error) {
 		r.flights = nil
 		return false, n.take(r, turn.Stop{})
 	case owes.Parked() && len(r.flights) == 0:
+		if known, err := n.known(r); err != nil || !known && r.job.says == nil {
+			return false, errors.Join(err, n.place(r)) // nothing would know of it
+		}
 		return true, nil // whoever answers wakes it
 	}
 	n.begin(r, owes)
