@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,7 +58,10 @@ type processes struct {
 func clusterOn(t *testing.T, hosts [3]string, dirs [3]string, wrap func(int, []string) []string) *processes {
 	t.Helper()
 	p := &processes{t: t, wrap: wrap}
-	ports := freeTCP(t, 6)
+	ports, err := busembed.FreePorts(6)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var routes, urls []string
 	for i, host := range hosts {
 		routes = append(routes, fmt.Sprintf("%s:%d", host, ports[i]))
@@ -81,19 +83,6 @@ func loopback(t *testing.T) *processes {
 	t.Helper()
 	dir, host := t.TempDir(), "127.0.0.1"
 	return clusterOn(t, [3]string{host, host, host}, [3]string{filepath.Join(dir, "1"), filepath.Join(dir, "2"), filepath.Join(dir, "3")}, nil)
-}
-
-func freeTCP(t *testing.T, n int) (ports []int) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() //nolint:errcheck // it was only asked for its port
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }
 
 // start starts the i-th server and waits until it listens.

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/session"
 )
 
@@ -56,7 +56,10 @@ func TestTLS(t *testing.T) {
 // cluster starts the three servers of cluster/, each installed by itself.
 func (d *deployment) cluster() (urls string, all []*server.Server) {
 	d.t.Helper()
-	ports := freePorts(d.t, 3)
+	ports, err := busembed.FreePorts(3)
+	if err != nil {
+		d.t.Fatal(err)
+	}
 	var routes []*url.URL
 	for _, port := range ports {
 		routes = append(routes, &url.URL{Scheme: "nats-route", Host: fmt.Sprintf("127.0.0.1:%d", port)})
@@ -199,18 +202,4 @@ func run(t *testing.T, dir, name string, args ...string) string {
 func script(dir, name string, args ...string) (string, error) {
 	out, err := exec.Command("sh", append([]string{filepath.Join(dir, name)}, args...)...).CombinedOutput()
 	return string(out), err
-}
-
-// freePorts are ports that nobody listens on just now.
-func freePorts(t *testing.T, n int) (ports []int) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() //nolint:errcheck // it was only asked for its port
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }

@@ -5,7 +5,6 @@ package busembed
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -88,10 +87,9 @@ func Start(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("start embedded server: %w", err)
 	}
 	s := &Server{ns: ns, lock: held}
-	ns.Start()
-	if !ns.ReadyForConnections(10 * time.Second) {
+	if err := s.boot(); err != nil {
 		s.Stop()
-		return nil, errors.New("start embedded server: not ready after 10 s")
+		return nil, fmt.Errorf("start embedded server: %w", err)
 	}
 	if cfg.syncsFilesystem() {
 		if s.syncer, err = startSyncer(cfg.StoreDir, ns); err != nil {
@@ -174,7 +172,7 @@ func (s *Server) Stop() {
 // StartCluster boots three servers on free loopback ports that replicate
 // everything, each with its own directory below dir.
 func StartCluster(dir string) ([]*Server, error) {
-	ports, err := freePorts(3)
+	ports, err := FreePorts(3)
 	if err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
@@ -207,18 +205,4 @@ func URLs(servers []*Server) string {
 		list = append(list, s.URL())
 	}
 	return strings.Join(list, ",")
-}
-
-// freePorts finds ports that nobody listens on just now.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() //nolint:errcheck // it was only asked for its port
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -260,5 +262,27 @@ func TestPromises(t *testing.T) {
 			t.Errorf("%s: got %q, want a promise of its own", p, p.Promise())
 		}
 		seen[p.Promise()] = true
+	}
+}
+
+// TestStartTaken says why a server cannot listen, instead of waiting for it.
+func TestStartTaken(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close() //nolint:errcheck // nobody connects
+	port := taken.Addr().(*net.TCPAddr).Port
+	for name, cfg := range map[string]busembed.Config{
+		"clients": {StoreDir: t.TempDir(), Listen: true, Port: port},
+		"cluster": {StoreDir: t.TempDir(), Name: "s1", ClusterName: "c", ClusterPort: port, Routes: []string{taken.Addr().String()}},
+	} {
+		if s, err := busembed.Start(cfg); err == nil {
+			s.Stop()
+			t.Errorf("%s: got a server, want an error", name)
+		} else if !strings.Contains(err.Error(), "address already in use") || !strings.Contains(err.Error(), strconv.Itoa(port)) {
+			t.Errorf("%s: got %v, want that the port is taken", name, err)
+		}
 	}
 }

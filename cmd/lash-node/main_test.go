@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
+
+	"github.com/lash-go/lash/bus/busembed"
 )
 
 // leakChecked fails a run that leaves goroutines behind.
@@ -54,11 +55,11 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
-			port, err := freePort()
+			ports, err := busembed.FreePorts(1)
 			if err != nil {
 				return err
 			}
-			e.Setenv("SERVER", "127.0.0.1:"+port)
+			e.Setenv("SERVER", fmt.Sprintf("127.0.0.1:%d", ports[0]))
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command of a race build takes a second longer
 			return nil
 		},
@@ -70,16 +71,6 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"keys": keys},
 	})
-}
-
-// freePort is one that nobody listened at a moment ago.
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, errors.Join(err, l.Close())
 }
 
 // keys FILE KEY... [...]: the keys of the file's outermost JSON object, in this

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
 )
 
@@ -46,19 +46,23 @@ type node struct {
 	id    events.WorkerID // of the process
 }
 
-func startFleet(ctx context.Context, o *Options, servers int, incidents *journal) (f *fleet, err error) {
+func startFleet(ctx context.Context, o *Options, servers int, incidents *journal) (*fleet, error) {
 	words, err := os.OpenFile(filepath.Join(o.Store, "children.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	f = &fleet{o: o, launch: &launcher{program: o.Program, args: o.Args, log: words}, incident: incidents}
-	defer func() {
-		if err != nil {
-			f.stop()
-		}
-	}()
-	if err := f.lay(ctx, servers); err != nil {
+	f := &fleet{o: o, launch: &launcher{program: o.Program, args: o.Args, log: words}, incident: incidents}
+	if err := f.start(ctx, servers); err != nil {
+		f.stop()
 		return nil, err
+	}
+	return f, nil
+}
+
+// start lays the links, and fills every place.
+func (f *fleet) start(ctx context.Context, servers int) error {
+	if err := f.lay(ctx, servers); err != nil {
+		return err
 	}
 	var starting sync.WaitGroup
 	errs := make([]error, servers)
@@ -67,19 +71,19 @@ func startFleet(ctx context.Context, o *Options, servers int, incidents *journal
 	}
 	starting.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return nil, err
+		return err
 	}
 	for _, n := range f.nodes {
 		if err := f.startNode(ctx, n); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return f, nil
+	return nil
 }
 
 // lay chooses ports and opens every link.
 func (f *fleet) lay(ctx context.Context, servers int) error {
-	ports, err := freePorts(ctx, 2*servers)
+	ports, err := busembed.FreePorts(2 * servers)
 	if err != nil {
 		return err
 	}
@@ -174,18 +178,4 @@ func (f *fleet) stop() {
 		l.close()
 	}
 	_ = f.launch.log.Close()
-}
-
-// freePorts finds ports that nobody listens on just now.
-func freePorts(ctx context.Context, n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() //nolint:errcheck // it was only asked for its port
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
