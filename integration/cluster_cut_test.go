@@ -53,8 +53,7 @@ func TestPartitionTurns(t *testing.T) { // alone: elections of starved servers t
 		watcher := startChild(t, "TestWatcherProcess", childConfig{URL: p.url, Replicas: 3, Watch: id}, func(cmd []string) []string { return hosts.inside(away, cmd) })
 		watcher.says(ctx, "saw 1")
 		l.further(ctx, lossSessions)
-		equal(t, "leader", p.leader(ctx, l.b, id), alone)
-
+		p.lead(ctx, l.b, id, alone)
 		l.holds(ctx, l.ids[0])
 		hosts.part(alone)
 		l.further(ctx, 2*lossSessions)
@@ -74,9 +73,7 @@ func TestPartitionTurns(t *testing.T) { // alone: elections of starved servers t
 		})
 		l.further(ctx, 2*lossSessions)
 		far.release()
-		if now := l.state(ctx, id).Seq; now <= last {
-			t.Errorf("history of the watched session: got %d commits and before the cut %d, want more", now, last)
-		}
+		l.until(ctx, "history that the watcher misses", func() bool { return l.state(ctx, id).Seq > last })
 		hosts.heal(away)
 		l.holds(ctx, l.ids[0])
 		watcher.seen(ctx, 2, l.state(ctx, id).Seq)

@@ -192,6 +192,17 @@ func (p *processes) leader(ctx context.Context, b *bus.Bus, id events.SessionID)
 	return 0
 }
 
+// lead has a server lead a session's stream: where the machine is starved, servers elect another by themselves.
+func (p *processes) lead(ctx context.Context, b *bus.Bus, id events.SessionID, i int) {
+	p.t.Helper()
+	for p.leader(ctx, b, id) != i {
+		once, cancel := context.WithTimeout(ctx, time.Second)
+		step := fmt.Appendf(nil, `{"placement":{"preferred":%q}}`, p.cfg[i].Name)
+		_, _ = b.Conn().RequestWithContext(once, "$JS.API.STREAM.LEADER.STEPDOWN.lash-s-"+string(id), step) // the next look tells
+		cancel()
+	}
+}
+
 // whole waits until the replicas agree again.
 func (p *processes) whole(ctx context.Context, b *bus.Bus) {
 	p.t.Helper()
