@@ -86,24 +86,23 @@ func (b *Bus) Reclaims(ctx context.Context, class Class) (*Reclaims, error) {
 // Take has the queue deliver a job again, at once instead of after [AckWait].
 // The evidence names what makes the caller think that its worker is gone. Of
 // all who have the same evidence within two minutes one does it, so that no
-// second worker is sent after the first that took over. Where the job is in
-// nobody's hands, or done, nothing happens.
-func (r *Reclaims) Take(ctx context.Context, job JobName, evidence string) error {
+// second worker is sent after the first that took over; first says whether it
+// was this one. Where the job is in nobody's hands, or done, nothing happens.
+func (r *Reclaims) Take(ctx context.Context, job JobName, evidence string) (first bool, err error) {
 	once, cancel := r.b.timeout(ctx)
 	defer cancel()
 	msg, err := r.stream.GetLastMsgForSubject(once, r.b.names.work(r.class, job.Session, job.ID))
 	if err = mapError(err); errors.Is(err, ErrNotFound) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("reclaim %s: %w", job.ID, err)
+		return false, fmt.Errorf("reclaim %s: %w", job.ID, err)
 	}
-	first, err := r.b.first(once, job.Session, evidence)
-	if err != nil || !first {
-		return err
+	if first, err = r.b.first(once, job.Session, evidence); err != nil || !first {
+		return false, err
 	}
 	// The server finds the delivery by the message; the number need only be of one that is not settled.
-	return r.b.nc.Publish(r.b.names.ack(r.class, msg.Sequence, r.delivered), []byte("-NAK"))
+	return true, r.b.nc.Publish(r.b.names.ack(r.class, msg.Sequence, r.delivered), []byte("-NAK"))
 }
 
 // first reports whether nobody else came with the same evidence. What it

@@ -46,27 +46,27 @@ func TestReclaim(t *testing.T) {
 	}
 	hold(t, next(t, w))
 	job := bus.JobName{Session: "s1", ID: "t1"}
-	take := func(from *bus.Bus, job bus.JobName, evidence string) {
+	take := func(from *bus.Bus, job bus.JobName, evidence string, want bool) {
 		t.Helper()
 		r, err := from.Reclaims(t.Context(), bus.ClassTurn)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Take(t.Context(), job, evidence); err != nil {
-			t.Fatalf("take %+v: %v", job, err)
+		if first, err := r.Take(t.Context(), job, evidence); err != nil || first != want {
+			t.Fatalf("take %+v: got %t, %v, want %t", job, first, err, want)
 		}
 		if err := from.Conn().Flush(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	take(b, job, "w1")
-	take(other, job, "w1")
+	take(b, job, "w1", true)
+	take(other, job, "w1", false)
 	if j := next(t, w); j.ID != "t1" || j.Deliveries != 2 {
 		t.Errorf("after it was taken: got %s delivery %d, want t1 2", j.ID, j.Deliveries)
 	}
-	take(other, job, "w1")
-	take(b, bus.JobName{Session: "s1", ID: "t0"}, "w1") // done
-	take(b, job, "w2")
+	take(other, job, "w1", false)
+	take(b, bus.JobName{Session: "s1", ID: "t0"}, "w1", false) // done
+	take(b, job, "w2", true)
 	j := next(t, w)
 	if j.ID != "t1" || j.Deliveries != 3 {
 		t.Errorf("on other evidence: got %s delivery %d, want t1 3", j.ID, j.Deliveries)
@@ -77,7 +77,7 @@ func TestReclaim(t *testing.T) {
 	if err := b.Enqueue(t.Context(), bus.ClassTurn, "s2", "t2", nil); err != nil {
 		t.Fatal(err)
 	}
-	take(b, bus.JobName{Session: "s2", ID: "t2"}, "w1") // in nobody's hands
+	take(b, bus.JobName{Session: "s2", ID: "t2"}, "w3", true) // in nobody's hands
 	if j := next(t, w); j.ID != "t2" || j.Deliveries != 1 {
 		t.Errorf("what nobody had: got %s delivery %d, want t2 1", j.ID, j.Deliveries)
 	}

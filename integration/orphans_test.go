@@ -179,3 +179,36 @@ func TestOrphanAlive(t *testing.T) {
 	equal(t, "worker", s.Turn().Worker, events.WorkerID("a-1"))
 	equal(t, "attempt", s.Turn().Attempt, 1)
 }
+
+// TestOrphanAgain has who got an orphan, twice, vanish before it claimed the
+// turn, and then who sent it: the next one that comes sends it once more.
+func TestOrphanAgain(t *testing.T) {
+	t.Parallel()
+	b := setupOrphaned(t, 2)
+	first, second := bustest.Open(t, b.server), bustest.Open(t, b.server)
+	b.start("a", "a-1", first, 1)
+	left, other := b.open(session.CreateRequest{}), b.open(session.CreateRequest{})
+	b.submit(left, "t1", text("go"))
+	equal(t, "asks first", receive(b.bundle, "first call", b.asked), "a-1")
+	b.start("b", "b-1", second, 1)
+	awaitWatched(b, "b-1")
+	b.submit(other, "t1", text("go"))
+	equal(t, "asks then", receive(b.bundle, "second call", b.asked), "b-1") // it is full: it takes no orphan
+	queue, err := b.bus.Work(b.ctx, bus.ClassTurn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	for delivery := 2; delivery <= 3; delivery++ {
+		got := 0
+		if err := queue.Fetch(b.ctx, 1, time.Minute, func(j *bus.Job) { got = j.Deliveries }); err != nil || got != delivery {
+			t.Fatalf("orphan: got delivery %d, %v, want %d", got, err, delivery)
+		}
+	}
+	second.Close()
+	b.start("c", "c-1", b.bus, 8)
+	for _, id := range []events.SessionID{left, other} {
+		equal(t, "attempts", b.ended(id, "t1").Attempts, 2)
+		verified(t, b.bus.Log(), id)
+	}
+}

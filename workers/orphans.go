@@ -48,7 +48,8 @@ const (
 	watchEvery    = 100 * time.Millisecond
 	goneTimes     = 4 // in a row
 	announceEvery = 2 * time.Second
-	claimWait     = time.Second // for whoever gets an orphan
+	claimWait     = bus.AckWait / 4 // for whoever gets an orphan
+	rescueRounds  = 4
 	findersAtOnce = 16
 )
 
@@ -146,22 +147,43 @@ func (o *orphans) reclaim(ctx context.Context, worker events.WorkerID) {
 	o.report(worker, len(held[worker]), err)
 }
 
-// rescue has jobs delivered again, and once more those that nobody claimed: who got them may be gone too.
+// rescue has jobs delivered again, and once more those that nobody claimed: who
+// got them may be gone too, and so may others who went after them. What those
+// did shows in the round: who comes to one that was done goes on to the next, and waits less.
 func (o *orphans) rescue(ctx context.Context, list []orphan) error {
-	err := o.send(ctx, list, "first")
-	if err != nil || len(list) == 0 || !sleep(ctx, claimWait) {
-		return err
+	for round := 1; len(list) > 0; round++ {
+		first, err := o.send(ctx, list, round)
+		if err != nil || round == rescueRounds {
+			return err
+		}
+		wait := claimWait
+		if !first {
+			wait /= 2
+		}
+		if !sleep(ctx, wait) {
+			return nil
+		}
+		if list, err = o.unclaimed(ctx, list); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// unclaimed are those of a list that still are in the hands of a worker that is
+// gone. Those that were in nobody's came here: whoever looks for them is alone.
+func (o *orphans) unclaimed(ctx context.Context, list []orphan) ([]orphan, error) {
 	jobs := make([]bus.JobName, len(list))
 	for i := range list {
 		jobs[i] = list[i].job
 	}
 	now, err := o.holders(ctx, jobs)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	still := slices.DeleteFunc(list, func(one orphan) bool { return !slices.Contains(now[one.worker], one) })
-	return o.send(ctx, still, "second")
+	return slices.DeleteFunc(list, func(one orphan) bool {
+		return one.worker == nobody || !slices.Contains(now[one.worker], one)
+	}), nil
 }
 
 // nobody holds the jobs of turns that nobody has claimed.
@@ -249,26 +271,30 @@ func (o *orphans) holders(ctx context.Context, jobs []bus.JobName) (map[events.W
 	return held, err
 }
 
-func (o *orphans) send(ctx context.Context, list []orphan, round string) error {
-	if len(list) == 0 {
-		return nil
-	}
+// send reports whether one of the list was sent, which nobody else did in this round.
+func (o *orphans) send(ctx context.Context, list []orphan, round int) (first bool, err error) {
 	reclaims, err := o.w.cfg.Bus.Reclaims(ctx, bus.ClassTurn)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return inParallel(list, func(one orphan) error {
-		return reclaims.Take(ctx, one.job, o.evidence(one, round))
+	var sent atomic.Bool
+	err = inParallel(list, func(one orphan) error {
+		first, err := reclaims.Take(ctx, one.job, o.evidence(one, round))
+		if first {
+			sent.Store(true)
+		}
+		return err
 	})
+	return sent.Load(), err
 }
 
 // evidence is the same wherever the same worker is missed; only who is alone misses nobody.
-func (o *orphans) evidence(one orphan, round string) string {
+func (o *orphans) evidence(one orphan, round int) string {
 	missed := one.worker
 	if missed == nobody {
 		missed = o.w.cfg.ID
 	}
-	return fmt.Sprintf("gone/%s/%s/%s/%d/%s", missed, one.job.Session, one.job.ID, one.attempt, round)
+	return fmt.Sprintf("gone/%s/%s/%s/%d/%d", missed, one.job.Session, one.job.ID, one.attempt, round)
 }
 
 // inParallel does something for each of a list, a few at once.

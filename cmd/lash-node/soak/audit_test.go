@@ -78,18 +78,23 @@ func TestTakeovers(t *testing.T) {
 		{Fault: FaultServer, Target: "s1", At: at(20.5), Until: at(24)},
 		{Fault: FaultFreeze, Worker: "c", At: at(40), Until: at(44)},
 	}
-	var tm timing
-	n := tm.takeovers([]claim{
+	list, n := takeovers("s", []claim{
 		{turn: "t1", worker: "a", at: at(9)},
 		{turn: "t1", worker: "b", at: at(10.4), again: true},
 		{turn: "t1", worker: "c", at: at(22), again: true},
 		{turn: "t1", worker: "d", at: at(43), again: true}, // c was frozen
 	}, incidents)
-	if want := []time.Duration{400 * time.Millisecond}; n != 3 || !slices.Equal(tm.alone, want) {
-		t.Errorf("got %d takeovers, %v alone, want 3, %v", n, tm.alone, want)
+	want := []takeover{
+		{"s", "t1", "a", "b", at(10), 400 * time.Millisecond, false},
+		{"s", "t1", "b", "c", at(20), 2 * time.Second, true},
 	}
-	if want := []time.Duration{2 * time.Second}; !slices.Equal(tm.disturbed, want) {
-		t.Errorf("got %v disturbed, want %v", tm.disturbed, want)
+	if n != 3 || !slices.Equal(list, want) {
+		t.Errorf("got %d takeovers, %+v, want 3, %+v", n, list, want)
+	}
+	var r Report
+	r.times(list)
+	if r.TakeoversTimed != 1 || r.TakeoverP99 != 400 || r.DisturbedTimed != 1 || r.DisturbedP50 != 2000 {
+		t.Errorf("report: got %+v, want 400 ms alone and 2 s disturbed", r)
 	}
 }
 

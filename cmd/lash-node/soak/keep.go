@@ -1,7 +1,9 @@
 package soak
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -33,4 +35,16 @@ func keep(ctx context.Context, b *bus.Bus, store string, id events.SessionID) (f
 		return "", fmt.Errorf("keep the history of %s: %w", id, err)
 	}
 	return file, nil
+}
+
+// keepList writes what a run came to as a file of the run's store, an entry a line.
+func keepList[T any](store, name string, list []T) error {
+	var lines bytes.Buffer
+	out := json.NewEncoder(&lines)
+	for i := range list {
+		if err := out.Encode(&list[i]); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(store, name), lines.Bytes(), 0o600)
 }

@@ -1,7 +1,6 @@
 package soak
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -75,15 +74,19 @@ func (r *Report) add(id events.SessionID, f *findings) {
 	}
 }
 
-// timing sorts the takeovers of killed nodes.
-type timing struct {
-	alone, disturbed []time.Duration
-	slowest          time.Duration // of those alone
-	which            string        // it was
+// takeover is a killed node's turn that another claimed.
+type takeover struct {
+	Session   events.SessionID `json:"session"`
+	Turn      events.TurnID    `json:"turn"`
+	From      events.WorkerID  `json:"from"`
+	To        events.WorkerID  `json:"to"`
+	Killed    time.Time        `json:"killed"`
+	Took      time.Duration    `json:"took_ns"`   // until the commit that claims it
+	Disturbed bool             `json:"disturbed"` // servers or other nodes were, meanwhile
 }
 
-// takeovers times each claim after the first against the kill of the worker before.
-func (tm *timing) takeovers(claims []claim, incidents []incident) (n int) {
+// takeovers times each claim after the first against the kill of the worker before. n counts all of them.
+func takeovers(session events.SessionID, claims []claim, incidents []incident) (list []takeover, n int) {
 	held := make(map[events.TurnID]claim)
 	for _, c := range claims {
 		before, ok := held[c.turn]
@@ -96,17 +99,10 @@ func (tm *timing) takeovers(claims []claim, incidents []incident) (n int) {
 		if i < 0 || c.at.Before(incidents[i].At) {
 			continue // it was frozen or cut off
 		}
-		took := c.at.Sub(incidents[i].At)
-		if disturbed(incidents, incidents[i].At, c.at) {
-			tm.disturbed = append(tm.disturbed, took)
-		} else {
-			tm.alone = append(tm.alone, took)
-			if took > tm.slowest {
-				tm.slowest, tm.which = took, fmt.Sprintf("%s from %s, killed at %s, to %s", c.turn, before.worker, incidents[i].At.Format("15:04:05.000"), c.worker)
-			}
-		}
+		killed := incidents[i].At
+		list = append(list, takeover{session, c.turn, before.worker, c.worker, killed, c.at.Sub(killed), disturbed(incidents, killed, c.at)})
 	}
-	return n
+	return list, n
 }
 
 // settle is how long after a fault clients and servers may still find each other again.
@@ -129,8 +125,16 @@ func percentile(list []time.Duration, p float64) float64 {
 	return math.Round(float64(list[max(rank, 0)].Microseconds())/100) / 10
 }
 
-func (r *Report) times(tm *timing) {
-	r.TakeoversTimed, r.TakeoverP50, r.TakeoverP99 = len(tm.alone), percentile(tm.alone, 50), percentile(tm.alone, 99)
-	r.TakeoverMax = percentile(tm.alone, 100)
-	r.DisturbedTimed, r.DisturbedP50, r.DisturbedP99 = len(tm.disturbed), percentile(tm.disturbed, 50), percentile(tm.disturbed, 99)
+func (r *Report) times(list []takeover) {
+	var alone, disturbed []time.Duration
+	for i := range list {
+		if list[i].Disturbed {
+			disturbed = append(disturbed, list[i].Took)
+		} else {
+			alone = append(alone, list[i].Took)
+		}
+	}
+	r.TakeoversTimed, r.TakeoverP50, r.TakeoverP99 = len(alone), percentile(alone, 50), percentile(alone, 99)
+	r.TakeoverMax = percentile(alone, 100)
+	r.DisturbedTimed, r.DisturbedP50, r.DisturbedP99 = len(disturbed), percentile(disturbed, 50), percentile(disturbed, 99)
 }

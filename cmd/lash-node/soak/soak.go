@@ -152,15 +152,14 @@ func (l *load) audit(ctx context.Context, b *bus.Bus, r *Report, incidents []inc
 	}
 	close(next)
 	all.Wait()
-	var times timing
+	var taken []takeover
 	for i := range found {
 		r.add(l.begun[i].plan.Session, &found[i])
-		r.Takeovers += times.takeovers(found[i].claims, incidents)
+		list, n := takeovers(l.begun[i].plan.Session, found[i].claims, incidents)
+		taken, r.Takeovers = append(taken, list...), r.Takeovers+n
 	}
-	r.times(&times)
-	if times.which != "" {
-		_, _ = fmt.Fprintf(l.o.Progress, "the slowest takeover while nothing else was disturbed took %s: turn %s\n", times.slowest.Round(time.Millisecond), times.which)
-	}
+	r.times(taken)
+	errs = append(errs, keepList(l.o.Store, "incidents.jsonl", incidents), keepList(l.o.Store, "takeovers.jsonl", taken))
 	for i := range l.begun {
 		id := l.begun[i].plan.Session
 		if bad := r.bad(id); bad != nil || l.o.Keep {
