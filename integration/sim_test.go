@@ -64,8 +64,13 @@ type simJob struct {
 	input   events.TurnInput
 	busy    events.WhenBusy
 	says    turn.Input // about a running turn, instead of asking for one
+	cover   bool       // asks for nothing: whoever gets it goes on with what is owed
 	held    bool
+	given   int // times to a node
 }
+
+// asks reports whether the command is for a turn of its own.
+func (j *simJob) asks() bool { return j.says == nil && !j.cover }
 
 // simPolicies are what clients ask for in case that a turn is in the way.
 var simPolicies = []events.WhenBusy{

@@ -64,6 +64,7 @@ func (n *simNode) fetch(t *rapid.T) {
 		busy := slices.ContainsFunc(n.runs, func(r *simRun) bool { return r.job.session == j.session })
 		if !j.held && !busy {
 			j.held = true
+			j.given++
 			n.runs = append(n.runs, &simRun{job: j, state: projector.New(j.session)})
 			return
 		}
@@ -151,7 +152,7 @@ func (n *simNode) advance(r *simRun) (over bool, err error) {
 		r.flights = nil
 		return false, n.take(r, turn.Stop{})
 	case owes.Parked() && len(r.flights) == 0:
-		if known, err := n.known(r); err != nil || !known && r.job.says == nil {
+		if known, err := n.known(r); err != nil || !known && r.job.asks() {
 			return false, errors.Join(err, n.place(r)) // nothing would know of it
 		}
 		return true, nil // whoever answers wakes it
@@ -163,18 +164,21 @@ func (n *simNode) advance(r *simRun) (over bool, err error) {
 // claimNext starts the job's turn, or one that waits; it is over when there is none.
 func (n *simNode) claimNext(r *simRun) (over bool, err error) {
 	known, err := n.known(r)
-	if err != nil || (known || r.job.says != nil) && len(r.state.Queue) == 0 {
+	if err != nil || (known || !r.job.asks()) && len(r.state.Queue) == 0 {
 		return err == nil, err
 	}
 	c := n.claim(r)
-	if !known && r.job.says == nil {
+	if !known && r.job.asks() {
 		if len(r.state.Queue) > 0 {
 			return false, n.place(r)
 		}
 		c.Turn, c.Input = r.job.turn, r.job.input
 	}
+	if len(r.state.Queue) > 0 && r.job.given > 1 {
+		return n.coverAnew(r)
+	}
 	if fresh := *r.job; len(r.state.Queue) > 0 {
-		fresh.held = false
+		fresh.held, fresh.given = false, 0
 		if n.w.enqueue(&fresh) == &fresh {
 			return true, nil // somebody else had the message, and left it to the turn that ran: who gets the new one claims
 		}
@@ -182,19 +186,31 @@ func (n *simNode) claimNext(r *simRun) (over bool, err error) {
 	return false, n.take(r, c)
 }
 
+// coverAnew leaves what is owed to a command that nobody had before: the ack of
+// who had this one may be on its way.
+func (n *simNode) coverAnew(r *simRun) (over bool, err error) {
+	n.w.ids++
+	n.w.enqueue(&simJob{session: r.job.session, turn: events.TurnID(fmt.Sprintf("cover-%d", n.w.ids)), cover: true})
+	return true, nil
+}
+
 // meet takes over the turn whose message this is, or is gone, or puts its own behind the running one.
 func (n *simNode) meet(r *simRun, t *projector.Turn) (over bool, err error) {
 	known, err := n.known(r)
+	known = known || !r.job.asks()
 	if err != nil || !known && r.job.busy != events.BusyEnqueue {
 		return false, errors.Join(err, n.place(r))
 	}
-	if t.Job == r.job.turn || n.stranded(r, t) {
+	alone := n.stranded(r, t)
+	switch {
+	case t.Job == r.job.turn, alone && r.job.given == 1:
 		return false, n.take(r, n.claim(r))
+	case !known:
+		return false, n.place(r)
+	case alone:
+		return n.coverAnew(r)
 	}
-	if known {
-		return true, nil // the running turn's message covers it
-	}
-	return false, n.place(r)
+	return true, nil // the running turn's message covers it
 }
 
 // stranded reports whether nobody holds the running turn's message, unless it is for want of an answer.

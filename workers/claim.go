@@ -63,12 +63,15 @@ func (r *run) claimNext(ctx context.Context) (done bool, err error) {
 }
 
 // keepJob sees to it that a turn which waited is not claimed under a message
-// that is gone. While this worker was quiet another one may have had the
-// message, and left the turn to the message of the turn that ran then. Whoever
-// gets the new one claims the turn: it is in nobody's hands yet.
+// that is gone, or may be soon. While this worker was quiet another one may have
+// had the message, and left the turn to the message of the turn that ran then.
+// Whoever gets the new one claims the turn: it is in nobody's hands yet.
 func (r *run) keepJob(ctx context.Context) error {
 	if len(r.state.Queue) == 0 {
 		return nil
+	}
+	if r.mayGo() {
+		return r.coverAnew(ctx)
 	}
 	err := r.w.cfg.Bus.Enqueue(ctx, bus.ClassTurn, r.job.Session, r.job.ID, r.job.Body)
 	switch {
@@ -78,6 +81,22 @@ func (r *run) keepJob(ctx context.Context) error {
 		return nil
 	case err != nil:
 		return err
+	}
+	return errCovered
+}
+
+// mayGo reports whether another worker's ack of the job's message may be on its
+// way: who had it before was quiet, and may have found that it covers nothing.
+// The queue takes that ack whenever it comes. A worker that failed acks nothing.
+func (r *run) mayGo() bool { return r.job.Deliveries > 1 && r.job.Tries.Error == "" }
+
+// coverAnew ends the run in favour of a command that nobody had before, so that no earlier one's ack counts for it.
+func (r *run) coverAnew(ctx context.Context) error {
+	if err := r.flush(ctx); err != nil {
+		return err
+	}
+	if err := r.w.host.Cover(ctx, r.job.Session, ulid.Make().String()); err != nil {
+		return fmt.Errorf("cover session %s: %w", r.job.Session, err)
 	}
 	return errCovered
 }
@@ -100,6 +119,8 @@ func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error
 		return false, err
 	case alone && r.w.draining.Load():
 		return false, r.handOver(ctx)
+	case alone && t.Job != r.turnID() && r.mayGo():
+		return false, r.leaveStranded(ctx)
 	case alone:
 		if err := r.openStack(ctx); err != nil {
 			return false, err
@@ -130,7 +151,10 @@ func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error
 // cancelled, as by a turn that interrupts it. Delivery counts do not tell: a server that was killed may have forgotten them.
 func (r *run) stranded(ctx context.Context, t *projector.Turn) (bool, error) {
 	if t.Job == r.turnID() {
-		return true, r.lateFor(ctx, t)
+		if r.late(ctx, r.job, t) {
+			return true, fmt.Errorf("turn %s, by %s: %w", t.ID, t.Worker, ErrSuperseded)
+		}
+		return true, nil
 	}
 	if owes := turn.Owed(r.state); owes.Parked() {
 		return owes.Stop, nil
@@ -142,17 +166,32 @@ func (r *run) stranded(ctx context.Context, t *projector.Turn) (bool, error) {
 	return false, err
 }
 
-// lateFor is an [ErrSuperseded] where the job waited here, or was long in
-// loading, while another worker got a newer delivery of it and claimed the
-// turn, and is there. Where that one has given it back, it comes again. The
-// clocks of both are compared, unless the other is seen to be ahead: one that is
-// wrong costs a repeated attempt, or the wait for one more delivery.
-func (r *run) lateFor(ctx context.Context, t *projector.Turn) error {
-	since := t.ClaimedAt > events.MillisOf(r.job.Came) && t.ClaimedAt <= events.MillisOf(time.Now())
-	if t.Worker == r.w.cfg.ID || !since || r.w.cfg.Bus.Gone(ctx, t.Worker) {
-		return nil
+// leaveStranded leaves the running turn to a command that nobody had before. The
+// run's own message ends with that, or comes again.
+func (r *run) leaveStranded(ctx context.Context) error {
+	known, err := r.known(r.turnID())
+	switch {
+	case err != nil:
+		return err
+	case !known && r.cmd.Wake:
+		if err = r.coverAnew(ctx); errors.Is(err, errCovered) {
+			return errLater
+		}
+		return err
+	case !known && r.cmd.AsksForTurn():
+		return r.enqueueBehind(ctx)
 	}
-	return fmt.Errorf("turn %s, by %s: %w", t.ID, t.Worker, ErrSuperseded)
+	return r.coverAnew(ctx)
+}
+
+// late reports whether a job waited here, or was long in loading, while another
+// worker got a newer delivery of it and claimed the turn, and is there. Where
+// that one has given it back, it comes again. The clocks of both are compared,
+// unless the other is seen to be ahead: one that is wrong costs a repeated
+// attempt, or the wait for one more delivery.
+func (r *run) late(ctx context.Context, j *bus.Job, t *projector.Turn) bool {
+	since := t.ClaimedAt > events.MillisOf(j.Came) && t.ClaimedAt <= events.MillisOf(time.Now())
+	return t.Worker != r.w.cfg.ID && since && !r.w.cfg.Bus.Gone(ctx, t.Worker)
 }
 
 // park leaves a turn that waits for an answer; whoever answers wakes it. The

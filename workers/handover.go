@@ -3,10 +3,8 @@ package workers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
-	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
@@ -37,7 +35,7 @@ func (r *run) overdue() bool {
 
 // yield ends a run between two turns. A new command covers those that are
 // queued: it stands behind all that wait, where a job that was given back
-// would stand before. It is new each time, so that no earlier one's ack counts for it.
+// would stand before.
 func (r *run) yield(ctx context.Context) error {
 	if err := r.flush(ctx); err != nil {
 		return err
@@ -52,10 +50,7 @@ func (r *run) yield(ctx context.Context) error {
 	if alone {
 		r.w.askRoom(ctx)
 	}
-	if err := r.w.host.Cover(ctx, r.job.Session, ulid.Make().String()); err != nil {
-		return fmt.Errorf("make room for other sessions: %w", err)
-	}
-	return errCovered
+	return r.coverAnew(ctx)
 }
 
 // askRoom lets in a session that waits in another worker's room, where nothing

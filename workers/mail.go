@@ -57,8 +57,11 @@ func (r *run) queue(ctx context.Context, j *bus.Job) error {
 	if j.ID == r.job.ID {
 		return nil
 	}
-	if r.underWay(j) {
-		return j.GiveBack(lookEvery) // another worker's turn, by now
+	if r.underWay(j) { // another worker's turn, by now
+		if r.late(ctx, j, r.state.Turn()) {
+			return nil
+		}
+		return j.GiveBack(lookEvery)
 	}
 	cmd, err := session.DecodeCommand(j.Body)
 	if err != nil {

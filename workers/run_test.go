@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -185,6 +186,62 @@ func TestKeepJob(t *testing.T) {
 	deliver()
 	if done, err := r.claimNext(t.Context()); done || err != nil || r.state.Turn() == nil {
 		t.Errorf("with its message: got %v, %v, turn %v, want it claimed", done, err, r.state.Turn())
+	}
+}
+
+// TestLateAck has a run get a message that another worker had before, whose ack
+// may come yet: it leaves the turn that waits, or that nobody runs any more, to
+// a message that nobody had. A worker that failed acks nothing.
+func TestLateAck(t *testing.T) {
+	t.Parallel()
+	b, r := waiting(t, "queued")
+	id := r.job.Session
+	covers := func() (n int) {
+		list, err := b.Backlogs(t.Context(), bus.ClassTurn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, job := range list[id] {
+			if strings.HasPrefix(job, "cover-") {
+				n++
+			}
+		}
+		return n
+	}
+	r.job.Deliveries = 2
+	if _, err := r.claimNext(t.Context()); !errors.Is(err, errCovered) || r.state.Turn() != nil || covers() != 1 {
+		t.Errorf("a turn that waits: got %v, %v and %d new commands, want none claimed and a command", err, r.state.Turn(), covers())
+	}
+	r.job.Tries.Error = "it failed"
+	if err := b.Enqueue(t.Context(), bus.ClassTurn, id, "queued", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.claimNext(t.Context()); err != nil || r.state.Turn() == nil || covers() != 1 {
+		t.Fatalf("after a failure: got %v, %v and %d new commands, want the turn claimed", err, r.state.Turn(), covers())
+	}
+	r.g.claimed, r.job.Tries.Error = false, ""
+	if err := r.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		what    string
+		job     string
+		command session.Command
+		want    error
+		covers  int // with those before
+	}{
+		{"whose turn nobody recorded", "own", session.Command{Input: session.Ask("go").Input}, nil, 1},
+		{"whose turn waits", "own", session.Command{Input: session.Ask("go").Input}, errCovered, 2},
+		{"that covers", "other", session.Command{Cover: true}, errCovered, 3},
+		{"that wakes", "wake", session.Command{Wake: true}, errLater, 4},
+	} {
+		r.job, r.cmd = &bus.Job{Session: id, ID: tc.job, Deliveries: 2}, tc.command
+		if err := r.leaveStranded(t.Context()); !errors.Is(err, tc.want) || covers() != tc.covers {
+			t.Errorf("a command %s: got %v and %d new commands, want %v and %d", tc.what, err, covers(), tc.want, tc.covers)
+		}
+	}
+	if known, err := r.known("own"); !known || err != nil {
+		t.Errorf("the command's own turn: got %t, %v, want it recorded", known, err)
 	}
 }
 
