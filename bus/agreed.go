@@ -1,14 +1,50 @@
 package bus
 
-import "context"
+import (
+	"context"
 
-// Agreed reports whether every replica of the work queue is there and has all
-// of it: the servers are whole again after a fault.
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Agreed reports whether every replica of the work queue is there and has all of
+// it, and every stream, and consumer of the queue, has a leader: the servers are
+// whole again after a fault. It asks for each stream, so it is for tests.
 func (b *Bus) Agreed(ctx context.Context) bool {
 	once, cancel := b.timeout(ctx)
 	defer cancel()
-	stream, err := b.js.Stream(once, b.names.workStream())
+	if !b.queueAgreed(once) {
+		return false
+	}
+	left := make(map[string]bool)
+	for name, err := range listStreams[string](once, b, apiStreamNames, "") {
+		if err != nil {
+			return false
+		}
+		left[name] = true
+	}
+	for info, err := range listStreams[jetstream.StreamInfo](once, b, apiStreamList, "") { // without those that nobody leads
+		if err != nil {
+			return false
+		}
+		if c := info.Cluster; c == nil || c.Leader != "" {
+			delete(left, info.Config.Name)
+		}
+	}
+	return len(left) == 0
+}
+
+func (b *Bus) queueAgreed(ctx context.Context) bool {
+	stream, err := b.js.Stream(ctx, b.names.workStream())
 	if err != nil {
+		return false
+	}
+	names := stream.ConsumerNames(ctx)
+	for name := range names.Name() {
+		if _, err := stream.Consumer(ctx, name); err != nil { // only a leader answers
+			return false
+		}
+	}
+	if names.Err() != nil {
 		return false
 	}
 	info := stream.CachedInfo().Cluster
