@@ -83,3 +83,23 @@ func withPermissions(opts *server.Options) (n int) {
 	}
 	return n
 }
+
+// TestUnits has systemd read the units: it says nothing of what is right.
+func TestUnits(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("needs systemd-analyze")
+	}
+	dir := t.TempDir()
+	program := regexp.MustCompile(`/usr/local/bin/[a-z-]+`) // not installed here
+	for _, name := range []string{"nats-server@cluster-s1.service", "lash-node@acme.service"} {
+		template := regexp.MustCompile(`@.*\.`).ReplaceAllString(name, "@.")
+		data, err := os.ReadFile(filepath.Join("..", "deploy", "nats", "systemd", template))
+		must(t, "read", err, nil)
+		unit := filepath.Join(dir, name)
+		must(t, "write", os.WriteFile(unit, program.ReplaceAll(data, []byte("/bin/true")), 0o600), nil)
+		out, err := exec.CommandContext(limited(t), "systemd-analyze", "verify", "--man=no", unit).CombinedOutput() //nolint:gosec // it is the test's own
+		must(t, name, err, nil)
+		equal(t, name, string(out), "")
+	}
+}
