@@ -120,8 +120,7 @@ func (t *Tasks) arrived(ctx context.Context, id events.SessionID, rec projector.
 // takeOver is for a task whose worker is gone: it runs again, or ends with the evidence.
 func (t *Tasks) takeOver(ctx context.Context, j *bus.Job, rec *projector.Task) (verdict, error) {
 	if rec.State == events.TaskCancelling {
-		_, err := t.h.CancelTask(ctx, j.Session, rec.ID)
-		return jobDone, err
+		return jobDone, t.h.CancelTaskAs(ctx, j.Session, task.ClaimOf(rec))
 	}
 	if rec.Restart == events.RestartAlways && rec.Runner != "" {
 		return t.begin(ctx, j, rec)
