@@ -54,6 +54,11 @@ type world struct {
 	words    []simWord          // of clients that have not said them yet
 	told     map[string]simWord // answers that clients were told count, of each effect
 	given    map[string]bool    // answers that histories have, of each effect
+	tasks    map[string]*simTask
+	jobs     []*simTaskJob
+	acts     map[events.CommitID]simAct
+	door     *simHost // that clients ask about tasks
+	settling bool
 	workers  int
 }
 
@@ -81,7 +86,9 @@ func newWorld(t *rapid.T) *world {
 	w := &world{
 		t: t, ctx: context.Background(), truth: &events.MemLog{}, verified: make(map[events.SessionID]*projector.Verifier),
 		asked: make(map[string]bool), ran: make(map[string]int), told: make(map[string]simWord), given: make(map[string]bool),
+		tasks: make(map[string]*simTask), acts: make(map[events.CommitID]simAct),
 	}
+	w.door = w.newHost()
 	w.log = eventstest.NewFaultyLog(w.truth, eventstest.FaultOptions{
 		Seed: rapid.Uint64().Draw(t, "faults"), Rate: rapid.SampledFrom([]float64{0, 0.1, 0.3}).Draw(t, "rate"), GiveUpAfter: 3,
 	})
@@ -211,6 +218,7 @@ func (w *world) check(t *rapid.T) {
 			for _, wrong := range v.Apply(entry) {
 				t.Fatalf("session %s: %+v", id, wrong)
 			}
+			w.noteTasks(id, entry)
 			for i := range entry.Commit.Events {
 				if given, ok := entry.Commit.Events[i].Payload.(*events.ToolApprovalGiven); ok {
 					w.noteAnswer(id, given)
@@ -218,6 +226,7 @@ func (w *world) check(t *rapid.T) {
 			}
 		}
 	}
+	w.checkJobs()
 }
 
 // settle lets everybody work without faults until nothing is left to do, and
@@ -227,20 +236,25 @@ func (w *world) settle() {
 	for _, n := range w.nodes {
 		n.restart(w.t)
 	}
+	w.settling = true
+	w.sweepTasks()
 	for range 2000 {
 		for _, n := range w.nodes {
 			n.fetch(w.t)
 			n.step(w.t)
 			n.finish(w.t)
+			n.takeTask()
+			n.stepTask(w.t)
 		}
 		w.check(w.t)
-		if len(w.queue) == 0 && !w.approveAll() {
+		if len(w.queue) == 0 && len(w.jobs) == 0 && !w.approveAll() {
 			break
 		}
 	}
 	if len(w.queue) > 0 {
 		w.t.Fatalf("commands that never end: %+v", *w.queue[0])
 	}
+	w.checkEnded()
 	for id := range w.verified {
 		s := w.fold(id)
 		if !s.Idle() {
@@ -337,6 +351,9 @@ func simulate(t *rapid.T) {
 		"fetch": node((*simNode).fetch), "fetch_more": node((*simNode).fetch),
 		"step": node((*simNode).step), "step_more": node((*simNode).step), "step_on": node((*simNode).step),
 		"finish": node((*simNode).finish), "work": node((*simNode).work), "work_more": node((*simNode).work),
+		"register": w.register, "cancel_task": w.cancelTask,
+		"work_tasks": node((*simNode).workTasks), "work_tasks_more": node((*simNode).workTasks),
+		"spawn": node((*simNode).spawn), "quiet_task": node((*simNode).quietTask),
 		"quiet": node((*simNode).quiet), "restart": node((*simNode).restart),
 		"": w.check,
 	}

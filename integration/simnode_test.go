@@ -18,6 +18,9 @@ type simNode struct {
 	w    *world
 	id   events.WorkerID
 	runs []*simRun
+
+	host  *simHost // for tasks
+	tasks []*simTaskRun
 }
 
 // simRun is a node's work on one job.
@@ -38,7 +41,7 @@ type simFlight struct {
 
 func (w *world) newNode() *simNode {
 	w.workers++
-	return &simNode{w: w, id: events.WorkerID(fmt.Sprintf("w%d", w.workers))}
+	return &simNode{w: w, id: events.WorkerID(fmt.Sprintf("w%d", w.workers)), host: w.newHost()}
 }
 
 // restart is kill -9 and a new process: jobs go back to the queue.
@@ -46,8 +49,10 @@ func (n *simNode) restart(t *rapid.T) {
 	for _, r := range n.runs {
 		r.job.held = false
 	}
-	fresh := n.w.newNode()
-	n.id, n.runs = fresh.id, nil
+	for _, r := range n.tasks {
+		r.drop()
+	}
+	*n = *n.w.newNode()
 }
 
 // quiet lets the queue believe that the node is gone, while it goes on: its

@@ -165,6 +165,10 @@ func (h *Host) decideAs(ctx context.Context, id events.SessionID, by stamp, d de
 	s := h.held(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return h.decideLocked(ctx, id, s, by, d)
+}
+
+func (h *Host) decideLocked(ctx context.Context, id events.SessionID, s *held, by stamp, d decision) error {
 	for fresh := s.state == nil; ; {
 		if err := h.loadLocked(ctx, id, s, fresh); err != nil {
 			return err

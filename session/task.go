@@ -65,7 +65,7 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req TaskRe
 	if req.Runner == "" {
 		reg.State = events.TaskRunning
 	}
-	err := h.decide(ctx, id, "register task", func(s *projector.State) ([]events.Event, error) {
+	t, err := h.decideTask(ctx, id, "register task", req.ID, func(s *projector.State) ([]events.Event, error) {
 		if err := open(s); err != nil {
 			return nil, err
 		}
@@ -74,7 +74,10 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req TaskRe
 	if err != nil && !errors.Is(err, ErrTaskRunning) {
 		return projector.Task{}, fmt.Errorf("register task: %w", err)
 	}
-	t, lookErr := h.task(ctx, id, req.ID, false)
+	var lookErr error
+	if err != nil {
+		t, lookErr = h.task(ctx, id, req.ID, false)
+	}
 	if err == nil && lookErr == nil && req.OnCancel != nil {
 		lookErr = h.onCancel(id, t, req.OnCancel)
 	}
@@ -88,6 +91,18 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req TaskRe
 	return t, nil
 }
 
+// decideTask is a decision about one task, and the task's record as that left
+// it: what others decide next, here or elsewhere, is not in it.
+func (h *Host) decideTask(ctx context.Context, id events.SessionID, cause string, name events.TaskID, d decision) (projector.Task, error) {
+	s := h.held(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := h.decideLocked(ctx, id, s, stamp{actor: h.actor, cause: cause}, d); err != nil {
+		return projector.Task{}, err
+	}
+	return taskOf(s.state, name)
+}
+
 // task is a copy of a task's record, wherever the task went.
 func (h *Host) task(ctx context.Context, id events.SessionID, name events.TaskID, fresh bool) (projector.Task, error) {
 	s := h.held(id)
@@ -96,10 +111,14 @@ func (h *Host) task(ctx context.Context, id events.SessionID, name events.TaskID
 	if err := h.loadLocked(ctx, id, s, fresh); err != nil {
 		return projector.Task{}, err
 	}
-	if t, ok := s.state.Task(name); ok {
+	return taskOf(s.state, name)
+}
+
+func taskOf(s *projector.State, name events.TaskID) (projector.Task, error) {
+	if t, ok := s.Task(name); ok {
 		return *t, nil
 	}
-	return projector.Task{}, fmt.Errorf("task %s of session %s: %w", name, id, ErrUnknownTask)
+	return projector.Task{}, fmt.Errorf("task %s of session %s: %w", name, s.Session, ErrUnknownTask)
 }
 
 // Task is the record of a task as it is now; of one that was transferred it tells where it went.

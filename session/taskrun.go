@@ -13,23 +13,35 @@ import (
 
 // ClaimTask appends a worker's claim of a task on top of the claim that it saw.
 func (h *Host) ClaimTask(ctx context.Context, id events.SessionID, seen task.Claim, worker events.WorkerID) (projector.Task, error) {
-	err := h.decide(ctx, id, string(seen.Task), func(s *projector.State) ([]events.Event, error) {
+	return h.decideTask(ctx, id, string(seen.Task), seen.Task, func(s *projector.State) ([]events.Event, error) {
 		return task.Start(s, seen, worker)
 	})
-	if err != nil {
-		return projector.Task{}, err
-	}
-	return h.task(ctx, id, seen.Task, false)
 }
 
 // FinishTask ends a task on its runner's word.
 func (h *Host) FinishTask(ctx context.Context, id events.SessionID, c task.Claim, state events.TaskState, summary string) error {
+	return h.whileHeld(ctx, id, c, func(s *projector.State) []events.Event { return task.Complete(s, c.Task, state, clipText(summary)) })
+}
+
+// ProgressTaskAs records what a task's runner has to say.
+func (h *Host) ProgressTaskAs(ctx context.Context, id events.SessionID, c task.Claim, message string) error {
+	return h.whileHeld(ctx, id, c, func(s *projector.State) []events.Event { return task.Progress(s, c.Task, clipText(message)) })
+}
+
+// TransitionTaskAs moves a task to running or waiting on its runner's word.
+func (h *Host) TransitionTaskAs(ctx context.Context, id events.SessionID, c task.Claim, to events.TaskState) error {
+	return h.whileHeld(ctx, id, c, func(s *projector.State) []events.Event { return task.Transition(s, c.Task, to) })
+}
+
+func (h *Host) whileHeld(ctx context.Context, id events.SessionID, c task.Claim, d func(*projector.State) []events.Event) error {
 	return h.decide(ctx, id, string(c.Task), func(s *projector.State) ([]events.Event, error) {
-		if _, err := task.Held(s, c); err != nil {
-			return nil, err
-		}
-		return task.Complete(s, c.Task, state, clipText(summary)), nil
+		return task.While(s, c, func() []events.Event { return d(s) })
 	})
+}
+
+// CancelTaskAs cancels a task whose worker is gone, and which was to stop.
+func (h *Host) CancelTaskAs(ctx context.Context, id events.SessionID, c task.Claim) error {
+	return h.whileHeld(ctx, id, c, func(s *projector.State) []events.Event { return task.Cancel(s, c.Task, hostReason) })
 }
 
 // AbandonTask ends a task whose worker is gone as failed, and disarms its monitor.

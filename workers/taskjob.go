@@ -82,7 +82,7 @@ func (t *Tasks) take(ctx context.Context, j *bus.Job, cmd session.TaskJob) (verd
 	}
 	switch {
 	case rec.Seq == cmd.Seq && !rec.Live() && classOf(&rec) == bus.ClassTool:
-		return jobDone, t.resolve(ctx, j.Session, rec.Args, cancelledCall()) // unless it has a result
+		return jobDone, t.resolveEnded(ctx, j.Session, rec.ID)
 	case rec.Seq != cmd.Seq || !rec.Live(), rec.Runner == "" && rec.Worker == "":
 		return jobDone, nil
 	case rec.Attempt == 0 && rec.Runner != "":
@@ -120,8 +120,12 @@ func (t *Tasks) arrived(ctx context.Context, id events.SessionID, rec projector.
 // takeOver is for a task whose worker is gone: it runs again, or ends with the evidence.
 func (t *Tasks) takeOver(ctx context.Context, j *bus.Job, rec *projector.Task) (verdict, error) {
 	if rec.State == events.TaskCancelling {
-		_, err := t.h.CancelTask(ctx, j.Session, rec.ID)
-		return jobDone, err
+		if classOf(rec) == bus.ClassTool {
+			if err := t.resolve(ctx, j.Session, rec.Args, cancelledCall()); err != nil {
+				return jobSoon, err
+			}
+		}
+		return jobDone, t.h.CancelTaskAs(ctx, j.Session, task.ClaimOf(rec))
 	}
 	if rec.Restart == events.RestartAlways && rec.Runner != "" {
 		return t.begin(ctx, j, rec)

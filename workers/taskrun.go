@@ -40,6 +40,7 @@ type taskRun struct {
 
 	job   *bus.Job // nil until it was delivered
 	over  bool     // the history owes it nothing any more
+	lost  bool     // another worker has the task: over, and the job is that one's
 	asked bool     // to stop by itself
 	unear func()
 }
@@ -74,9 +75,7 @@ func (t *Tasks) launch(r *taskRun) {
 		r.supervise()
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if key := (taskKey{r.session, r.claim.Task}); t.runs[key] == r {
-			delete(t.runs, key)
-		}
+		r.unlistLocked()
 		t.freeOneLocked(r.class)
 	})
 }
@@ -156,9 +155,14 @@ func (r *taskRun) poke() {
 	}
 }
 
-// hold takes a delivery of the job. One that the history does not owe is acked.
+// hold takes a delivery of the job. One that the history does not owe is
+// acked; one that another worker's run owes is for whoever looks at it anew.
 func (r *taskRun) hold(j *bus.Job) {
-	if r.over {
+	switch {
+	case r.lost:
+		_ = j.GiveBack(0)
+		return
+	case r.over:
 		_ = j.Ack()
 		return
 	}
@@ -205,11 +209,27 @@ func (r *taskRun) look(ctx context.Context) {
 		r.settle()
 		r.cancel(ErrTaskCancelled)
 	case rec.Worker != r.claim.Worker || rec.Attempt != r.claim.Attempt:
-		r.over, r.job = true, nil // the other worker holds a newer delivery of the job
-		r.cancel(ErrSuperseded)
+		r.lose()
 	case rec.State == events.TaskCancelling:
 		r.asked = true
 		r.cancel(ErrTaskCancelled)
+	}
+}
+
+// lose leaves the task to the worker that has it now, and that holds a newer
+// delivery of the job. Should the job come here again, it is not for this run.
+func (r *taskRun) lose() {
+	r.over, r.lost, r.job = true, true, nil
+	r.t.mu.Lock()
+	r.unlistLocked()
+	r.t.mu.Unlock()
+	r.cancel(ErrSuperseded)
+}
+
+// unlistLocked takes the run out of those that the worker answers for, and that get deliveries.
+func (r *taskRun) unlistLocked() {
+	if key := (taskKey{r.session, r.claim.Task}); r.t.runs[key] == r {
+		delete(r.t.runs, key)
 	}
 }
 
@@ -226,7 +246,7 @@ func (r *taskRun) move(ctx context.Context, to events.SessionID) {
 		r.job = nil
 	}
 	r.t.mu.Lock()
-	delete(r.t.runs, taskKey{r.session, r.claim.Task})
+	r.unlistLocked()
 	r.session, r.claim.Seq = to, rec.Seq
 	r.t.runs[taskKey{to, r.claim.Task}] = r
 	r.t.mu.Unlock()

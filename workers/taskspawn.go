@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/task"
 )
 
 // ErrNotStarted is a spawn before Start, or after Stop has begun.
@@ -20,9 +21,15 @@ type RunningTask struct{ r *taskRun }
 
 // Session is the session that the task belongs to now; a transfer changes it.
 func (t *RunningTask) Session() events.SessionID {
+	id, _ := t.held()
+	return id
+}
+
+// held is the run's claim, and where it is.
+func (t *RunningTask) held() (events.SessionID, task.Claim) {
 	t.r.t.mu.Lock()
 	defer t.r.t.mu.Unlock()
-	return t.r.session
+	return t.r.session, t.r.claim
 }
 
 // ID is the task's id.
@@ -34,14 +41,24 @@ func (t *RunningTask) Args() []byte { return t.r.args }
 // Attempt is how many workers have run the task, this one included. 0 for closures.
 func (t *RunningTask) Attempt() int64 { return t.r.claim.Attempt }
 
-// Progress records a message.
+// Progress records a message; nothing where the task has ended, or another worker has it.
 func (t *RunningTask) Progress(ctx context.Context, message string) error {
-	return t.r.t.h.ProgressTask(ctx, t.Session(), t.ID(), message)
+	id, claim := t.held()
+	return unlessTaken(t.r.t.h.ProgressTaskAs(ctx, id, claim, message))
 }
 
-// Transition says that the task waits, or runs again.
+// Transition says that the task waits, or runs again; nothing where the task has ended, or another worker has it.
 func (t *RunningTask) Transition(ctx context.Context, to events.TaskState) error {
-	return t.r.t.h.TransitionTask(ctx, t.Session(), t.ID(), to)
+	id, claim := t.held()
+	return unlessTaken(t.r.t.h.TransitionTaskAs(ctx, id, claim, to))
+}
+
+// unlessTaken drops the error of a run that has lost its task: its context says so.
+func unlessTaken(err error) error {
+	if errors.Is(err, session.ErrTaskTaken) {
+		return nil
+	}
+	return err
 }
 
 // SpawnManaged registers a task and runs a function of this process for it, at
@@ -80,21 +97,21 @@ func (t *Tasks) SpawnHidden(ctx context.Context, id events.SessionID, label stri
 	if _, err := t.h.State(ctx, id); err != nil {
 		return fmt.Errorf("spawn hidden task %q: %w", label, err)
 	}
-	task := &hiddenTask{label: label, done: make(chan struct{})}
+	hidden := &hiddenTask{label: label, done: make(chan struct{})}
 	t.mu.Lock()
 	if t.fetch == nil || t.stopping {
 		t.mu.Unlock()
 		return fmt.Errorf("spawn hidden task %q: %w", label, ErrNotStarted)
 	}
-	t.hidden[id] = append(t.hidden[id], task)
+	t.hidden[id] = append(t.hidden[id], hidden)
 	t.busy.Add(1)
 	t.jobs.Add(1)
 	t.mu.Unlock()
 	go func() { // waited for by Stop and AwaitHidden
 		defer t.jobs.Done()
 		defer t.busy.Done()
-		defer close(task.done)
-		task.err = contained(t.life, work)
+		defer close(hidden.done)
+		hidden.err = contained(t.life, work)
 	}()
 	return nil
 }
@@ -120,14 +137,14 @@ func (t *Tasks) AwaitHidden(ctx context.Context, id events.SessionID) error {
 		if len(batch) == 0 {
 			return nil
 		}
-		for _, task := range batch {
+		for _, hidden := range batch {
 			select {
 			case <-ctx.Done():
 				return context.Cause(ctx)
-			case <-task.done:
+			case <-hidden.done:
 			}
-			if task.err != nil {
-				return fmt.Errorf("hidden task %q: %w", task.label, task.err)
+			if hidden.err != nil {
+				return fmt.Errorf("hidden task %q: %w", hidden.label, hidden.err)
 			}
 		}
 	}

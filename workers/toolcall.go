@@ -56,15 +56,20 @@ func (d *dispatch) handOut(ctx context.Context, tool *plugin.Registered, args []
 	if tool.Effects == events.EffectsNonIdempotent {
 		restart = events.RestartNever
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s", d.session, d.call.Effect))
 	_, err = d.w.host.RegisterTask(ctx, d.session, api.TaskRequest{
-		ID: events.TaskID("call-" + hex.EncodeToString(sum[:16])), Of: events.TaskTool, Producer: d.call.Tool,
+		ID: callTask(d.session, d.call.Effect), Of: events.TaskTool, Producer: d.call.Tool,
 		Runner: task.ToolRunner, Args: body, Restart: restart,
 	})
 	if errors.Is(err, session.ErrTaskRunning) {
 		return nil
 	}
 	return err
+}
+
+// callTask is the id of a call's task.
+func callTask(id events.SessionID, effect events.EffectID) events.TaskID {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s", id, effect))
+	return events.TaskID("call-" + hex.EncodeToString(sum[:16]))
 }
 
 // classOf is the class of the queue that a task's job is of.
@@ -210,12 +215,32 @@ func (r *taskRun) unreturned(err error, gone string) events.ToolResult {
 	return *failed(0, plugin.ClassExternal, plugin.CodeUnavailable, err)
 }
 
+// resolveEnded tells the turn whose call's task was ended by a host that the
+// call was cancelled, unless it has a result. The task's record has lost its arguments by then.
+func (t *Tasks) resolveEnded(ctx context.Context, id events.SessionID, name events.TaskID) error {
+	s, err := t.h.State(ctx, id)
+	if err != nil || s.Turn() == nil {
+		return err
+	}
+	for i := range s.Turn().Calls {
+		effect := turn.ToolEffect(s.Turn().ID, s.Turn().Iteration, int64(i))
+		if callTask(id, effect) == name {
+			return t.resolveCall(ctx, id, &toolArgs{Effect: effect, Index: int64(i)}, cancelledCall())
+		}
+	}
+	return nil
+}
+
 // resolve gives a call its result, unless it has one, or nobody waits for it any more.
 func (t *Tasks) resolve(ctx context.Context, id events.SessionID, args []byte, result events.ToolResult) error {
 	var a toolArgs
 	if err := json.Unmarshal(args, &a); err != nil {
 		return nil //nolint:nilerr // a host registered the task: it has no call
 	}
+	return t.resolveCall(ctx, id, &a, result)
+}
+
+func (t *Tasks) resolveCall(ctx context.Context, id events.SessionID, a *toolArgs, result events.ToolResult) error {
 	result.Call = a.Index
 	err := t.h.ResolveTool(ctx, id, a.Effect, result)
 	if errors.Is(err, api.ErrResolved) || errors.Is(err, session.ErrUnknownTurn) || errors.Is(err, events.ErrNoSession) {

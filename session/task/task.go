@@ -99,6 +99,15 @@ func Held(s *projector.State, c Claim) (*projector.Task, error) {
 	return t, nil
 }
 
+// While is a decision about a task that counts only while a claim is the one
+// that the history has; else it is [ErrTaken].
+func While(s *projector.State, c Claim, decide func() []events.Event) ([]events.Event, error) {
+	if _, err := Held(s, c); err != nil {
+		return nil, err
+	}
+	return decide(), nil
+}
+
 // Transition moves a live task to running or waiting.
 func Transition(s *projector.State, id events.TaskID, to events.TaskState) []events.Event {
 	t, ok := here(s, id)

@@ -185,6 +185,27 @@ func TestClaim(t *testing.T) {
 	}
 }
 
+// TestWhile counts only what is decided by who has the task now.
+func TestWhile(t *testing.T) {
+	t.Parallel()
+	h := in(t, events.TaskPending)
+	gone := task.ClaimOf(&h.Tasks[0])
+	h.add(task.Start(h.State, gone, "w1"))
+	held := task.ClaimOf(&h.Tasks[0])
+	say := func() []events.Event { return task.Progress(h.State, "k", "half of it") }
+	if list, err := task.While(h.State, gone, say); !errors.Is(err, task.ErrTaken) || len(list) > 0 {
+		t.Errorf("by a claim that is gone: got %d events, %v, want none, %v", len(list), err, task.ErrTaken)
+	}
+	h.add(task.While(h.State, held, say))
+	if got := h.Tasks[0].Message; got != "half of it" {
+		t.Errorf("message: got %q, want %q", got, "half of it")
+	}
+	h.add(task.Complete(h.State, "k", events.TaskCompleted, "done"), nil)
+	if list, err := task.While(h.State, held, say); !errors.Is(err, task.ErrTaken) || len(list) > 0 {
+		t.Errorf("of an ended task: got %d events, %v, want none, %v", len(list), err, task.ErrTaken)
+	}
+}
+
 // TestKept drops the ended task that ended first, beyond what is kept, and no live one.
 func TestKept(t *testing.T) {
 	t.Parallel()
