@@ -8,7 +8,8 @@ import (
 
 // Agreed reports whether every replica of the work queue is there and has all of
 // it, and every stream, and consumer of the queue, has a leader: the servers are
-// whole again after a fault. It asks for each stream, so it is for tests.
+// whole again after a fault. It asks for each stream within one
+// timeout, so it is for tests, with some hundreds of them.
 func (b *Bus) Agreed(ctx context.Context) bool {
 	once, cancel := b.timeout(ctx)
 	defer cancel()

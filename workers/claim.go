@@ -88,18 +88,8 @@ func (r *run) keepJob(ctx context.Context) error {
 // mayGo reports whether another worker's ack of the job's message may be on its
 // way: who had it before was quiet, and may have found that it covers nothing.
 // The queue takes that ack whenever it comes. A worker that failed acks nothing.
+// A server that was killed may have forgotten a delivery: that is left to the sweep.
 func (r *run) mayGo() bool { return r.job.Deliveries > 1 && r.job.Tries.Error == "" }
-
-// coverAnew ends the run in favour of a command that nobody had before, so that no earlier one's ack counts for it.
-func (r *run) coverAnew(ctx context.Context) error {
-	if err := r.flush(ctx); err != nil {
-		return err
-	}
-	if err := r.w.host.Cover(ctx, r.job.Session, ulid.Make().String()); err != nil {
-		return fmt.Errorf("cover session %s: %w", r.job.Session, err)
-	}
-	return errCovered
-}
 
 // meet is what a worker does about a turn that it does not hold: take it over
 // when the queue says that nobody holds it, else put its own behind it. A policy
@@ -119,13 +109,14 @@ func (r *run) meet(ctx context.Context, t *projector.Turn) (done bool, err error
 		return false, err
 	case alone && r.w.draining.Load():
 		return false, r.handOver(ctx)
-	case alone && t.Job != r.turnID() && r.mayGo():
-		return false, r.leaveStranded(ctx)
 	case alone:
 		if err := r.openStack(ctx); err != nil {
 			return false, err
 		}
-		claim := r.claim(ctx, t.Input)
+		claim := r.claim(ctx, t.Input) // first: a command that nobody had has no attempts, and this may kill
+		if t.Job != r.turnID() && r.mayGo() {
+			return false, r.leaveStranded(ctx)
+		}
 		claim.Beside = r.unsaved()
 		r.g.claimed = true
 		return false, r.step(ctx, claim)
@@ -167,18 +158,13 @@ func (r *run) stranded(ctx context.Context, t *projector.Turn) (bool, error) {
 }
 
 // leaveStranded leaves the running turn to a command that nobody had before. The
-// run's own message ends with that, or comes again.
+// turn that the run's own message asks for is recorded before that ends.
 func (r *run) leaveStranded(ctx context.Context) error {
 	known, err := r.known(r.turnID())
 	switch {
 	case err != nil:
 		return err
-	case !known && r.cmd.Wake:
-		if err = r.coverAnew(ctx); errors.Is(err, errCovered) {
-			return errLater
-		}
-		return err
-	case !known && r.cmd.AsksForTurn():
+	case !known && r.cmd.AsksForTurn() && !r.cmd.Wake:
 		return r.enqueueBehind(ctx)
 	}
 	return r.coverAnew(ctx)

@@ -18,7 +18,11 @@
 // runs twice, as an effect does whose worker dies.
 //
 // A worker acks a message only when the session owes nothing more, so turns
-// that were queued behind the one it ran are covered by that same message.
+// that were queued behind the one it ran are covered by that same message. The
+// queue takes an ack of whoever had a message, however late. So no queued turn is
+// claimed, and no other message's turn taken over, under a message that came
+// before to somebody who fell quiet: the worker puts a new command there that
+// asks for nothing, and covers them, and acks the old one.
 //
 // A turn that is asked for while another one runs or waits is recorded by
 // whoever has its message, and what its policy makes of the two in the same

@@ -3,8 +3,10 @@ package workers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
+	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
@@ -37,20 +39,50 @@ func (r *run) overdue() bool {
 // queued: it stands behind all that wait, where a job that was given back
 // would stand before.
 func (r *run) yield(ctx context.Context) error {
+	alone := r.w.waiting() == 0
+	if err := r.end(ctx); err != nil {
+		return err
+	}
+	if alone {
+		r.w.askRoom(ctx)
+	}
+	return r.cover(ctx)
+}
+
+// coverAnew ends the run in favour of a command that nobody had before.
+func (r *run) coverAnew(ctx context.Context) error {
+	if err := r.end(ctx); err != nil {
+		return err
+	}
+	return r.cover(ctx)
+}
+
+// end ends the run before its job: what comes for the session then begins another one.
+func (r *run) end(ctx context.Context) error {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	alone := r.w.waiting() == 0
+	r.ending = true
 	for mail := r.takeMailOrEnd(); len(mail) > 0; mail = r.takeMailOrEnd() {
 		r.w.returnMail(r, mail)
 		if err := r.readMail(ctx); err != nil {
 			return err
 		}
 	}
-	if alone {
-		r.w.askRoom(ctx)
+	return nil
+}
+
+// cover leaves what is queued to a new command. It is new each time, so that no
+// earlier one's ack counts for it. The job is over, but for one that wakes: what
+// it is about may be left when the queued turns have ended.
+func (r *run) cover(ctx context.Context) error {
+	if err := r.w.host.Cover(ctx, r.job.Session, ulid.Make().String()); err != nil {
+		return fmt.Errorf("cover session %s: %w", r.job.Session, err)
 	}
-	return r.coverAnew(ctx)
+	if r.cmd.Wake {
+		return errLater
+	}
+	return errCovered
 }
 
 // askRoom lets in a session that waits in another worker's room, where nothing

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/session"
 )
 
 // fetchWait bounds how long one pull waits for work.
@@ -127,10 +129,24 @@ func (w *Worker) giveRoom(ctx context.Context) {
 	for i, j := range left {
 		if i < len(left)-1 {
 			_ = j.GiveBack(0)
-		} else if err := j.HandBack(ctx); err != nil { // the queue is told of them in order
+		} else if err := w.handBack(ctx, j); err != nil { // the queue is told of them in order
 			w.log.Debug("give job back", zap.Error(err))
 		}
 	}
+}
+
+// handBack gives back a job that no run here had. A command that covers is put
+// there anew: whoever gets a second delivery could not tell, and would do that itself.
+func (w *Worker) handBack(ctx context.Context, j *bus.Job) error {
+	if cmd, err := session.DecodeCommand(j.Body); err != nil || !cmd.Cover {
+		return j.HandBack(ctx)
+	}
+	once, cancel := context.WithTimeout(ctx, bus.AckWait)
+	defer cancel()
+	if err := w.host.Cover(once, j.Session, ulid.Make().String()); err != nil {
+		return err
+	}
+	return j.Ack()
 }
 
 // accept gives a job to the session's run, or starts one, or lets it wait.

@@ -70,8 +70,7 @@ func (r *run) queue(ctx context.Context, j *bus.Job) error {
 	}
 	switch {
 	case cmd.Cover:
-		r.w.settle(ctx, j, nil) // the run looks for what is queued at its end
-		return nil
+		return r.coverMail(ctx, j)
 	case !cmd.AsksForTurn():
 		return r.answerMail(ctx, j, &cmd)
 	case cmd.Wake:
@@ -96,6 +95,21 @@ func (r *run) queue(ctx context.Context, j *bus.Job) error {
 			return err
 		}
 	}
+}
+
+// coverMail acks a command that covers what is queued, where the run will look
+// for that at its end, or ends with a new one. A run that was quiet may have lost its turn.
+func (r *run) coverMail(ctx context.Context, j *bus.Job) error {
+	if !r.ending {
+		if err := r.catchUp(ctx); err != nil {
+			return err
+		}
+		if t := r.state.Turn(); t == nil || t.Worker != r.w.cfg.ID {
+			return j.GiveBack(0)
+		}
+	}
+	r.w.settle(ctx, j, nil)
+	return nil
 }
 
 // underWay reports whether a job's message is the one that covers the running

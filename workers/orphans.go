@@ -166,6 +166,9 @@ func (o *orphans) rescue(ctx context.Context, list []orphan) error {
 		if list, err = o.unclaimed(ctx, list); err != nil {
 			return err
 		}
+		if len(list) > 0 && !o.w.cfg.Bus.Gone(ctx, list[0].worker) {
+			return nil // it had lost its connection, and is back
+		}
 	}
 	return nil
 }

@@ -38,6 +38,7 @@ type run struct {
 	turns    int       // claimed since the run began
 	current  time.Time // when the log was last known to end where the state does
 
+	ending      bool // in favour of a new command that covers what is queued
 	branchLater bool // a turn could not branch off just now: not before the next tick
 }
 

@@ -291,6 +291,49 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
+// TestCoverMail has a run get a command that covers what is queued: it acks that
+// while it holds its turn, not where it has lost that and does not know yet.
+func TestCoverMail(t *testing.T) {
+	t.Parallel()
+	for name, lost := range map[string]bool{"holds_its_turn": false, "lost_its_turn": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := holding(t, false)
+			b, id := r.w.cfg.Bus, r.job.Session
+			queue, err := b.Work(t.Context(), bus.ClassTurn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.w.host.Cover(t.Context(), id, "k"); err != nil {
+				t.Fatal(err)
+			}
+			if lost {
+				overtake(t, r, false)
+			}
+			for cover := (*bus.Job)(nil); cover == nil; {
+				if err := queue.Fetch(t.Context(), 1, 10*time.Second, func(j *bus.Job) {
+					if j.ID == "cover-k" {
+						cover = j
+						r.mail = append(r.mail, j)
+					}
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := r.readMail(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			again := false
+			if err := queue.Fetch(t.Context(), 1, time.Second, func(j *bus.Job) { again = again || j.ID == "cover-k" }); err != nil {
+				t.Fatal(err)
+			}
+			if again != lost {
+				t.Errorf("the command came again: got %t, want %t", again, lost)
+			}
+		})
+	}
+}
+
 // TestLingerAged has a run begin an effect on results that linger, long after it
 // asked the log: where nobody appended, asking again costs no write.
 func TestLingerAged(t *testing.T) {

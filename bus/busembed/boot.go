@@ -49,7 +49,7 @@ func (fatal) Errorf(string, ...any)  {}
 func (fatal) Debugf(string, ...any)  {}
 func (fatal) Tracef(string, ...any)  {}
 
-// Ports that no system gives to a connection on its own: Linux gives those from 32768 on.
+// Ports that systems do not give to connections by default: Linux gives those from 32768 on.
 const (
 	firstPort = 12_000
 	lastPort  = 31_999
