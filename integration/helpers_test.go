@@ -213,6 +213,7 @@ func (b *bundle) await(id events.SessionID, what string, ok func(*projector.Stat
 		b.t.Fatal(err)
 	}
 	defer live.Close()
+	must(b.t, "flush", b.bus.Conn().Flush(), nil) // the host may look over another connection
 	for {
 		s := b.state(id)
 		if ok(s) {
