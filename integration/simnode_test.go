@@ -28,6 +28,7 @@ type simRun struct {
 	job     *simJob
 	state   *projector.State
 	claimed bool
+	covered bool // a new command is in the queue
 	flights []simFlight
 	mail    []turn.Input
 	sent    events.TurnID // the turn whose command this run put in the queue of its branch
@@ -192,10 +193,14 @@ func (n *simNode) claimNext(r *simRun) (over bool, err error) {
 }
 
 // coverAnew leaves what is owed to a command that nobody had before: the ack of
-// who had this one may be on its way.
+// who had this one may be on its way. The run ends in a step of its own.
 func (n *simNode) coverAnew(r *simRun) (over bool, err error) {
-	n.w.ids++
-	n.w.enqueue(&simJob{session: r.job.session, turn: events.TurnID(fmt.Sprintf("cover-%d", n.w.ids)), cover: true})
+	if !r.covered {
+		n.w.ids++
+		n.w.enqueue(&simJob{session: r.job.session, turn: events.TurnID(fmt.Sprintf("cover-%d", n.w.ids)), cover: true})
+		r.covered = true
+		return false, nil
+	}
 	return true, nil
 }
 
