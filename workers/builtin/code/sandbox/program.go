@@ -42,76 +42,14 @@ func (p *program) parse(file, text string) (*syntax.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The tree is rewritten in place, so sources come first; its depth is
-	// checked before anything else walks it.
-	depth := 0
-	deep := false
-	syntax.Walk(f, func(n syntax.Node) bool {
-		if n == nil {
-			depth--
-			return true
-		}
-		if depth++; depth > 2*maxSyntax {
-			deep = true
-			depth--
-			return false
-		}
-		switch n := n.(type) {
-		case *syntax.DefStmt:
-			p.keep(file, n.Def, n, wireFunction{Name: n.Name.Name})
-		case *syntax.LambdaExpr:
-			p.keep(file, n.Lambda, n, wireFunction{Name: "lambda", Lambda: true})
-		case *syntax.Ident:
-			if file != codeFile {
-				p.used[n.Name] = true
-			}
-		}
-		return true
-	})
+	// The tree is rewritten in place, so sources come first.
+	deep := p.walk(file, f)
 	var r rewriter
 	if deep {
 		r.fail(syntax.MakePosition(&file, 1, 1), "the code nests deeper than %d levels; use variables for parts of it", maxSyntax)
 	}
 	r.stmts(f.Stmts)
 	return f, r.err
-}
-
-func (p *program) keep(file string, pos syntax.Position, n syntax.Node, fn wireFunction) {
-	_, end := n.Span()
-	lines := p.texts[file]
-	cut := func(line, col int32) int { // offset in the line of a column in runes
-		at := 0
-		for i := range lines[line-1] {
-			if int32(at) == col-1 {
-				return i
-			}
-			at++
-		}
-		return len(lines[line-1])
-	}
-	if int(end.Line) > len(lines) || pos.Line > end.Line {
-		return
-	}
-	from, to := cut(pos.Line, pos.Col), cut(end.Line, end.Col)
-	if pos.Line == end.Line {
-		fn.Source = lines[pos.Line-1][from:to]
-	} else {
-		parts := slices.Clone(lines[pos.Line-1 : end.Line])
-		parts[0] = parts[0][from:]
-		parts[len(parts)-1] = parts[len(parts)-1][:to]
-		fn.Source = strings.Join(parts, "\n")
-	}
-	if before := lines[pos.Line-1][:from]; !fn.Lambda && strings.Trim(before, " \t") == "" {
-		fn.Indent = before
-	}
-	p.sources[where(pos)] = fn
-}
-
-// source is how the encoder finds the text of a function.
-func (p *program) source(fn *starlark.Function) (wireFunction, bool) {
-	wire, ok := p.sources[where(fn.Position())]
-	wire.Defaults, wire.Free = nil, nil
-	return wire, ok
 }
 
 // saved makes the factory of a saved function: a function that takes what the

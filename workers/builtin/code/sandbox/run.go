@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"go.starlark.net/resolve"
@@ -128,6 +129,9 @@ func Run(ctx context.Context, limits Limits, req Request, caller Caller) (resp R
 	}
 	if int64(len(req.Code)) > limits.Code {
 		return r.respond(req.State, false, fmt.Sprintf("the code is too long: %d bytes (limit %d); write a shorter program", len(req.Code), limits.Code)), nil
+	}
+	if !utf8.ValidString(req.Code) {
+		return r.respond(req.State, false, "the code is not UTF-8"), nil
 	}
 	code := strings.ReplaceAll(strings.ReplaceAll(req.Code, "\r\n", "\n"), "\r", "\n")
 	env := r.meter.library()

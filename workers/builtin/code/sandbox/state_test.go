@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"flag"
+	"maps"
 	"math"
 	"math/big"
 	"os"
@@ -234,6 +235,9 @@ func FuzzRun(f *testing.F) {
 		"a, (b, c) = 1, [2, 3]\na -= b * c // 2 % 5 << 2", "x = [i for i in range(10) if i not in [1, 2]][::-2]",
 	} {
 		f.Add(seed)
+	}
+	for _, name := range slices.Sorted(maps.Keys(bodies)) {
+		f.Add("def f(x): " + bodies[name] + "\na = f([1, 2])")
 	}
 	f.Fuzz(func(t *testing.T, code string) {
 		d := newDesk()

@@ -1,0 +1,128 @@
+package sandbox
+
+import (
+	"slices"
+	"strings"
+
+	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
+)
+
+// walk keeps the sources of a file's functions and the names that saved ones
+// use. It says whether the tree is too deep for anything else to walk it.
+func (p *program) walk(file string, f *syntax.File) (deep bool) {
+	type open struct {
+		node syntax.Node
+		end  syntax.Position // the furthest of what it has
+	}
+	var path []open
+	syntax.Walk(f, func(n syntax.Node) bool {
+		if n != nil {
+			if len(path) >= 2*maxSyntax {
+				deep = true
+				return false
+			}
+			if id, ok := n.(*syntax.Ident); ok && file != codeFile {
+				p.used[id.Name] = true
+			}
+			path = append(path, open{n, lastToken(n)})
+			return true
+		}
+		done := path[len(path)-1]
+		path = path[:len(path)-1]
+		if len(path) > 0 {
+			outer := &path[len(path)-1]
+			outer.end = later(outer.end, done.end)
+		}
+		switch n := done.node.(type) {
+		case *syntax.DefStmt:
+			p.keep(file, n.Def, done.end, wireFunction{Name: n.Name.Name})
+		case *syntax.LambdaExpr:
+			p.keep(file, n.Lambda, done.end, wireFunction{Name: "lambda", Lambda: true})
+		}
+		return true
+	})
+	return deep
+}
+
+// lastToken is where the last token of a node ends, if it is the node's own
+// and not one of a node in it. The parser's Span is no help: for an index, a
+// slice and an empty tuple it ends before the bracket.
+func lastToken(n syntax.Node) syntax.Position {
+	var bracket syntax.Position
+	switch n := n.(type) {
+	case *syntax.Ident, *syntax.Literal, *syntax.BranchStmt:
+		_, end := n.Span()
+		return end
+	case *syntax.ReturnStmt:
+		if n.Result == nil {
+			_, end := n.Span()
+			return end
+		}
+	case *syntax.IndexExpr:
+		bracket = n.Rbrack
+	case *syntax.SliceExpr:
+		bracket = n.Rbrack
+	case *syntax.ListExpr:
+		bracket = n.Rbrack
+	case *syntax.Comprehension:
+		bracket = n.Rbrack
+	case *syntax.DictExpr:
+		bracket = n.Rbrace
+	case *syntax.CallExpr:
+		bracket = n.Rparen
+	case *syntax.ParenExpr:
+		bracket = n.Rparen
+	case *syntax.TupleExpr:
+		bracket = n.Rparen
+	}
+	if bracket.IsValid() {
+		bracket.Col++
+	}
+	return bracket
+}
+
+func later(a, b syntax.Position) syntax.Position {
+	if a.Line > b.Line || a.Line == b.Line && a.Col > b.Col {
+		return a
+	}
+	return b
+}
+
+// keep cuts a function out of its file.
+func (p *program) keep(file string, pos, end syntax.Position, fn wireFunction) {
+	lines := p.texts[file]
+	if int(end.Line) > len(lines) || pos.Line > end.Line {
+		return
+	}
+	first, last := lines[pos.Line-1], lines[end.Line-1]
+	from, to := offset(first, pos.Col), offset(last, end.Col)
+	if pos.Line == end.Line {
+		fn.Source = first[from:to]
+	} else {
+		parts := slices.Clone(lines[pos.Line-1 : end.Line])
+		parts[0], parts[len(parts)-1] = first[from:], last[:to]
+		fn.Source = strings.Join(parts, "\n")
+	}
+	if before := first[:from]; !fn.Lambda && strings.Trim(before, " \t") == "" {
+		fn.Indent = before
+	}
+	p.sources[where(pos)] = fn
+}
+
+// offset is where in a line a column in runes, counted from 1, begins.
+func offset(line string, col int32) int {
+	for i := range line {
+		if col--; col < 1 {
+			return i
+		}
+	}
+	return len(line)
+}
+
+// source is how the encoder finds the text of a function.
+func (p *program) source(fn *starlark.Function) (wireFunction, bool) {
+	wire, ok := p.sources[where(fn.Position())]
+	wire.Defaults, wire.Free = nil, nil
+	return wire, ok
+}
