@@ -48,6 +48,8 @@ type Tries struct {
 	Seq   events.Seq    `msgpack:"q"` // of the session when the newest began
 	At    events.Millis `msgpack:"t"` // when it began
 	Error string        `msgpack:"e,omitempty"`
+
+	Begun bool `msgpack:"-"` // this delivery's attempt is counted
 }
 
 // keepDead is how long a dead letter can be retried; keepTries how long nobody may have tried a job that is tried at all.

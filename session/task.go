@@ -263,14 +263,4 @@ func (h *Host) ValidateHandles(ctx context.Context, id events.SessionID, ids []e
 }
 
 // clipText keeps a text within the bounds of the format.
-func clipText(text string) string {
-	const mark = " [cut]"
-	if len(text) <= events.MaxTaskText {
-		return text
-	}
-	n := events.MaxTaskText - len(mark)
-	for n > 0 && text[n]&0xc0 == 0x80 { // not inside a character
-		n--
-	}
-	return text[:n] + mark
-}
+func clipText(text string) string { return events.Clip(text, events.MaxTaskText, " [cut]") }

@@ -241,10 +241,12 @@ func (m *modelCall) failed(ctx context.Context, err error, attempts int) turn.In
 const maxDetail = 4000
 
 func clip(s string) string {
-	if len(s) > maxDetail {
-		s = s[:maxDetail] + fmt.Sprintf(" [%d more bytes]", len(s)-maxDetail)
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	head := events.Clip(s, maxDetail, "")
+	if head != s {
+		head += fmt.Sprintf(" [%d more bytes]", len(s)-len(head))
 	}
-	return strings.ToValidUTF8(s, "\uFFFD")
+	return head
 }
 
 func toolSpecs(entries []events.ToolEntry) []llm.Tool {

@@ -96,7 +96,11 @@ func (n *Node) startService() (err error) {
 }
 
 // Stop is soft until ctx ends, then hard; see [Worker.Stop] and [Tasks.Stop].
+// Of a node that did not start nothing is to be stopped.
 func (n *Node) Stop(ctx context.Context) {
+	if n.cancel == nil {
+		return
+	}
 	n.stopping.Store(true)
 	var stopping sync.WaitGroup
 	stopping.Go(func() {

@@ -48,8 +48,10 @@ func (t *Tasks) handle(ctx context.Context, j *bus.Job) {
 	case errors.As(err, &soon):
 		_ = j.GiveBack(time.Duration(soon))
 	case errors.Is(err, session.ErrTaskTaken):
+		t.tries.excuse(ctx, j)
 		_ = j.GiveBack(100 * time.Millisecond)
 	case err != nil && (ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown)):
+		t.tries.excuse(ctx, j)
 		_ = j.GiveBack(time.Second)
 	case err != nil:
 		log.Warn("take task", zap.Error(err))
@@ -147,16 +149,16 @@ func (t *Tasks) begin(ctx context.Context, j *bus.Job, rec *projector.Task) (ver
 	if work == nil && (rec.Runner != task.MonitorRunner || rec.Of != events.TaskMonitor) {
 		return jobLater, nil
 	}
-	if rec.Attempt > 0 {
-		if err := t.tries.begin(ctx, j); err != nil {
-			return jobSoon, err
-		}
-	}
 	key := taskKey{j.Session, rec.ID}
 	if !t.reserve(key, classOf(rec)) {
 		return jobLater, nil
 	}
 	defer t.unreserve(key)
+	if rec.Attempt > 0 {
+		if err := t.tries.begin(ctx, j); err != nil {
+			return jobSoon, err
+		}
+	}
 	claimed, err := t.h.ClaimTask(ctx, j.Session, task.ClaimOf(rec), t.cfg.ID)
 	if err != nil {
 		return jobSoon, err

@@ -98,17 +98,17 @@ func (t *tries) count(ctx context.Context, j *bus.Job) error {
 	if err != nil && !errors.Is(err, events.ErrNoSession) && !errors.Is(err, events.ErrInvalidID) {
 		return err
 	}
-	j.Tries.Count, j.Tries.Seq, j.Tries.At = j.Tries.Count+1, seq, events.MillisOf(time.Now())
+	j.Tries.Count, j.Tries.Seq, j.Tries.At, j.Tries.Begun = j.Tries.Count+1, seq, events.MillisOf(time.Now()), true
 	return j.SaveTries(ctx)
 }
 
 // failed counts an attempt that ended in an error, and gives the wait before the next. Errors: [errPoisoned].
 func (t *tries) failed(ctx context.Context, j *bus.Job, why error) (time.Duration, error) {
-	counted := j.Tries.Count > 0 // when it began
+	begun := j.Tries.Begun
 	if err := t.load(ctx, j); err != nil {
 		return t.cfg.Base, err
 	}
-	if counted && j.Tries.Count > 0 {
+	if begun && j.Tries.Count > 0 {
 		j.Tries.Count--
 	}
 	j.Tries.Error = deadText(why)
@@ -121,14 +121,14 @@ func (t *tries) failed(ctx context.Context, j *bus.Job, why error) (time.Duratio
 	return max(t.pause(j), t.cfg.Base), nil
 }
 
-// excuse takes back an attempt that was cut off in order.
+// excuse takes back an attempt that was cut off in order, or by what is not the job's doing.
 func (t *tries) excuse(ctx context.Context, j *bus.Job) {
-	if j.Tries.Count == 0 {
+	if !j.Tries.Begun {
 		return
 	}
 	once, cancel := context.WithTimeout(context.WithoutCancel(ctx), excuseWait) // the worker stops
 	defer cancel()
-	j.Tries.Count--
+	j.Tries.Count, j.Tries.Begun = j.Tries.Count-1, false
 	if err := j.SaveTries(once); err != nil {
 		t.log.Debug("excuse attempt", zap.Error(err))
 	}
@@ -189,16 +189,4 @@ var progresses = []events.Kind{
 }
 
 // deadText is an error as a dead letter keeps it.
-func deadText(err error) string {
-	text := clip(err.Error())
-	if len(text) > bus.MaxDeadError {
-		text = text[:bus.MaxDeadError-len(deadCut)]
-		for len(text) > 0 && text[len(text)-1]&0xc0 == 0x80 { // not inside a character
-			text = text[:len(text)-1]
-		}
-		text += deadCut
-	}
-	return text
-}
-
-const deadCut = " [cut]"
+func deadText(err error) string { return events.Clip(clip(err.Error()), bus.MaxDeadError, " [cut]") }

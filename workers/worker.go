@@ -200,6 +200,7 @@ func (w *Worker) settle(ctx context.Context, j *bus.Job, err error) {
 		w.tries.excuse(ctx, j)
 		_ = j.GiveBack(0)
 	case errors.Is(err, errLater):
+		w.tries.excuse(ctx, j)
 		_ = j.GiveBack(later(j))
 	case errors.Is(err, events.ErrOutcomeUnknown), errors.Is(err, bus.ErrFull): // the servers' doing, not the job's
 		log.Warn("run turn", zap.Error(err))

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/transcript"
@@ -230,9 +229,6 @@ func short(s string) string {
 	if len(s) <= shortBytes {
 		return strconv.Quote(s)
 	}
-	cut := shortBytes
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return fmt.Sprintf("%s [%d more bytes]", strconv.Quote(s[:cut]), len(s)-cut)
+	head := events.Clip(s, shortBytes, "")
+	return fmt.Sprintf("%s [%d more bytes]", strconv.Quote(head), len(s)-len(head))
 }

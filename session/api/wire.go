@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/lash-go/lash/events"
 )
@@ -172,16 +171,7 @@ func EncodeError(err error) ErrorBody {
 	return ErrorBody{Code: code, Message: clip(err.Error()), Details: details(err)}
 }
 
-func clip(text string) string {
-	if len(text) <= maxMessage {
-		return text
-	}
-	n := maxMessage
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
-}
+func clip(text string) string { return events.Clip(text, maxMessage, "") }
 
 // details are the fields of the error with data that err is.
 func details(err error) map[string]string {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -146,13 +145,10 @@ func (p *Printer) shorten(text string, limit int) string {
 	if p.opts.Full || len(text) <= limit {
 		return text
 	}
-	cut := limit
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	more := fmt.Sprintf("[... %d more bytes", len(text)-cut)
+	head := events.Clip(text, limit, "")
+	more := fmt.Sprintf("[... %d more bytes", len(text)-len(head))
 	if p.opts.More != "" {
 		more += ", " + p.opts.More
 	}
-	return text[:cut] + " " + more + "]"
+	return head + " " + more + "]"
 }
