@@ -58,7 +58,7 @@ func TestNodeProcess(t *testing.T) {
 	next := make(chan os.Signal, 1)
 	signal.Notify(next, syscall.SIGUSR1)
 	defer signal.Stop(next)
-	w := &toil{round: cfg.Round, journal: journal, hold: func(effect string) {
+	w := &toil{round: cfg.Round, journal: journal, hold: func(_ context.Context, effect string) {
 		told := effect == cfg.Hold
 		select {
 		case <-next:

@@ -129,15 +129,15 @@ func killOne(t *testing.T, store string, round int, wait time.Duration, env ...s
 // passed reports whether the process was done. Its exit code tells of goroutines left behind too, which is not asked here.
 func passed(out []byte) bool { return bytes.HasPrefix(out, []byte("PASS\n")) }
 
-// TestTakeover stops nodes in the middle of turns, at once, while others run:
-// each goes on with what the one before left, in the same process.
+// TestTakeover stops nodes in the middle of effects, at once, while another one
+// runs: each goes on with what the one before left, in the same process.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	const sessions, turns, nodes = 6, 4, 5
 	server := bustest.Server(t, busembed.Config{})
 	var journal bytes.Buffer
-	moved := make(chan int, 1<<16)
-	w := &toil{journal: &journal, heard: func(lines int) { moved <- lines }}
+	s := &stops{every: sessions * turns, most: nodes - 1, reached: make(chan struct{}, 1)}
+	w := &toil{journal: &journal, heard: s.heard, hold: s.hold}
 	start := func(b *bus.Bus) (stop func()) {
 		t.Helper()
 		node, err := w.node(b)
@@ -168,22 +168,61 @@ func TestTakeover(t *testing.T) {
 	driver.Go(func() { driven <- drive(ctx, h, sessions, turns) })
 	defer driver.Wait()
 	for n := 1; n < nodes; n++ {
-		next := start(bustest.Open(t, server))
-		for lines := 0; lines < n*sessions*turns; {
-			select {
-			case lines = <-moved:
-			case <-ctx.Done():
-				t.Fatalf("node %d: got %d effects, want %d", n, lines, n*sessions*turns)
-			}
+		select {
+		case <-s.reached:
+		case <-ctx.Done():
+			t.Fatalf("node %d: too few effects", n)
 		}
+		next := start(bustest.Open(t, server))
 		stop()
+		s.goOn()
 		stop = next
 	}
 	if err := <-driven; err != nil {
 		t.Fatal(err)
 	}
 	stop() // nothing writes to the journal any more
-	if sum := auditAll(t, bustest.Open(t, server), sessions, turns, journal.String()); sum.takeovers == 0 {
-		t.Errorf("got %+v, want takeovers", sum)
+	if sum := auditAll(t, bustest.Open(t, server), sessions, turns, journal.String()); sum.takeovers < nodes-1 {
+		t.Errorf("got %+v, want at least %d takeovers", sum, nodes-1)
 	}
+}
+
+// stops holds all effects from every so many on, most times over, until goOn.
+type stops struct {
+	every, most int
+	reached     chan struct{}
+
+	mu    sync.Mutex
+	times int
+	held  chan struct{} // open while effects are held
+}
+
+func (s *stops) heard(lines int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held == nil && s.times < s.most && lines >= (s.times+1)*s.every {
+		s.times++
+		s.held = make(chan struct{})
+		s.reached <- struct{}{}
+	}
+}
+
+func (s *stops) hold(ctx context.Context, _ string) {
+	s.mu.Lock()
+	held := s.held
+	s.mu.Unlock()
+	if held == nil {
+		return
+	}
+	select {
+	case <-held:
+	case <-ctx.Done():
+	}
+}
+
+func (s *stops) goOn() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.held)
+	s.held = nil
 }

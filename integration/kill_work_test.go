@@ -31,7 +31,7 @@ type toil struct {
 	journal io.Writer
 	heard   func(lines int) // after each line; may be nil
 
-	hold func(effect string) // in each effect, which is named as in the journal; may be nil
+	hold func(ctx context.Context, effect string) // in each effect, which is named as in the journal; may be nil
 }
 
 // calls are the tools that each iteration calls; the reply after the last is the answer.
@@ -64,7 +64,7 @@ func (w *toil) spend(ctx context.Context, id events.SessionID, effect events.Eff
 		return "", err
 	}
 	if w.hold != nil {
-		w.hold(string(id) + "/" + string(effect))
+		w.hold(ctx, string(id)+"/"+string(effect))
 	}
 	sum := fnv.New32a()
 	_, _ = io.WriteString(sum, string(id)+string(effect))

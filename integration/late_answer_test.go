@@ -100,7 +100,7 @@ func TestLateAnswer(t *testing.T) {
 	server := bustest.Server(t, busembed.Config{})
 	away, wire := openDeaf(t, server, "tool.called")
 	var journal bytes.Buffer // under the work's lock, and read when nobody works any more
-	work := &toil{journal: &journal, hold: func(effect string) {
+	work := &toil{journal: &journal, hold: func(_ context.Context, effect string) {
 		if effect == "s00/t00/2/model" { // whose calls are of every sort
 			wire.arm()
 		}
