@@ -43,6 +43,10 @@ func (s *State) applyRequested(id events.TurnID, p *events.TurnRequested, at eve
 			place++
 		}
 	}
+	if place == len(s.Queue) {
+		s.Queue = append(s.Queue, q) // clones are clipped
+		return
+	}
 	s.Queue = slices.Concat(s.Queue[:place], []QueuedTurn{q}, s.Queue[place:])
 }
 
@@ -266,7 +270,14 @@ func (s *State) dequeue(id events.TurnID) (QueuedTurn, bool) {
 		return QueuedTurn{}, false
 	}
 	q := s.Queue[i]
-	s.Queue = slices.Concat(s.Queue[:i], s.Queue[i+1:])
+	switch {
+	case len(s.Queue) == 1:
+		s.Queue = nil
+	case i == 0:
+		s.Queue = s.Queue[1:]
+	default:
+		s.Queue = slices.Concat(s.Queue[:i], s.Queue[i+1:])
+	}
 	return q, true
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -252,23 +253,29 @@ func (o *orphans) held(ctx context.Context) (map[events.WorkerID][]orphan, error
 
 // holders sorts jobs by the workers that run their turns.
 func (o *orphans) holders(ctx context.Context, jobs []bus.JobName) (map[events.WorkerID][]orphan, error) {
+	waiting := make(map[events.SessionID][]bus.JobName) // each session is read once, however much waits in it
+	for _, job := range jobs {
+		waiting[job.Session] = append(waiting[job.Session], job)
+	}
 	held := make(map[events.WorkerID][]orphan)
 	var mu sync.Mutex
-	err := inParallel(jobs, func(job bus.JobName) error {
-		s, err := follow.Open(ctx, o.w.cfg.Bus, job.Session)
+	err := inParallel(slices.Collect(maps.Keys(waiting)), func(id events.SessionID) error {
+		s, err := follow.Open(ctx, o.w.cfg.Bus, id)
 		if errors.Is(err, events.ErrNoSession) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		one := orphan{job: job}
-		if t := s.Turn(); t != nil && string(t.Job) == job.ID && !turn.Parked(s) {
-			one.worker, one.attempt = t.Worker, t.Attempt
-		}
 		mu.Lock()
 		defer mu.Unlock()
-		held[one.worker] = append(held[one.worker], one)
+		for _, job := range waiting[id] {
+			one := orphan{job: job}
+			if t := s.Turn(); t != nil && string(t.Job) == job.ID && !turn.Parked(s) {
+				one.worker, one.attempt = t.Worker, t.Attempt
+			}
+			held[one.worker] = append(held[one.worker], one)
+		}
 		return nil
 	})
 	return held, err
