@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 )
 
@@ -31,9 +32,6 @@ func (r *runner) nodes(ctx context.Context) (err error) {
 	defer b.Close()
 	var js [parallel]jetstream.JetStream
 	for i := range parallel {
-		if _, err := host.Create(ctx, session.CreateRequest{ID: sessionID("s", i)}); err != nil {
-			return err
-		}
 		if js[i], err = rawStream(ctx, b, fmt.Sprintf("raw%d", i), 1); err != nil {
 			return err
 		}
@@ -65,8 +63,14 @@ func (r *runner) nodes(ctx context.Context) (err error) {
 	return nil
 }
 
-// fleet is how many turns a second so many node processes run.
+// fleet is how many turns a second so many node processes run, in sessions of their own.
 func (r *runner) fleet(ctx context.Context, host *session.Host, url string, count, n int) (perSecond float64, err error) {
+	id := func(i int) events.SessionID { return sessionID(fmt.Sprintf("of%d-", count), i) }
+	for i := range parallel {
+		if _, err := host.Create(ctx, session.CreateRequest{ID: id(i)}); err != nil {
+			return 0, err
+		}
+	}
 	for range count {
 		node, err := r.startApart(ctx, "node-apart", url)
 		if err != nil {
@@ -74,5 +78,5 @@ func (r *runner) fleet(ctx context.Context, host *session.Host, url string, coun
 		}
 		defer func() { err = errors.Join(err, node.stop()) }()
 	}
-	return rate(n, func(i, _ int) error { return runTurn(ctx, host, sessionID("s", i)) })
+	return rate(n, func(i, _ int) error { return runTurn(ctx, host, id(i)) })
 }
