@@ -97,8 +97,8 @@ func (b *Bus) putArchived(ctx context.Context, session events.SessionID, row *ar
 	}
 }
 
-// Archive seals a hot session's stream and writes it to archive files, which
-// are read back; then [Bus.Discard] is due. It may be repeated, and by any
+// Archive seals a hot session's stream and writes it to archive files; then
+// [Bus.Discard] is due. It may be repeated, and by any
 // number at once; what one that died left undone is done. A session that moved
 // past at is not sealed: [events.ConflictError]. A sealed one is archived wherever it ends.
 func (b *Bus) Archive(ctx context.Context, session events.SessionID, at events.Seq) error {
@@ -151,7 +151,8 @@ func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.S
 	return b.putArchived(ctx, session, &row)
 }
 
-// Discard makes a session cold that was archived: its stream is deleted.
+// Discard makes a session cold that was archived: what is kept is read back and
+// compared with its stream, which is then deleted. Where they differ that stays, with an error.
 func (b *Bus) Discard(ctx context.Context, session events.SessionID) error {
 	row, err := b.archived(ctx, session)
 	if err == nil && row.Revision != 0 {
@@ -200,7 +201,7 @@ func (b *Bus) seal(ctx context.Context, session events.SessionID, p *place, at e
 }
 
 // writeRuns writes what the stream holds, together with what the last entry
-// kept inline while that stays small, and reads the files back.
+// kept inline while that stays small.
 func (b *Bus) writeRuns(ctx context.Context, session events.SessionID, row *archived, p place) ([]run, error) {
 	from := p.first
 	if n := len(row.Runs); n > 0 && row.Runs[n-1].Blob.IsZero() {
@@ -210,9 +211,6 @@ func (b *Bus) writeRuns(ctx context.Context, session events.SessionID, row *arch
 	var list []run
 	for from <= p.last {
 		r, err := b.writeRun(ctx, session, from, p.last)
-		if err == nil {
-			err = b.verify(ctx, session, r)
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -262,27 +260,40 @@ func (b *Bus) keepRun(ctx context.Context, r run) (run, error) {
 	return r, err
 }
 
-// verify compares a file as it is kept with the history.
-func (b *Bus) verify(ctx context.Context, session events.SessionID, r run) error {
-	kept := b.readRun(ctx, session, r, r.First)
-	next, stop := iter.Pull2(kept)
+// compare holds what is kept of a session against the stream that it was
+// archived from: the last look before that is deleted. [ErrStale]: the stream
+// goes on after what is kept, as where the server lost a seal that an archiver
+// saw; the entry says so now. It reports whether the stream is there.
+func (b *Bus) compare(ctx context.Context, session events.SessionID, row archived) (there bool, err error) {
+	info, err := b.streamInfo(ctx, row.Stream)
+	if errors.Is(err, events.ErrNoSession) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if events.Seq(info.State.LastSeq) > row.Last && row.Next == "" {
+		row.Stream, row.Next = "", row.Stream
+		return true, errors.Join(ErrStale, b.putArchived(ctx, session, &row))
+	}
+	first := events.Seq(info.State.FirstSeq)
+	next, stop := iter.Pull2(b.Log().readHere(ctx, session, place{cold: row}, first, row.Last))
 	defer stop()
-	for entry, err := range b.Log().Read(ctx, session, r.First) {
-		if err != nil {
-			return err
-		}
-		if entry.Seq > r.Last {
-			break
-		}
-		have, err, ok := next()
-		if err == nil && (!ok || !bytes.Equal(have.Data, entry.Data)) {
-			err = fmt.Errorf("%w: archive differs from the stream at sequence %d", events.ErrMalformed, entry.Seq)
+	for entry, err := range b.Log().readHere(ctx, session, place{stream: row.Stream}, first, row.Last) {
+		if errors.Is(err, events.ErrNoSession) {
+			return false, nil // somebody else compared them
 		}
 		if err != nil {
-			return err
+			return true, err
+		}
+		switch kept, err, ok := next(); {
+		case err != nil:
+			return true, err
+		case !ok || !bytes.Equal(kept.Data, entry.Data):
+			return true, fmt.Errorf("%w: archive of %s differs from its stream at sequence %d", events.ErrMalformed, session, entry.Seq)
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // readRun yields the commits of a file from a sequence on.

@@ -54,9 +54,9 @@
 // An append to a cold session makes it hot: a new stream goes on at the next
 // sequence.
 //
-//	hot ──seal──► sealed ──write, read back, put entry──► archived ──delete stream──► cold
-//	 ▲                                                                                 │
-//	 └───────────────────────── append: new stream, of another name ──────────────────┘
+//	hot ──seal──► sealed ──write files, put entry──► archived ──read back, delete stream──► cold
+//	 ▲                                                                                       │
+//	 └───────────────────────── append: new stream, of another name ─────────────────────────┘
 //
 // The entry names the stream before anything of the stream's settings changes: a
 // single server that was killed while it wrote them skips the stream at its next

@@ -248,6 +248,15 @@ func (l Log) readFrom(ctx context.Context, session events.SessionID, from events
 // errEnough is a reader that wants no more.
 var errEnough = errors.New("enough was read")
 
+// readHere yields the commits from a sequence to last, as far as this place has them.
+func (l Log) readHere(ctx context.Context, session events.SessionID, p place, from, last events.Seq) iter.Seq2[events.Entry, error] {
+	return func(yield func(events.Entry, error) bool) {
+		if err := l.readPlace(ctx, session, p, &from, last, yield); err != nil && !errors.Is(err, errEnough) {
+			yield(events.Entry{}, err)
+		}
+	}
+}
+
 // readPlace yields the commits from *next to last, which it moves on, as far as this place has them.
 func (l Log) readPlace(ctx context.Context, session events.SessionID, p place, next *events.Seq, last events.Seq,
 	yield func(events.Entry, error) bool,

@@ -239,7 +239,11 @@ func (b *Bus) forsaken(ctx context.Context, session events.SessionID, name strin
 // clear removes streams whose content is archived.
 func (b *Bus) clear(ctx context.Context, session events.SessionID, row archived) error {
 	if row.Stream != "" {
-		if err := b.deleteStream(ctx, row.Stream); err != nil {
+		there, err := b.compare(ctx, session, row)
+		if err == nil && there {
+			err = b.deleteStream(ctx, row.Stream)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,156 @@
+package bus_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+func noise(bytes int) string {
+	b := make([]byte, bytes/2)
+	_, _ = rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+// TestDiscardReadsBack spoils what is kept of a session, in its entry and in a
+// blob: its stream is not deleted.
+func TestDiscardReadsBack(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		commits int
+		noise   int // bytes of text that does not compress, in each
+		spoil   func(t *testing.T, js jetstream.JetStream)
+	}{
+		"entry": {5, 0, func(t *testing.T, js jetstream.JetStream) {
+			t.Helper()
+			s, err := js.Stream(t.Context(), "lash-archive")
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept, err := s.GetLastMsgForSubject(t.Context(), "lash.archive.s")
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := bytes.Index(kept.Data, []byte("LASHARC1"))
+			if at < 0 {
+				t.Fatal("the entry has no file")
+			}
+			kept.Data[at+60] ^= 1
+			if _, err := js.Publish(t.Context(), "lash.archive.s", kept.Data); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"blob": {8, 100_000, func(t *testing.T, js jetstream.JetStream) {
+			t.Helper()
+			blobs, err := js.ObjectStore(t.Context(), "lash-blobs")
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := blobs.List(t.Context())
+			if err != nil || len(list) != 1 {
+				t.Fatalf("got %d blobs, %v, want the archive", len(list), err)
+			}
+			if err := blobs.Delete(t.Context(), list[0].Name); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := bustest.Start(t)
+			js := jetStream(t, b)
+			for n := range c.commits {
+				said := commit("s", n+1)
+				if c.noise > 0 {
+					said.Events = []events.Event{events.Of("", &events.InputInjected{Input: "i", Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: noise(c.noise)}}})}
+				}
+				if _, err := b.Log().Append(t.Context(), said, events.At(events.Seq(n))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := b.Archive(t.Context(), "s", events.Seq(c.commits)); err != nil {
+				t.Fatal(err)
+			}
+			c.spoil(t, js)
+			if err := b.Discard(t.Context(), "s"); err == nil || len(streams(t, b)) != 1 {
+				t.Errorf("got %v and the streams %v, want an error and the stream", err, streams(t, b))
+			}
+		})
+	}
+}
+
+// TestDiscardLostSeal has the server lose a seal after the archiver saw it, so
+// that the session went on: what came then is archived too.
+func TestDiscardLostSeal(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	js := jetStream(t, b)
+	want := say(t, b, "s", nil, 5)
+	if err := b.Archive(t.Context(), "s", 5); err != nil {
+		t.Fatal(err)
+	}
+	unseal(t, js, streams(t, b)[0])
+	want = say(t, b, "s", want, 7)
+	for range 2 { // the first finds out
+		if err := goCold(t.Context(), b, "s", 7); err != nil && !errors.Is(err, bus.ErrStale) {
+			t.Fatal(err)
+		}
+	}
+	if got := streams(t, b); len(got) != 0 {
+		t.Errorf("streams: got %v, want none", got)
+	}
+	if got := said(t, b, "s", 0); !slices.Equal(got, want) {
+		t.Errorf("history: got %v, want %v", got, want)
+	}
+	want = say(t, b, "s", want, 8)
+	if got := said(t, b, "s", 0); !slices.Equal(got, want) {
+		t.Errorf("history later: got %v, want %v", got, want)
+	}
+}
+
+// unseal makes a stream anew as it was, but not sealed.
+func unseal(t *testing.T, js jetstream.JetStream, name string) {
+	t.Helper()
+	s, err := js.Stream(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := s.CachedInfo()
+	var messages []*jetstream.RawStreamMsg
+	for seq := info.State.FirstSeq; seq <= info.State.LastSeq; seq++ {
+		m, err := s.GetMsg(t.Context(), seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages = append(messages, m)
+	}
+	if err := js.DeleteStream(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	cfg := info.Config
+	cfg.Sealed, cfg.DenyDelete, cfg.DenyPurge = false, false, false
+	if _, err := js.CreateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range messages {
+		header := nats.Header{}
+		for key, values := range m.Header {
+			if key != jetstream.ExpectedLastSeqHeader {
+				header[key] = values
+			}
+		}
+		if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Data: m.Data, Header: header}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
