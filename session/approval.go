@@ -3,8 +3,6 @@ package session
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -82,7 +80,7 @@ func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.T
 	if asked := t.Approval(answer.Effect); asked.Answered {
 		return sameAnswer(&asked.Answer, answer)
 	}
-	first, err := h.settle(ctx, s, commandID("answer", answer.Effect), Command{Answer: answer, Actor: actor})
+	first, err := h.settle(ctx, s, events.TurnID(events.DerivedID("answer-", string(answer.Effect))), Command{Answer: answer, Actor: actor})
 	if err != nil {
 		return err
 	}
@@ -137,7 +135,7 @@ func (h *Host) resolve(ctx context.Context, id events.SessionID, resolve events.
 	} else if t.Resolution(resolve.Effect) != nil {
 		return api.ErrResolved
 	}
-	first, err := h.settle(ctx, s, commandID("resolve", resolve.Effect), Command{Resolve: resolve, Actor: resolve.By})
+	first, err := h.settle(ctx, s, events.TurnID(events.DerivedID("resolve-", string(resolve.Effect))), Command{Resolve: resolve, Actor: resolve.By})
 	if err != nil {
 		return err
 	}
@@ -207,10 +205,4 @@ func (h *Host) settle(ctx context.Context, seen *projector.State, name events.Tu
 			return &waits.Resolve, nil
 		} // what waited was dropped meanwhile
 	}
-}
-
-// commandID names a command that is about an effect: one of each kind waits at a time.
-func commandID(kind string, effect events.EffectID) events.TurnID {
-	sum := sha256.Sum256([]byte(effect))
-	return events.TurnID(kind + "-" + hex.EncodeToString(sum[:16]))
 }

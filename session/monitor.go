@@ -2,8 +2,6 @@ package session
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"math"
 
@@ -157,8 +155,7 @@ func (h *Host) Wake(ctx context.Context, id events.SessionID, key string) (event
 	}
 	turn := "wake-" + key
 	if events.CheckToken("key", turn) != nil {
-		sum := sha256.Sum256([]byte(key))
-		turn = "wake-" + hex.EncodeToString(sum[:16])
+		turn = events.DerivedID("wake-", key)
 	}
 	err := enqueue(ctx, h.b, id, events.TurnID(turn), Command{Input: events.TurnInput{Continue: true}, Actor: h.actor.ID, Wake: true})
 	return events.TurnID(turn), err

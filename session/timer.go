@@ -120,8 +120,8 @@ func (h *Host) ResolveAt(ctx context.Context, id events.SessionID, key events.Ef
 		var spilled events.Payload
 		if spilled, err = Spill(ctx, h.b, &resolve); err == nil {
 			resolve = *spilled.(*events.ToolResolved)
-			alarm := Alarm{ID: commandID("resolve", key), Command: Command{Resolve: resolve, Actor: h.actor.ID}}
-			err = h.schedule(ctx, id, string(commandID("timer", key)), at, alarm)
+			alarm := Alarm{ID: events.TurnID(events.DerivedID("resolve-", string(key))), Command: Command{Resolve: resolve, Actor: h.actor.ID}}
+			err = h.schedule(ctx, id, events.DerivedID("timer-", string(key)), at, alarm)
 		}
 	}
 	if err != nil && !errors.Is(err, bus.ErrStale) {
@@ -143,8 +143,8 @@ func (h *Host) ExpireApprovals(ctx context.Context, s *projector.State) error {
 			continue
 		}
 		refusal := events.ToolApprovalGiven{Effect: a.Effect, By: "timer", Reason: "nobody answered in time"}
-		alarm := Alarm{ID: commandID("answer", a.Effect), Command: Command{Answer: refusal, Actor: "timer"}}
-		err := h.schedule(ctx, s.Session, string(commandID("expire", a.Effect)), a.Until.Time(), alarm)
+		alarm := Alarm{ID: events.TurnID(events.DerivedID("answer-", string(a.Effect))), Command: Command{Answer: refusal, Actor: "timer"}}
+		err := h.schedule(ctx, s.Session, events.DerivedID("expire-", string(a.Effect)), a.Until.Time(), alarm)
 		if err != nil && !errors.Is(err, bus.ErrStale) {
 			return fmt.Errorf("expire %s of session %s: %w", a.Effect, s.Session, err)
 		}

@@ -2,11 +2,10 @@ package workers
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/lash-go/lash/events"
@@ -85,8 +84,7 @@ func (s *seen) carryOut(ctx context.Context, effect events.EffectID, list []plug
 func (s *seen) create(ctx context.Context, host plugin.RuntimeHost, effect events.EffectID, n int, req api.CreateRequest) (events.SessionID, error) {
 	derived := req.ID == ""
 	if derived {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d", s.session, effect, n))
-		req.ID = events.SessionID("p-" + hex.EncodeToString(sum[:16]))
+		req.ID = events.SessionID(events.DerivedID("p-", string(s.session), string(effect), strconv.Itoa(n)))
 	}
 	_, err := host.CreateSession(ctx, req)
 	if errors.Is(err, api.ErrExists) && (derived || s.isChild(ctx, req.ID)) {

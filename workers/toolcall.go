@@ -2,8 +2,6 @@ package workers
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,16 +66,11 @@ func (d *dispatch) handOut(ctx context.Context, tool *plugin.Registered, args []
 
 // callTask is the id of a call's task.
 func callTask(id events.SessionID, effect events.EffectID) events.TaskID {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s", id, effect))
-	return events.TaskID("call-" + hex.EncodeToString(sum[:16]))
+	return events.TaskID(events.DerivedID("call-", string(id), string(effect)))
 }
 
-// classOf is the class of the queue that a task's job is of.
 func classOf(rec *projector.Task) bus.Class {
-	if rec.Of == events.TaskTool && rec.Runner == task.ToolRunner {
-		return bus.ClassTool
-	}
-	return bus.ClassTask
+	return session.TaskClass(rec)
 }
 
 // callTool runs a call for a turn elsewhere, and gives the turn what it came to.
