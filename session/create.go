@@ -309,8 +309,8 @@ func (h *Host) chunks(ctx context.Context, nodes []events.NewNode) ([]*events.Gr
 	var list []*events.GraphAppended
 	for len(nodes) > 0 {
 		n, size := 0, 0
-		for n < len(nodes) && n < nodesPerCommit && (n == 0 || size < spillTotal) {
-			size += totalSize(nodeBodies(nil, nodes[n:n+1]))
+		for n < len(nodes) && n < nodesPerCommit && (n == 0 || size < InlineTotal) {
+			size += BodyBytes(&events.GraphAppended{Nodes: nodes[n : n+1]})
 			n++
 		}
 		p, err := Spill(ctx, h.b, &events.GraphAppended{Nodes: nodes[:n]})

@@ -139,7 +139,7 @@ func (h *Host) retryTurn(ctx context.Context, letter *bus.DeadLetter) (Retried, 
 		return done, err
 	}
 	if record != nil {
-		done = Retried{ID: events.DerivedID("retry-", letter.ID, strconv.FormatUint(uint64(letter.Seq), 10)), Fresh: true}
+		done = Retried{ID: events.DerivedID("retry-", letter.ID, strconv.FormatUint(letter.Seq, 10)), Fresh: true}
 	}
 	return done, h.requeue(ctx, letter, done.ID)
 }

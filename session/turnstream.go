@@ -124,12 +124,9 @@ func (t *turnStream) prepare(ctx context.Context, ev *events.Event) (err error) 
 
 // fillPayload is the inverse of [Spill] for what a reply says and calls, and what tools gave.
 func fillPayload(ctx context.Context, blobs BlobReader, p events.Payload) (events.Payload, error) {
-	p = clonePayload(p)
-	var list []spillable
-	switch p := p.(type) {
-	case *events.ModelReplied:
-		list = partBodies(partBodies(nil, p.Parts), p.Shown)
-	case *events.ToolReturned:
+	p, list := bodiesOf(p)
+	if p, ok := p.(*events.ToolReturned); ok {
+		list = nil
 		for i := range p.Results {
 			r := &p.Results[i]
 			if projected(r) {
@@ -140,18 +137,8 @@ func fillPayload(ctx context.Context, blobs BlobReader, p events.Payload) (event
 		}
 	}
 	for _, s := range list {
-		if s.ref.IsZero() {
-			continue
-		}
-		body, err := blobs.Blob(ctx, *s.ref)
-		if err != nil {
+		if err := s.fill(ctx, blobs); err != nil {
 			return nil, fmt.Errorf("fill %s: %w", p.Kind(), err)
-		}
-		*s.ref = events.BlobRef{}
-		if s.text != nil {
-			*s.text = string(body)
-		} else {
-			*s.data = body
 		}
 	}
 	return p, nil
