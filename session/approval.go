@@ -24,7 +24,7 @@ func (h *Host) Approvals(ctx context.Context, id events.SessionID) ([]projector.
 			if a.Answered {
 				continue
 			}
-			if a.Args, err = body(ctx, h.b, a.Args, a.Blob); err != nil {
+			if a.Args, err = Body(ctx, h.b, a.Args, a.Blob); err != nil {
 				return nil, fmt.Errorf("approvals of session %s: arguments of %s: %w", id, a.Effect, err)
 			}
 			list = append(list, a)

@@ -218,6 +218,14 @@ func unshare[T any](list *[]T) []T {
 	return *list
 }
 
+// Body is data, or what the reference points at.
+func Body(ctx context.Context, blobs BlobReader, data []byte, ref events.BlobRef) ([]byte, error) {
+	if ref.IsZero() {
+		return data, nil
+	}
+	return blobs.Blob(ctx, ref)
+}
+
 // Fill gives every spilled body of the messages back its text. Messages without one are shared, not copied.
 func Fill(ctx context.Context, blobs Blobs, messages []events.Message) ([]events.Message, error) {
 	var out []events.Message

@@ -128,12 +128,7 @@ func fillPayload(ctx context.Context, blobs BlobReader, p events.Payload) (event
 	if p, ok := p.(*events.ToolReturned); ok {
 		list = nil
 		for i := range p.Results {
-			r := &p.Results[i]
-			if projected(r) {
-				list = append(list, spillable{text: &r.Full, ref: &r.FullBlob})
-			} else {
-				list = append(list, spillable{text: &r.Text, ref: &r.Blob})
-			}
+			list = append(list, givenBody(&p.Results[i]))
 		}
 	}
 	for _, s := range list {
@@ -144,13 +139,13 @@ func fillPayload(ctx context.Context, blobs BlobReader, p events.Payload) (event
 	return p, nil
 }
 
-// projected reports whether the model reads another text than the tool gave.
-func projected(r *events.ToolResult) bool { return r.Full != "" || !r.FullBlob.IsZero() }
+// givenBody is what a tool gave, where the model may read another text.
+func givenBody(r *events.ToolResult) spillable {
+	if r.Full != "" || !r.FullBlob.IsZero() {
+		return spillable{text: &r.Full, ref: &r.FullBlob}
+	}
+	return spillable{text: &r.Text, ref: &r.Blob}
+}
 
 // outputOf is what a tool gave, of a filled result.
-func outputOf(r *events.ToolResult) string {
-	if projected(r) {
-		return r.Full
-	}
-	return r.Text
-}
+func outputOf(r *events.ToolResult) string { return *givenBody(r).text }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -101,12 +102,9 @@ func (d *dispatch) hooked(err error) bool {
 
 // outcome is what the tool itself came to, or whoever resolved the call in its place.
 func (d *dispatch) outcome(ctx context.Context) (plugin.Result, []byte, int, error) {
-	args := d.call.Args
-	if !d.call.Blob.IsZero() {
-		var err error
-		if args, err = d.w.blobs.Blob(ctx, d.call.Blob); err != nil {
-			return plugin.Result{}, nil, 0, err
-		}
+	args, err := session.Body(ctx, d.w.blobs, d.call.Args, d.call.Blob)
+	if err != nil {
+		return plugin.Result{}, nil, 0, err
 	}
 	switch r := d.call.Resolved; {
 	case d.call.Answer != nil && !d.call.Answer.Granted:
@@ -128,15 +126,6 @@ func deniedText(a *events.ToolApprovalGiven) string {
 		return "the call was not approved"
 	}
 	return "the call was not approved: " + a.Reason
-}
-
-// body is a text that may be kept outside the log.
-func (w *Worker) body(ctx context.Context, text string, ref events.BlobRef) (string, error) {
-	if ref.IsZero() {
-		return text, nil
-	}
-	data, err := w.blobs.Blob(ctx, ref)
-	return string(data), err
 }
 
 // resultOf records what a tool gave.

@@ -115,7 +115,8 @@ func (w *Worker) summarised(ctx context.Context, summary string) (string, error)
 	if _, err := fmt.Sscanf(rest, "%s %d", &ref.Digest, &ref.Size); err != nil {
 		return "", fmt.Errorf("summary of a task: %w", err)
 	}
-	return w.body(ctx, "", ref)
+	text, err := w.blobs.Blob(ctx, ref)
+	return string(text), err
 }
 
 // handleLook is how long the wait for a task trusts the silence of the live subject.

@@ -221,12 +221,9 @@ func (h *hooks) gate(ctx context.Context, index int64, c *projector.Call) gate {
 		return gate{} // the call fails, whatever hooks say
 	}
 	effect := turn.ToolEffect(h.turn, h.owes.Iteration, index)
-	args := c.Args
-	if !c.Blob.IsZero() {
-		var err error
-		if args, err = h.w.blobs.Blob(ctx, c.Blob); err != nil {
-			return gate{result: failed(index, plugin.ClassInternal, plugin.CodeBefore, err)}
-		}
+	args, err := session.Body(ctx, h.w.blobs, c.Args, c.Blob)
+	if err != nil {
+		return gate{result: failed(index, plugin.ClassInternal, plugin.CodeBefore, err)}
 	}
 	got := h.askBefore(ctx, h.stack, plugin.Call{Session: h.session, Turn: h.turn, Effect: effect, ID: c.ID}, c.Tool, args)
 	for i := range got.decisions {

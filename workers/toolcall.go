@@ -153,11 +153,9 @@ func (w *Worker) called(ctx context.Context, id events.SessionID, a *toolArgs) (
 	if err != nil {
 		return failed(a.Index, plugin.ClassUnavailable, plugin.CodeUnavailable, err), nil
 	}
-	args := []byte(a.Args)
-	if !a.Blob.IsZero() {
-		if args, err = w.blobs.Blob(ctx, a.Blob); err != nil {
-			return nil, err
-		}
+	args, err := session.Body(ctx, w.blobs, a.Args, a.Blob)
+	if err != nil {
+		return nil, err
 	}
 	now := &seen{state: s, session: id, turn: a.Turn, w: w}
 	d := &dispatch{
