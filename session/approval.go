@@ -106,15 +106,10 @@ func sameAnswer(first *events.ToolApprovalGiven, answer events.ToolApprovalGiven
 // may be before the call is pending. The first result counts.
 func (h *Host) ResolveTool(ctx context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error {
 	ctx, asked := api.TakeAsked(ctx)
-	resolve := events.ToolResolved{Effect: key, Result: result, By: h.stamp("", asked).actor.ID}
-	if err := resolve.Validate(); err != nil {
-		return fmt.Errorf("resolve %s: %w", key, err)
-	}
-	spilled, err := Spill(ctx, h.b, &resolve)
+	resolve, err := h.resolution(ctx, events.ToolResolved{Effect: key, Result: result, By: h.stamp("", asked).actor.ID})
 	if err != nil {
 		return fmt.Errorf("resolve %s: %w", key, err)
 	}
-	resolve = *spilled.(*events.ToolResolved)
 	err = h.resolve(ctx, id, resolve)
 	if asked.Key != "" && (errors.Is(err, api.ErrResolved) || errors.Is(err, ErrUnknownTurn)) {
 		err = h.resolvedBefore(ctx, id, asked.Since, &resolve, err)
@@ -123,6 +118,18 @@ func (h *Host) ResolveTool(ctx context.Context, id events.SessionID, key events.
 		return fmt.Errorf("resolve %s of session %s: %w", key, id, err)
 	}
 	return nil
+}
+
+// resolution is a result as a command takes it: checked, and what is large of it in blobs.
+func (h *Host) resolution(ctx context.Context, r events.ToolResolved) (events.ToolResolved, error) {
+	if err := r.Validate(); err != nil {
+		return r, err
+	}
+	spilled, err := Spill(ctx, h.b, &r)
+	if err != nil {
+		return r, err
+	}
+	return *spilled.(*events.ToolResolved), nil
 }
 
 func (h *Host) resolve(ctx context.Context, id events.SessionID, resolve events.ToolResolved) error {

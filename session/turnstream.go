@@ -44,22 +44,12 @@ func (h *Host) StartTurnStream(ctx context.Context, id events.SessionID, req Tur
 // read from its start. It writes nothing. A turn that nobody asked for is
 // [ErrUnknownTurn]; errors inside the stream, which are terminal, are those of [Host.Observe].
 func (h *Host) WatchTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (iter.Seq2[SessionEvent, error], error) {
-	waits, err := h.Waits(ctx, id, turn)
+	before, _, known, err := h.askedFor(ctx, id, turn)
 	if err != nil {
 		return nil, fmt.Errorf("watch turn %s of session %s: %w", turn, id, err)
 	}
-	before, err := h.State(ctx, id) // after the look into the queue, from which turns come here
-	if err != nil {
-		return nil, fmt.Errorf("watch turn %s: %w", turn, err)
-	}
-	_, known, err := findTurn(before, turn)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("watch turn %s: %w", turn, err)
-	case known != "":
+	if known {
 		before = projector.New(id) // where it began is not at hand
-	case !waits || before.Status == projector.StatusClosed:
-		return nil, fmt.Errorf("watch turn %s of session %s: %w", turn, id, ErrUnknownTurn)
 	}
 	return h.turnEvents(ctx, turn, "", before), nil
 }
