@@ -179,11 +179,6 @@ func (h *Host) TransitionTask(ctx context.Context, id events.SessionID, name eve
 	return h.change(ctx, id, "transition task", func(s *projector.State) []events.Event { return task.Transition(s, name, to) })
 }
 
-// ProgressTask records what a live task has to say.
-func (h *Host) ProgressTask(ctx context.Context, id events.SessionID, name events.TaskID, message string) error {
-	return h.change(ctx, id, "task progress", func(s *projector.State) []events.Event { return task.Progress(s, name, clipText(message)) })
-}
-
 // RequestCancelTask asks a live task to stop by itself: its context ends, and
 // it says how it ended. An unknown task is [ErrUnknownTask].
 func (h *Host) RequestCancelTask(ctx context.Context, id events.SessionID, name events.TaskID, reason string) (projector.Task, error) {
