@@ -27,6 +27,22 @@ type carried struct {
 	within    time.Duration // for an answer; 0: for ever
 }
 
+// instead is what stands in the call's place, nil where the call's own does: an abort is a failure of that class.
+func (c *carried) instead(class string) *events.ToolResult {
+	switch {
+	case c.abort != nil:
+		return &events.ToolResult{Outcome: events.OutcomeFailure, Class: class, Code: c.abort.Code, Text: "[failed] " + c.abort.Message}
+	case c.answer == nil:
+		return nil
+	case c.answer.Pending:
+		return failed(0, plugin.ClassInternal, plugin.CodePendingShort, errPendingShort)
+	}
+	r := resultOf(0, *c.answer)
+	return &r
+}
+
+var errPendingShort = errors.New("a hook answered the call with a pending result")
+
 // question is what is asked about a call.
 func (c *carried) question(call *turn.Call) *events.ToolApprovalAsked {
 	asked := &events.ToolApprovalAsked{Effect: call.Effect, Tool: call.Tool, Args: call.Args, Plugin: c.asker, Question: clip(c.ask)}

@@ -221,7 +221,7 @@ func (d *nested) returned(ctx context.Context, made json.RawMessage, out *events
 // recorded is a result as the history has it.
 func (w *Worker) recorded(ctx context.Context, r *events.ToolResult) (plugin.Result, error) {
 	text, err := session.Body(ctx, w.blobs, []byte(r.Text), r.Blob)
-	return plugin.Result{
-		Text: string(text), Attachments: r.Attachments, Outcome: r.Outcome, Control: r.Control, Switch: r.Switch, Class: r.Class, Code: r.Code,
-	}, err
+	got := given(r)
+	got.Text = string(text)
+	return got, err
 }

@@ -167,8 +167,7 @@ func (w *Worker) called(ctx context.Context, id events.SessionID, a *toolArgs) (
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
-		failure := asFailure(err)
-		r = plugin.Result{Outcome: events.OutcomeFailure, Text: "[failed] " + failure.Message, Class: failure.Class, Code: failure.Code}
+		r = failureOf(err)
 	case r.Pending:
 		return nil, nil //nolint:nilnil // whoever has the key gives it
 	}
