@@ -1,6 +1,11 @@
 package events
 
-import "time"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+)
 
 // Identifiers that become subject tokens: 1 to 64 of A-Z a-z 0-9 _ and -.
 // Anything else is refused at the door with [ErrInvalidID], never escaped.
@@ -48,6 +53,13 @@ func MillisOf(t time.Time) Millis { return Millis(t.UnixMilli()) }
 
 // Seq is a position in a session's stream. The first commit has 1; 0 is "before everything".
 type Seq uint64
+
+// DerivedID is the prefix and 32 hex digits, half the sha256 of the names joined by "/": the
+// same id for whoever derives it. With a prefix of at most 32 characters it may become a subject token.
+func DerivedID(prefix string, names ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(names, "/")))
+	return prefix + hex.EncodeToString(sum[:16])
+}
 
 // MaxTokenBytes bounds identifiers that become subject tokens.
 const MaxTokenBytes = 64

@@ -64,3 +64,22 @@ func TestKindFamily(t *testing.T) {
 		}
 	}
 }
+
+func TestDerivedID(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		prefix string
+		names  []string
+		want   string // the prefix and the first half of: printf %s NAMES | sha256sum
+	}{
+		{"", []string{""}, "e3b0c44298fc1c149afbf4c8996fb924"},
+		{"wake-", []string{"7"}, "wake-7902699be42c8a8e46fbbb4501726517"},
+		{"resolve-", []string{"t1/0/1"}, "resolve-0764c6a0c64a60b91b3de2a4492f61e7"},
+		{"call-", []string{"s1", "t1/0/1"}, "call-7da74edef71491f6b05a24cd7b75e430"},
+		{"p-", []string{"s1", "t1/before_turn", "0"}, "p-51707164b768af2f6829e01d9d3b7c4e"},
+	} {
+		if got := events.DerivedID(c.prefix, c.names...); got != c.want {
+			t.Errorf("%s %q: got %s, want %s", c.prefix, c.names, got, c.want)
+		}
+	}
+}

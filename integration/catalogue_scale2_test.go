@@ -250,6 +250,10 @@ func testWakesOnce(t *testing.T) {
 	_, err = b.Wake(b.ctx, id, "news") // once more, after it
 	must(t, "wake", err, nil)
 	b.unqueued("wake-news")
+	turn, err := b.Wake(b.ctx, id, "news.2") // no token
+	must(t, "wake", err, nil)
+	equal(t, "turn of another key", turn, "wake-50c5cbd2136fe00df5999bfae6e1d14a") // the key's sha256, half of it
+	b.unqueued(string(turn))
 	equal(t, "turns", b.state(id).Turns, 1)
 	equalLists(t, "messages", b.messages(id), []string{"user news", "assistant woken"})
 }

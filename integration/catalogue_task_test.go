@@ -122,29 +122,29 @@ func testHiddenNested(t *testing.T) {
 	b, id, s := setupTasks(t)
 	gate := make(chan struct{})
 	inner := false
-	err := s.SpawnHidden(b.ctx, id, "outer", func(ctx context.Context) error {
+	err := s.SpawnHiddenTask(b.ctx, id, "outer", func(ctx context.Context) error {
 		<-gate
-		return s.SpawnHidden(ctx, id, "inner", func(context.Context) error { inner = true; return nil })
+		return s.SpawnHiddenTask(ctx, id, "inner", func(context.Context) error { inner = true; return nil })
 	})
 	must(t, "spawn", err, nil)
 	close(gate)
-	must(t, "await", s.AwaitHidden(b.ctx, id), nil)
+	must(t, "await", s.AwaitHiddenTasks(b.ctx, id), nil)
 	equal(t, "inner done", inner, true)
 	equal(t, "tasks listed", len(b.state(id).Tasks), 0)
-	must(t, "spawn in no session", s.SpawnHidden(b.ctx, "none", "x", func(context.Context) error { return nil }), events.ErrNoSession)
+	must(t, "spawn in no session", s.SpawnHiddenTask(b.ctx, "none", "x", func(context.Context) error { return nil }), events.ErrNoSession)
 }
 
 func testHiddenFails(t *testing.T) {
 	b, id, s := setupTasks(t)
 	broken, late := errors.New("broken"), make(chan struct{})
-	must(t, "spawn", s.SpawnHidden(b.ctx, id, "fine", func(context.Context) error { return nil }), nil)
-	must(t, "spawn", s.SpawnHidden(b.ctx, id, "bad", func(context.Context) error { return broken }), nil)
-	must(t, "spawn", s.SpawnHidden(b.ctx, id, "worse", func(context.Context) error { <-late; panic("not awaited") }), nil)
-	must(t, "await", s.AwaitHidden(b.ctx, id), broken)
-	must(t, "second await", s.AwaitHidden(b.ctx, id), nil)
+	must(t, "spawn", s.SpawnHiddenTask(b.ctx, id, "fine", func(context.Context) error { return nil }), nil)
+	must(t, "spawn", s.SpawnHiddenTask(b.ctx, id, "bad", func(context.Context) error { return broken }), nil)
+	must(t, "spawn", s.SpawnHiddenTask(b.ctx, id, "worse", func(context.Context) error { <-late; panic("not awaited") }), nil)
+	must(t, "await", s.AwaitHiddenTasks(b.ctx, id), broken)
+	must(t, "second await", s.AwaitHiddenTasks(b.ctx, id), nil)
 	close(late)
-	must(t, "spawn", s.SpawnHidden(b.ctx, id, "panics", func(context.Context) error { panic("oh") }), nil)
-	if err := s.AwaitHidden(b.ctx, id); err == nil {
+	must(t, "spawn", s.SpawnHiddenTask(b.ctx, id, "panics", func(context.Context) error { panic("oh") }), nil)
+	if err := s.AwaitHiddenTasks(b.ctx, id); err == nil {
 		t.Error("await of a panic: got nil, want an error")
 	}
 }
@@ -153,11 +153,11 @@ func testHiddenAppends(t *testing.T) {
 	b := setup(t, reply(text("hi")))
 	s, _ := b.tasks(bustest.Open(t, b.server), nil)
 	id := b.open(session.CreateRequest{})
-	must(t, "spawn", s.SpawnHidden(b.ctx, id, "remember", func(ctx context.Context) error {
+	must(t, "spawn", s.SpawnHiddenTask(b.ctx, id, "remember", func(ctx context.Context) error {
 		_, err := b.AppendNodes(ctx, id, session.AppendNodesRequest{Nodes: says("remembered")})
 		return err
 	}), nil)
-	must(t, "await", s.AwaitHidden(b.ctx, id), nil)
+	must(t, "await", s.AwaitHiddenTasks(b.ctx, id), nil)
 	b.run(id, "t1", text("hello"))
 	equalLists(t, "prompt", b.model.prompt(0), []string{"user remembered", "user hello"})
 }

@@ -41,8 +41,8 @@ func TestFleetRoles(t *testing.T) {
 	equal(t, "rows without a node for them", row.Revision, 0)
 
 	// What a node without the role spawns itself it runs all the same.
-	must(t, "spawn", runner.Tasks().SpawnHidden(f.ctx, id, "own", func(context.Context) error { return nil }), nil)
-	must(t, "await", runner.Tasks().AwaitHidden(f.ctx, id), nil)
+	must(t, "spawn", runner.Tasks().SpawnHiddenTask(f.ctx, id, "own", func(context.Context) error { return nil }), nil)
+	must(t, "await", runner.Tasks().AwaitHiddenTasks(f.ctx, id), nil)
 	_, err = runner.Tasks().SpawnManaged(f.ctx, id, session.TaskRequest{ID: "own"}, func(context.Context, *workers.RunningTask) (string, error) { return "mine", nil })
 	must(t, "spawn", err, nil)
 	equal(t, "summary", f.taskIs(id, "own", events.TaskCompleted).Summary, "mine")

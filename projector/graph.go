@@ -120,7 +120,7 @@ func (s *State) seal() {
 	}
 }
 
-// All yields every resident node in the order in which it was appended.
+// all yields every resident node in the order in which it was appended.
 func (s *State) all(yield func(*Node) bool) {
 	for _, seg := range s.body.segments {
 		for _, n := range seg.nodes {

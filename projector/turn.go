@@ -1,9 +1,11 @@
 package projector
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/lash-go/lash/events"
 )
@@ -159,25 +161,12 @@ func (s *State) charge(source, model string, u events.Usage) {
 		return
 	}
 	i, found := slices.BinarySearchFunc(s.Ledger, LedgerEntry{Source: source, Model: model}, func(a, b LedgerEntry) int {
-		if a.Source != b.Source {
-			return cmpString(a.Source, b.Source)
-		}
-		return cmpString(a.Model, b.Model)
+		return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(a.Model, b.Model))
 	})
 	if !found {
 		s.Ledger = slices.Insert(s.Ledger, i, LedgerEntry{Source: source, Model: model})
 	}
 	s.Ledger[i].Usage = s.Ledger[i].Usage.Add(u)
-}
-
-func cmpString(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 func (s *State) applyCalled(id events.TurnID, p *events.ToolCalled) {

@@ -6,23 +6,13 @@ import "github.com/lash-go/lash/session/api"
 //
 //nolint:revive // documented in package api
 type (
-	EventType          = api.EventType
 	SessionEvent       = api.SessionEvent
 	TokenUsage         = api.TokenUsage
-	AcceptedInput      = api.AcceptedInput
-	InputMessage       = api.InputMessage
-	InputPart          = api.InputPart
-	OutcomeType        = api.OutcomeType
 	TurnOutcome        = api.TurnOutcome
-	ErrorEnvelope      = api.ErrorEnvelope
 	AppendNode         = api.AppendNode
 	AppendNodesRequest = api.AppendNodesRequest
-	AppendedNodes      = api.AppendedNodes
 	RewriteMessage     = api.RewriteMessage
 	CreateRequest      = api.CreateRequest
-	Start              = api.Start
-	PluginSource       = api.PluginSource
-	Handle             = api.Handle
 	ConfigureRequest   = api.ConfigureRequest
 	FrameRequest       = api.FrameRequest
 	TurnRequest        = api.TurnRequest
@@ -33,18 +23,11 @@ type (
 	CancelRequest      = api.CancelRequest
 	InjectRequest      = api.InjectRequest
 	InputReceipt       = api.InputReceipt
-	AssembledTurn      = api.AssembledTurn
-	OutputState        = api.OutputState
 	AssistantOutput    = api.AssistantOutput
-	ToolCallRecord     = api.ToolCallRecord
-	ChildUsage         = api.ChildUsage
 	TaskRequest        = api.TaskRequest
-	MonitorSnapshot    = api.MonitorSnapshot
 	MonitorEvent       = api.MonitorEvent
-	MonitorUpdates     = api.MonitorUpdates
 	StaleBranchError   = api.StaleBranchError
 	Observed           = api.Observed
-	Gap                = api.Gap
 	CursorError        = api.CursorError
 	Delta              = api.Delta
 	SideMessage        = api.SideMessage
@@ -72,7 +55,6 @@ const (
 	EventAttemptReset       = api.EventAttemptReset
 	OutcomeAssistantMessage = api.OutcomeAssistantMessage
 	OutcomeSubmittedValue   = api.OutcomeSubmittedValue
-	OutcomeToolValue        = api.OutcomeToolValue
 	OutcomeFrameSwitch      = api.OutcomeFrameSwitch
 	OutcomeStopped          = api.OutcomeStopped
 	OutcomeDiverted         = api.OutcomeDiverted
@@ -81,11 +63,9 @@ const (
 	WhenBusyReject          = api.WhenBusyReject
 	WhenBusyInterrupt       = api.WhenBusyInterrupt
 	WhenBusyBranch          = api.WhenBusyBranch
-	StartEmpty              = api.StartEmpty
 	StartCurrent            = api.StartCurrent
 	StartExisting           = api.StartExisting
 	StartSnapshot           = api.StartSnapshot
-	PluginsFresh            = api.PluginsFresh
 	PluginsFork             = api.PluginsFork
 	CancelRequested         = api.CancelRequested
 	CancelAlreadyRequested  = api.CancelAlreadyRequested
@@ -96,5 +76,4 @@ const (
 	InputAlreadyCancelled   = api.InputAlreadyCancelled
 	InputNotFound           = api.InputNotFound
 	OutputUsable            = api.OutputUsable
-	OutputEmpty             = api.OutputEmpty
 )

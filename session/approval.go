@@ -3,8 +3,6 @@ package session
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -26,7 +24,7 @@ func (h *Host) Approvals(ctx context.Context, id events.SessionID) ([]projector.
 			if a.Answered {
 				continue
 			}
-			if a.Args, err = body(ctx, h.b, a.Args, a.Blob); err != nil {
+			if a.Args, err = Body(ctx, h.b, a.Args, a.Blob); err != nil {
 				return nil, fmt.Errorf("approvals of session %s: arguments of %s: %w", id, a.Effect, err)
 			}
 			list = append(list, a)
@@ -82,7 +80,7 @@ func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.T
 	if asked := t.Approval(answer.Effect); asked.Answered {
 		return sameAnswer(&asked.Answer, answer)
 	}
-	first, err := h.settle(ctx, s, commandID("answer", answer.Effect), Command{Answer: answer, Actor: actor})
+	first, err := h.settle(ctx, s, events.TurnID(events.DerivedID("answer-", string(answer.Effect))), Command{Answer: answer, Actor: actor})
 	if err != nil {
 		return err
 	}
@@ -108,15 +106,10 @@ func sameAnswer(first *events.ToolApprovalGiven, answer events.ToolApprovalGiven
 // may be before the call is pending. The first result counts.
 func (h *Host) ResolveTool(ctx context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error {
 	ctx, asked := api.TakeAsked(ctx)
-	resolve := events.ToolResolved{Effect: key, Result: result, By: h.stamp("", asked).actor.ID}
-	if err := resolve.Validate(); err != nil {
-		return fmt.Errorf("resolve %s: %w", key, err)
-	}
-	spilled, err := Spill(ctx, h.b, &resolve)
+	resolve, err := h.resolution(ctx, events.ToolResolved{Effect: key, Result: result, By: h.stamp("", asked).actor.ID})
 	if err != nil {
 		return fmt.Errorf("resolve %s: %w", key, err)
 	}
-	resolve = *spilled.(*events.ToolResolved)
 	err = h.resolve(ctx, id, resolve)
 	if asked.Key != "" && (errors.Is(err, api.ErrResolved) || errors.Is(err, ErrUnknownTurn)) {
 		err = h.resolvedBefore(ctx, id, asked.Since, &resolve, err)
@@ -125,6 +118,18 @@ func (h *Host) ResolveTool(ctx context.Context, id events.SessionID, key events.
 		return fmt.Errorf("resolve %s of session %s: %w", key, id, err)
 	}
 	return nil
+}
+
+// resolution is a result as a command takes it: checked, and what is large of it in blobs.
+func (h *Host) resolution(ctx context.Context, r events.ToolResolved) (events.ToolResolved, error) {
+	if err := r.Validate(); err != nil {
+		return r, err
+	}
+	spilled, err := Spill(ctx, h.b, &r)
+	if err != nil {
+		return r, err
+	}
+	return *spilled.(*events.ToolResolved), nil
 }
 
 func (h *Host) resolve(ctx context.Context, id events.SessionID, resolve events.ToolResolved) error {
@@ -137,7 +142,7 @@ func (h *Host) resolve(ctx context.Context, id events.SessionID, resolve events.
 	} else if t.Resolution(resolve.Effect) != nil {
 		return api.ErrResolved
 	}
-	first, err := h.settle(ctx, s, commandID("resolve", resolve.Effect), Command{Resolve: resolve, Actor: resolve.By})
+	first, err := h.settle(ctx, s, events.TurnID(events.DerivedID("resolve-", string(resolve.Effect))), Command{Resolve: resolve, Actor: resolve.By})
 	if err != nil {
 		return err
 	}
@@ -207,10 +212,4 @@ func (h *Host) settle(ctx context.Context, seen *projector.State, name events.Tu
 			return &waits.Resolve, nil
 		} // what waited was dropped meanwhile
 	}
-}
-
-// commandID names a command that is about an effect: one of each kind waits at a time.
-func commandID(kind string, effect events.EffectID) events.TurnID {
-	sum := sha256.Sum256([]byte(effect))
-	return events.TurnID(kind + "-" + hex.EncodeToString(sum[:16]))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -15,15 +16,15 @@ import (
 // does not keep, from the commits between the end of the turn before and its
 // own. Errors: [ErrUnknownTurn], also for one whose
 // command no worker has taken yet, [ErrTurnRunning] for one that has not ended, those of [events.Log.Read] and of blobs.
-func (h *Host) AssembledTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (AssembledTurn, error) {
+func (h *Host) AssembledTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
 	s, err := h.State(ctx, id)
 	if err != nil {
-		return AssembledTurn{}, fmt.Errorf("assemble turn %s: %w", turn, err)
+		return api.AssembledTurn{}, fmt.Errorf("assemble turn %s: %w", turn, err)
 	}
 	a := &assembly{turn: turn}
 	record, from, err := finished(s, turn)
 	if err != nil {
-		return AssembledTurn{}, fmt.Errorf("assemble turn %s of session %s: %w", turn, id, err)
+		return api.AssembledTurn{}, fmt.Errorf("assemble turn %s of session %s: %w", turn, id, err)
 	}
 	for entry, err := range h.log.Read(ctx, id, from) {
 		if err == nil && entry.Seq > record.Seq {
@@ -33,7 +34,7 @@ func (h *Host) AssembledTurn(ctx context.Context, id events.SessionID, turn even
 			err = a.commit(ctx, h.b, entry.Commit)
 		}
 		if err != nil {
-			return AssembledTurn{}, fmt.Errorf("assemble turn %s: %w", turn, err)
+			return api.AssembledTurn{}, fmt.Errorf("assemble turn %s: %w", turn, err)
 		}
 	}
 	out := a.assemble(record)
@@ -43,9 +44,9 @@ func (h *Host) AssembledTurn(ctx context.Context, id events.SessionID, turn even
 
 // childrenUsage is what charges between two ends of turns added. What was
 // charged before takes the state as it was then, so only turns with children pay for that.
-func (h *Host) childrenUsage(ctx context.Context, id events.SessionID, from events.Seq, charges []*events.UsageCharged) ([]ChildUsage, error) {
+func (h *Host) childrenUsage(ctx context.Context, id events.SessionID, from events.Seq, charges []*events.UsageCharged) ([]api.ChildUsage, error) {
 	if len(charges) == 0 {
-		return []ChildUsage{}, nil
+		return []api.ChildUsage{}, nil
 	}
 	before, err := h.StateAt(ctx, id, from)
 	if err != nil {
@@ -62,9 +63,9 @@ func (h *Host) childrenUsage(ctx context.Context, id events.SessionID, from even
 		}
 	}
 	sum, err := projector.UsageSince(ledgerOf(before.Children...), ledgerOf(after...))
-	list := make([]ChildUsage, len(sum))
+	list := make([]api.ChildUsage, len(sum))
 	for i, e := range sum {
-		list[i] = ChildUsage{Source: e.Source, Model: e.Model, Usage: usageOf(e.Usage)}
+		list[i] = api.ChildUsage{Source: e.Source, Model: e.Model, Usage: usageOf(e.Usage)}
 	}
 	return list, err
 }
@@ -126,7 +127,7 @@ type assembly struct {
 
 // assembledCall is a call with its place in the turn.
 type assembledCall struct {
-	ToolCallRecord
+	api.ToolCallRecord
 	iteration, index int64
 	done             bool
 }
@@ -189,7 +190,7 @@ func (a *assembly) replied(p *events.ModelReplied) {
 	for i := range p.Parts {
 		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
 			a.code = a.code || c.Tool == plugin.ToolCode
-			record := ToolCallRecord{CallID: c.Call, Tool: c.Tool, Args: argsOf(c.Args)}
+			record := api.ToolCallRecord{CallID: c.Call, Tool: c.Tool, Args: argsOf(c.Args)}
 			a.calls = append(a.calls, assembledCall{ToolCallRecord: record, iteration: p.Iteration, index: index})
 			index++
 		}
@@ -223,12 +224,12 @@ func (a *assembly) outcome(r *projector.TurnRecord) TurnOutcome {
 	return outcomeOf(a.ended, a.last, a.given(r.Call))
 }
 
-func (a *assembly) assemble(r projector.TurnRecord) AssembledTurn {
-	t := AssembledTurn{
+func (a *assembly) assemble(r projector.TurnRecord) api.AssembledTurn {
+	t := api.AssembledTurn{
 		Turn: r.ID, Seq: r.Seq, Outcome: a.outcome(&r), HadToolCalls: a.inner, HadCode: a.code,
-		StartedAt: r.StartedAt, Usage: usageOf(r.Usage), ToolCalls: []ToolCallRecord{},
+		StartedAt: r.StartedAt, Usage: usageOf(r.Usage), ToolCalls: []api.ToolCallRecord{},
 		Output: AssistantOutput{SafeText: a.shown, RawText: a.prose, State: OutputUsable},
-		Errors: []ErrorEnvelope{},
+		Errors: []api.ErrorEnvelope{},
 	}
 	for i := range a.calls {
 		t.ToolCalls = append(t.ToolCalls, a.calls[i].ToolCallRecord)
@@ -239,7 +240,7 @@ func (a *assembly) assemble(r projector.TurnRecord) AssembledTurn {
 		t.Output.SafeText, t.Output.RawText = a.prose, a.prose
 	}
 	if a.prose == "" {
-		t.Output.State = OutputEmpty
+		t.Output.State = api.OutputEmpty
 	}
 	if r.StartedAt != 0 {
 		t.DurationMillis = int64(r.CompletedAt - r.StartedAt)

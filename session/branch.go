@@ -2,8 +2,6 @@ package session
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -15,8 +13,7 @@ import (
 // BranchOf is the id of the session in which a turn goes on that was asked for
 // with [WhenBusyBranch]: the same for whoever makes it.
 func BranchOf(id events.SessionID, turn events.TurnID) events.SessionID {
-	sum := sha256.Sum256([]byte(string(id) + "/" + string(turn)))
-	return events.SessionID("branch-" + hex.EncodeToString(sum[:16]))
+	return events.SessionID(events.DerivedID("branch-", string(id), string(turn)))
 }
 
 // Branch makes the session in which a waiting turn goes on, and puts the turn

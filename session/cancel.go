@@ -120,7 +120,7 @@ func (c *canceller) running(s *projector.State, t *projector.Turn) []events.Even
 // tells whose request was the first.
 func (c *canceller) wake(ctx context.Context) error {
 	request := Cancellation{Turn: c.turn, Request: c.fact()}
-	err := enqueue(ctx, c.h.b, c.session, commandID("cancel", events.EffectID(c.turn)), Command{Cancel: request, Actor: c.by.actor.ID})
+	err := enqueue(ctx, c.h.b, c.session, events.TurnID(events.DerivedID("cancel-", string(c.turn))), Command{Cancel: request, Actor: c.by.actor.ID})
 	if err != nil {
 		return err
 	}

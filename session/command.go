@@ -61,11 +61,10 @@ func enqueueNew(ctx context.Context, b *bus.Bus, id events.SessionID, turn event
 	return waited, nil
 }
 
-// queuedTurn is the input of a command that asks for a turn and waits in the
-// queue; false when there is none.
-func (h *Host) queuedTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (events.TurnInput, bool, error) {
+// queuedTurn is a turn whose command waits in the queue.
+func (h *Host) queuedTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (unrecordedTurn, error) {
 	cmd, waits, err := h.queuedCommand(ctx, id, turn)
-	return cmd.Input, waits && cmd.AsksForTurn() && !cmd.Wake, err
+	return unrecordedTurn{waits: waits && cmd.AsksForTurn() && !cmd.Wake, input: cmd.Input}, err
 }
 
 // queuedCommand is the command of that id that waits in the queue; false when there is none.

@@ -38,7 +38,7 @@ func (s *services) Complete(ctx context.Context, req plugin.CompletionRequest, s
 }
 
 func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
-	if s.h.complete == nil {
+	if s.Host.complete == nil {
 		return plugin.Completion{}, plugin.ErrUnavailable
 	}
 	if err := req.Check(); err != nil {
@@ -63,11 +63,11 @@ func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, s
 	var turn events.TurnID
 	if t := state.Turn(); t != nil && s.effect != "" {
 		turn, fact.Key = t.ID, short(string(s.effect)+"/"+fact.Key)
-		if old, err := s.h.directReply(ctx, s.id, turn, fact); old != nil || err != nil {
+		if old, err := s.directReply(ctx, s.id, turn, fact); old != nil || err != nil {
 			return s.recorded(ctx, old, err)
 		}
 	}
-	got, err := s.h.complete(ctx, DirectCall{CompletionRequest: req, Session: s.id, Config: state.Config, Source: source, Where: s.where()})
+	got, err := s.Host.complete(ctx, DirectCall{CompletionRequest: req, Session: s.id, Config: state.Config, Source: source, Where: s.where()})
 	if err != nil {
 		return plugin.Completion{}, err
 	}
@@ -75,7 +75,7 @@ func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, s
 	if turn == "" && got.Usage.IsZero() {
 		return got, nil // nothing to charge, nothing to find again
 	}
-	old, err := s.h.charge(ctx, s.id, turn, fact)
+	old, err := s.charge(ctx, s.id, turn, fact)
 	if old != nil || err != nil {
 		return s.recorded(ctx, old, err)
 	}
@@ -87,7 +87,7 @@ func (s *services) recorded(ctx context.Context, p *events.ModelCompleted, err e
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	filled, err := Fill(ctx, s.h.b, []events.Message{{Parts: p.Parts}})
+	filled, err := Fill(ctx, s.b, []events.Message{{Parts: p.Parts}})
 	if err != nil {
 		return plugin.Completion{}, err
 	}

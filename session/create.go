@@ -24,16 +24,16 @@ func (h *Host) Create(ctx context.Context, req CreateRequest) (events.SessionID,
 // CreateFrom opens a session on behalf of another one, its creator, which may
 // be empty (host specification 2.2). What starts from a state takes over the
 // nodes of its active path, with their ids; counters and ledger begin anew.
-func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req CreateRequest) (Handle, error) {
+func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req CreateRequest) (api.Handle, error) {
 	id := req.ID
 	if id == "" {
 		id = events.SessionID(ulid.Make().String())
 	}
 	if err := events.CheckToken("session", id); err != nil {
-		return Handle{}, fmt.Errorf("create session: %w", err)
+		return api.Handle{}, fmt.Errorf("create session: %w", err)
 	}
 	if id == creator {
-		return Handle{}, fmt.Errorf("create session %s: %w", id, ErrExists)
+		return api.Handle{}, fmt.Errorf("create session %s: %w", id, ErrExists)
 	}
 	ctx, asked := api.TakeAsked(ctx)
 	o := &opening{h: h, id: id, req: req, by: h.stamp("create", asked)}
@@ -45,12 +45,12 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req Cre
 		err = ErrExists
 	}
 	if err != nil {
-		return Handle{}, fmt.Errorf("create session %s: %w", id, err)
+		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
 	if req.Plugins == PluginsFork && o.creator != nil {
 		h.KeepOverlay(id, h.stacks.overlaid(o.creator.Session))
 	}
-	return Handle{Session: id, Parent: opened.Parent, Config: opened.Config}, nil
+	return api.Handle{Session: id, Parent: opened.Parent, Config: opened.Config}, nil
 }
 
 // open makes the session, or what is missing of one that the same request
@@ -141,7 +141,7 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 		}
 	}
 	switch o.req.Start {
-	case StartEmpty:
+	case api.StartEmpty:
 	case StartCurrent:
 		o.base = o.creator
 	case StartExisting:
@@ -151,7 +151,7 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	default:
 		return &events.FieldError{Field: "start", Reason: fmt.Sprintf("unknown %q", o.req.Start), Err: events.ErrInvalid}
 	}
-	if err == nil && o.req.Start != StartEmpty && o.base == nil {
+	if err == nil && o.req.Start != api.StartEmpty && o.base == nil {
 		err = &events.FieldError{Field: "start", Reason: fmt.Sprintf("%q without a state to start from", o.req.Start), Err: events.ErrInvalid}
 	}
 	if err == nil && o.req.Plugins == PluginsFork && o.creator == nil {
@@ -309,8 +309,8 @@ func (h *Host) chunks(ctx context.Context, nodes []events.NewNode) ([]*events.Gr
 	var list []*events.GraphAppended
 	for len(nodes) > 0 {
 		n, size := 0, 0
-		for n < len(nodes) && n < nodesPerCommit && (n == 0 || size < spillTotal) {
-			size += totalSize(nodeBodies(nil, nodes[n:n+1]))
+		for n < len(nodes) && n < nodesPerCommit && (n == 0 || size < InlineTotal) {
+			size += BodyBytes(&events.GraphAppended{Nodes: nodes[n : n+1]})
 			n++
 		}
 		p, err := Spill(ctx, h.b, &events.GraphAppended{Nodes: nodes[:n]})

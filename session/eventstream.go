@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -169,7 +170,7 @@ func (e *EventStream) hooks(p *events.HookRan, rest []events.Event) {
 		e.plugins(p)
 		return
 	}
-	var added []InputMessage
+	var added []api.InputMessage
 	for i := range rest {
 		if p, ok := rest[i].Payload.(*events.TurnDiverted); ok && p.By == e.turn {
 			e.tookIn(rest[i].Turn, p)
@@ -235,14 +236,14 @@ func (e *EventStream) charged(p *events.UsageCharged) {
 	}
 }
 
-func (e *EventStream) inputs(ids []events.InputID) []AcceptedInput {
-	var list []AcceptedInput
+func (e *EventStream) inputs(ids []events.InputID) []api.AcceptedInput {
+	var list []api.AcceptedInput
 	for _, id := range ids {
 		for _, in := range e.s.Inputs {
 			if in.ID != id {
 				continue
 			}
-			list = append(list, AcceptedInput{ID: id, Message: inputMessage(in.Role, in.Parts)})
+			list = append(list, api.AcceptedInput{ID: id, Message: inputMessage(in.Role, in.Parts)})
 		}
 	}
 	return list
@@ -328,8 +329,8 @@ func (e *EventStream) diverted(id events.TurnID, p *events.TurnDiverted) {
 func (e *EventStream) tookIn(id events.TurnID, p *events.TurnDiverted) {
 	for i := range e.s.Queue {
 		if q := &e.s.Queue[i]; p.End == events.EndInjected && q.ID == id {
-			in := AcceptedInput{ID: events.InputID(id), Message: inputMessage(events.RoleUser, q.Input.Parts)}
-			e.emit(SessionEvent{Type: EventInputAccepted, Inputs: []AcceptedInput{in}, Checkpoint: p.At})
+			in := api.AcceptedInput{ID: events.InputID(id), Message: inputMessage(events.RoleUser, q.Input.Parts)}
+			e.emit(SessionEvent{Type: EventInputAccepted, Inputs: []api.AcceptedInput{in}, Checkpoint: p.At})
 		}
 	}
 }

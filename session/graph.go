@@ -16,13 +16,13 @@ import (
 // active path gives [*StaleBranchError]: a guard against branch change, not
 // against company, as others may append meanwhile. The protocol sees the nodes
 // before, once, with no lock held.
-func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendNodesRequest) (result AppendedNodes, err error) {
+func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendNodesRequest) (result api.AppendedNodes, err error) {
 	ctx, asked := api.TakeAsked(ctx)
 	by := h.stamp("append nodes", api.Asked{Actor: asked.Actor}) // the request's own key finds what landed
 	for shown, wanted := h.plugins == nil, true; wanted; {
 		if !shown {
 			if shown, err = h.protocolAppend(ctx, id, req); err != nil {
-				return AppendedNodes{}, err
+				return api.AppendedNodes{}, err
 			}
 		}
 		err = h.decideAs(ctx, id, by, func(s *projector.State) (list []events.Event, err error) {
@@ -38,31 +38,31 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendN
 			return list, err
 		})
 		if err != nil {
-			return AppendedNodes{}, err
+			return api.AppendedNodes{}, err
 		}
 	}
 	return result, nil
 }
 
 // before is what rules an append out, or what the same append gave before.
-func before(s *projector.State, req AppendNodesRequest) (AppendedNodes, error) {
+func before(s *projector.State, req AppendNodesRequest) (api.AppendedNodes, error) {
 	if req.IdempotencyKey != "" {
 		ids, err := s.Appended(req.IdempotencyKey)
 		if err != nil || len(ids) > 0 {
-			return AppendedNodes{IDs: ids, Leaf: s.Leaf}, err
+			return api.AppendedNodes{IDs: ids, Leaf: s.Leaf}, err
 		}
 	}
 	if err := open(s); err != nil {
-		return AppendedNodes{}, err
+		return api.AppendedNodes{}, err
 	}
 	if req.RequiresAncestor != "" {
 		on, err := s.OnPath(req.RequiresAncestor)
 		if err == nil && !on {
 			err = &StaleBranchError{Required: req.RequiresAncestor, Leaf: s.Leaf}
 		}
-		return AppendedNodes{}, err
+		return api.AppendedNodes{}, err
 	}
-	return AppendedNodes{}, nil
+	return api.AppendedNodes{}, nil
 }
 
 // protocolAppend lets the protocol see nodes, unless the state at hand, which may be old, rules their append out.
@@ -84,16 +84,16 @@ func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req Appe
 	return true, p.Protocol().AppendNodes(ctx, plugin.ProtocolSession{Session: id}, req.Nodes)
 }
 
-func appendNodes(s *projector.State, req AppendNodesRequest) ([]events.Event, AppendedNodes, error) {
+func appendNodes(s *projector.State, req AppendNodesRequest) ([]events.Event, api.AppendedNodes, error) {
 	heal, leaf, err := healed(s)
 	if err != nil {
-		return nil, AppendedNodes{}, err
+		return nil, api.AppendedNodes{}, err
 	}
 	nodes, err := newNodes(s, req.Nodes)
 	if err != nil {
-		return nil, AppendedNodes{}, err
+		return nil, api.AppendedNodes{}, err
 	}
-	result := AppendedNodes{IDs: []events.NodeID{}, Leaf: leaf}
+	result := api.AppendedNodes{IDs: []events.NodeID{}, Leaf: leaf}
 	if len(nodes) == 0 {
 		return nil, result, nil
 	}

@@ -261,19 +261,7 @@ func (h *Host) View(ctx context.Context, id events.SessionID) (projector.ReadVie
 
 // StateAt is the session's state as it was at seq.
 func (h *Host) StateAt(ctx context.Context, id events.SessionID, seq events.Seq) (*projector.State, error) {
-	s := projector.New(id)
-	for entry, err := range h.log.Read(ctx, id, 1) {
-		if err != nil {
-			return nil, err
-		}
-		if entry.Seq > seq {
-			break
-		}
-		if err := s.Apply(entry); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
+	return follow.At(ctx, h.log, id, seq)
 }
 
 // open refuses what a session in its present status cannot take.

@@ -2,8 +2,6 @@ package session
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"math"
 
@@ -72,13 +70,13 @@ func (h *Host) monitors(ctx context.Context, asked api.Asked, id events.SessionI
 }
 
 // MonitorSnapshot starts what is armed and does not run, and tells how the monitors stand.
-func (h *Host) MonitorSnapshot(ctx context.Context, id events.SessionID) (MonitorSnapshot, error) {
+func (h *Host) MonitorSnapshot(ctx context.Context, id events.SessionID) (api.MonitorSnapshot, error) {
 	ctx, _ = api.TakeAsked(ctx) // a second look is as good
 	s, err := h.poll(ctx, id)
 	if err != nil {
-		return MonitorSnapshot{}, fmt.Errorf("monitor snapshot: %w", err)
+		return api.MonitorSnapshot{}, fmt.Errorf("monitor snapshot: %w", err)
 	}
-	return MonitorSnapshot{Revision: s.Feed.Revision, Active: active(s), Monitors: s.Monitors}, nil
+	return api.MonitorSnapshot{Revision: s.Feed.Revision, Active: active(s), Monitors: s.Monitors}, nil
 }
 
 func active(s *projector.State) int {
@@ -92,20 +90,20 @@ func active(s *projector.State) int {
 }
 
 // TakeMonitorUpdates starts what is armed and does not run, and drains the updates.
-func (h *Host) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (MonitorUpdates, error) {
+func (h *Host) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (api.MonitorUpdates, error) {
 	return h.TakeMonitorUpdatesTo(ctx, id, math.MaxInt64)
 }
 
 // TakeMonitorUpdatesTo is [Host.TakeMonitorUpdates] up to an update, by its
 // sequence: a request for it that comes late takes none that came after it was made.
-func (h *Host) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, upto int64) (MonitorUpdates, error) {
+func (h *Host) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, upto int64) (api.MonitorUpdates, error) {
 	ctx, asked := api.TakeAsked(ctx)
 	if _, err := h.poll(ctx, id); err != nil {
-		return MonitorUpdates{}, fmt.Errorf("take monitor updates: %w", err)
+		return api.MonitorUpdates{}, fmt.Errorf("take monitor updates: %w", err)
 	}
-	var u MonitorUpdates
+	var u api.MonitorUpdates
 	err := h.decideAsked(ctx, id, "take monitor updates", asked, func(s *projector.State) ([]events.Event, error) {
-		u = MonitorUpdates{Revision: s.Feed.Revision, Active: active(s)}
+		u = api.MonitorUpdates{Revision: s.Feed.Revision, Active: active(s)}
 		list, taken := task.TakeUpdates(s, upto)
 		for _, up := range list {
 			e := MonitorEvent{Sequence: up.Sequence, Monitor: up.Monitor, Message: up.Message, Stderr: up.Stderr, Input: up.Wake}
@@ -157,8 +155,7 @@ func (h *Host) Wake(ctx context.Context, id events.SessionID, key string) (event
 	}
 	turn := "wake-" + key
 	if events.CheckToken("key", turn) != nil {
-		sum := sha256.Sum256([]byte(key))
-		turn = "wake-" + hex.EncodeToString(sum[:16])
+		turn = events.DerivedID("wake-", key)
 	}
 	err := enqueue(ctx, h.b, id, events.TurnID(turn), Command{Input: events.TurnInput{Continue: true}, Actor: h.actor.ID, Wake: true})
 	return events.TurnID(turn), err

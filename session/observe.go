@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 )
 
 const (
@@ -28,7 +29,7 @@ var errEnough = errors.New("the observer has enough")
 // once and in order without holes, and between them the deltas of the reply in
 // flight, until ctx ends or the loop does. How slow the loop is matters to
 // nobody else: what it misses is read back from the log, and from the delta
-// stream as long as that keeps it; a [Gap] tells where it does not. Deltas of
+// stream as long as that keeps it; a [api.Gap] tells where it does not. Deltas of
 // a reply come before the commit that records it or not at all. Who joins late
 // gets the newest attempt's deltas from its beginning.
 //
@@ -223,7 +224,7 @@ func (o *observer) message(ctx context.Context, d *Delta) error {
 func (o *observer) delta(d *Delta) error {
 	switch o.reply.judge(d) {
 	case deltaHole:
-		if err := o.emit(Observed{Gap: &Gap{Turn: d.Turn, Iteration: d.Iteration}}); err != nil {
+		if err := o.emit(Observed{Gap: &api.Gap{Turn: d.Turn, Iteration: d.Iteration}}); err != nil {
 			return err
 		}
 	case deltaNext:

@@ -53,10 +53,7 @@ func (h *Host) outputFrom(ctx context.Context, id events.SessionID, call events.
 }
 
 func (h *Host) output(ctx context.Context, r *events.ToolResult) (string, error) {
-	if !projected(r) {
-		text, err := body(ctx, h.b, []byte(r.Text), r.Blob)
-		return string(text), err
-	}
-	text, err := body(ctx, h.b, []byte(r.Full), r.FullBlob)
+	given := givenBody(r)
+	text, err := Body(ctx, h.b, given.body(), *given.ref)
 	return string(text), err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -138,7 +139,7 @@ func (h *Host) retryTurn(ctx context.Context, letter *bus.DeadLetter) (Retried, 
 		return done, err
 	}
 	if record != nil {
-		done = Retried{ID: string(commandID("retry", events.EffectID(fmt.Sprintf("%s/%d", letter.ID, letter.Seq)))), Fresh: true}
+		done = Retried{ID: events.DerivedID("retry-", letter.ID, strconv.FormatUint(letter.Seq, 10)), Fresh: true}
 	}
 	return done, h.requeue(ctx, letter, done.ID)
 }

@@ -2,12 +2,10 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
-	"time"
+	"strings"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -18,7 +16,7 @@ import (
 // services are the capabilities of one session, as plugins see them. Every one
 // works from any node: it is a decision on the session's history.
 type services struct {
-	h       *Host
+	*Host   // does what plugins and hosts ask for alike
 	id      events.SessionID
 	current func() *projector.State // the caller's working state; nil asks the history
 	effect  events.EffectID         // of the caller, where it is one: names what must not be done twice
@@ -28,7 +26,7 @@ type services struct {
 // nil, is the state that the caller works on; effect names the caller, so that
 // what it creates or asks again is the same.
 func (h *Host) Services(id events.SessionID, current func() *projector.State, effect events.EffectID) plugin.RuntimeHost {
-	return &services{h: h, id: id, current: current, effect: effect}
+	return &services{Host: h, id: id, current: current, effect: effect}
 }
 
 var _ plugin.RuntimeHost = (*services)(nil)
@@ -37,57 +35,33 @@ func (s *services) SnapshotCurrent(ctx context.Context) (*projector.State, error
 	if s.current != nil {
 		return s.current().Clone(), nil
 	}
-	return s.h.State(ctx, s.id)
+	return s.State(ctx, s.id)
 }
 
 func (s *services) SnapshotSession(ctx context.Context, id events.SessionID) (*projector.State, error) {
 	if id == s.id {
 		return s.SnapshotCurrent(ctx)
 	}
-	return s.h.State(ctx, id)
-}
-
-func (s *services) ToolCatalog(ctx context.Context, id events.SessionID) ([]json.RawMessage, error) {
-	return s.h.ToolCatalog(ctx, id)
-}
-
-func (s *services) ToolState(ctx context.Context, id events.SessionID) (api.ToolState, error) {
-	return s.h.ToolState(ctx, id)
-}
-
-func (s *services) ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (int64, error) {
-	return s.h.ApplyToolState(ctx, id, state)
-}
-
-func (s *services) SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (int64, error) {
-	return s.h.SetToolsAvailability(ctx, id, names, level)
+	return s.State(ctx, id)
 }
 
 func (s *services) SetToolAvailability(ctx context.Context, id events.SessionID, name string, level events.Override) (int64, error) {
-	return s.h.SetToolsAvailability(ctx, id, []string{name}, level)
+	return s.SetToolsAvailability(ctx, id, []string{name}, level)
 }
 
 func (s *services) CreateSession(ctx context.Context, req api.CreateRequest) (api.Handle, error) {
-	return s.h.CreateFrom(ctx, s.id, req)
-}
-
-func (s *services) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (*events.Message, error) {
-	return s.h.TakeFirstTurnInput(ctx, id)
+	return s.CreateFrom(ctx, s.id, req)
 }
 
 func (s *services) CloseSession(ctx context.Context, id events.SessionID) error {
 	if id == s.id {
 		return fmt.Errorf("close session %s: %w", id, api.ErrCurrent)
 	}
-	return s.h.CloseSession(ctx, id, "closed by a plugin")
-}
-
-func (s *services) StartTurnStream(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, iter.Seq2[api.SessionEvent, error], error) {
-	return s.h.StartTurnStream(ctx, id, req)
+	return s.Host.CloseSession(ctx, id, "closed by a plugin")
 }
 
 func (s *services) AwaitTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
-	if _, err := s.h.Await(ctx, id, turn); err != nil {
+	if _, err := s.Await(ctx, id, turn); err != nil {
 		return api.AssembledTurn{}, err
 	}
 	return s.ended(ctx, id, turn)
@@ -96,39 +70,27 @@ func (s *services) AwaitTurn(ctx context.Context, id events.SessionID, turn even
 // ended puts a turn together that has ended. What a child used is charged
 // before that is told, so that the turn which waited for it shows it.
 func (s *services) ended(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
-	state, err := s.h.State(ctx, id)
+	state, err := s.State(ctx, id)
 	if err == nil && state.Parent == s.id {
-		err = s.h.ChargeChild(ctx, state)
+		err = s.ChargeChild(ctx, state)
 	}
 	if err != nil {
 		return api.AssembledTurn{}, err
 	}
-	return s.h.AssembledTurn(ctx, id, turn)
+	return s.AssembledTurn(ctx, id, turn)
 }
 
 func (s *services) CancelTurn(ctx context.Context, id events.SessionID, turn events.TurnID) error {
-	_, _, err := s.h.Cancel(ctx, id, turn, api.CancelRequest{Origin: "plugin"})
+	_, _, err := s.Cancel(ctx, id, turn, api.CancelRequest{Origin: "plugin"})
 	return err
 }
 
 func (s *services) StartTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.AssembledTurn, error) {
-	r, err := s.h.Run(ctx, id, req)
+	r, err := s.Run(ctx, id, req)
 	if err != nil {
 		return api.AssembledTurn{}, err
 	}
 	return s.ended(ctx, id, r.ID)
-}
-
-func (s *services) AppendNodes(ctx context.Context, id events.SessionID, req api.AppendNodesRequest) (api.AppendedNodes, error) {
-	return s.h.AppendNodes(ctx, id, req)
-}
-
-func (s *services) ToolOutput(ctx context.Context, id events.SessionID, call events.EffectID) (string, error) {
-	return s.h.ToolOutput(ctx, id, call)
-}
-
-func (s *services) ResolveAt(ctx context.Context, id events.SessionID, key events.EffectID, at time.Time, result events.ToolResult) error {
-	return s.h.ResolveAt(ctx, id, key, at, result)
 }
 
 // ChargeChild tells a parent what its child has used in all, and the parent's own parent then, up to the root.
@@ -158,7 +120,7 @@ func (h *Host) chargeParent(ctx context.Context, child *projector.State) (*proje
 	if len(charge.Entries) == 0 {
 		return nil, nil //nolint:nilnil // there is nothing to tell
 	}
-	slices.SortFunc(charge.Entries, func(a, b events.UsageEntry) int { return compare(a.Model, b.Model) })
+	slices.SortFunc(charge.Entries, func(a, b events.UsageEntry) int { return strings.Compare(a.Model, b.Model) })
 	above := false
 	err := h.decide(ctx, child.Parent, "child usage", func(s *projector.State) ([]events.Event, error) {
 		above = s.Parent != ""
@@ -173,14 +135,4 @@ func (h *Host) chargeParent(ctx context.Context, child *projector.State) (*proje
 		return nil, err
 	}
 	return h.State(ctx, child.Parent)
-}
-
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

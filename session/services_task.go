@@ -18,94 +18,82 @@ type Spawner interface {
 }
 
 func (s *services) InjectTurnInput(ctx context.Context, id events.SessionID, req api.InjectRequest) error {
-	_, err := s.h.Inject(ctx, id, req)
+	_, err := s.Inject(ctx, id, req)
 	return err
 }
 
 func (s *services) SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work plugin.TaskFunc) error {
-	if s.h.spawner == nil {
+	if s.spawner == nil {
 		return fmt.Errorf("background tasks: %w", plugin.ErrUnavailable)
 	}
-	return s.h.spawner.SpawnHiddenTask(ctx, id, label, work)
+	return s.spawner.SpawnHiddenTask(ctx, id, label, work)
 }
 
 func (s *services) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
-	if s.h.spawner == nil {
+	if s.spawner == nil {
 		return nil
 	}
-	return s.h.spawner.AwaitHiddenTasks(ctx, id)
+	return s.spawner.AwaitHiddenTasks(ctx, id)
 }
 
 func (s *services) SpawnManagedTask(ctx context.Context, id events.SessionID, req api.TaskRequest, work plugin.TaskFunc) error {
-	if s.h.spawner == nil {
+	if s.spawner == nil {
 		return fmt.Errorf("managed background tasks: %w", plugin.ErrUnavailable)
 	}
-	return s.h.spawner.SpawnManagedTask(ctx, id, req, work)
-}
-
-func (s *services) CancelManagedTask(ctx context.Context, id events.SessionID, task events.TaskID) error {
-	return s.h.CancelManagedTask(ctx, id, task)
+	return s.spawner.SpawnManagedTask(ctx, id, req, work)
 }
 
 func (s *services) RegisterBackgroundTask(ctx context.Context, id events.SessionID, req api.TaskRequest) error {
-	_, err := s.h.RegisterTask(ctx, id, req)
+	_, err := s.RegisterTask(ctx, id, req)
 	return err
 }
 
 func (s *services) UnregisterBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID) error {
-	return s.h.UnregisterTask(ctx, id, task)
+	return s.UnregisterTask(ctx, id, task)
 }
 
 func (s *services) CompleteBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID, state events.TaskState, summary string) error {
-	return s.h.CompleteTask(ctx, id, task, state, summary)
+	return s.CompleteTask(ctx, id, task, state, summary)
 }
 
 func (s *services) TransitionBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID, state events.TaskState) error {
-	return s.h.TransitionTask(ctx, id, task, state)
+	return s.TransitionTask(ctx, id, task, state)
 }
 
 func (s *services) ListBackgroundTasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
-	return s.h.Tasks(ctx, id)
+	return s.Tasks(ctx, id)
 }
 
 func (s *services) CancelBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID) (projector.Task, error) {
-	return s.h.CancelTask(ctx, id, task)
+	return s.CancelTask(ctx, id, task)
 }
 
 func (s *services) CancelAllBackgroundTasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
-	return s.h.CancelAllTasks(ctx, id)
+	return s.CancelAllTasks(ctx, id)
 }
 
 func (s *services) ValidateAsyncHandlesVisible(ctx context.Context, id events.SessionID, handles []events.TaskID) error {
-	return s.h.ValidateHandles(ctx, id, handles)
+	return s.ValidateHandles(ctx, id, handles)
 }
 
 func (s *services) TransferAsyncHandles(ctx context.Context, from, to events.SessionID, handles []events.TaskID) error {
-	return s.h.TransferHandles(ctx, from, to, handles)
+	return s.TransferHandles(ctx, from, to, handles)
 }
 
 func (s *services) CancelUnreferencedAsyncHandles(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error) {
-	return s.h.CancelUnreferenced(ctx, id, keep)
-}
-
-func (s *services) MonitorSnapshot(ctx context.Context, id events.SessionID) (api.MonitorSnapshot, error) {
-	return s.h.MonitorSnapshot(ctx, id)
-}
-
-func (s *services) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (api.MonitorUpdates, error) {
-	return s.h.TakeMonitorUpdates(ctx, id)
+	return s.CancelUnreferenced(ctx, id, keep)
 }
 
 func (s *services) StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) (api.MonitorSnapshot, error) {
-	if err := s.h.StartMonitor(ctx, id, spec); err != nil {
+	if err := s.Host.StartMonitor(ctx, id, spec); err != nil {
 		return api.MonitorSnapshot{}, err
 	}
-	return s.h.MonitorSnapshot(ctx, id)
+	return s.MonitorSnapshot(ctx, id)
 }
 
 func (s *services) StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) (api.MonitorSnapshot, error) {
-	if err := s.h.StopMonitor(ctx, id, monitor); err != nil {
+	if err := s.Host.StopMonitor(ctx, id, monitor); err != nil {
 		return api.MonitorSnapshot{}, err
 	}
-	return s.h.MonitorSnapshot(ctx, id)
+	return s.MonitorSnapshot(ctx, id)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 )
 
 func usageOf(u events.Usage) TokenUsage {
@@ -15,7 +16,7 @@ func usageOf(u events.Usage) TokenUsage {
 func outcomeOf(p *events.TurnCompleted, text, value string) TurnOutcome {
 	switch {
 	case p.End == events.EndToolValue:
-		return TurnOutcome{Type: OutcomeToolValue, ToolName: p.Tool, Value: value}
+		return TurnOutcome{Type: api.OutcomeToolValue, ToolName: p.Tool, Value: value}
 	case p.End == events.EndSubmitted:
 		return TurnOutcome{Type: OutcomeSubmittedValue, Value: value}
 	case p.End == events.EndSwitched:
@@ -48,8 +49,8 @@ func (t *turnError) learn(p events.Payload) {
 	}
 }
 
-func (t *turnError) envelope(i events.Issue) ErrorEnvelope {
-	e := ErrorEnvelope{Kind: i.Kind, Code: i.Code, UserMessage: i.Message, ProviderFailureKind: t.failure}
+func (t *turnError) envelope(i events.Issue) api.ErrorEnvelope {
+	e := api.ErrorEnvelope{Kind: i.Kind, Code: i.Code, UserMessage: i.Message, ProviderFailureKind: t.failure}
 	if e.UserMessage == "" {
 		e.UserMessage = i.Code
 	}
@@ -78,10 +79,10 @@ func eventsOf(d *events.Decision) []json.RawMessage {
 	return list
 }
 
-func inputMessage(role events.Role, parts []events.Part) InputMessage {
-	m := InputMessage{Role: role}
+func inputMessage(role events.Role, parts []events.Part) api.InputMessage {
+	m := api.InputMessage{Role: role}
 	for _, p := range parts {
-		m.Parts = append(m.Parts, InputPart{Type: p.Kind, Text: p.Text, MediaType: p.MediaType, Blob: p.Blob.Digest})
+		m.Parts = append(m.Parts, api.InputPart{Type: p.Kind, Text: p.Text, MediaType: p.MediaType, Blob: p.Blob.Digest})
 	}
 	return m
 }

@@ -391,3 +391,11 @@ func TestSessionEventJSON(t *testing.T) {
 		t.Errorf("events: got %d, want %d", len(list), len(want))
 	}
 }
+
+// TestBranchOf holds an id that histories have.
+func TestBranchOf(t *testing.T) {
+	t.Parallel()
+	if got, want := session.BranchOf("s1", "t2"), events.SessionID("branch-5ae7409b9ba5b24f3a0e83bbeac1cdfd"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

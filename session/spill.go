@@ -10,8 +10,8 @@ import (
 // InlineBytes is the largest body that stays inside an event. Longer ones become blobs.
 const InlineBytes = 64 << 10
 
-// spillTotal is how many bytes of bodies one commit carries before shorter ones become blobs too.
-const spillTotal = 192 << 10
+// InlineTotal is how many bytes of bodies stay inside one event before shorter ones become blobs too.
+const InlineTotal = 192 << 10
 
 // Blobs keeps bodies outside the log, by content.
 type Blobs interface {
@@ -40,22 +40,42 @@ func (s spillable) size() int {
 	return len(*s.data)
 }
 
+func (s spillable) set(body []byte, ref events.BlobRef) {
+	*s.ref = ref
+	if s.text != nil {
+		*s.text = string(body)
+	} else {
+		*s.data = body
+	}
+}
+
+// fill is the inverse of spilling it; what was not spilled stays.
+func (s spillable) fill(ctx context.Context, blobs BlobReader) error {
+	if s.ref.IsZero() {
+		return nil
+	}
+	body, err := blobs.Blob(ctx, *s.ref)
+	if err == nil {
+		s.set(body, events.BlobRef{})
+	}
+	return err
+}
+
 // Spill moves large bodies of an event that is about to be appended to blobs,
 // and smaller ones while all together are too large for one event. It returns
 // a copy where it changes something; blobs are stored before it returns, so
 // that a reference never points nowhere.
 func Spill(ctx context.Context, blobs Blobs, p events.Payload) (events.Payload, error) {
-	return SpillAbove(ctx, blobs, p, InlineBytes, spillTotal)
+	return SpillAbove(ctx, blobs, p, InlineBytes, InlineTotal)
 }
 
 // SpillAbove is [Spill] with other bounds, in bytes: of one body, and of all
 // that stay inside the event together, which is not less than the first.
 func SpillAbove(ctx context.Context, blobs Blobs, p events.Payload, inline, all int) (events.Payload, error) {
-	if totalSize(bodies(p)) < inline {
+	c, list := bodiesOf(p)
+	if list.size() < inline {
 		return p, nil
 	}
-	p = clonePayload(p)
-	list := bodies(p)
 	for {
 		total, largest := 0, -1
 		for i := range list {
@@ -65,168 +85,145 @@ func SpillAbove(ctx context.Context, blobs Blobs, p events.Payload, inline, all 
 			}
 		}
 		if largest < 0 || list[largest].size() <= inline && total <= all || list[largest].size() == 0 {
-			return p, nil
+			return c, nil
 		}
 		ref, err := blobs.PutBlob(ctx, list[largest].body())
 		if err != nil {
 			return nil, fmt.Errorf("spill %s: %w", p.Kind(), err)
 		}
-		s := list[largest]
-		*s.ref = ref
-		if s.text != nil {
-			*s.text = ""
-		} else {
-			*s.data = nil
-		}
+		list[largest].set(nil, ref)
 	}
 }
 
 // BodyBytes is the size of the bodies inside an event, about what it adds to a commit.
-func BodyBytes(p events.Payload) int { return totalSize(bodies(p)) }
+func BodyBytes(p events.Payload) int {
+	_, list := bodiesOf(p)
+	return list.size()
+}
 
-func totalSize(list []spillable) int {
+// bodiesOf lists what may be spilled from an event: places in a copy of p, which is deep
+// enough that they can be replaced.
+func bodiesOf(p events.Payload) (events.Payload, bodies) {
+	var list bodies
+	switch p := p.(type) {
+	case *events.TurnRequested:
+		c := *p
+		list.parts(&c.Input.Parts)
+		return &c, list
+	case *events.InputInjected:
+		c := *p
+		list.parts(&c.Parts)
+		return &c, list
+	case *events.ModelReplied:
+		c := *p
+		list.parts(&c.Parts)
+		list.parts(&c.Shown)
+		return &c, list
+	case *events.ToolReturned:
+		c := *p
+		for i := range unshare(&c.Results) {
+			list.result(&c.Results[i])
+		}
+		return &c, list
+	case *events.ToolResolved:
+		c := *p
+		list.result(&c.Result)
+		return &c, list
+	case *events.ToolNestedReturned:
+		c := *p
+		list.data(&c.Args, &c.Blob)
+		list.result(&c.Result)
+		return &c, list
+	case *events.ToolApprovalAsked:
+		c := *p
+		list.data(&c.Args, &c.Blob)
+		return &c, list
+	case *events.ModelCompleted:
+		c := *p
+		list.parts(&c.Parts)
+		return &c, list
+	case *events.TurnPrepared:
+		c := *p
+		for i := range unshare(&c.View) {
+			list.parts(&c.View[i].Message.Parts)
+		}
+		return &c, list
+	case *events.PluginStateSaved:
+		c := *p
+		list.data(&c.State, &c.Blob)
+		for i := range unshare(&c.Artifacts) {
+			list.data(&c.Artifacts[i].Data, &c.Artifacts[i].Blob)
+		}
+		return &c, list
+	case *events.FrameStateSaved:
+		c := *p
+		list.data(&c.State, &c.Blob)
+		return &c, list
+	case *events.GraphAppended:
+		c := *p
+		list.nodes(&c.Nodes)
+		return &c, list
+	case *events.FrameOpened:
+		c := *p
+		list.nodes(&c.Nodes)
+		return &c, list
+	}
+	return p, nil
+}
+
+// bodies of one event. What its methods add they take out of shared memory first.
+type bodies []spillable
+
+func (l *bodies) data(data *[]byte, ref *events.BlobRef) {
+	*l = append(*l, spillable{data: data, ref: ref})
+}
+
+func (l *bodies) result(r *events.ToolResult) {
+	*l = append(*l, spillable{text: &r.Text, ref: &r.Blob}, spillable{text: &r.Full, ref: &r.FullBlob})
+	l.parts(&r.Attachments)
+}
+
+func (l *bodies) nodes(nodes *[]events.NewNode) {
+	for i := range unshare(nodes) {
+		n := &(*nodes)[i]
+		l.parts(&n.Message.Parts)
+		l.data(&n.Body, &n.Blob)
+	}
+}
+
+func (l *bodies) parts(parts *[]events.Part) {
+	for i := range unshare(parts) {
+		*l = append(*l, partBody(&(*parts)[i]))
+	}
+}
+
+func (l bodies) size() int {
 	n := 0
-	for i := range list {
-		n += list[i].size()
+	for i := range l {
+		n += l[i].size()
 	}
 	return n
 }
 
-// bodies lists what may be spilled from an event.
-func bodies(p events.Payload) []spillable {
-	var list []spillable
-	switch p := p.(type) {
-	case *events.TurnRequested:
-		list = partBodies(list, p.Input.Parts)
-	case *events.InputInjected:
-		list = partBodies(list, p.Parts)
-	case *events.ModelReplied:
-		list = partBodies(partBodies(list, p.Parts), p.Shown)
-	case *events.ToolReturned:
-		for i := range p.Results {
-			list = resultBodies(list, &p.Results[i])
-		}
-	case *events.ToolResolved:
-		list = resultBodies(list, &p.Result)
-	case *events.ToolNestedReturned:
-		list = resultBodies(append(list, spillable{data: &p.Args, ref: &p.Blob}), &p.Result)
-	case *events.ToolApprovalAsked:
-		list = append(list, spillable{data: &p.Args, ref: &p.Blob})
-	case *events.ModelCompleted:
-		list = partBodies(list, p.Parts)
-	case *events.TurnPrepared:
-		for i := range p.View {
-			list = partBodies(list, p.View[i].Message.Parts)
-		}
-	case *events.PluginStateSaved:
-		list = append(list, spillable{data: &p.State, ref: &p.Blob})
-		for i := range p.Artifacts {
-			list = append(list, spillable{data: &p.Artifacts[i].Data, ref: &p.Artifacts[i].Blob})
-		}
-	case *events.FrameStateSaved:
-		list = append(list, spillable{data: &p.State, ref: &p.Blob})
-	case *events.GraphAppended:
-		list = nodeBodies(list, p.Nodes)
-	case *events.FrameOpened:
-		list = nodeBodies(list, p.Nodes)
+func partBody(p *events.Part) spillable {
+	if p.Kind == events.PartToolCall {
+		return spillable{data: &p.Args, ref: &p.Blob}
 	}
-	return list
+	return spillable{text: &p.Text, ref: &p.Blob}
 }
 
-func resultBodies(list []spillable, r *events.ToolResult) []spillable {
-	list = append(list, spillable{text: &r.Text, ref: &r.Blob}, spillable{text: &r.Full, ref: &r.FullBlob})
-	return partBodies(list, r.Attachments)
+// unshare replaces a list by a copy.
+func unshare[T any](list *[]T) []T {
+	*list = append([]T(nil), *list...)
+	return *list
 }
 
-func nodeBodies(list []spillable, nodes []events.NewNode) []spillable {
-	for i := range nodes {
-		list = partBodies(list, nodes[i].Message.Parts)
-		list = append(list, spillable{data: &nodes[i].Body, ref: &nodes[i].Blob})
+// Body is data, or what the reference points at.
+func Body(ctx context.Context, blobs BlobReader, data []byte, ref events.BlobRef) ([]byte, error) {
+	if ref.IsZero() {
+		return data, nil
 	}
-	return list
-}
-
-func partBodies(list []spillable, parts []events.Part) []spillable {
-	for i := range parts {
-		if parts[i].Kind == events.PartToolCall {
-			list = append(list, spillable{data: &parts[i].Args, ref: &parts[i].Blob})
-		} else {
-			list = append(list, spillable{text: &parts[i].Text, ref: &parts[i].Blob})
-		}
-	}
-	return list
-}
-
-// clonePayload copies p deeply enough that its bodies can be replaced.
-func clonePayload(p events.Payload) events.Payload {
-	switch p := p.(type) {
-	case *events.TurnRequested:
-		c := *p
-		c.Input.Parts = append([]events.Part(nil), p.Input.Parts...)
-		return &c
-	case *events.InputInjected:
-		c := *p
-		c.Parts = append([]events.Part(nil), p.Parts...)
-		return &c
-	case *events.ModelReplied:
-		c := *p
-		c.Parts = append([]events.Part(nil), p.Parts...)
-		c.Shown = append([]events.Part(nil), p.Shown...)
-		return &c
-	case *events.ToolReturned:
-		c := *p
-		c.Results = append([]events.ToolResult(nil), p.Results...)
-		for i := range c.Results {
-			c.Results[i].Attachments = append([]events.Part(nil), c.Results[i].Attachments...)
-		}
-		return &c
-	case *events.ToolResolved:
-		c := *p
-		c.Result.Attachments = append([]events.Part(nil), p.Result.Attachments...)
-		return &c
-	case *events.ToolNestedReturned:
-		c := *p
-		c.Result.Attachments = append([]events.Part(nil), p.Result.Attachments...)
-		return &c
-	case *events.ToolApprovalAsked:
-		c := *p
-		return &c
-	case *events.FrameStateSaved:
-		c := *p
-		return &c
-	case *events.PluginStateSaved:
-		c := *p
-		c.Artifacts = append([]events.Artifact(nil), p.Artifacts...)
-		return &c
-	case *events.ModelCompleted:
-		c := *p
-		c.Parts = append([]events.Part(nil), p.Parts...)
-		return &c
-	case *events.TurnPrepared:
-		c := *p
-		c.View = append([]events.ViewItem(nil), p.View...)
-		for i := range c.View {
-			c.View[i].Message.Parts = append([]events.Part(nil), c.View[i].Message.Parts...)
-		}
-		return &c
-	case *events.GraphAppended:
-		c := *p
-		c.Nodes = cloneNodes(p.Nodes)
-		return &c
-	case *events.FrameOpened:
-		c := *p
-		c.Nodes = cloneNodes(p.Nodes)
-		return &c
-	}
-	return p
-}
-
-func cloneNodes(nodes []events.NewNode) []events.NewNode {
-	list := append([]events.NewNode(nil), nodes...)
-	for i := range list {
-		list[i].Message.Parts = append([]events.Part(nil), list[i].Message.Parts...)
-	}
-	return list
+	return blobs.Blob(ctx, ref)
 }
 
 // Fill gives every spilled body of the messages back its text. Messages without one are shared, not copied.
@@ -243,8 +240,9 @@ func Fill(ctx context.Context, blobs Blobs, messages []events.Message) ([]events
 			if &out[i].Parts[0] == &messages[i].Parts[0] {
 				out[i].Parts = append([]events.Part(nil), messages[i].Parts...)
 			}
-			if err := fillPart(ctx, blobs, &out[i].Parts[j]); err != nil {
-				return nil, err
+			p := &out[i].Parts[j]
+			if err := partBody(p).fill(ctx, blobs); err != nil {
+				return nil, fmt.Errorf("fill %s part: %w", p.Kind, err)
 			}
 		}
 	}
@@ -252,18 +250,4 @@ func Fill(ctx context.Context, blobs Blobs, messages []events.Message) ([]events
 		return messages, nil
 	}
 	return out, nil
-}
-
-func fillPart(ctx context.Context, blobs Blobs, p *events.Part) error {
-	body, err := blobs.Blob(ctx, p.Blob)
-	if err != nil {
-		return fmt.Errorf("fill %s part: %w", p.Kind, err)
-	}
-	p.Blob = events.BlobRef{}
-	if p.Kind == events.PartToolCall {
-		p.Args = body
-	} else {
-		p.Text = string(body)
-	}
-	return nil
 }

@@ -208,25 +208,17 @@ func (h *Host) filled(ctx context.Context, list []projector.PluginState) ([]proj
 	out := make([]projector.PluginState, len(list))
 	for i, s := range list {
 		var err error
-		if s.State, err = body(ctx, h.b, s.State, s.Blob); err != nil {
+		if s.State, err = Body(ctx, h.b, s.State, s.Blob); err != nil {
 			return nil, fmt.Errorf("state of plugin %s: %w", s.Plugin, err)
 		}
 		s.Artifacts = append([]events.Artifact(nil), s.Artifacts...)
 		for j := range s.Artifacts {
 			a := &s.Artifacts[j]
-			if a.Data, err = body(ctx, h.b, a.Data, a.Blob); err != nil {
+			if a.Data, err = Body(ctx, h.b, a.Data, a.Blob); err != nil {
 				return nil, fmt.Errorf("artifact %s of plugin %s: %w", a.Name, s.Plugin, err)
 			}
 		}
 		out[i] = s
 	}
 	return out, nil
-}
-
-// body is data, or what the reference points at.
-func body(ctx context.Context, blobs BlobReader, data []byte, ref events.BlobRef) ([]byte, error) {
-	if ref.IsZero() {
-		return data, nil
-	}
-	return blobs.Blob(ctx, ref)
 }

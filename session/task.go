@@ -32,6 +32,14 @@ func TaskJobID(t *projector.Task) (string, bool) {
 	return string(t.ID) + "-" + strconv.FormatUint(uint64(t.Seq), 10), t.Live() && (t.Runner != "" || t.Worker != "" || t.From != "")
 }
 
+// TaskClass is the class of the queue that a task's job is of.
+func TaskClass(t *projector.Task) bus.Class {
+	if t.Of == events.TaskTool && t.Runner == task.ToolRunner {
+		return bus.ClassTool
+	}
+	return bus.ClassTask
+}
+
 // enqueueTask puts a run in the queue. The registration's sequence is part of
 // the job's id: the job of an earlier task of the same id, which is about to be
 // acked, must not stand in the way. Once more is harmless while the task lives.
@@ -44,11 +52,7 @@ func (h *Host) enqueueTask(ctx context.Context, id events.SessionID, t *projecto
 	if err != nil {
 		return err
 	}
-	class := bus.ClassTask
-	if t.Of == events.TaskTool && t.Runner == task.ToolRunner {
-		class = bus.ClassTool
-	}
-	err = h.b.Enqueue(ctx, class, id, job, body)
+	err = h.b.Enqueue(ctx, TaskClass(t), id, job, body)
 	if errors.Is(err, bus.ErrQueued) {
 		return nil
 	}
@@ -173,11 +177,6 @@ func (h *Host) CompleteTask(ctx context.Context, id events.SessionID, name event
 // TransitionTask moves a live task to running or waiting; anything else does nothing.
 func (h *Host) TransitionTask(ctx context.Context, id events.SessionID, name events.TaskID, to events.TaskState) error {
 	return h.change(ctx, id, "transition task", func(s *projector.State) []events.Event { return task.Transition(s, name, to) })
-}
-
-// ProgressTask records what a live task has to say.
-func (h *Host) ProgressTask(ctx context.Context, id events.SessionID, name events.TaskID, message string) error {
-	return h.change(ctx, id, "task progress", func(s *projector.State) []events.Event { return task.Progress(s, name, clipText(message)) })
 }
 
 // RequestCancelTask asks a live task to stop by itself: its context ends, and

@@ -45,32 +45,27 @@ func (h *Host) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, 
 	if err != nil {
 		return "", err
 	}
-	// A turn that has left its timer is in the queue, and then in the history.
-	found, err := h.unrecorded(ctx, id, req.ID)
-	if err == nil && !found.timed {
-		known := projector.InputDigest(found.input)
-		if !found.waits {
-			var s *projector.State
-			if s, err = h.State(ctx, id); err == nil {
-				_, known, err = findTurn(s, req.ID)
-			}
-		}
-		if err == nil && known != "" {
-			if known != projector.InputDigest(input) {
-				err = ErrDifferent
-			}
-			return req.ID, wrapSubmit(req.ID, err)
-		}
-	}
-	if err == nil {
-		err = h.schedule(ctx, id, string(req.ID), at, Alarm{ID: req.ID, Command: Command{
-			Input: input, Actor: h.stamp("", asked).actor.ID, Busy: busyOf(req.WhenBusy),
-		}})
-	}
-	if errors.Is(err, bus.ErrStale) {
-		err = h.sameTimer(ctx, id, req.ID, at, input)
-	}
+	err = h.submitAt(ctx, id, req.ID, at, Command{Input: input, Actor: h.stamp("", asked).actor.ID, Busy: busyOf(req.WhenBusy)})
 	return req.ID, wrapSubmit(req.ID, err)
+}
+
+func (h *Host) submitAt(ctx context.Context, id events.SessionID, turn events.TurnID, at time.Time, cmd Command) error {
+	digest := projector.InputDigest(cmd.Input)
+	// A turn that has left its timer is in the queue, and then in the history.
+	found, err := h.unrecorded(ctx, id, turn)
+	if err != nil {
+		return err
+	}
+	if !found.timed {
+		if known, err := h.sameInput(ctx, id, turn, found, digest); known || err != nil {
+			return err
+		}
+	}
+	err = h.schedule(ctx, id, string(turn), at, Alarm{ID: turn, Command: cmd})
+	if errors.Is(err, bus.ErrStale) {
+		err = h.sameTimer(ctx, id, turn, at, digest)
+	}
+	return err
 }
 
 func wrapSubmit(turn events.TurnID, err error) error {
@@ -82,16 +77,16 @@ func wrapSubmit(turn events.TurnID, err error) error {
 
 // sameTimer refuses another time or other input under the id of a turn that
 // waits for its time. Who asked first may have another name.
-func (h *Host) sameTimer(ctx context.Context, id events.SessionID, turn events.TurnID, at time.Time, input events.TurnInput) error {
+func (h *Host) sameTimer(ctx context.Context, id events.SessionID, turn events.TurnID, at time.Time, digest string) error {
 	t, err := h.b.Timer(ctx, id, string(turn))
 	if errors.Is(err, bus.ErrNotFound) {
-		return h.sameTurn(ctx, id, turn, projector.InputDigest(input)) // it has come meanwhile
+		return h.sameTurn(ctx, id, turn, digest) // it has come meanwhile
 	}
 	if err != nil {
 		return err
 	}
 	alarm, err := DecodeAlarm(t.Body)
-	if err == nil && (t.At != events.MillisOf(at) || projector.InputDigest(alarm.Command.Input) != projector.InputDigest(input)) {
+	if err == nil && (t.At != events.MillisOf(at) || projector.InputDigest(alarm.Command.Input) != digest) {
 		err = ErrDifferent
 	}
 	return err
@@ -114,15 +109,10 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, name string, a
 // stays, so that a tool which runs again waits for the same. A turn that has
 // ended by then has no use for it.
 func (h *Host) ResolveAt(ctx context.Context, id events.SessionID, key events.EffectID, at time.Time, result events.ToolResult) error {
-	resolve := events.ToolResolved{Effect: key, Result: result, By: h.actor.ID}
-	err := resolve.Validate()
+	resolve, err := h.resolution(ctx, events.ToolResolved{Effect: key, Result: result, By: h.actor.ID})
 	if err == nil {
-		var spilled events.Payload
-		if spilled, err = Spill(ctx, h.b, &resolve); err == nil {
-			resolve = *spilled.(*events.ToolResolved)
-			alarm := Alarm{ID: commandID("resolve", key), Command: Command{Resolve: resolve, Actor: h.actor.ID}}
-			err = h.schedule(ctx, id, string(commandID("timer", key)), at, alarm)
-		}
+		alarm := Alarm{ID: events.TurnID(events.DerivedID("resolve-", string(key))), Command: Command{Resolve: resolve, Actor: h.actor.ID}}
+		err = h.schedule(ctx, id, events.DerivedID("timer-", string(key)), at, alarm)
 	}
 	if err != nil && !errors.Is(err, bus.ErrStale) {
 		return fmt.Errorf("resolve %s of session %s later: %w", key, id, err)
@@ -143,8 +133,8 @@ func (h *Host) ExpireApprovals(ctx context.Context, s *projector.State) error {
 			continue
 		}
 		refusal := events.ToolApprovalGiven{Effect: a.Effect, By: "timer", Reason: "nobody answered in time"}
-		alarm := Alarm{ID: commandID("answer", a.Effect), Command: Command{Answer: refusal, Actor: "timer"}}
-		err := h.schedule(ctx, s.Session, string(commandID("expire", a.Effect)), a.Until.Time(), alarm)
+		alarm := Alarm{ID: events.TurnID(events.DerivedID("answer-", string(a.Effect))), Command: Command{Answer: refusal, Actor: "timer"}}
+		err := h.schedule(ctx, s.Session, events.DerivedID("expire-", string(a.Effect)), a.Until.Time(), alarm)
 		if err != nil && !errors.Is(err, bus.ErrStale) {
 			return fmt.Errorf("expire %s of session %s: %w", a.Effect, s.Session, err)
 		}

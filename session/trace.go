@@ -54,8 +54,8 @@ func (s *services) where() api.TraceContext {
 }
 
 func (s *services) EmitTrace(_ context.Context, name string, payload json.RawMessage) error {
-	if s.h.Traces() {
-		s.h.Trace(0, s.where(), api.TraceEvent{Type: api.TraceCustom, Name: name, Payload: jsonOf(payload)})
+	if s.Traces() {
+		s.Trace(0, s.where(), api.TraceEvent{Type: api.TraceCustom, Name: name, Payload: jsonOf(payload)})
 	}
 	return nil
 }

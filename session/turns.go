@@ -51,7 +51,7 @@ func (h *Host) AskForTurn(ctx context.Context, id events.SessionID, req TurnRequ
 		Input: input, Actor: h.stamp("", asked).actor.ID, Busy: busyOf(req.WhenBusy), Seen: h.seen(id),
 	})
 	if err == nil && waited {
-		err = h.sameTurn(ctx, id, req.ID, digest)
+		err = wrapSubmit(req.ID, h.sameTurn(ctx, id, req.ID, digest))
 	}
 	return req.ID, digest, err
 }
@@ -94,21 +94,30 @@ func busyOf(w WhenBusy) events.WhenBusy {
 // sameTurn refuses an id under which a turn with other input waits in the
 // queue, or has just been taken from it.
 func (h *Host) sameTurn(ctx context.Context, id events.SessionID, turn events.TurnID, digest string) error {
-	input, waits, err := h.queuedTurn(ctx, id, turn)
-	known := projector.InputDigest(input)
-	if err == nil && !waits {
-		var s *projector.State
-		if s, err = h.State(ctx, id); err == nil {
-			_, known, err = findTurn(s, turn)
+	found, err := h.queuedTurn(ctx, id, turn)
+	if err == nil {
+		_, err = h.sameInput(ctx, id, turn, found, digest)
+	}
+	return err
+}
+
+// sameInput reports whether a turn that was looked for waits, or the history
+// has it. With other input it is [ErrDifferent].
+func (h *Host) sameInput(ctx context.Context, id events.SessionID, turn events.TurnID, found unrecordedTurn, digest string) (known bool, err error) {
+	have := projector.InputDigest(found.input)
+	if !found.waits {
+		s, err := h.State(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		if _, have, err = findTurn(s, turn); have == "" || err != nil {
+			return false, err
 		}
 	}
-	if err == nil && known != "" && known != digest {
-		err = ErrDifferent
+	if have != digest {
+		return true, ErrDifferent
 	}
-	if err != nil {
-		return fmt.Errorf("submit turn %s: %w", turn, err)
-	}
-	return nil
+	return true, nil
 }
 
 // admissible refuses at the door what the state at hand already rules out.
@@ -201,26 +210,34 @@ func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnI
 		return TurnResult{}, err
 	}
 	defer ear.close()
-	waits, err := h.Waits(ctx, id, turn)
+	_, record, _, err := h.askedFor(ctx, id, turn)
 	if err != nil {
 		return TurnResult{}, fmt.Errorf("await turn %s of session %s: %w", turn, id, err)
 	}
-	s, err := h.State(ctx, id) // after the look into the queue, from which turns come here
-	if err != nil {
-		return TurnResult{}, err
-	}
-	record, digest, err := findTurn(s, turn)
-	switch {
-	case err != nil:
-		return TurnResult{}, err
-	case digest == "" && (!waits || s.Status == projector.StatusClosed):
-		return TurnResult{}, fmt.Errorf("await turn %s of session %s: %w", turn, id, ErrUnknownTurn)
-	case record == nil:
+	if record == nil {
 		if err := ear.ended(ctx, turn, laterLook); err != nil {
 			return TurnResult{}, err
 		}
 	}
 	return h.result(ctx, id, turn)
+}
+
+// askedFor is the session of a turn, with the turn's record where it has ended,
+// and whether its history has the turn: else it waits. [ErrUnknownTurn] where it does neither.
+func (h *Host) askedFor(ctx context.Context, id events.SessionID, turn events.TurnID) (s *projector.State, record *projector.TurnRecord, known bool, err error) {
+	waits, err := h.Waits(ctx, id, turn)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	s, err = h.State(ctx, id) // after the look into the queue, from which turns come here
+	if err != nil {
+		return nil, nil, false, err
+	}
+	record, digest, err := findTurn(s, turn)
+	if err == nil && digest == "" && (!waits || s.Status == projector.StatusClosed) {
+		err = ErrUnknownTurn
+	}
+	return s, record, digest != "", err
 }
 
 // Waits implements [Commands]. A turn that the state at hand has waits for nothing.
@@ -247,13 +264,12 @@ func (h *Host) unrecorded(ctx context.Context, id events.SessionID, turn events.
 	if h.knows(id, turn) {
 		return found, nil
 	}
-	if found.input, found.waits, err = h.queuedTurn(ctx, id, turn); err != nil || found.waits {
+	if found, err = h.queuedTurn(ctx, id, turn); err != nil || found.waits {
 		return found, err
 	}
 	timer, err := h.b.Timer(ctx, id, string(turn))
 	if errors.Is(err, bus.ErrNotFound) { // it may have come into the queue since that was looked at
-		found.input, found.waits, err = h.queuedTurn(ctx, id, turn)
-		return found, err
+		return h.queuedTurn(ctx, id, turn)
 	}
 	if err != nil {
 		return found, err

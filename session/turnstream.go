@@ -44,22 +44,12 @@ func (h *Host) StartTurnStream(ctx context.Context, id events.SessionID, req Tur
 // read from its start. It writes nothing. A turn that nobody asked for is
 // [ErrUnknownTurn]; errors inside the stream, which are terminal, are those of [Host.Observe].
 func (h *Host) WatchTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (iter.Seq2[SessionEvent, error], error) {
-	waits, err := h.Waits(ctx, id, turn)
+	before, _, known, err := h.askedFor(ctx, id, turn)
 	if err != nil {
 		return nil, fmt.Errorf("watch turn %s of session %s: %w", turn, id, err)
 	}
-	before, err := h.State(ctx, id) // after the look into the queue, from which turns come here
-	if err != nil {
-		return nil, fmt.Errorf("watch turn %s: %w", turn, err)
-	}
-	_, known, err := findTurn(before, turn)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("watch turn %s: %w", turn, err)
-	case known != "":
+	if known {
 		before = projector.New(id) // where it began is not at hand
-	case !waits || before.Status == projector.StatusClosed:
-		return nil, fmt.Errorf("watch turn %s of session %s: %w", turn, id, ErrUnknownTurn)
 	}
 	return h.turnEvents(ctx, turn, "", before), nil
 }
@@ -124,46 +114,28 @@ func (t *turnStream) prepare(ctx context.Context, ev *events.Event) (err error) 
 
 // fillPayload is the inverse of [Spill] for what a reply says and calls, and what tools gave.
 func fillPayload(ctx context.Context, blobs BlobReader, p events.Payload) (events.Payload, error) {
-	p = clonePayload(p)
-	var list []spillable
-	switch p := p.(type) {
-	case *events.ModelReplied:
-		list = partBodies(partBodies(nil, p.Parts), p.Shown)
-	case *events.ToolReturned:
+	p, list := bodiesOf(p)
+	if p, ok := p.(*events.ToolReturned); ok {
+		list = nil
 		for i := range p.Results {
-			r := &p.Results[i]
-			if projected(r) {
-				list = append(list, spillable{text: &r.Full, ref: &r.FullBlob})
-			} else {
-				list = append(list, spillable{text: &r.Text, ref: &r.Blob})
-			}
+			list = append(list, givenBody(&p.Results[i]))
 		}
 	}
 	for _, s := range list {
-		if s.ref.IsZero() {
-			continue
-		}
-		body, err := blobs.Blob(ctx, *s.ref)
-		if err != nil {
+		if err := s.fill(ctx, blobs); err != nil {
 			return nil, fmt.Errorf("fill %s: %w", p.Kind(), err)
-		}
-		*s.ref = events.BlobRef{}
-		if s.text != nil {
-			*s.text = string(body)
-		} else {
-			*s.data = body
 		}
 	}
 	return p, nil
 }
 
-// projected reports whether the model reads another text than the tool gave.
-func projected(r *events.ToolResult) bool { return r.Full != "" || !r.FullBlob.IsZero() }
+// givenBody is what a tool gave, where the model may read another text.
+func givenBody(r *events.ToolResult) spillable {
+	if r.Full != "" || !r.FullBlob.IsZero() {
+		return spillable{text: &r.Full, ref: &r.FullBlob}
+	}
+	return spillable{text: &r.Text, ref: &r.Blob}
+}
 
 // outputOf is what a tool gave, of a filled result.
-func outputOf(r *events.ToolResult) string {
-	if projected(r) {
-		return r.Full
-	}
-	return r.Text
-}
+func outputOf(r *events.ToolResult) string { return *givenBody(r).text }

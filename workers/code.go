@@ -43,11 +43,11 @@ func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, err
 	}
 	defer done()
 	frame := d.seen.state.Frame()
-	state, err := d.w.body(ctx, string(frame.State), frame.Blob)
+	state, err := session.Body(ctx, d.w.blobs, frame.State, frame.Blob)
 	if err != nil {
 		return plugin.Result{}, fmt.Errorf("execution state: %w", err)
 	}
-	resp, err := d.contained(ctx, executor, in, []byte(state), plugin.ExecRequest{Language: req.Language, Code: req.Code, AcceptFinish: true})
+	resp, err := d.contained(ctx, executor, in, state, plugin.ExecRequest{Language: req.Language, Code: req.Code, AcceptFinish: true})
 	switch {
 	case errors.Is(err, api.ErrRuntimeStopped):
 		return plugin.Result{}, d.stop("code_execution_runtime_stopped", err)

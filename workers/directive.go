@@ -2,11 +2,10 @@ package workers
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/lash-go/lash/events"
@@ -27,6 +26,22 @@ type carried struct {
 	asker     string
 	within    time.Duration // for an answer; 0: for ever
 }
+
+// instead is what stands in the call's place, nil where the call's own does: an abort is a failure of that class.
+func (c *carried) instead(class string) *events.ToolResult {
+	switch {
+	case c.abort != nil:
+		return &events.ToolResult{Outcome: events.OutcomeFailure, Class: class, Code: c.abort.Code, Text: "[failed] " + c.abort.Message}
+	case c.answer == nil:
+		return nil
+	case c.answer.Pending:
+		return failed(0, plugin.ClassInternal, plugin.CodePendingShort, errPendingShort)
+	}
+	r := resultOf(0, *c.answer)
+	return &r
+}
+
+var errPendingShort = errors.New("a hook answered the call with a pending result")
 
 // question is what is asked about a call.
 func (c *carried) question(call *turn.Call) *events.ToolApprovalAsked {
@@ -85,8 +100,7 @@ func (s *seen) carryOut(ctx context.Context, effect events.EffectID, list []plug
 func (s *seen) create(ctx context.Context, host plugin.RuntimeHost, effect events.EffectID, n int, req api.CreateRequest) (events.SessionID, error) {
 	derived := req.ID == ""
 	if derived {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d", s.session, effect, n))
-		req.ID = events.SessionID("p-" + hex.EncodeToString(sum[:16]))
+		req.ID = events.SessionID(events.DerivedID("p-", string(s.session), string(effect), strconv.Itoa(n)))
 	}
 	_, err := host.CreateSession(ctx, req)
 	if errors.Is(err, api.ErrExists) && (derived || s.isChild(ctx, req.ID)) {

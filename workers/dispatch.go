@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -60,8 +61,7 @@ func (d *dispatch) run(ctx context.Context) (result *events.ToolResult, pending 
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			return nil, false // whoever cancelled records it
 		}
-		failure := asFailure(err)
-		r = plugin.Result{Outcome: events.OutcomeFailure, Text: "[failed] " + failure.Message, Class: failure.Class, Code: failure.Code}
+		r = failureOf(err)
 	}
 	if r.Pending {
 		return nil, true
@@ -101,12 +101,9 @@ func (d *dispatch) hooked(err error) bool {
 
 // outcome is what the tool itself came to, or whoever resolved the call in its place.
 func (d *dispatch) outcome(ctx context.Context) (plugin.Result, []byte, int, error) {
-	args := d.call.Args
-	if !d.call.Blob.IsZero() {
-		var err error
-		if args, err = d.w.blobs.Blob(ctx, d.call.Blob); err != nil {
-			return plugin.Result{}, nil, 0, err
-		}
+	args, err := session.Body(ctx, d.w.blobs, d.call.Args, d.call.Blob)
+	if err != nil {
+		return plugin.Result{}, nil, 0, err
 	}
 	switch r := d.call.Resolved; {
 	case d.call.Answer != nil && !d.call.Answer.Granted:
@@ -130,15 +127,6 @@ func deniedText(a *events.ToolApprovalGiven) string {
 	return "the call was not approved: " + a.Reason
 }
 
-// body is a text that may be kept outside the log.
-func (w *Worker) body(ctx context.Context, text string, ref events.BlobRef) (string, error) {
-	if ref.IsZero() {
-		return text, nil
-	}
-	data, err := w.blobs.Blob(ctx, ref)
-	return string(data), err
-}
-
 // resultOf records what a tool gave.
 func resultOf(index int64, r plugin.Result) events.ToolResult {
 	return events.ToolResult{
@@ -147,12 +135,17 @@ func resultOf(index int64, r plugin.Result) events.ToolResult {
 	}
 }
 
+// given is the inverse of [resultOf]. A text in a blob stays there.
+func given(r *events.ToolResult) plugin.Result {
+	return plugin.Result{
+		Text: r.Text, Attachments: r.Attachments, Outcome: r.Outcome, Control: r.Control, Switch: r.Switch, Class: r.Class, Code: r.Code,
+	}
+}
+
 // failed is a call that came to nothing.
 func failed(index int64, class, code string, err error) *events.ToolResult {
 	return &events.ToolResult{Call: index, Outcome: events.OutcomeFailure, Class: class, Code: code, Text: "[failed] " + clip(err.Error())}
 }
-
-var errPendingShort = errors.New("a hook answered the call with a pending result")
 
 // asFailure gives an error that says nothing of itself the usual class.
 func asFailure(err error) *plugin.Failure {
@@ -164,6 +157,12 @@ func asFailure(err error) *plugin.Failure {
 		return &plugin.Failure{Class: plugin.ClassTimeout, Code: "tool_timeout", Message: err.Error()}
 	}
 	return &plugin.Failure{Class: plugin.ClassExecution, Message: err.Error()}
+}
+
+// failureOf is what a tool gave that ended with an error.
+func failureOf(err error) plugin.Result {
+	failure := asFailure(err)
+	return plugin.Result{Outcome: events.OutcomeFailure, Text: "[failed] " + failure.Message, Class: failure.Class, Code: failure.Code}
 }
 
 func (d *dispatch) attempt(ctx context.Context, args []byte) (plugin.Result, []byte, int, error) {
@@ -257,9 +256,7 @@ func (d *dispatch) after(ctx context.Context, args []byte, r plugin.Result, out 
 	if d.inner || ctx.Err() != nil {
 		return out
 	}
-	in.Result = plugin.Result{
-		Text: out.Text, Attachments: out.Attachments, Outcome: out.Outcome, Control: out.Control, Switch: out.Switch, Class: out.Class, Code: out.Code,
-	}
+	in.Result = given(&out)
 	if text, attachments, projected := d.stack.ProjectToolResult(ctx, in); projected && text != out.Text {
 		out.Full, out.Text = out.Text, strings.ToValidUTF8(text, "\uFFFD")
 		out.Attachments = append(out.Attachments, attachments...)
@@ -280,14 +277,8 @@ func (d *dispatch) askAfter(ctx context.Context, in plugin.ToolResultContext, ou
 	if err != nil {
 		return replaced(failed(0, plugin.ClassExecution, plugin.CodeCreate, err))
 	}
-	switch {
-	case c.abort != nil:
-		out = replaced(&events.ToolResult{Outcome: events.OutcomeFailure, Class: plugin.ClassExecution, Code: c.abort.Code, Text: "[failed] " + c.abort.Message})
-	case c.answer != nil && c.answer.Pending:
-		out = replaced(failed(0, plugin.ClassInternal, plugin.CodePendingShort, errPendingShort))
-	case c.answer != nil:
-		r := resultOf(0, *c.answer)
-		out = replaced(&r)
+	if r := c.instead(plugin.ClassExecution); r != nil {
+		out = replaced(r)
 	}
 	if len(c.decisions) == 0 {
 		return out

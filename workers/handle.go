@@ -2,8 +2,6 @@ package workers
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,8 +20,7 @@ import (
 // follows from the call, so that code which runs again begins nothing twice.
 func (d *dispatch) startTool(ctx context.Context, n int, tool string, args json.RawMessage) (string, error) {
 	effect := events.EffectID(fmt.Sprintf("%s/%d", d.call.Effect, n))
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s", d.session, effect))
-	id := events.TaskID("tool-" + hex.EncodeToString(sum[:16]))
+	id := events.TaskID(events.DerivedID("tool-", string(d.session), string(effect)))
 	_, err := d.w.host.Task(ctx, d.session, id)
 	if err == nil {
 		return string(id), nil // an earlier run began it
@@ -118,7 +115,8 @@ func (w *Worker) summarised(ctx context.Context, summary string) (string, error)
 	if _, err := fmt.Sscanf(rest, "%s %d", &ref.Digest, &ref.Size); err != nil {
 		return "", fmt.Errorf("summary of a task: %w", err)
 	}
-	return w.body(ctx, "", ref)
+	text, err := w.blobs.Blob(ctx, ref)
+	return string(text), err
 }
 
 // handleLook is how long the wait for a task trusts the silence of the live subject.

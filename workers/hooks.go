@@ -221,12 +221,9 @@ func (h *hooks) gate(ctx context.Context, index int64, c *projector.Call) gate {
 		return gate{} // the call fails, whatever hooks say
 	}
 	effect := turn.ToolEffect(h.turn, h.owes.Iteration, index)
-	args := c.Args
-	if !c.Blob.IsZero() {
-		var err error
-		if args, err = h.w.blobs.Blob(ctx, c.Blob); err != nil {
-			return gate{result: failed(index, plugin.ClassInternal, plugin.CodeBefore, err)}
-		}
+	args, err := session.Body(ctx, h.w.blobs, c.Args, c.Blob)
+	if err != nil {
+		return gate{result: failed(index, plugin.ClassInternal, plugin.CodeBefore, err)}
 	}
 	got := h.askBefore(ctx, h.stack, plugin.Call{Session: h.session, Turn: h.turn, Effect: effect, ID: c.ID}, c.Tool, args)
 	for i := range got.decisions {
@@ -262,19 +259,8 @@ func (s *seen) askBefore(ctx context.Context, stack *plugin.Session, call plugin
 		return before{result: failed(0, plugin.ClassExecution, plugin.CodeBefore, err)}
 	}
 	c, err := s.carryOut(ctx, call.Effect, list)
-	b := before{carried: c}
-	switch {
-	case err != nil:
-		b.result = failed(0, plugin.ClassExecution, plugin.CodeCreate, err)
-	case c.abort != nil:
-		b.result = &events.ToolResult{
-			Outcome: events.OutcomeFailure, Class: plugin.ClassPermissionDenied, Code: c.abort.Code, Text: "[failed] " + c.abort.Message,
-		}
-	case c.answer != nil && c.answer.Pending:
-		b.result = failed(0, plugin.ClassInternal, plugin.CodePendingShort, errPendingShort)
-	case c.answer != nil:
-		r := resultOf(0, *c.answer)
-		b.result = &r
+	if err != nil {
+		return before{carried: c, result: failed(0, plugin.ClassExecution, plugin.CodeCreate, err)}
 	}
-	return b
+	return before{carried: c, result: c.instead(plugin.ClassPermissionDenied)}
 }

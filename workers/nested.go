@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -138,8 +139,8 @@ func (d *nested) again(ctx context.Context, old *projector.NestedCall, made json
 // before asks the hooks, once: what was asked of somebody has his answer now.
 func (d *nested) before(ctx context.Context) (*events.ToolResult, error) {
 	if a := d.seen.state.Turn().Approval(d.call.Effect); a != nil && a.Answered {
-		args, err := d.w.body(ctx, string(a.Args), a.Blob)
-		d.call.Answer, d.call.Args = &a.Answer, []byte(args)
+		args, err := session.Body(ctx, d.w.blobs, a.Args, a.Blob)
+		d.call.Answer, d.call.Args = &a.Answer, args
 		return nil, err
 	}
 	if !d.callable {
@@ -219,8 +220,8 @@ func (d *nested) returned(ctx context.Context, made json.RawMessage, out *events
 
 // recorded is a result as the history has it.
 func (w *Worker) recorded(ctx context.Context, r *events.ToolResult) (plugin.Result, error) {
-	text, err := w.body(ctx, r.Text, r.Blob)
-	return plugin.Result{
-		Text: text, Attachments: r.Attachments, Outcome: r.Outcome, Control: r.Control, Switch: r.Switch, Class: r.Class, Code: r.Code,
-	}, err
+	text, err := session.Body(ctx, w.blobs, []byte(r.Text), r.Blob)
+	got := given(r)
+	got.Text = string(text)
+	return got, err
 }

@@ -91,9 +91,10 @@ type hiddenTask struct {
 	err   error // set before done is closed
 }
 
-// SpawnHidden starts work at once that is never listed and cannot be
-// cancelled. It is this process's alone, and is waited for by [Tasks.AwaitHidden].
-func (t *Tasks) SpawnHidden(ctx context.Context, id events.SessionID, label string, work func(context.Context) error) error {
+// SpawnHiddenTask implements [session.Spawner]: it starts work at once that is
+// never listed and cannot be cancelled. It is this process's alone, and
+// [Tasks.AwaitHiddenTasks] waits for it.
+func (t *Tasks) SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work plugin.TaskFunc) error {
 	if _, err := t.h.State(ctx, id); err != nil {
 		return fmt.Errorf("spawn hidden task %q: %w", label, err)
 	}
@@ -107,7 +108,7 @@ func (t *Tasks) SpawnHidden(ctx context.Context, id events.SessionID, label stri
 	t.busy.Add(1)
 	t.jobs.Add(1)
 	t.mu.Unlock()
-	go func() { // waited for by Stop and AwaitHidden
+	go func() { // waited for by Stop and AwaitHiddenTasks
 		defer t.jobs.Done()
 		defer t.busy.Done()
 		defer close(hidden.done)
@@ -125,10 +126,11 @@ func contained(ctx context.Context, work func(context.Context) error) (err error
 	return work(ctx)
 }
 
-// AwaitHidden waits for the session's hidden tasks in the order of their
-// spawns, and for those that they spawn, until there are none. The first error
-// is returned at once; the rest of the tasks at hand go on, and nobody awaits them any more.
-func (t *Tasks) AwaitHidden(ctx context.Context, id events.SessionID) error {
+// AwaitHiddenTasks implements [session.Spawner]: it waits for the session's
+// hidden tasks in the order of their spawns, and for those that they spawn,
+// until there are none. The first error is returned at once; the rest of the
+// tasks at hand go on, and nobody awaits them any more.
+func (t *Tasks) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
 	for {
 		t.mu.Lock()
 		batch := t.hidden[id]
@@ -154,14 +156,4 @@ func (t *Tasks) AwaitHidden(ctx context.Context, id events.SessionID) error {
 func (t *Tasks) SpawnManagedTask(ctx context.Context, id events.SessionID, req session.TaskRequest, work plugin.TaskFunc) error {
 	_, err := t.SpawnManaged(ctx, id, req, func(ctx context.Context, _ *RunningTask) (string, error) { return "", work(ctx) })
 	return err
-}
-
-// SpawnHiddenTask implements [session.Spawner].
-func (t *Tasks) SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work plugin.TaskFunc) error {
-	return t.SpawnHidden(ctx, id, label, work)
-}
-
-// AwaitHiddenTasks implements [session.Spawner].
-func (t *Tasks) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
-	return t.AwaitHidden(ctx, id)
 }

@@ -2,8 +2,6 @@ package workers
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,16 +66,11 @@ func (d *dispatch) handOut(ctx context.Context, tool *plugin.Registered, args []
 
 // callTask is the id of a call's task.
 func callTask(id events.SessionID, effect events.EffectID) events.TaskID {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s", id, effect))
-	return events.TaskID("call-" + hex.EncodeToString(sum[:16]))
+	return events.TaskID(events.DerivedID("call-", string(id), string(effect)))
 }
 
-// classOf is the class of the queue that a task's job is of.
 func classOf(rec *projector.Task) bus.Class {
-	if rec.Of == events.TaskTool && rec.Runner == task.ToolRunner {
-		return bus.ClassTool
-	}
-	return bus.ClassTask
+	return session.TaskClass(rec)
 }
 
 // callTool runs a call for a turn elsewhere, and gives the turn what it came to.
@@ -160,11 +153,9 @@ func (w *Worker) called(ctx context.Context, id events.SessionID, a *toolArgs) (
 	if err != nil {
 		return failed(a.Index, plugin.ClassUnavailable, plugin.CodeUnavailable, err), nil
 	}
-	args := []byte(a.Args)
-	if !a.Blob.IsZero() {
-		if args, err = w.blobs.Blob(ctx, a.Blob); err != nil {
-			return nil, err
-		}
+	args, err := session.Body(ctx, w.blobs, a.Args, a.Blob)
+	if err != nil {
+		return nil, err
 	}
 	now := &seen{state: s, session: id, turn: a.Turn, w: w}
 	d := &dispatch{
@@ -176,8 +167,7 @@ func (w *Worker) called(ctx context.Context, id events.SessionID, a *toolArgs) (
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
-		failure := asFailure(err)
-		r = plugin.Result{Outcome: events.OutcomeFailure, Text: "[failed] " + failure.Message, Class: failure.Class, Code: failure.Code}
+		r = failureOf(err)
 	case r.Pending:
 		return nil, nil //nolint:nilnil // whoever has the key gives it
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -73,24 +74,7 @@ func (a *archive) Snapshot(context.Context, events.SessionID) (*follow.Snapshot,
 }
 
 func (a *archive) State(ctx context.Context, session events.SessionID) (*projector.State, error) {
-	return fold(ctx, a.log, session, 0)
+	return follow.At(ctx, a.log, session, math.MaxUint64)
 }
 
 func (a *archive) Close() {}
-
-// fold replays a history up to a sequence, 0 for its end.
-func fold(ctx context.Context, log events.Log, session events.SessionID, to events.Seq) (*projector.State, error) {
-	s := projector.New(session)
-	for entry, err := range log.Read(ctx, session, 1) {
-		if err != nil {
-			return nil, err
-		}
-		if to != 0 && entry.Seq > to {
-			break
-		}
-		if err := s.Apply(entry); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
-}

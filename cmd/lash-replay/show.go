@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/transcript"
 )
 
@@ -34,7 +37,7 @@ func (c *showCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer src.Close()
-	s, err := fold(ctx, src.Log(), id, c.At)
+	s, err := follow.At(ctx, src.Log(), id, cmp.Or(c.At, math.MaxUint64))
 	if err != nil {
 		return err
 	}

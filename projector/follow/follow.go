@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -42,9 +43,25 @@ func Open(ctx context.Context, b *bus.Bus, session events.SessionID) (*projector
 
 // Sync folds what was appended since.
 func Sync(ctx context.Context, log events.Log, s *projector.State) error {
+	return syncTo(ctx, log, s, math.MaxUint64)
+}
+
+// At gives the state of a session as it was at seq, or where it ends before, folded from the log alone.
+func At(ctx context.Context, log events.Log, session events.SessionID, seq events.Seq) (*projector.State, error) {
+	s := projector.New(session)
+	if err := syncTo(ctx, log, s, seq); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func syncTo(ctx context.Context, log events.Log, s *projector.State, seq events.Seq) error {
 	for entry, err := range log.Read(ctx, s.Session, s.Seq+1) {
 		if err != nil {
 			return fmt.Errorf("sync %s: %w", s.Session, err)
+		}
+		if entry.Seq > seq {
+			break
 		}
 		if err := s.Apply(entry); err != nil {
 			return fmt.Errorf("sync %s: %w", s.Session, err)
@@ -78,8 +95,7 @@ func Whole(ctx context.Context, b *bus.Bus, session events.SessionID) (*projecto
 	} else if ctx.Err() != nil {
 		return nil, err
 	}
-	s = projector.New(session)
-	return s, Sync(ctx, b.Log(), s)
+	return At(ctx, b.Log(), session, math.MaxUint64)
 }
 
 // restore reads the newest snapshot. Without a usable one it is the empty state.

@@ -1,8 +1,6 @@
 package turn
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -75,8 +73,7 @@ func (m *machine) followOn(root events.TurnID, n int64) events.TurnID {
 	for suffix := "-frame-" + strconv.FormatInt(n, 10); ; suffix += "x" {
 		id := string(root) + suffix
 		if len(id) > events.MaxTokenBytes {
-			sum := sha256.Sum256([]byte(root))
-			id = hex.EncodeToString(sum[:16]) + suffix
+			id = events.DerivedID("", string(root)) + suffix
 		}
 		record, err := m.s.Record(events.TurnID(id))
 		m.errs = errors.Join(m.errs, err)

@@ -255,11 +255,9 @@ func historyItems(ctx context.Context, blobs session.Blobs, s *projector.State) 
 	var list []item
 	for _, n := range nodes {
 		if n.Kind != events.NodeMessage {
-			body := n.Body
-			if !n.Blob.IsZero() {
-				if body, err = blobs.Blob(ctx, n.Blob); err != nil {
-					return nil, err
-				}
+			body, err := session.Body(ctx, blobs, n.Body, n.Blob)
+			if err != nil {
+				return nil, err
 			}
 			list = append(list, item{kind: "node", name: n.Type, text: string(body)})
 			continue

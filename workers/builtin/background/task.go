@@ -2,8 +2,6 @@ package background
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,10 +52,9 @@ func work(ctx context.Context, call plugin.Call, id events.TaskID, command proce
 	if err != nil {
 		how = err.Error()
 	}
-	sum := sha256.Sum256([]byte(call.Key))
 	report := fmt.Sprintf("Background task %s has ended after %v: %s\n%s", id, time.Since(began).Round(time.Millisecond), how, out.Text)
 	_, _, failed := call.Host.StartTurnStream(ctx, call.Session, api.TurnRequest{
-		ID: events.TurnID("task-" + hex.EncodeToString(sum[:16])), Input: events.TurnInput{Parts: plugin.Say(events.RoleUser, strings.TrimSpace(report)).Parts},
+		ID: events.TurnID(events.DerivedID("task-", call.Key)), Input: events.TurnInput{Parts: plugin.Say(events.RoleUser, strings.TrimSpace(report)).Parts},
 	})
 	switch {
 	case failed != nil:

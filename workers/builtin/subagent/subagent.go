@@ -16,8 +16,6 @@ package subagent
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -95,7 +93,7 @@ func (a agents) spawn(ctx context.Context, call plugin.Call, in spawnRequest) (A
 	if as.Depth > as.MaxDepth {
 		return Agent{}, refusal(plugin.ClassResourceLimit, "agents are at most %d levels deep", as.MaxDepth)
 	}
-	req := api.CreateRequest{ID: events.SessionID("agent-" + digest(call)), Parent: call.Session, Subagent: as, Usage: ID, Options: maps.Clone(state.Options)}
+	req := api.CreateRequest{ID: events.SessionID(events.DerivedID("agent-", call.Key)), Parent: call.Session, Subagent: as, Usage: ID, Options: maps.Clone(state.Options)}
 	if as.Depth == as.MaxDepth {
 		req.Access.Hidden = []string{spawnTool}
 	}
@@ -207,10 +205,4 @@ func lookUp(ctx context.Context, call plugin.Call, agent events.SessionID) (know
 
 func refusal(class, format string, args ...any) error {
 	return &plugin.Failure{Class: class, Message: fmt.Sprintf(format, args...)}
-}
-
-// digest names what a call makes: the same in every attempt, on every node.
-func digest(call plugin.Call) string {
-	sum := sha256.Sum256([]byte(call.Key))
-	return hex.EncodeToString(sum[:16])
 }

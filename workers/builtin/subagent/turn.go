@@ -23,7 +23,7 @@ func turn(ctx context.Context, call plugin.Call, agent events.SessionID, message
 	if behind {
 		prefix = background
 	}
-	req := api.TurnRequest{ID: events.TurnID(prefix + digest(call)), Input: events.TurnInput{Parts: plugin.Say(events.RoleUser, message).Parts}}
+	req := api.TurnRequest{ID: events.TurnID(events.DerivedID(prefix, call.Key)), Input: events.TurnInput{Parts: plugin.Say(events.RoleUser, message).Parts}}
 	if err := call.Host.TransitionBackgroundTask(ctx, call.Session, task, events.TaskRunning); err != nil {
 		return Agent{}, err
 	}
