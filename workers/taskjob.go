@@ -83,7 +83,7 @@ func (t *Tasks) take(ctx context.Context, j *bus.Job, cmd session.TaskJob) (verd
 		return jobSoon, err
 	}
 	switch {
-	case rec.Seq == cmd.Seq && !rec.Live() && classOf(&rec) == bus.ClassTool:
+	case rec.Seq == cmd.Seq && !rec.Live() && session.TaskClass(&rec) == bus.ClassTool:
 		return jobDone, t.resolveEnded(ctx, j.Session, rec.ID)
 	case rec.Seq != cmd.Seq || !rec.Live(), rec.Runner == "" && rec.Worker == "":
 		return jobDone, nil
@@ -122,7 +122,7 @@ func (t *Tasks) arrived(ctx context.Context, id events.SessionID, rec projector.
 // takeOver is for a task whose worker is gone: it runs again, or ends with the evidence.
 func (t *Tasks) takeOver(ctx context.Context, j *bus.Job, rec *projector.Task) (verdict, error) {
 	if rec.State == events.TaskCancelling {
-		if classOf(rec) == bus.ClassTool {
+		if session.TaskClass(rec) == bus.ClassTool {
 			if err := t.resolve(ctx, j.Session, rec.Args, cancelledCall()); err != nil {
 				return jobSoon, err
 			}
@@ -132,7 +132,7 @@ func (t *Tasks) takeOver(ctx context.Context, j *bus.Job, rec *projector.Task) (
 	if rec.Restart == events.RestartAlways && rec.Runner != "" {
 		return t.begin(ctx, j, rec)
 	}
-	if err := t.lose(ctx, j.Session, classOf(rec), rec.Args); err != nil {
+	if err := t.lose(ctx, j.Session, session.TaskClass(rec), rec.Args); err != nil {
 		return jobSoon, err
 	}
 	why := fmt.Sprintf("abandoned: worker %s is gone", rec.Worker)
@@ -143,14 +143,14 @@ func (t *Tasks) takeOver(ctx context.Context, j *bus.Job, rec *projector.Task) (
 // begin claims a task and runs it.
 func (t *Tasks) begin(ctx context.Context, j *bus.Job, rec *projector.Task) (verdict, error) {
 	work := t.cfg.Runners[rec.Runner]
-	if classOf(rec) == bus.ClassTool {
+	if session.TaskClass(rec) == bus.ClassTool {
 		work = t.cfg.call
 	}
 	if work == nil && (rec.Runner != task.MonitorRunner || rec.Of != events.TaskMonitor) {
 		return jobLater, nil
 	}
 	key := taskKey{j.Session, rec.ID}
-	if !t.reserve(key, classOf(rec)) {
+	if !t.reserve(key, session.TaskClass(rec)) {
 		return jobLater, nil
 	}
 	defer t.unreserve(key)

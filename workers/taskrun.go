@@ -55,7 +55,7 @@ type taskEnd struct {
 func (t *Tasks) newRun(id events.SessionID, rec *projector.Task, local bool) *taskRun {
 	r := &taskRun{
 		t: t, local: local, args: rec.Args, made: rec.CreatedAt, again: rec.Restart == events.RestartAlways,
-		class: classOf(rec), session: id, claim: task.ClaimOf(rec), jobs: make(chan *bus.Job, 4), poked: make(chan struct{}, 1),
+		class: session.TaskClass(rec), session: id, claim: task.ClaimOf(rec), jobs: make(chan *bus.Job, 4), poked: make(chan struct{}, 1),
 	}
 	r.ctx, r.cancel = context.WithCancelCause(t.life)
 	return r

@@ -69,10 +69,6 @@ func callTask(id events.SessionID, effect events.EffectID) events.TaskID {
 	return events.TaskID(events.DerivedID("call-", string(id), string(effect)))
 }
 
-func classOf(rec *projector.Task) bus.Class {
-	return session.TaskClass(rec)
-}
-
 // callTool runs a call for a turn elsewhere, and gives the turn what it came to.
 func (w *Worker) callTool(runCtx context.Context, t *RunningTask) (string, error) {
 	var a toolArgs
