@@ -305,7 +305,7 @@ func (b *Bus) readRun(ctx context.Context, session events.SessionID, r run, from
 		}
 		var archive *events.Archive
 		if err == nil {
-			archive, err = events.ReadArchive(bytes.NewReader(file))
+			archive, err = events.ReadArchive(bytes.NewReader(file), 2*maxRun)
 		}
 		if err == nil && (archive.Session != session || archive.First != r.First) {
 			err = fmt.Errorf("%w: the archive is of %s from %d", events.ErrMalformed, archive.Session, archive.First)

@@ -177,14 +177,16 @@ type Archive struct {
 }
 
 // ReadArchive reads r to its end and checks order, counts, digests and every
-// commit. Errors wrap [ErrMalformed], [ErrFutureVersion] or those of [Decode].
-func ReadArchive(r io.Reader) (*Archive, error) {
+// commit. limit bounds the content, in bytes: a file may hold a thousand times
+// its size, and all of it is kept in memory. Errors wrap [ErrMalformed],
+// [ErrFutureVersion], [ErrTooLarge] or those of [Decode].
+func ReadArchive(r io.Reader, limit int64) (*Archive, error) {
 	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxFrameBytes))
 	if err != nil {
 		return nil, fmt.Errorf("read archive: %w", err)
 	}
 	defer unzip.Close()
-	a := &archiveReader{r: bufio.NewReader(r), sum: sha256.New(), unzip: unzip}
+	a := &archiveReader{r: bufio.NewReader(r), sum: sha256.New(), unzip: unzip, limit: limit, left: limit}
 	a.out.Log, a.out.Blobs = &MemLog{}, make(map[string][]byte)
 	if err := a.readAll(); err != nil {
 		return nil, fmt.Errorf("read archive: %w", err)
@@ -199,6 +201,8 @@ type archiveReader struct {
 	out   Archive
 	hist  *memSession
 	blobs int64
+
+	limit, left int64 // bytes of content
 }
 
 func (a *archiveReader) readAll() error {
@@ -251,6 +255,9 @@ func (a *archiveReader) accept(kind byte, body []byte) error {
 		plain, err := a.unzip.DecodeAll(body, nil)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+		if a.left -= int64(len(plain)); a.left < 0 {
+			return &FieldError{Field: "archive", Reason: fmt.Sprintf("holds more than %d bytes", a.limit), Err: ErrTooLarge}
 		}
 		if kind == frameCommits {
 			return a.commits(plain)

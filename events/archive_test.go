@@ -8,6 +8,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/events"
@@ -79,7 +81,7 @@ func smallArchive(tb testing.TB) ([]byte, contents) {
 func TestArchiveRoundTrip(t *testing.T) {
 	t.Parallel()
 	file, want := smallArchive(t)
-	a, err := events.ReadArchive(bytes.NewReader(file))
+	a, err := events.ReadArchive(bytes.NewReader(file), 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +113,7 @@ func TestArchiveLarge(t *testing.T) {
 		c := commitOf("twice", events.Of("", &events.SessionClosed{Reason: hex.EncodeToString(noise)}))
 		want.commits, want.seqs = append(want.commits, c), append(want.seqs, i+1)
 	}
-	a, err := events.ReadArchive(bytes.NewReader(writeArchive(t, 1, want.commits)))
+	a, err := events.ReadArchive(bytes.NewReader(writeArchive(t, 1, want.commits)), 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +128,7 @@ func TestArchiveLargestBlob(t *testing.T) {
 	body := make([]byte, events.MaxBlobBytes)
 	random := rand.NewChaCha8([32]byte{})
 	_, _ = random.Read(body)
-	a, err := events.ReadArchive(bytes.NewReader(writeArchive(t, 1, []*events.Commit{commitOf("c1")}, body)))
+	a, err := events.ReadArchive(bytes.NewReader(writeArchive(t, 1, []*events.Commit{commitOf("c1")}, body)), 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +140,7 @@ func TestArchiveLargestBlob(t *testing.T) {
 
 func TestArchiveEmpty(t *testing.T) {
 	t.Parallel()
-	a, err := events.ReadArchive(bytes.NewReader(writeArchive(t, 5, nil)))
+	a, err := events.ReadArchive(bytes.NewReader(writeArchive(t, 5, nil)), 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +152,7 @@ func TestArchiveEmpty(t *testing.T) {
 func TestArchiveCorrupted(t *testing.T) {
 	t.Parallel()
 	file, _ := smallArchive(t)
-	whole, err := events.ReadArchive(bytes.NewReader(file))
+	whole, err := events.ReadArchive(bytes.NewReader(file), 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +161,7 @@ func TestArchiveCorrupted(t *testing.T) {
 		for _, flip := range []byte{0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0xff} {
 			broken := bytes.Clone(file)
 			broken[i] ^= flip
-			a, err := events.ReadArchive(bytes.NewReader(broken))
+			a, err := events.ReadArchive(bytes.NewReader(broken), 1<<30)
 			if err != nil {
 				mustBeTyped(t, err)
 			} else if got := contentsOf(t, a); !reflect.DeepEqual(got, want) {
@@ -173,12 +175,12 @@ func TestArchiveTruncated(t *testing.T) {
 	t.Parallel()
 	file, _ := smallArchive(t)
 	for n := range file {
-		if _, err := events.ReadArchive(bytes.NewReader(file[:n])); !errors.Is(err, events.ErrMalformed) {
+		if _, err := events.ReadArchive(bytes.NewReader(file[:n]), 1<<30); !errors.Is(err, events.ErrMalformed) {
 			t.Fatalf("cut to %d of %d bytes: got %v, want %v", n, len(file), err, events.ErrMalformed)
 		}
 	}
 	for _, tail := range [][]byte{{0}, file} {
-		if _, err := events.ReadArchive(bytes.NewReader(append(bytes.Clone(file), tail...))); !errors.Is(err, events.ErrMalformed) {
+		if _, err := events.ReadArchive(bytes.NewReader(append(bytes.Clone(file), tail...)), 1<<30); !errors.Is(err, events.ErrMalformed) {
 			t.Fatalf("%d more bytes: got %v, want %v", len(tail), err, events.ErrMalformed)
 		}
 	}
@@ -234,7 +236,7 @@ func TestArchiveWriterRefuses(t *testing.T) {
 	if err := w.Blob(nil); !errors.Is(err, events.ErrInvalid) {
 		t.Errorf("blob after close: got %v, want %v", err, events.ErrInvalid)
 	}
-	a, err := events.ReadArchive(&file)
+	a, err := events.ReadArchive(&file, 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,16 +280,46 @@ func TestArchiveWriteFails(t *testing.T) {
 	}
 }
 
+// TestArchiveBomb reads files that are much smaller than their content, up to the limit.
+func TestArchiveBomb(t *testing.T) {
+	t.Parallel()
+	const size, bodies = 8 << 20, 4
+	var commits []*events.Commit
+	var blobs [][]byte
+	for i := range bodies {
+		commits = append(commits, commitOf(events.CommitID("c"+strconv.Itoa(i))))
+		blobs = append(blobs, bytes.Repeat([]byte{byte(i)}, size))
+	}
+	file := writeArchive(t, 1, commits, blobs...)
+	if len(file) > size/100 {
+		t.Fatalf("got a file of %d bytes, want a small one", len(file))
+	}
+	if _, err := events.ReadArchive(bytes.NewReader(file), bodies*size); !errors.Is(err, events.ErrTooLarge) || !strings.Contains(err.Error(), strconv.Itoa(bodies*size)) {
+		t.Errorf("above the limit: got %v, want %v and the limit", err, events.ErrTooLarge)
+	}
+	if a, err := events.ReadArchive(bytes.NewReader(file), bodies*size+1024); err != nil || len(a.Blobs) != bodies {
+		t.Errorf("within the limit: got %v, want %d bodies", err, bodies)
+	}
+}
+
 func FuzzReadArchive(f *testing.F) {
 	file, _ := smallArchive(f)
 	f.Add(file)
 	f.Add(writeArchive(f, 1, nil))
 	f.Add([]byte("LASHARC1h\x00\x00\x00\x01\x80"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		a, err := events.ReadArchive(bytes.NewReader(data))
+		const limit = 1 << 20
+		a, err := events.ReadArchive(bytes.NewReader(data), limit)
 		if err != nil {
 			mustBeTyped(t, err)
 			return
+		}
+		size := 0
+		for _, body := range a.Blobs {
+			size += len(body)
+		}
+		if size > limit {
+			t.Fatalf("got %d bytes of bodies, limit is %d", size, limit)
 		}
 		for entry, err := range a.Log.Read(t.Context(), a.Session, 0) {
 			if err != nil || entry.Commit.Session != a.Session {
@@ -319,7 +351,7 @@ func TestArchiveKeepsUnknownFields(t *testing.T) {
 	if err := errors.Join(w.Commit(events.Entry{Seq: 1, Commit: c, Data: newer}), w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	archive, err := events.ReadArchive(&file)
+	archive, err := events.ReadArchive(&file, 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -169,7 +169,7 @@ func testReplayed(t *testing.T) {
 	var file bytes.Buffer
 	_, err := session.Export(b.ctx, b.bus.Log(), b.bus, id, &file)
 	must(t, "export", err, nil)
-	archive, err := events.ReadArchive(&file)
+	archive, err := events.ReadArchive(&file, 1<<30)
 	must(t, "read archive", err, nil)
 	replayed := projector.New(id)
 	for e, err := range archive.Log.Read(b.ctx, id, 1) {

@@ -62,7 +62,7 @@ func TestExport(t *testing.T) {
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	a, err := events.ReadArchive(&file)
+	a, err := events.ReadArchive(&file, 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ type archive struct {
 // errDamaged is a file that is an archive and does not verify.
 var errDamaged = errors.New("the archive is damaged")
 
-func openArchive(path string) (*archive, error) {
+func openArchive(path string, maxMiB int64) (*archive, error) {
 	f, err := os.Open(filepath.Clean(path))
 	if err != nil {
 		return nil, err
@@ -41,7 +41,10 @@ func openArchive(path string) (*archive, error) {
 	if string(head[:n]) != magic {
 		return nil, fmt.Errorf("%s is not an archive: lash-replay export writes one", path)
 	}
-	a, err := events.ReadArchive(io.MultiReader(bytes.NewReader(head), f))
+	a, err := events.ReadArchive(io.MultiReader(bytes.NewReader(head), f), min(maxMiB, math.MaxInt64>>20)<<20)
+	if errors.Is(err, events.ErrTooLarge) {
+		return nil, fmt.Errorf("%s: %w: --max-mib allows more", path, err)
+	}
 	if errors.Is(err, events.ErrFutureVersion) {
 		return nil, fmt.Errorf("%s: %w: use a newer lash-replay", path, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -61,7 +62,7 @@ func readBack(ctx context.Context, path string, id events.SessionID, want sessio
 		return 0, err
 	}
 	defer func() { _ = f.Close() }()
-	a, err := events.ReadArchive(f)
+	a, err := events.ReadArchive(f, math.MaxInt64) // our own
 	if err != nil {
 		return 0, fmt.Errorf("read back: %w", err)
 	}

@@ -20,6 +20,7 @@ type sourceFlags struct {
 	TLSKey  string `name:"tls-key" placeholder:"FILE" group:"Source" help:"Key of the client certificate, PEM."`
 	Store   string `placeholder:"DIR" group:"Source" help:"Store directory of a stopped node."`
 	File    string `placeholder:"FILE" group:"Source" help:"Archive file, as export writes it."`
+	MaxMiB  int64  `name:"max-mib" default:"1024" placeholder:"N" group:"Source" help:"Refuse an archive file whose content is larger, in MiB: it is read into memory. Default: ${default}."`
 	Prefix  string `default:"lash" group:"Source" help:"Prefix of every asset's name on the server. Default: ${default}."`
 	Inbox   string `default:"_INBOX" placeholder:"NAME" group:"Source" help:"Prefix of the subjects of replies, which the user may be alone in hearing. Default: ${default}."`
 }
@@ -66,11 +67,11 @@ func (e *env) open(ctx context.Context, file string) (source, error) {
 	case f.Store != "":
 		return openStore(ctx, f)
 	case f.File != "":
-		return openArchive(f.File)
+		return openArchive(f.File, f.MaxMiB)
 	case file == "":
 		return nil, errors.New("no source: give --nats URL, --store DIR, --file FILE, or an archive file as argument")
 	}
-	s, err := openArchive(file)
+	s, err := openArchive(file, f.MaxMiB)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w (an argument without a source is an archive file; for a session name its source with --nats URL or --store DIR)", err)
 	}
