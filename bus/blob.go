@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
@@ -45,17 +44,17 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 			body, err = b.blobs.GetBytes(ctx, ref.Digest)
 			return err
 		})
-		if err == nil || !isUnknown(mapError(err)) || try == blobTries || pause(ctx, try) != nil {
+		if err == nil || !isUnknown(err) || try == blobTries || pause(ctx, try) != nil {
 			break
 		}
 		err = nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("blob %s: %w", ref.Digest, mapError(err))
+		return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
 	}
 	sum := sha256.Sum256(body)
 	if hex.EncodeToString(sum[:]) != ref.Digest {
-		return nil, errors.Join(fmt.Errorf("blob %s: %w: digest differs", ref.Digest, events.ErrMalformed))
+		return nil, fmt.Errorf("blob %s: %w: digest differs", ref.Digest, events.ErrMalformed)
 	}
 	return body, nil
 }
@@ -69,7 +68,7 @@ func (b *Bus) blobInfo(ctx context.Context, digest string) (info *jetstream.Obje
 		info, err = b.blobs.GetInfo(ctx, digest)
 		return err
 	})
-	return info, errors.Unwrap(err)
+	return info, err
 }
 
 // transfer bounds one try to move a body: a second more for each MiB.

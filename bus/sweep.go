@@ -32,8 +32,8 @@ func (b *Bus) Blobs(ctx context.Context) ([]StoredBlob, error) {
 		return nil, fmt.Errorf("list blobs: %w", err)
 	}
 	infos, err := b.blobs.List(ctx)
-	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
-		return nil, fmt.Errorf("list blobs: %w", mapError(err))
+	if err = mapError(err); err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, fmt.Errorf("list blobs: %w", err)
 	}
 	list := make([]StoredBlob, 0, len(infos))
 	for _, info := range infos {
@@ -71,7 +71,7 @@ func (b *Bus) dropBlob(ctx context.Context, digest string, wanted func(content s
 			return err
 		}
 		meta, err := stream.GetLastMsgForSubject(ctx, b.names.blobMeta(digest))
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
+		if isMissing(err) {
 			return nil
 		}
 		if err != nil {
