@@ -81,15 +81,21 @@ func (b *Bus) listen(subject, group string, deliver nats.MsgHandler) (stop func(
 
 // pause waits before try n of something that is worth another try.
 func pause(ctx context.Context, n int) error {
-	wait := min(time.Millisecond<<min(n, 10), 500*time.Millisecond)
-	timer := time.NewTimer(wait)
+	if !Sleep(ctx, min(time.Millisecond<<min(n, 10), 500*time.Millisecond)) {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// Sleep waits for d, or until ctx ends: then it is false.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	case <-timer.C:
-		return nil
 	}
+	return ctx.Err() == nil
 }
 
 // silentRequests is how many make a silence at least.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 )
@@ -46,7 +47,7 @@ const askEvery = 100 * time.Millisecond
 func (c *approvalsCmd) Run(ctx context.Context, s *streams) error {
 	list, err := c.collect(ctx, s)
 	deadline := time.Now().Add(c.Wait)
-	for len(list) == 0 && time.Now().Before(deadline) && pause(ctx, askEvery) {
+	for len(list) == 0 && time.Now().Before(deadline) && bus.Sleep(ctx, askEvery) {
 		list, err = c.collect(ctx, s)
 	}
 	switch {
@@ -61,17 +62,6 @@ func (c *approvalsCmd) Run(ctx context.Context, s *streams) error {
 		return errNothing
 	}
 	return err
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func writeJSON(s *streams, v any) error {

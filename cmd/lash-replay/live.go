@@ -141,20 +141,9 @@ func insist(ctx context.Context, ask func(context.Context) error) error {
 		if !errors.Is(err, events.ErrOutcomeUnknown) {
 			return err
 		}
-		if wait(ctx, askAgain) != nil {
+		if !bus.Sleep(ctx, askAgain) {
 			return err
 		}
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
 	}
 }
 

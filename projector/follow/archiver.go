@@ -53,7 +53,7 @@ func (a *Archiver) Run(ctx context.Context) {
 	}
 	retained := time.Now()
 	swept := retained
-	for sleep(ctx, every); ctx.Err() == nil; sleep(ctx, every) {
+	for bus.Sleep(ctx, every) {
 		now := time.Now()
 		var errs []error
 		if a.cfg.After >= 0 {

@@ -122,19 +122,10 @@ func (p *Projector) Run(ctx context.Context) error {
 		}
 		if err != nil && ctx.Err() == nil {
 			p.log.Warn("follow marks", zap.Error(err))
-			sleep(ctx, time.Second)
+			bus.Sleep(ctx, time.Second)
 		}
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // sweep marks every session whose row is behind its stream.
