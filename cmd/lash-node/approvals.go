@@ -12,7 +12,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/events/eventjson"
 )
 
 type approvalsCmd struct {
@@ -96,28 +96,11 @@ func (c *approvalsCmd) collect(ctx context.Context, s *streams) ([]waiting, erro
 			return nil, on.explain(err, id)
 		}
 		for i := range open {
-			w, err := on.waiting(ctx, id, &open[i])
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, w)
+			a := &open[i]
+			list = append(list, waiting{Session: id, Call: a.Effect, Tool: a.Tool, Args: eventjson.Raw(a.Args), Plugin: a.Plugin, Question: a.Question})
 		}
 	}
 	return list, nil
-}
-
-func (c *client) waiting(ctx context.Context, id events.SessionID, a *projector.Approval) (waiting, error) {
-	args := a.Args
-	if !a.Blob.IsZero() {
-		var err error
-		if args, err = c.bus.Blob(ctx, a.Blob); err != nil {
-			return waiting{}, err
-		}
-	}
-	if !json.Valid(args) {
-		args, _ = json.Marshal(string(args)) // the model gave no JSON
-	}
-	return waiting{Session: id, Call: a.Effect, Tool: a.Tool, Args: args, Plugin: a.Plugin, Question: a.Question}, nil
 }
 
 func (c *client) explain(err error, id events.SessionID) error {

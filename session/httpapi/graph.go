@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -100,7 +101,7 @@ func getView(c *call) (reply, error) {
 func nodeOf(n *projector.Node) Node {
 	out := Node{ID: n.ID, Kind: n.Kind, Turn: n.Turn, Message: n.Message.ID, Type: n.Type, Blob: blob(n.Blob), At: n.At}
 	if len(n.Body) > 0 {
-		out.Body = raw(n.Body)
+		out.Body = eventjson.Raw(n.Body)
 	}
 	return out
 }

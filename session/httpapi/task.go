@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -108,7 +109,7 @@ func taskOf(t *projector.Task) Task {
 		CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt, CompletedAt: t.CompletedAt,
 	}
 	if len(t.Args) > 0 {
-		out.Args = raw(t.Args)
+		out.Args = eventjson.Raw(t.Args)
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
 )
 
 // Approvals are the questions that wait for an answer.
@@ -77,7 +78,7 @@ func getApprovals(c *call) (reply, error) {
 	out := Approvals{Approvals: make([]Approval, len(list))}
 	for i := range list {
 		a := &list[i]
-		out.Approvals[i] = Approval{Call: a.Effect, Tool: a.Tool, Args: raw(a.Args), Plugin: a.Plugin, Question: a.Question}
+		out.Approvals[i] = Approval{Call: a.Effect, Tool: a.Tool, Args: eventjson.Raw(a.Args), Plugin: a.Plugin, Question: a.Question}
 	}
 	return reply{status: http.StatusOK, body: out}, err
 }
@@ -126,7 +127,7 @@ func toolOf(t *events.ToolEntry) Tool {
 		out.Effects = "non_idempotent"
 	}
 	if len(t.Schema) > 0 {
-		out.Schema = raw(t.Schema)
+		out.Schema = eventjson.Raw(t.Schema)
 	}
 	return out
 }
