@@ -67,11 +67,11 @@ func (b *Bus) DropBlob(ctx context.Context, blob StoredBlob) error {
 func (b *Bus) dropBlob(ctx context.Context, digest string, wanted func(content string) bool) error {
 	return b.retry(ctx, "remove blob "+digest, func(ctx context.Context) error {
 		stream, err := b.js.Stream(ctx, b.names.blobStream())
-		if err != nil {
-			return err
+		var meta *jetstream.RawStreamMsg
+		if err == nil {
+			meta, err = stream.GetLastMsgForSubject(ctx, b.names.blobMeta(digest))
 		}
-		meta, err := stream.GetLastMsgForSubject(ctx, b.names.blobMeta(digest))
-		if isMissing(err) {
+		if isNoAsset(err) || isMissing(err) {
 			return nil
 		}
 		if err != nil {
