@@ -58,11 +58,11 @@ func (b *Bus) archived(ctx context.Context, session events.SessionID) (row archi
 		row.Revision = msg.Sequence
 		return nil
 	})
-	switch err = mapError(err); {
+	switch {
 	case errors.Is(err, ErrNotFound):
 		return archived{}, nil
-	case errors.Is(err, events.ErrNoSession): // no stream: what is cold may still be somewhere
-		err = fmt.Errorf("%w: the server lacks the stream of archives; a node that starts makes it: %w", events.ErrOutcomeUnknown, errors.Unwrap(err))
+	case isNoAsset(err): // what is cold may still be somewhere
+		err = fmt.Errorf("%w: the server lacks the stream of archives; a node that starts makes it", events.ErrOutcomeUnknown)
 	}
 	return row, err
 }
@@ -82,7 +82,7 @@ func (b *Bus) putArchived(ctx context.Context, session events.SessionID, row *ar
 			ack, err = b.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 			return err
 		})
-		switch err = mapError(err); {
+		switch {
 		case err == nil:
 			row.Revision = ack.Sequence
 			return nil
@@ -194,7 +194,7 @@ func (b *Bus) seal(ctx context.Context, session events.SessionID, p *place, at e
 		_, err := b.js.UpdateStream(ctx, cfg)
 		return err
 	})
-	if err = mapError(err); errors.Is(err, events.ErrSealed) {
+	if errors.Is(err, events.ErrSealed) {
 		return nil
 	}
 	return err

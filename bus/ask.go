@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go"
@@ -13,15 +12,11 @@ import (
 // Answer answers what others ask this worker, until stop. Answers come
 // from one goroutine, and go to inboxes only: another question is not looked at.
 func (b *Bus) Answer(worker events.WorkerID, answer func(question []byte) []byte) (stop func(), err error) {
-	sub, err := b.nc.Subscribe(b.names.ask(worker), func(m *nats.Msg) {
+	return b.listen(b.names.ask(worker), "", func(m *nats.Msg) {
 		if isInbox(m.Reply) {
 			_ = m.Respond(answer(m.Data))
 		}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("answer as worker %s: %w", worker, err)
-	}
-	return func() { _ = sub.Unsubscribe() }, nil
 }
 
 // Ask puts a question to a worker, wherever it is, until ctx ends. A worker
@@ -31,7 +26,7 @@ func (b *Bus) Ask(ctx context.Context, worker events.WorkerID, question []byte) 
 		return nil, err
 	}
 	m, err := b.nc.RequestWithContext(ctx, b.names.ask(worker), question)
-	if errors.Is(err, nats.ErrNoResponders) { // elsewhere it is a server that has no answer yet, here it is the answer
+	if isUnheard(err) {
 		return nil, fmt.Errorf("ask worker %s: %w", worker, ErrNotFound)
 	}
 	if err != nil {

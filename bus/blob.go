@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
@@ -38,24 +37,25 @@ func (b *Bus) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) 
 
 // Blob reads a body and checks it against its reference. Errors: [ErrNotFound], [events.ErrMalformed].
 func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
+	if _, err := b.blobInfo(ctx, ref.Digest); err != nil {
+		return nil, err
+	}
 	var body []byte
-	_, err := b.blobInfo(ctx, ref.Digest)
-	for try := 1; err == nil; try++ {
-		err = b.within(ctx, b.transfer(ref.Size), func(ctx context.Context) (err error) {
+	for try := 1; ; try++ {
+		err := b.within(ctx, b.transfer(ref.Size), func(ctx context.Context) (err error) {
 			body, err = b.blobs.GetBytes(ctx, ref.Digest)
 			return err
 		})
-		if err == nil || !isUnknown(mapError(err)) || try == blobTries || pause(ctx, try) != nil {
+		if err == nil {
 			break
 		}
-		err = nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("blob %s: %w", ref.Digest, mapError(err))
+		if !isUnknown(err) || try == blobTries || pause(ctx, try) != nil {
+			return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
+		}
 	}
 	sum := sha256.Sum256(body)
 	if hex.EncodeToString(sum[:]) != ref.Digest {
-		return nil, errors.Join(fmt.Errorf("blob %s: %w: digest differs", ref.Digest, events.ErrMalformed))
+		return nil, fmt.Errorf("blob %s: %w: digest differs", ref.Digest, events.ErrMalformed)
 	}
 	return body, nil
 }
@@ -65,11 +65,11 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 const blobTries = 3
 
 func (b *Bus) blobInfo(ctx context.Context, digest string) (info *jetstream.ObjectInfo, err error) {
-	err = b.retry(ctx, "look for blob", func(ctx context.Context) (err error) {
+	err = b.retry(ctx, "blob "+digest, func(ctx context.Context) (err error) {
 		info, err = b.blobs.GetInfo(ctx, digest)
 		return err
 	})
-	return info, errors.Unwrap(err)
+	return info, err
 }
 
 // transfer bounds one try to move a body: a second more for each MiB.

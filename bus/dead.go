@@ -151,10 +151,10 @@ func (j *Job) SaveTries(ctx context.Context) error {
 
 // put publishes what may be published again, until it is answered or ctx ends.
 func (b *Bus) put(ctx context.Context, msg *nats.Msg, opts ...jetstream.PublishOpt) error {
-	return mapError(b.retry(ctx, "publish", func(ctx context.Context) error {
+	return b.retry(ctx, "publish", func(ctx context.Context) error {
 		_, err := b.js.PublishMsg(ctx, msg, append(opts, jetstream.WithRetryAttempts(0))...)
 		return err
-	}))
+	})
 }
 
 // last is the newest message of a subject, as the leader has it; [ErrNotFound] where there is none.
@@ -166,17 +166,17 @@ func (b *Bus) last(ctx context.Context, stream, subject string) (msg *jetstream.
 		}
 		return err
 	})
-	if errors.Is(err, jetstream.ErrStreamNotFound) { // of a deployment from before it
-		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
+	if isNoAsset(err) { // of a deployment from before it
+		return nil, fmt.Errorf("look into %s: %w", stream, ErrNotFound)
 	}
-	return msg, mapError(err)
+	return msg, err
 }
 
 // lastOf gives the newest message of every subject that matches, in no order.
 func (b *Bus) lastOf(ctx context.Context, stream, subjects string) iter.Seq2[*jetstream.RawStreamMsg, error] {
 	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
 		subjects, err := b.subjects(ctx, stream, subjects)
-		if errors.Is(err, jetstream.ErrStreamNotFound) { // of a deployment from before it
+		if isNoAsset(err) { // of a deployment from before it
 			return
 		}
 		if err != nil {
@@ -197,11 +197,11 @@ func (b *Bus) lastOf(ctx context.Context, stream, subjects string) iter.Seq2[*je
 
 // drop deletes the messages of a subject up to a sequence.
 func (b *Bus) drop(ctx context.Context, stream, subject string, seq uint64) error {
-	return mapError(b.retry(ctx, "drop from "+stream, func(ctx context.Context) error {
+	return b.retry(ctx, "drop from "+stream, func(ctx context.Context) error {
 		s, err := b.js.Stream(ctx, stream)
 		if err == nil {
 			err = s.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(seq+1))
 		}
 		return err
-	}))
+	})
 }

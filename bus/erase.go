@@ -150,10 +150,13 @@ func (b *Bus) purge(ctx context.Context, session events.SessionID) error {
 	})
 }
 
-// purgeSubject removes every message of a stream that has the subject.
+// purgeSubject removes every message of a stream that has the subject. Where there is no stream there is none.
 func (b *Bus) purgeSubject(ctx context.Context, name, subject string) error {
 	return b.retry(ctx, "purge "+subject, func(ctx context.Context) error {
 		stream, err := b.js.Stream(ctx, name)
+		if isNoAsset(err) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

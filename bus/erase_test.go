@@ -160,6 +160,32 @@ func largeCommit(id events.SessionID, n int) *events.Commit {
 	return c
 }
 
+// TestEraseWithoutStream erases where a shared stream is gone: there is nothing of the session in it, and the rest goes.
+func TestEraseWithoutStream(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Log().Append(t.Context(), commit("s", 1), events.At(0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Enqueue(t.Context(), bus.ClassTurn, "s", "t", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), "lash-timers"); err != nil {
+		t.Fatal(err)
+	}
+	if err := erase(t.Context(), b, "s"); err != nil {
+		t.Errorf("got %v, want it erased", err)
+	}
+	isErased(t, b, "s", 1)
+	if _, err := b.Queued(t.Context(), bus.ClassTurn, "s", "t"); !errors.Is(err, bus.ErrNotFound) {
+		t.Errorf("command: got %v, want %v", err, bus.ErrNotFound)
+	}
+}
+
 func TestEraseRefused(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"github.com/lash-go/lash/events"
 )
@@ -15,7 +16,7 @@ import (
 var (
 	// ErrQueued is a command that is in the queue already.
 	ErrQueued = errors.New("already queued")
-	// ErrNotFound is a key, blob or message that does not exist.
+	// ErrNotFound is a key, blob, message or consumer that does not exist.
 	ErrNotFound = errors.New("not found")
 	// ErrFull is a new session, or one that was cold, for whose stream there is no room.
 	ErrFull = errors.New("no room for another hot session")
@@ -28,7 +29,21 @@ var (
 // errHasStream is a session that has a stream already, sealed or of another name.
 var errHasStream = errors.New("the session has a stream already")
 
-// isMissing reports whether a message to be deleted was not there any more.
+// isUnknown reports whether nobody knows what became of a request.
+func isUnknown(err error) bool { return errors.Is(err, events.ErrOutcomeUnknown) }
+
+// isUnheard reports whether nobody listened to a message. Of a request to a server that is
+// [events.ErrOutcomeUnknown], as one that has no answer yet does not listen; of one to a worker it is the answer.
+func isUnheard(err error) bool {
+	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
+}
+
+// isNoAsset reports whether a stream or bucket does not exist.
+func isNoAsset(err error) bool {
+	return errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound)
+}
+
+// isMissing reports whether a message was not there, or not any more.
 func isMissing(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeMessageNotFound || api.ErrorCode == codeSequenceGone || api.ErrorCode == codeDeleteFailed)
@@ -63,7 +78,8 @@ func isAnswer(err error) bool {
 	return !isUnknown(mapError(err))
 }
 
-// mapError gives every error of the client and the server its meaning for us. This file is the only place that looks at them.
+// mapError gives every error of the client and the server its meaning for us. This file is the only place
+// that looks at them. What [Bus.within], and all that is built on it, returns is mapped.
 func mapError(err error) error {
 	if err == nil {
 		return nil
@@ -73,15 +89,14 @@ func mapError(err error) error {
 		return mapCode(api, err)
 	}
 	switch {
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse),
-		errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
+	case isUnheard(err), errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
 		errors.Is(err, nats.ErrConnectionReconnecting), errors.Is(err, nats.ErrDisconnected),
 		errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrStaleConnection), errors.Is(err, jetstream.ErrNoHeartbeat):
 		return fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)
 	case errors.Is(err, nats.ErrMaxPayload):
 		return fmt.Errorf("%w: %w", events.ErrTooLarge, err)
-	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrObjectNotFound), errors.Is(err, jetstream.ErrMsgNotFound),
-		errors.Is(err, jetstream.ErrKeyDeleted):
+	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrObjectNotFound), errors.Is(err, jetstream.ErrKeyDeleted),
+		errors.Is(err, jetstream.ErrNoObjectsFound), errors.Is(err, jetstreamext.ErrNoMessages):
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
 	return err
@@ -101,7 +116,7 @@ func mapCode(api *jetstream.APIError, err error) error {
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	case codeMaxPerSubject:
 		return fmt.Errorf("%w: %w", ErrQueued, err)
-	case jetstream.JSErrCodeMessageNotFound:
+	case jetstream.JSErrCodeMessageNotFound, jetstream.JSErrCodeConsumerNotFound:
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	case jetstream.JSErrCodeStreamMessageExceedsMaximum:
 		return fmt.Errorf("%w: %w", events.ErrTooLarge, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"github.com/lash-go/lash/events"
 )
@@ -29,6 +30,7 @@ func TestMapError(t *testing.T) {
 		{code(10077), ErrQueued},
 		{code(10027), ErrFull},
 		{code(10037), ErrNotFound},
+		{code(10014), ErrNotFound},
 		{code(10054), events.ErrTooLarge},
 		{code(10008), events.ErrOutcomeUnknown},
 		{code(10009), events.ErrOutcomeUnknown},
@@ -52,6 +54,9 @@ func TestMapError(t *testing.T) {
 		{jetstream.ErrKeyDeleted, ErrNotFound},
 		{jetstream.ErrObjectNotFound, ErrNotFound},
 		{jetstream.ErrMsgNotFound, ErrNotFound},
+		{jetstream.ErrNoObjectsFound, ErrNotFound},
+		{jetstreamext.ErrNoMessages, ErrNotFound},
+		{jetstream.ErrKeyExists, events.ErrMoved},
 		{unknown, nil},
 	} {
 		wrapped := fmt.Errorf("deep down: %w", tc.err)

@@ -69,7 +69,7 @@ func listPage[T any](ctx context.Context, b *Bus, api, subject string, offset in
 		}
 		return nil
 	})
-	return p, mapError(err)
+	return p, err
 }
 
 // Sessions lists every session, in no order.

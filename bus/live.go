@@ -42,7 +42,7 @@ func (b *Bus) Live(session events.SessionID, buffer int) (*Live, error) {
 		sub, err := b.nc.ChanSubscribe(subject, c)
 		if err != nil {
 			l.Close()
-			return nil, fmt.Errorf("watch %s: %w", session, err)
+			return nil, fmt.Errorf("watch %s: %w", session, mapError(err))
 		}
 		l.subs = append(l.subs, sub)
 	}
@@ -55,11 +55,7 @@ func (b *Bus) Hear(session events.SessionID, deliver func(LiveMessage)) (stop fu
 	if err := events.CheckToken("session", session); err != nil {
 		return nil, err
 	}
-	sub, err := b.nc.Subscribe(b.names.liveAll(session), func(m *nats.Msg) { deliver(ParseLive(m)) })
-	if err != nil {
-		return nil, fmt.Errorf("listen to %s: %w", session, err)
-	}
-	return func() { _ = sub.Unsubscribe() }, nil
+	return b.listen(b.names.liveAll(session), "", func(m *nats.Msg) { deliver(ParseLive(m)) })
 }
 
 // Close ends the subscription.
@@ -104,7 +100,7 @@ func ParseLive(m *nats.Msg) LiveMessage {
 
 // PublishDelta sends a piece of streamed output. It is never truth: no answer is waited for.
 func (b *Bus) PublishDelta(session events.SessionID, turn events.TurnID, data []byte) error {
-	return b.nc.Publish(b.names.delta(session, turn), data)
+	return mapError(b.nc.Publish(b.names.delta(session, turn), data))
 }
 
 // StoredDelta is a delta with its place in the delta stream, which all sessions share.
@@ -141,11 +137,11 @@ func (b *Bus) deltaBatch(ctx context.Context, subject string, from *uint64, yiel
 		return false, mapError(err)
 	}
 	for msg, err := range batch {
-		switch {
-		case errors.Is(err, jetstreamext.ErrNoMessages):
+		switch err = mapError(err); {
+		case errors.Is(err, ErrNotFound):
 			return false, nil
 		case err != nil:
-			return false, mapError(err)
+			return false, err
 		}
 		*from, more = msg.Sequence+1, true
 		if !yield(StoredDelta{msg.Sequence, msg.Data}, nil) {
@@ -157,12 +153,12 @@ func (b *Bus) deltaBatch(ctx context.Context, subject string, from *uint64, yiel
 
 // Poke tells a worker that a session it runs has moved. It is a hint: a worker that misses it finds out at its next append.
 func (b *Bus) Poke(worker events.WorkerID, session events.SessionID) error {
-	return b.nc.Publish(b.names.poke(worker), []byte(session))
+	return mapError(b.nc.Publish(b.names.poke(worker), []byte(session)))
 }
 
 // Pokes delivers the pokes of one worker.
 func (b *Bus) Pokes(worker events.WorkerID, deliver func(events.SessionID)) (stop func(), err error) {
-	sub, err := b.nc.Subscribe(b.names.poke(worker), func(m *nats.Msg) {
+	return b.listen(b.names.poke(worker), "", func(m *nats.Msg) {
 		switch {
 		case m.Reply == "":
 			deliver(events.SessionID(m.Data))
@@ -170,15 +166,11 @@ func (b *Bus) Pokes(worker events.WorkerID, deliver func(events.SessionID)) (sto
 			_ = m.Respond(nil) // of Gone
 		}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("listen for pokes: %w", err)
-	}
-	return func() { _ = sub.Unsubscribe() }, nil
 }
 
 // MarkDirty tells projectors that a session moved. It is a hint: no answer is waited for.
 func (b *Bus) MarkDirty(session events.SessionID) error {
-	return b.nc.Publish(b.names.dirty(session), nil)
+	return mapError(b.nc.Publish(b.names.dirty(session), nil))
 }
 
 // Dirty is a projector's view of the sessions that moved.
@@ -189,14 +181,8 @@ type Dirty struct {
 
 // Dirty joins the projectors.
 func (b *Bus) Dirty(ctx context.Context) (*Dirty, error) {
-	d := &Dirty{b: b}
-	err := b.retry(ctx, "join projectors", func(ctx context.Context) (err error) {
-		d.consumer, err = b.js.CreateOrUpdateConsumer(ctx, b.names.dirtyStream(), jetstream.ConsumerConfig{
-			Durable: "projector", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 10 * time.Second, MaxDeliver: -1, MaxAckPending: -1,
-		})
-		return err
-	})
-	return d, err
+	consumer, err := b.join(ctx, b.names.dirtyStream(), jetstream.ConsumerConfig{Durable: "projector", AckWait: 10 * time.Second})
+	return &Dirty{b, consumer}, err
 }
 
 // Fetch hands up to n marks to take. Each must be acked, or given back, or it comes again.

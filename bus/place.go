@@ -113,7 +113,7 @@ func (b *Bus) streamInfo(ctx context.Context, name string) (*jetstream.StreamInf
 		return err
 	})
 	if err != nil {
-		return nil, mapError(err)
+		return nil, err
 	}
 	info := stream.CachedInfo()
 	if info.Cluster != nil && info.Cluster.Leader == "" {
@@ -194,10 +194,10 @@ func (b *Bus) bind(ctx context.Context, session events.SessionID, row archived) 
 		return err
 	}
 	cfg.Subjects = want
-	return mapError(b.once(ctx, func(ctx context.Context) error {
+	return b.once(ctx, func(ctx context.Context) error {
 		_, err := b.js.UpdateStream(ctx, cfg)
 		return err
-	}))
+	})
 }
 
 // Forsaken finishes what those left behind who died while they made a session
@@ -262,12 +262,11 @@ func (b *Bus) clear(ctx context.Context, session events.SessionID, row archived)
 }
 
 func (b *Bus) deleteStream(ctx context.Context, name string) error {
-	err := b.retry(ctx, "delete stream "+name, func(ctx context.Context) error {
+	return b.retry(ctx, "delete stream "+name, func(ctx context.Context) error {
 		err := b.js.DeleteStream(ctx, name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if isNoAsset(err) {
 			return nil
 		}
 		return err
 	})
-	return mapError(err)
 }

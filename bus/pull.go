@@ -13,6 +13,16 @@ import (
 // and its successor knows of no pull.
 const pullBeat = time.Second
 
+// join makes sure of a consumer, whose messages are acked one by one and come until they are.
+func (b *Bus) join(ctx context.Context, stream string, cfg jetstream.ConsumerConfig) (consumer jetstream.Consumer, err error) {
+	cfg.AckPolicy, cfg.MaxDeliver, cfg.MaxAckPending = jetstream.AckExplicitPolicy, -1, -1
+	err = b.retry(ctx, "join "+stream, func(ctx context.Context) (err error) {
+		consumer, err = b.js.CreateOrUpdateConsumer(ctx, stream, cfg)
+		return err
+	})
+	return consumer, err
+}
+
 // fetch takes up to n messages, as many as come within wait, and hands each to take as it arrives.
 func (b *Bus) fetch(ctx context.Context, from jetstream.Consumer, n int, wait time.Duration, take func(jetstream.Msg)) error {
 	once, cancel := context.WithTimeout(ctx, wait)

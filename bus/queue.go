@@ -17,7 +17,7 @@ import (
 // try of this call may have put it there. When it returns nil the command is as
 // durable as an append.
 func (b *Bus) Enqueue(ctx context.Context, class Class, session events.SessionID, id string, body []byte) error {
-	if err := errors.Join(events.CheckToken("session", session), events.CheckToken("id", id)); err != nil {
+	if err := checkJob(session, id); err != nil {
 		return err
 	}
 	if len(body) > events.MaxCommitBytes {
@@ -30,7 +30,7 @@ func (b *Bus) Enqueue(ctx context.Context, class Class, session events.SessionID
 			_, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.names.work(class, session, id), Data: body}, jetstream.WithRetryAttempts(0))
 			return err
 		})
-		if err = mapError(err); err == nil || !isUnknown(err) {
+		if err == nil || !isUnknown(err) {
 			if try > 1 && errors.Is(err, ErrQueued) {
 				err = fmt.Errorf("%w: %w", err, events.ErrOutcomeUnknown)
 			}
@@ -43,24 +43,21 @@ func (b *Bus) Enqueue(ctx context.Context, class Class, session events.SessionID
 	}
 }
 
+func checkJob(session events.SessionID, id string) error {
+	return errors.Join(events.CheckToken("session", session), events.CheckToken("id", id))
+}
+
 // Queued is the body of a command that waits in the queue, or is worked on. One
 // that does not, or not any more, is [ErrNotFound].
-func (b *Bus) Queued(ctx context.Context, class Class, session events.SessionID, id string) (body []byte, err error) {
-	if err := errors.Join(events.CheckToken("session", session), events.CheckToken("id", id)); err != nil {
+func (b *Bus) Queued(ctx context.Context, class Class, session events.SessionID, id string) ([]byte, error) {
+	if err := checkJob(session, id); err != nil {
 		return nil, err
 	}
-	err = b.retry(ctx, "look into work queue", func(ctx context.Context) error {
-		stream, err := b.js.Stream(ctx, b.names.workStream())
-		if err != nil {
-			return err
-		}
-		msg, err := stream.GetLastMsgForSubject(ctx, b.names.work(class, session, id))
-		if err == nil {
-			body = msg.Data
-		}
-		return err
-	})
-	return body, mapError(err)
+	msg, err := b.last(ctx, b.names.workStream(), b.names.work(class, session, id))
+	if err != nil {
+		return nil, err
+	}
+	return msg.Data, nil
 }
 
 // Backlog is how many commands of a session wait in the queue, or are worked on.
@@ -139,15 +136,10 @@ type Work struct {
 
 // Work joins the workers of a class.
 func (b *Bus) Work(ctx context.Context, class Class) (*Work, error) {
-	w := &Work{b: b, class: class}
-	err := b.retry(ctx, "join work queue", func(ctx context.Context) (err error) {
-		w.consumer, err = b.js.CreateOrUpdateConsumer(ctx, b.names.workStream(), jetstream.ConsumerConfig{
-			Durable: string(class), FilterSubject: b.names.workClass(class),
-			AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait, MaxDeliver: -1, MaxAckPending: -1,
-		})
-		return err
+	consumer, err := b.join(ctx, b.names.workStream(), jetstream.ConsumerConfig{
+		Durable: string(class), FilterSubject: b.names.workClass(class), AckWait: AckWait,
 	})
-	return w, err
+	return &Work{b, class, consumer}, err
 }
 
 // Fetch takes up to n jobs, as many as come within wait, and hands each to
@@ -175,7 +167,7 @@ func (w *Work) Wanted(ctx context.Context) (bool, error) {
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("look at the workers: %w", mapError(err))
+		return false, fmt.Errorf("look at the workers: %w", err)
 	}
 	return info.NumWaiting > 0, nil
 }

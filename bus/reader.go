@@ -41,8 +41,8 @@ func (b *Bus) findArchives(ctx context.Context) (err error) {
 // lookup asks until it is answered: while a cluster elects its leader the server has no answer yet.
 func (b *Bus) lookup(ctx context.Context, name string, ask func(context.Context) error) error {
 	err := b.retry(ctx, "find "+name, ask)
-	if errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("%w: %w", ErrNotFound, err)
+	if isNoAsset(err) {
+		return fmt.Errorf("find %s: %w", name, ErrNotFound)
 	}
 	return err
 }

@@ -22,25 +22,21 @@ func (b *Bus) Gone(ctx context.Context, worker events.WorkerID) bool {
 	once, cancel := context.WithTimeout(ctx, goneWait)
 	defer cancel()
 	_, err := b.nc.RequestWithContext(once, b.names.poke(worker), nil)
-	return errors.Is(err, nats.ErrNoResponders)
+	return isUnheard(err)
 }
 
 // Announce says that a worker is there.
 func (b *Bus) Announce(worker events.WorkerID) error {
-	return b.nc.Publish(b.names.alive(), []byte(worker))
+	return mapError(b.nc.Publish(b.names.alive(), []byte(worker)))
 }
 
 // Announced delivers what workers say with [Bus.Announce], from one goroutine.
 func (b *Bus) Announced(deliver func(events.WorkerID)) (stop func(), err error) {
-	sub, err := b.nc.Subscribe(b.names.alive(), func(m *nats.Msg) {
+	return b.listen(b.names.alive(), "", func(m *nats.Msg) {
 		if worker := events.WorkerID(m.Data); events.CheckToken("worker", worker) == nil {
 			deliver(worker)
 		}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("listen for workers: %w", err)
-	}
-	return func() { _ = sub.Unsubscribe() }, nil
 }
 
 // JobName names a job in the queue.
@@ -102,7 +98,7 @@ func (r *Reclaims) Take(ctx context.Context, job JobName, evidence string) (firs
 		return false, err
 	}
 	// The server finds the delivery by the message; the number need only be of one that is not settled.
-	return true, r.b.nc.Publish(r.b.names.ack(r.class, msg.Sequence, r.delivered), []byte("-NAK"))
+	return true, mapError(r.b.nc.Publish(r.b.names.ack(r.class, msg.Sequence, r.delivered), []byte("-NAK")))
 }
 
 // first reports whether nobody else came with the same evidence. What it

@@ -17,7 +17,7 @@ func (b *Bus) timeout(ctx context.Context) (context.Context, context.CancelFunc)
 }
 
 // once runs one request, for [Config.Timeout] at most: the request or its reply
-// may be lost, and ctx end much later.
+// may be lost, and ctx end much later. Its error is mapped.
 func (b *Bus) once(ctx context.Context, request func(context.Context) error) error {
 	return b.within(ctx, b.cfg.Timeout, request)
 }
@@ -30,7 +30,7 @@ func (b *Bus) within(ctx context.Context, limit time.Duration, request func(cont
 	if ctx.Err() == nil {
 		b.heard(err)
 	}
-	return err
+	return mapError(err)
 }
 
 // retry runs an idempotent request until it is answered or ctx ends.
@@ -45,7 +45,7 @@ func (b *Bus) retryWithin(ctx context.Context, limit time.Duration, what string,
 		if err == nil {
 			return nil
 		}
-		if !isUnknown(mapError(err)) || pause(ctx, try) != nil {
+		if !isUnknown(err) || pause(ctx, try) != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
@@ -66,20 +66,36 @@ func (b *Bus) opened(ctx context.Context, request func(context.Context) error) (
 	if err != nil {
 		cancel()
 	}
-	return cancel, err
+	return cancel, mapError(err)
+}
+
+// listen calls deliver with what comes on a subject, from one goroutine, until
+// stop. Of those in a group one gets each message; empty: in none.
+func (b *Bus) listen(subject, group string, deliver nats.MsgHandler) (stop func(), err error) {
+	sub, err := b.nc.QueueSubscribe(subject, group, deliver)
+	if err != nil {
+		return nil, fmt.Errorf("listen to %s: %w", subject, mapError(err))
+	}
+	return func() { _ = sub.Unsubscribe() }, nil
 }
 
 // pause waits before try n of something that is worth another try.
 func pause(ctx context.Context, n int) error {
-	wait := min(time.Millisecond<<min(n, 10), 500*time.Millisecond)
-	timer := time.NewTimer(wait)
+	if !Sleep(ctx, min(time.Millisecond<<min(n, 10), 500*time.Millisecond)) {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// Sleep waits for d, or until ctx ends: then it is false.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	case <-timer.C:
-		return nil
 	}
+	return ctx.Err() == nil
 }
 
 // silentRequests is how many make a silence at least.

@@ -172,6 +172,39 @@ func TestRequestLost(t *testing.T) {
 	}
 }
 
+// TestRequestUnanswered asks until ctx ends where nobody answers any more: the
+// error is one of ours at each door, whatever the client calls it.
+func TestRequestUnanswered(t *testing.T) {
+	t.Parallel()
+	b, lossy := openLossy(t)
+	body := bytes.Repeat([]byte("body"), 1<<10)
+	if _, err := b.PutBlob(t.Context(), body); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := b.Blobs(t.Context())
+	if err != nil || len(stored) != 1 {
+		t.Fatalf("got %d blobs, %v", len(stored), err)
+	}
+	lossy.lose.Store(1 << 30)
+	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+	defer cancel()
+	for name, ask := range map[string]func() error{
+		"put blob": func() error {
+			_, err := b.PutBlob(ctx, []byte("other"))
+			return err
+		},
+		"drop blob":       func() error { return b.DropBlob(ctx, stored[0]) },
+		"drop pieces":     func() error { return b.DropBlob(ctx, bus.StoredBlob{}) },
+		"join queue":      func() error { _, err := b.Work(ctx, bus.ClassTurn); return err },
+		"join timers":     func() error { _, err := b.Due(ctx); return err },
+		"join projectors": func() error { _, err := b.Dirty(ctx); return err },
+	} {
+		if err := ask(); !errors.Is(err, events.ErrOutcomeUnknown) {
+			t.Errorf("%s: got %v, want %v", name, err, events.ErrOutcomeUnknown)
+		}
+	}
+}
+
 // TestPullLost loses a pull: it does not wait to its end for what cannot come.
 func TestPullLost(t *testing.T) {
 	t.Parallel()

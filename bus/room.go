@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go"
@@ -12,17 +11,12 @@ import (
 // stop. Of all that offer some, one is asked at a time: give is called, from one
 // goroutine, and gives some of it back to the queue before it returns.
 func (w *Work) Room(give func()) (stop func(), err error) {
-	subject := w.b.names.room(w.class)
-	sub, err := w.b.nc.QueueSubscribe(subject, string(w.class), func(m *nats.Msg) {
+	return w.b.listen(w.b.names.room(w.class), string(w.class), func(m *nats.Msg) {
 		if isInbox(m.Reply) {
 			give()
 			_ = m.Respond(nil)
 		}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("offer work: %w", err)
-	}
-	return func() { _ = sub.Unsubscribe() }, nil
 }
 
 // AskRoom asks for what another worker holds of the class and does not work on.
@@ -30,7 +24,7 @@ func (w *Work) Room(give func()) (stop func(), err error) {
 // took yet. Where no worker offers any it is [ErrNotFound], at once.
 func (b *Bus) AskRoom(ctx context.Context, class Class) error {
 	_, err := b.nc.RequestWithContext(ctx, b.names.room(class), nil)
-	if errors.Is(err, nats.ErrNoResponders) {
+	if isUnheard(err) {
 		return fmt.Errorf("ask for work: %w", ErrNotFound)
 	}
 	if err != nil {

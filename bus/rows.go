@@ -43,7 +43,7 @@ func (r Rows) Get(ctx context.Context, session events.SessionID) (Row, error) {
 		entry, err = r.kv.Get(ctx, string(session))
 		return err
 	})
-	if err = mapError(err); errors.Is(err, ErrNotFound) {
+	if errors.Is(err, ErrNotFound) {
 		return Row{}, nil
 	}
 	if err != nil {
@@ -69,10 +69,10 @@ func (r Rows) Put(ctx context.Context, session events.SessionID, value []byte, r
 	if err == nil {
 		return next, nil
 	}
-	if errors.Is(err, jetstream.ErrKeyExists) || errors.Is(mapError(err), events.ErrMoved) {
+	if errors.Is(err, events.ErrMoved) {
 		return 0, fmt.Errorf("put %s/%s: %w", r.kv.Bucket(), session, ErrStale)
 	}
-	return 0, fmt.Errorf("put %s/%s: %w", r.kv.Bucket(), session, mapError(err))
+	return 0, fmt.Errorf("put %s/%s: %w", r.kv.Bucket(), session, err)
 }
 
 // All reads every row, in no order.
@@ -115,7 +115,7 @@ func (r Rows) entries(ctx context.Context, opts ...jetstream.WatchOpt) iter.Seq2
 		})
 		defer cancel()
 		if err != nil {
-			yield(nil, mapError(err))
+			yield(nil, err)
 			return
 		}
 		defer func() { _ = watch.Stop() }()

@@ -214,7 +214,7 @@ func (b *Bus) Request(ctx context.Context, op string, request []byte, silence ti
 		m, err := sub.NextMsgWithContext(once)
 		cancel()
 		switch {
-		case errors.Is(err, nats.ErrNoResponders):
+		case isUnheard(err):
 			return nil, fmt.Errorf("request %s: %w", op, ErrNobody)
 		case err != nil:
 			return nil, fmt.Errorf("request %s: %w", op, mapError(err))

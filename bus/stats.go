@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/lash-go/lash/events"
 )
 
@@ -53,11 +51,11 @@ func (b *Bus) Stats(ctx context.Context) (Stats, error) {
 	s.Dead = len(dead)
 	for _, class := range []Class{ClassTurn, ClassTool, ClassTask} {
 		c, err := b.js.Consumer(ctx, b.names.workStream(), string(class))
-		if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		if err = mapError(err); errors.Is(err, ErrNotFound) {
 			continue // nobody has joined yet
 		}
 		if err != nil {
-			return s, fmt.Errorf("queue info: %w", mapError(err))
+			return s, fmt.Errorf("queue info: %w", err)
 		}
 		info := c.CachedInfo()
 		s.Queue[class] = QueueStats{

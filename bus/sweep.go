@@ -32,8 +32,8 @@ func (b *Bus) Blobs(ctx context.Context) ([]StoredBlob, error) {
 		return nil, fmt.Errorf("list blobs: %w", err)
 	}
 	infos, err := b.blobs.List(ctx)
-	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
-		return nil, fmt.Errorf("list blobs: %w", mapError(err))
+	if err = mapError(err); err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, fmt.Errorf("list blobs: %w", err)
 	}
 	list := make([]StoredBlob, 0, len(infos))
 	for _, info := range infos {
@@ -67,11 +67,11 @@ func (b *Bus) DropBlob(ctx context.Context, blob StoredBlob) error {
 func (b *Bus) dropBlob(ctx context.Context, digest string, wanted func(content string) bool) error {
 	return b.retry(ctx, "remove blob "+digest, func(ctx context.Context) error {
 		stream, err := b.js.Stream(ctx, b.names.blobStream())
-		if err != nil {
-			return err
+		var meta *jetstream.RawStreamMsg
+		if err == nil {
+			meta, err = stream.GetLastMsgForSubject(ctx, b.names.blobMeta(digest))
 		}
-		meta, err := stream.GetLastMsgForSubject(ctx, b.names.blobMeta(digest))
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
+		if isNoAsset(err) || isMissing(err) {
 			return nil
 		}
 		if err != nil {

@@ -43,7 +43,7 @@ func (b *Bus) timerConfig() jetstream.StreamConfig {
 // passed. The same again is as good; [ErrStale] is another time or body under
 // an id whose timer has not been handled yet: that stays.
 func (b *Bus) Schedule(ctx context.Context, t Timer) error {
-	if err := errors.Join(events.CheckToken("session", t.Session), events.CheckToken("id", t.ID)); err != nil {
+	if err := checkJob(t.Session, t.ID); err != nil {
 		return err
 	}
 	if len(t.Body) > events.MaxCommitBytes {
@@ -91,7 +91,7 @@ func (b *Bus) schedule(ctx context.Context, t Timer) error {
 
 // Timer looks a timer up that waits, or is due and not handled yet; [ErrNotFound] where there is none.
 func (b *Bus) Timer(ctx context.Context, session events.SessionID, id string) (Timer, error) {
-	if err := errors.Join(events.CheckToken("session", session), events.CheckToken("id", id)); err != nil {
+	if err := checkJob(session, id); err != nil {
 		return Timer{}, err
 	}
 	msg, err := b.last(ctx, b.names.timerStream(), b.names.timerAt(session, id))
@@ -121,7 +121,7 @@ func (b *Bus) Timers(ctx context.Context) iter.Seq2[Timer, error] {
 
 // Unschedule forgets a timer. One that is due may be in a worker's hands already; one that is gone is as good.
 func (b *Bus) Unschedule(ctx context.Context, session events.SessionID, id string) error {
-	if err := errors.Join(events.CheckToken("session", session), events.CheckToken("id", id)); err != nil {
+	if err := checkJob(session, id); err != nil {
 		return err
 	}
 	for _, subject := range []string{b.names.timerAt(session, id), b.names.timerDue(session, id)} {
@@ -165,15 +165,10 @@ func (t *DueTimer) GiveBack(delay time.Duration) error { return mapError(t.msg.N
 
 // Due joins the workers that handle timers.
 func (b *Bus) Due(ctx context.Context) (*Due, error) {
-	d := &Due{b: b}
-	err := b.retry(ctx, "join timers", func(ctx context.Context) (err error) {
-		d.consumer, err = b.js.CreateOrUpdateConsumer(ctx, b.names.timerStream(), jetstream.ConsumerConfig{
-			Durable: "due", FilterSubject: b.names.timersDue(),
-			AckPolicy: jetstream.AckExplicitPolicy, AckWait: dueWait, MaxDeliver: -1, MaxAckPending: -1,
-		})
-		return err
+	consumer, err := b.join(ctx, b.names.timerStream(), jetstream.ConsumerConfig{
+		Durable: "due", FilterSubject: b.names.timersDue(), AckWait: dueWait,
 	})
-	return d, err
+	return &Due{b, consumer}, err
 }
 
 // dueWait is how long a worker may take over a timer.

@@ -55,7 +55,7 @@ func (b *Bus) makeStream(ctx context.Context, cfg jetstream.StreamConfig) error 
 		_, err := b.js.CreateStream(ctx, cfg)
 		return err
 	})
-	if err = mapError(err); errors.Is(err, errHasStream) {
+	if errors.Is(err, errHasStream) {
 		return nil
 	}
 	return err
@@ -95,7 +95,7 @@ func (b *Bus) subjects(ctx context.Context, stream, filter string) (list map[str
 		}
 		return err
 	})
-	return list, mapError(err)
+	return list, err
 }
 
 // sessionConfig is one hot session's stream: its history, the only truth.

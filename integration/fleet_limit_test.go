@@ -23,12 +23,12 @@ func (f *fleet) limitedHost(queued int) *session.Host {
 	return h
 }
 
-// isFull wants a refusal that names the limit and may be tried again.
+// isFull wants a refusal that names the limit.
 func isFull(t *testing.T, what string, err error, of string, limit int) {
 	t.Helper()
 	full, ok := errors.AsType[*api.LimitError](err)
-	if !ok || full.What != of || full.Limit != limit || !full.Retryable() {
-		t.Errorf("%s: got %v, want a refusal of more %s than %d that may be tried again", what, err, of, limit)
+	if !ok || full.What != of || full.Limit != limit {
+		t.Errorf("%s: got %v, want a refusal of more %s than %d", what, err, of, limit)
 	}
 }
 

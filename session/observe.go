@@ -106,12 +106,8 @@ func (o *observer) catchUp(ctx context.Context) error {
 		if !errors.Is(err, events.ErrOutcomeUnknown) || ctx.Err() != nil {
 			return err
 		}
-		timer := time.NewTimer(observeRetry)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !bus.Sleep(ctx, observeRetry) {
 			return context.Cause(ctx)
-		case <-timer.C:
 		}
 	}
 }

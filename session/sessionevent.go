@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -62,14 +63,10 @@ func (t *turnError) envelope(i events.Issue) api.ErrorEnvelope {
 
 // argsOf is what a model gave as arguments, as JSON whatever it gave.
 func argsOf(args []byte) json.RawMessage {
-	switch {
-	case len(args) == 0:
+	if len(args) == 0 {
 		return json.RawMessage("{}")
-	case json.Valid(args):
-		return args
 	}
-	quoted, _ := json.Marshal(string(args)) // a string always can be
-	return quoted
+	return eventjson.Raw(args)
 }
 
 // eventsOf are the events that a decision wants shown.

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
@@ -204,7 +205,7 @@ func (d *dispatch) attempts(ctx context.Context, tool *plugin.Registered, args [
 		if err == nil || ctx.Err() != nil || n >= tool.Retry.Attempts || !errors.As(err, &failure) || !failure.Safe {
 			return result, n, err
 		}
-		if !sleep(ctx, retryWait(tool.Retry, failure, n)) {
+		if !bus.Sleep(ctx, retryWait(tool.Retry, failure, n)) {
 			return result, n, context.Canceled
 		}
 	}

@@ -44,7 +44,7 @@ func (w *Worker) fetchLoop(fetchCtx, jobCtx context.Context, queue *bus.Work) {
 		}
 		if err != nil && fetchCtx.Err() == nil {
 			w.log.Warn("fetch work", zap.Error(err))
-			sleep(fetchCtx, time.Second)
+			bus.Sleep(fetchCtx, time.Second)
 		}
 	}
 	for j := w.leaveRoom(); j != nil; j = w.leaveRoom() {

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
@@ -186,7 +187,7 @@ func (w *Worker) retried(ctx context.Context, call func(context.Context) (llm.Re
 		if tell != nil {
 			tell(n, wait, failure)
 		}
-		if !sleep(ctx, wait) {
+		if !bus.Sleep(ctx, wait) {
 			return resp, n, context.Cause(ctx)
 		}
 	}

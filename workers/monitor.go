@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/task"
@@ -96,7 +97,7 @@ func (r *taskRun) insist(ctx context.Context, do func(context.Context) error) er
 			return err
 		}
 		r.t.log.Warn("record monitor", zap.String("session", string(r.session)), zap.Error(err))
-		if !sleep(ctx, 200*time.Millisecond) {
+		if !bus.Sleep(ctx, 200*time.Millisecond) {
 			return err
 		}
 	}

@@ -126,7 +126,7 @@ func (o *orphans) before() events.WorkerID {
 // gone reports whether nobody answers for a worker, several times in a row.
 func (o *orphans) gone(ctx context.Context, worker events.WorkerID) bool {
 	for n := range goneTimes {
-		if n > 0 && !sleep(ctx, watchEvery) || !o.w.cfg.Bus.Gone(ctx, worker) {
+		if n > 0 && !bus.Sleep(ctx, watchEvery) || !o.w.cfg.Bus.Gone(ctx, worker) {
 			return false
 		}
 	}
@@ -161,7 +161,7 @@ func (o *orphans) rescue(ctx context.Context, list []orphan) error {
 		if !first {
 			wait /= 2
 		}
-		if !sleep(ctx, wait) {
+		if !bus.Sleep(ctx, wait) {
 			return nil
 		}
 		if list, err = o.unclaimed(ctx, list); err != nil {
@@ -218,7 +218,7 @@ func (o *orphans) orphaned(ctx context.Context, worker events.WorkerID) bool {
 	case worker == o.w.cfg.ID:
 		return false
 	case worker == nobody:
-		return sleep(ctx, watchEvery) && o.before() == ""
+		return bus.Sleep(ctx, watchEvery) && o.before() == ""
 	case o.isOurs(worker) && o.w.cfg.Bus.Gone(ctx, worker):
 		return true
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/plugin"
@@ -93,7 +94,7 @@ func (r *run) recordFact(ctx context.Context, f fact) error {
 	for err == nil && r.aged() {
 		if err = r.renew(ctx); errors.Is(err, errUnanswered) {
 			_ = r.job.Progress()
-			sleep(ctx, watchEvery)
+			bus.Sleep(ctx, watchEvery)
 			err = context.Cause(ctx)
 		}
 	}

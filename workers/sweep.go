@@ -68,7 +68,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("sweep", zap.Error(err))
 		}
-		sleep(ctx, s.cfg.Every*4/5+rand.N(s.cfg.Every*2/5))
+		bus.Sleep(ctx, s.cfg.Every*4/5+rand.N(s.cfg.Every*2/5))
 	}
 }
 

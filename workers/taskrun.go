@@ -287,7 +287,7 @@ func (r *taskRun) finish(ctx context.Context, end taskEnd) {
 			r.settle()
 		default:
 			r.t.log.Warn("record the end of a task", zap.Error(err))
-			if !sleep(r.t.life, 200*time.Millisecond) {
+			if !bus.Sleep(r.t.life, 200*time.Millisecond) {
 				r.giveBack()
 				return
 			}

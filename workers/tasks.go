@@ -199,7 +199,7 @@ func (t *Tasks) fetchLoop(ctx context.Context, class bus.Class, queue *bus.Work)
 		})
 		if err != nil && ctx.Err() == nil {
 			t.log.Warn("fetch tasks", zap.Error(err))
-			sleep(ctx, time.Second)
+			bus.Sleep(ctx, time.Second)
 		}
 	}
 }

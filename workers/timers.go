@@ -27,7 +27,7 @@ func (w *Worker) timerLoop(ctx context.Context, due *bus.Due) {
 		ringing.Wait()
 		if err != nil && ctx.Err() == nil {
 			w.log.Warn("fetch timers", zap.Error(err))
-			sleep(ctx, time.Second)
+			bus.Sleep(ctx, time.Second)
 		}
 	}
 }

@@ -145,17 +145,6 @@ func (w *Worker) drain() {
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
 // handle works on a run's job until the session owes nothing that the job covers.
 func (w *Worker) handle(ctx context.Context, r *run) {
 	err := w.caught(ctx, r)

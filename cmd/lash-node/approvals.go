@@ -10,8 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/events/eventjson"
 )
 
 type approvalsCmd struct {
@@ -46,7 +47,7 @@ const askEvery = 100 * time.Millisecond
 func (c *approvalsCmd) Run(ctx context.Context, s *streams) error {
 	list, err := c.collect(ctx, s)
 	deadline := time.Now().Add(c.Wait)
-	for len(list) == 0 && time.Now().Before(deadline) && pause(ctx, askEvery) {
+	for len(list) == 0 && time.Now().Before(deadline) && bus.Sleep(ctx, askEvery) {
 		list, err = c.collect(ctx, s)
 	}
 	switch {
@@ -61,17 +62,6 @@ func (c *approvalsCmd) Run(ctx context.Context, s *streams) error {
 		return errNothing
 	}
 	return err
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func writeJSON(s *streams, v any) error {
@@ -106,28 +96,11 @@ func (c *approvalsCmd) collect(ctx context.Context, s *streams) ([]waiting, erro
 			return nil, on.explain(err, id)
 		}
 		for i := range open {
-			w, err := on.waiting(ctx, id, &open[i])
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, w)
+			a := &open[i]
+			list = append(list, waiting{Session: id, Call: a.Effect, Tool: a.Tool, Args: eventjson.Raw(a.Args), Plugin: a.Plugin, Question: a.Question})
 		}
 	}
 	return list, nil
-}
-
-func (c *client) waiting(ctx context.Context, id events.SessionID, a *projector.Approval) (waiting, error) {
-	args := a.Args
-	if !a.Blob.IsZero() {
-		var err error
-		if args, err = c.bus.Blob(ctx, a.Blob); err != nil {
-			return waiting{}, err
-		}
-	}
-	if !json.Valid(args) {
-		args, _ = json.Marshal(string(args)) // the model gave no JSON
-	}
-	return waiting{Session: id, Call: a.Effect, Tool: a.Tool, Args: args, Plugin: a.Plugin, Question: a.Question}, nil
 }
 
 func (c *client) explain(err error, id events.SessionID) error {

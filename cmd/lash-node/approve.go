@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
@@ -93,7 +94,7 @@ func (c *approveCmd) counted(ctx context.Context, on *client, from *projector.St
 	ctx, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
 	for {
-		if first, err := c.given(ctx, on, from); first != nil || err != nil || !pause(ctx, askEvery) {
+		if first, err := c.given(ctx, on, from); first != nil || err != nil || !bus.Sleep(ctx, askEvery) {
 			return first
 		}
 	}

@@ -84,7 +84,7 @@ func (c *demoEditCmd) Run(ctx context.Context, s *streams) (err error) {
 func parted(ctx context.Context, server *busembed.Server) {
 	ctx, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
-	for server.Clients() > 1 && pause(ctx, askEvery) { // the one is this process
+	for server.Clients() > 1 && bus.Sleep(ctx, askEvery) { // the one is this process
 	}
 }
 

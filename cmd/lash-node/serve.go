@@ -15,6 +15,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/internal/access"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/workers"
@@ -32,7 +33,7 @@ type serveCmd struct {
 	Profile busembed.Profile `help:"What an acknowledged append survives: interval or always." default:"interval" enum:"interval,always"`
 
 	NATS string `name:"nats" help:"Run on existing servers instead of an embedded one." placeholder:"URL"`
-	accessFlags
+	access.Flags
 	Replicas int `help:"Replicas of every durable stream, with --nats: 1, 3 or 5." default:"1"`
 
 	pluginFlags
@@ -62,17 +63,11 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	cfg, stop, err := c.server(s)
+	b, closeBus, err := c.bus(ctx, s, log)
 	if err != nil {
 		return err
 	}
-	defer stop()
-	cfg.Logger, cfg.MaxHot = log, c.MaxHot
-	b, err := bus.Open(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
+	defer closeBus()
 	providers, err := c.providers(s)
 	if err != nil {
 		return err
@@ -98,6 +93,28 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err := watched.tell(b, node); err != nil {
 		return err
 	}
+	return c.serve(ctx, s, node, watched, log)
+}
+
+// bus opens the bus, and starts the server where that is embedded.
+func (c *serveCmd) bus(ctx context.Context, s *streams, log *zap.Logger) (b *bus.Bus, stop func(), err error) {
+	cfg, stopServer, err := c.server(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg.Logger, cfg.MaxHot = log, c.MaxHot
+	if b, err = bus.Open(ctx, cfg); err != nil {
+		stopServer()
+		return nil, nil, err
+	}
+	return b, func() {
+		b.Close()
+		stopServer()
+	}, nil
+}
+
+// serve runs the node and its door until ctx ends, and stops them within the grace.
+func (c *serveCmd) serve(ctx context.Context, s *streams, node *workers.Node, watched *watched, log *zap.Logger) error {
 	door, err := c.openHTTP(ctx, s, node.Host(), log)
 	if err != nil {
 		return err
@@ -166,7 +183,7 @@ func (c *serveCmd) logger() (*zap.Logger, error) {
 func (c *serveCmd) server(s *streams) (cfg bus.Config, stop func(), err error) {
 	cfg = bus.Config{URL: c.NATS, Prefix: c.Prefix, Inbox: c.Inbox, Replicas: c.Replicas}
 	if c.NATS != "" {
-		cfg.Options, err = c.options()
+		cfg.Options, err = c.Options()
 		write(s.err, "lash-node: durability as %s keeps it, %d replicas\n", bus.Redacted(c.NATS), c.Replicas)
 		return cfg, func() {}, err
 	}

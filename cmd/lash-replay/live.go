@@ -25,7 +25,7 @@ type live struct {
 }
 
 func openServer(ctx context.Context, f *sourceFlags) (*live, error) {
-	opts, err := f.connectOptions()
+	opts, err := f.Options()
 	if err != nil {
 		return nil, err
 	}
@@ -36,28 +36,6 @@ func openServer(ctx context.Context, f *sourceFlags) (*live, error) {
 		return nil, explain(err, f, "is the node running? --store DIR reads the store of a stopped one")
 	}
 	return &live{Bus: b}, nil
-}
-
-func (f *sourceFlags) connectOptions() ([]nats.Option, error) {
-	var opts []nats.Option
-	for _, path := range []string{f.Creds, f.TLSCA, f.TLSCert, f.TLSKey} {
-		if _, err := os.Stat(path); path != "" && err != nil {
-			return nil, err
-		}
-	}
-	if (f.TLSCert == "") != (f.TLSKey == "") {
-		return nil, errors.New("--tls-cert and --tls-key go together")
-	}
-	if f.Creds != "" {
-		opts = append(opts, nats.UserCredentials(f.Creds))
-	}
-	if f.TLSCA != "" {
-		opts = append(opts, nats.RootCAs(f.TLSCA))
-	}
-	if f.TLSCert != "" {
-		opts = append(opts, nats.ClientCert(f.TLSCert, f.TLSKey))
-	}
-	return opts, nil
 }
 
 // openWait bounds how long servers may take to answer at all.
@@ -141,20 +119,9 @@ func insist(ctx context.Context, ask func(context.Context) error) error {
 		if !errors.Is(err, events.ErrOutcomeUnknown) {
 			return err
 		}
-		if wait(ctx, askAgain) != nil {
+		if !bus.Sleep(ctx, askAgain) {
 			return err
 		}
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/lash-go/lash/cmd/internal/access"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
@@ -13,16 +14,11 @@ import (
 
 // sourceFlags say where histories come from.
 type sourceFlags struct {
-	NATS    string `name:"nats" placeholder:"URL" group:"Source" help:"Running server, comma-separated URLs."`
-	Creds   string `placeholder:"FILE" group:"Source" help:"Credentials file for --nats."`
-	TLSCA   string `name:"tls-ca" placeholder:"FILE" group:"Source" help:"Certificate authority of the server, PEM."`
-	TLSCert string `name:"tls-cert" placeholder:"FILE" group:"Source" help:"Client certificate, PEM."`
-	TLSKey  string `name:"tls-key" placeholder:"FILE" group:"Source" help:"Key of the client certificate, PEM."`
-	Store   string `placeholder:"DIR" group:"Source" help:"Store directory of a stopped node."`
-	File    string `placeholder:"FILE" group:"Source" help:"Archive file, as export writes it."`
-	MaxMiB  int64  `name:"max-mib" default:"1024" placeholder:"N" group:"Source" help:"Refuse an archive file whose content is larger, in MiB: it is read into memory. Default: ${default}."`
-	Prefix  string `default:"lash" group:"Source" help:"Prefix of every asset's name on the server. Default: ${default}."`
-	Inbox   string `default:"_INBOX" placeholder:"NAME" group:"Source" help:"Prefix of the subjects of replies, which the user may be alone in hearing. Default: ${default}."`
+	NATS         string `name:"nats" placeholder:"URL" group:"Source" help:"Running server, comma-separated URLs."`
+	Store        string `placeholder:"DIR" group:"Source" help:"Store directory of a stopped node."`
+	File         string `placeholder:"FILE" group:"Source" help:"Archive file, as export writes it."`
+	MaxMiB       int64  `name:"max-mib" default:"1024" placeholder:"N" group:"Source" help:"Refuse an archive file whose content is larger, in MiB: it is read into memory. Default: ${default}."`
+	access.Flags `group:"Source"`
 }
 
 // source is where histories come from. It has two forms: an archive, and the
@@ -58,7 +54,7 @@ func (e *env) open(ctx context.Context, file string) (source, error) {
 	if f.given() > 1 {
 		return nil, errors.New("--nats, --store and --file exclude each other: give one")
 	}
-	if f.NATS == "" && (f.Creds != "" || f.TLSCA != "" || f.TLSCert != "" || f.TLSKey != "") {
+	if f.NATS == "" && f.Named() {
 		return nil, errors.New("--creds and --tls-... go with --nats URL, which is missing")
 	}
 	switch {

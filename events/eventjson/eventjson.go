@@ -28,6 +28,15 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	return w.Bytes(), w.err
 }
 
+// Raw is JSON as somebody gave it. What is none, or no UTF-8, becomes a string.
+func Raw(data []byte) json.RawMessage {
+	if json.Valid(data) && utf8.Valid(data) {
+		return data
+	}
+	text, _ := json.Marshal(string(data)) // a string always can be
+	return text
+}
+
 type jsonWriter struct {
 	bytes.Buffer
 	err error

@@ -22,6 +22,17 @@ func TestSnake(t *testing.T) {
 	}
 }
 
+func TestRaw(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		`{ "n": 1 }`: `{ "n": 1 }`, `{"cut`: `"{\"cut"`, "": `""`, "\"\xff\"": `"\"\ufffd\""`,
+	} {
+		if got := string(Raw([]byte(given))); got != want {
+			t.Errorf("%q: got %s, want %s", given, got, want)
+		}
+	}
+}
+
 func TestValue(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -2,9 +2,7 @@ package follow
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -53,7 +51,7 @@ func (a *Archiver) Run(ctx context.Context) {
 	}
 	retained := time.Now()
 	swept := retained
-	for sleep(ctx, every); ctx.Err() == nil; sleep(ctx, every) {
+	for bus.Sleep(ctx, every) {
 		now := time.Now()
 		var errs []error
 		if a.cfg.After >= 0 {
@@ -135,7 +133,7 @@ func (a *Archiver) Archive(ctx context.Context, session events.SessionID) (bool,
 	if err != nil {
 		return false, err
 	}
-	if err := a.settle(ctx, s); err != nil { // before the stream goes, so that whoever finds that repeats it
+	if err := putRow(ctx, a.b, s, PlaceCold); err != nil { // before the stream goes, so that whoever finds that repeats it
 		return false, err
 	}
 	return true, a.b.Discard(ctx, session)
@@ -161,21 +159,4 @@ func (a *Archiver) restful(s *projector.State) bool {
 		}
 	}
 	return true
-}
-
-// settle writes the directory's row.
-func (a *Archiver) settle(ctx context.Context, s *projector.State) error {
-	row := RowOf(s)
-	row.Place = PlaceCold
-	value, err := json.Marshal(row)
-	if err != nil {
-		return fmt.Errorf("archive %s: %w", s.Session, err)
-	}
-	return replace(ctx, a.b.Directory(), s.Session, value, func(old []byte) bool {
-		var have Directory
-		if json.Unmarshal(old, &have) != nil {
-			return true
-		}
-		return !have.buried() && (have.Seq < s.Seq || have.Seq == s.Seq && have.Place != PlaceCold)
-	})
 }

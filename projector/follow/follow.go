@@ -6,7 +6,9 @@
 package follow
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -168,6 +170,23 @@ func Save(ctx context.Context, b *bus.Bus, s *projector.State) (string, error) {
 func unusable(ctx context.Context, b *bus.Bus, value []byte) bool {
 	_, err := decode(ctx, b, value)
 	return errors.Is(err, events.ErrMalformed) || errors.Is(err, bus.ErrNotFound) || errors.Is(err, projector.ErrOldFold)
+}
+
+// putRow writes the directory's row of a session that is at a place. At one sequence the cold one stays.
+func putRow(ctx context.Context, b *bus.Bus, s *projector.State, place string) error {
+	row := RowOf(s)
+	row.Place = place
+	value, err := json.Marshal(row)
+	if err != nil {
+		return fmt.Errorf("row of %s: %w", s.Session, err)
+	}
+	return replace(ctx, b.Directory(), s.Session, value, func(old []byte) bool {
+		var have Directory
+		if json.Unmarshal(old, &have) != nil {
+			return true
+		}
+		return !have.buried() && (have.Seq < s.Seq || have.Seq == s.Seq && have.Place != PlaceCold && !bytes.Equal(old, value))
+	})
 }
 
 // replace writes a row where newer says that the one in place is older. Two

@@ -1,7 +1,6 @@
 package follow
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -122,19 +121,10 @@ func (p *Projector) Run(ctx context.Context) error {
 		}
 		if err != nil && ctx.Err() == nil {
 			p.log.Warn("follow marks", zap.Error(err))
-			sleep(ctx, time.Second)
+			bus.Sleep(ctx, time.Second)
 		}
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // sweep marks every session whose row is behind its stream.
@@ -234,17 +224,7 @@ func (p *Projector) project(ctx context.Context, session events.SessionID, held 
 }
 
 func (p *Projector) writeRows(ctx context.Context, s *projector.State, held *projected) error {
-	value, err := json.Marshal(RowOf(s))
-	if err != nil {
-		return err
-	}
-	err = replace(ctx, p.b.Directory(), s.Session, value, func(old []byte) bool {
-		var have Directory
-		if json.Unmarshal(old, &have) != nil {
-			return true
-		}
-		return !have.buried() && (have.Seq < s.Seq || have.Seq == s.Seq && have.Place != PlaceCold && !bytes.Equal(old, value))
-	})
+	err := putRow(ctx, p.b, s, PlaceHot)
 	if err != nil || s.Catalog.Generation == held.cat {
 		return err
 	}

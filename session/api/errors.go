@@ -56,9 +56,6 @@ func (e *LimitError) Error() string {
 
 func (e *LimitError) Unwrap() error { return e.Err }
 
-// Retryable reports that the same request may succeed later.
-func (e *LimitError) Retryable() bool { return true }
-
 // CodeQueueFull is the code of a turn that a worker refused as too many waited before it.
 const CodeQueueFull = "queue_full"
 
@@ -90,8 +87,6 @@ var (
 	ErrProviderMismatch = errors.New("provider mismatch")
 	// ErrTurnFailed is a turn whose pipeline failed; see [TurnFailedError].
 	ErrTurnFailed = errors.New("turn failed")
-	// ErrUnknownOperation is a request for something that a door does not do.
-	ErrUnknownOperation = errors.New("no such operation")
 )
 
 // Errors of background tasks and monitors.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 
 	"github.com/lash-go/lash/events"
 )
@@ -35,8 +34,8 @@ type coded struct {
 	class Class
 }
 
-// codes is the one table of errors that doors know. An error that is several
-// of them is the first. Codes are part of the wire format: they are never
+// codes is the one table of sentinels that doors know, beside that of errors with data. An error that is
+// several of them is the first. Codes are part of the wire format: they are never
 // renamed, never reused.
 //
 //nolint:gochecknoglobals // a read-only table
@@ -77,7 +76,6 @@ var codes = []coded{
 	{ErrStateMoved, "plugin_state_moved", ClassConflict},
 	{ErrBuilding, "building", ClassUnavailable},
 	{ErrUnavailable, "unavailable", ClassUnavailable},
-	{ErrUnknownOperation, "unknown_operation", ClassNotFound},
 	{events.ErrNoSession, "no_session", ClassNotFound},
 	{events.ErrSealed, "session_sealed", ClassConflict},
 	{events.ErrFutureVersion, "future_version", ClassUnavailable},
@@ -86,17 +84,6 @@ var codes = []coded{
 	{context.DeadlineExceeded, "deadline_exceeded", ClassUnknown},
 	{context.Canceled, "cancelled", ClassUnknown},
 }
-
-// The codes of errors that have data and no sentinel.
-const (
-	codeStaleBranch = "stale_branch"
-	codeGeneration  = "generation"
-	codeConflict    = "moved"
-	codeCursor      = "cursor"
-	codeRejected    = "turn_rejected"
-	codeErased      = "session_erased"
-	codeLimit       = "limit"
-)
 
 // maxMessage bounds the text of an error that travels, in bytes.
 const maxMessage = 4 << 10
@@ -113,8 +100,8 @@ func (b ErrorBody) IsZero() bool { return b.Code == "" }
 
 // Code is an error's code and class. An error that the table does not have is [CodeInternal].
 func Code(err error) (code string, class Class) {
-	if code := codeOf(err); code != "" {
-		return code, classOf(code)
+	if row, _ := detail(err); row.code != "" {
+		return row.code, row.class
 	}
 	for _, c := range codes {
 		if errors.Is(err, c.err) {
@@ -124,43 +111,6 @@ func Code(err error) (code string, class Class) {
 	return CodeInternal, ClassInternal
 }
 
-// codeOf is the code of an error that has data and no sentinel; empty for others.
-func codeOf(err error) string {
-	switch {
-	case isType[*StaleBranchError](err):
-		return codeStaleBranch
-	case isType[*GenerationError](err):
-		return codeGeneration
-	case isType[*events.ConflictError](err):
-		return codeConflict
-	case isType[*CursorError](err):
-		return codeCursor
-	case isType[*TurnRejectedError](err):
-		return codeRejected
-	case isType[*events.ErasedError](err):
-		return codeErased
-	case isType[*LimitError](err):
-		return codeLimit
-	}
-	return ""
-}
-
-// classOf is the class of a code that [codeOf] gives.
-func classOf(code string) Class {
-	switch code {
-	case codeErased:
-		return ClassNotFound
-	case codeLimit:
-		return ClassBusy
-	}
-	return ClassConflict
-}
-
-func isType[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
-	return ok
-}
-
 // EncodeError is what a door says of an error, which is not nil. Of an error
 // that the table does not have it says nothing: that is for the door's log.
 func EncodeError(err error) ErrorBody {
@@ -168,52 +118,11 @@ func EncodeError(err error) ErrorBody {
 	if code == CodeInternal {
 		return ErrorBody{Code: code, Message: "internal error"}
 	}
-	return ErrorBody{Code: code, Message: clip(err.Error()), Details: details(err)}
+	_, data := detail(err)
+	return ErrorBody{Code: code, Message: clip(err.Error()), Details: data}
 }
 
 func clip(text string) string { return events.Clip(text, maxMessage, "") }
-
-// details are the fields of the error with data that err is.
-func details(err error) map[string]string {
-	if e, ok := errors.AsType[*StaleBranchError](err); ok {
-		return map[string]string{"required": clip(string(e.Required)), "leaf": clip(string(e.Leaf))}
-	}
-	if e, ok := errors.AsType[*GenerationError](err); ok {
-		return map[string]string{"expected": decimal(e.Expected), "actual": decimal(e.Actual)}
-	}
-	if e, ok := errors.AsType[*events.ConflictError](err); ok {
-		return map[string]string{"session": string(e.Session), "expected": decimal(e.Expected), "last": decimal(e.Last)}
-	}
-	if e, ok := errors.AsType[*CursorError](err); ok {
-		return map[string]string{"session": string(e.Session), "cursor": decimal(e.Cursor), "last": decimal(e.Last)}
-	}
-	if e, ok := errors.AsType[*TurnRejectedError](err); ok {
-		return map[string]string{"turn": string(e.Turn), "by": string(e.By)}
-	}
-	if e, ok := errors.AsType[*events.ErasedError](err); ok {
-		return map[string]string{"session": string(e.Session), "at": decimal(e.At), "reason": clip(e.Reason)}
-	}
-	if e, ok := errors.AsType[*LimitError](err); ok {
-		return map[string]string{"what": e.What, "limit": strconv.Itoa(e.Limit)}
-	}
-	if e, ok := errors.AsType[*TurnFailedError](err); ok {
-		return map[string]string{"turn": string(e.Turn), "issue_kind": e.Issue.Kind, "issue_code": e.Issue.Code, "issue_message": clip(e.Issue.Message)}
-	}
-	if e, ok := errors.AsType[*ProviderError](err); ok {
-		return map[string]string{"session": string(e.Session), "provider": e.Provider, "actual": e.Actual}
-	}
-	if e, ok := errors.AsType[*events.FieldError](err); ok {
-		return map[string]string{"field": clip(e.Field), "reason": clip(e.Reason)}
-	}
-	return nil
-}
-
-func decimal[N ~int64 | ~uint64](n N) string {
-	if n < 0 {
-		return strconv.FormatInt(int64(n), 10)
-	}
-	return strconv.FormatUint(uint64(n), 10)
-}
 
 // RemoteError is an error that came through a door. It is what it was on the
 // other side, for [errors.Is] and [errors.AsType].
@@ -233,47 +142,14 @@ func DecodeError(b ErrorBody) *RemoteError {
 	if at >= 0 {
 		e.Class, e.err = codes[at].class, codes[at].err
 	}
-	if typed := restore(b, e.err); typed != nil {
-		e.err = typed
-		if at < 0 {
-			e.Class = classOf(b.Code)
+	for _, row := range withData {
+		if typed := row.decode(b, e.err); typed != nil {
+			e.err = typed
+			if row.code != "" {
+				e.Class = row.class
+			}
+			break
 		}
 	}
 	return e
-}
-
-// restore makes the error with data again; nil where the body is of none.
-func restore(b ErrorBody, sentinel error) error {
-	d := b.Details
-	switch {
-	case b.Code == codeStaleBranch:
-		return &StaleBranchError{Required: events.NodeID(d["required"]), Leaf: events.NodeID(d["leaf"])}
-	case b.Code == codeGeneration:
-		return &GenerationError{Expected: number[int64](d["expected"]), Actual: number[int64](d["actual"])}
-	case b.Code == codeConflict:
-		return &events.ConflictError{Session: events.SessionID(d["session"]), Expected: number[events.Seq](d["expected"]), Last: number[events.Seq](d["last"])}
-	case b.Code == codeCursor:
-		return &CursorError{Session: events.SessionID(d["session"]), Cursor: number[events.Seq](d["cursor"]), Last: number[events.Seq](d["last"])}
-	case b.Code == codeRejected:
-		return &TurnRejectedError{Turn: events.TurnID(d["turn"]), By: events.TurnID(d["by"])}
-	case b.Code == codeErased:
-		return &events.ErasedError{Session: events.SessionID(d["session"]), At: number[events.Millis](d["at"]), Reason: d["reason"]}
-	case b.Code == codeLimit:
-		return &LimitError{What: d["what"], Limit: number[int](d["limit"])}
-	case d["turn"] != "":
-		return &TurnFailedError{Turn: events.TurnID(d["turn"]), Issue: events.Issue{Kind: d["issue_kind"], Code: d["issue_code"], Message: d["issue_message"]}}
-	case providerError(b.Code) != nil && d != nil:
-		return &ProviderError{Session: events.SessionID(d["session"]), Provider: d["provider"], Actual: d["actual"]}
-	case d["field"] != "" && sentinel != nil:
-		return &events.FieldError{Field: d["field"], Reason: d["reason"], Err: sentinel}
-	}
-	return nil
-}
-
-func number[N ~int | ~int64 | ~uint64](text string) N {
-	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
-		return N(n)
-	}
-	n, _ := strconv.ParseInt(text, 10, 64) // garbage is 0
-	return N(n)
 }

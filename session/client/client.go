@@ -71,26 +71,41 @@ func request[Out any](ctx context.Context, c *Client, op api.Operation, r api.Re
 		return out, fmt.Errorf("%s: %w", op, err)
 	}
 	unknown := false // some try may have been done
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	unanswered := func(err error) bool {
+		unknown = unknown || isUnknown(err)
+		return isUnknown(err) || isUndone(err)
+	}
+	err = repeat(ctx, unanswered, func() error {
 		err := c.once(ctx, op, data, &out)
-		switch {
-		case err == nil:
-			return out, nil
-		case isUnknown(err):
-			unknown = true
-		case !errors.Is(err, bus.ErrNobody):
-			return out, err
+		if unanswered(err) {
+			c.log.Debug("not answered", zap.String("op", string(op)), zap.Error(err))
 		}
-		if wait(ctx, pause) != nil {
-			err = errors.Join(context.Cause(ctx), err)
-			if unknown {
-				err = errors.Join(events.ErrOutcomeUnknown, err)
-			}
-			return out, fmt.Errorf("%s: %w", op, err)
+		return err
+	})
+	if !unanswered(err) {
+		return out, err
+	}
+	if unknown {
+		err = errors.Join(events.ErrOutcomeUnknown, err)
+	}
+	return out, fmt.Errorf("%s: %w", op, err)
+}
+
+// repeat tries until the error is none that is worth another try, or ctx ends: then the error is also its cause.
+func repeat(ctx context.Context, worth func(error) bool, try func() error) error {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := try()
+		if !worth(err) {
+			return err
 		}
-		c.log.Debug("ask again", zap.String("op", string(op)), zap.Error(err))
+		if !bus.Sleep(ctx, pause) {
+			return errors.Join(context.Cause(ctx), err)
+		}
 	}
 }
+
+// isUndone reports whether nobody took a try.
+func isUndone(err error) bool { return errors.Is(err, bus.ErrNobody) }
 
 // isUnknown reports whether a try may have been done: its answer was lost, or the node was stopped over it.
 func isUnknown(err error) bool {
@@ -123,18 +138,6 @@ func (c *Client) once(ctx context.Context, op api.Operation, data []byte, out an
 		return fmt.Errorf("answer to %s: %w", op, err)
 	}
 	return nil
-}
-
-// wait pauses; the error is that of ctx.
-func wait(ctx context.Context, pause time.Duration) error {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return ctx.Err()
-	}
 }
 
 // none is what operations take or give that have nothing to say.

@@ -3,12 +3,10 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/oklog/ulid/v2"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
@@ -192,13 +190,6 @@ func (c *Client) InvokeAction(ctx context.Context, id events.SessionID, name str
 	if err != nil {
 		return out, fmt.Errorf("%s: %w", api.OpInvokeAction, err)
 	}
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := c.once(ctx, api.OpInvokeAction, data, &out)
-		if !errors.Is(err, bus.ErrNobody) {
-			return out, err
-		}
-		if wait(ctx, pause) != nil {
-			return out, errors.Join(context.Cause(ctx), err) // it was not done
-		}
-	}
+	err = repeat(ctx, isUndone, func() error { return c.once(ctx, api.OpInvokeAction, data, &out) })
+	return out, err
 }

@@ -15,17 +15,16 @@ import (
 )
 
 // again reads until the servers answer or ctx ends.
-func again[Out any](ctx context.Context, read func(context.Context) (Out, error)) (Out, error) {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		out, err := read(ctx)
-		if !errors.Is(err, events.ErrOutcomeUnknown) {
-			return out, err
-		}
-		if wait(ctx, pause) != nil {
-			return out, errors.Join(context.Cause(ctx), err)
-		}
-	}
+func again[Out any](ctx context.Context, read func(context.Context) (Out, error)) (out Out, err error) {
+	err = repeat(ctx, isUnread, func() (err error) {
+		out, err = read(ctx)
+		return err
+	})
+	return out, err
 }
+
+// isUnread reports whether the servers did not answer.
+func isUnread(err error) bool { return errors.Is(err, events.ErrOutcomeUnknown) }
 
 // commands asks nodes for what the reading host must not do by itself.
 type commands struct{ c *Client }
@@ -138,26 +137,22 @@ func (c *Client) View(ctx context.Context, id events.SessionID) (projector.ReadV
 // Observe implements [api.Service]. It waits for servers that do not answer also before it has begun.
 func (c *Client) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
 	return func(yield func(api.Observed, error) bool) {
-		for pause := firstPause; ; pause = min(2*pause, longestPause) {
-			var lost error // the servers did not answer
+		err := repeat(ctx, isUnread, func() error {
 			for seen, err := range c.reads.Observe(ctx, id, cursor) {
-				if lost = err; errors.Is(err, events.ErrOutcomeUnknown) && ctx.Err() == nil {
-					break
+				if isUnread(err) && ctx.Err() == nil {
+					return err
 				}
 				if seen.Commit != nil {
 					cursor = seen.Seq
 				}
 				if !yield(seen, err) {
-					return
+					break
 				}
 			}
-			if !errors.Is(lost, events.ErrOutcomeUnknown) || ctx.Err() != nil {
-				return
-			}
-			if wait(ctx, pause) != nil {
-				yield(api.Observed{}, context.Cause(ctx))
-				return
-			}
+			return nil
+		})
+		if err != nil {
+			yield(api.Observed{}, context.Cause(ctx))
 		}
 	}
 }

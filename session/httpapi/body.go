@@ -76,12 +76,6 @@ func deep(data []byte) bool {
 	return false
 }
 
-// id takes an id from the path.
-func id[T ~string](c *call, name string) (T, error) {
-	v := T(c.PathValue(name))
-	return v, events.CheckToken(name, v)
-}
-
 // keyHeader makes a request the same as another one with the same key.
 const keyHeader = "Idempotency-Key"
 

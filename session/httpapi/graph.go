@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -62,51 +63,31 @@ type Node struct {
 }
 
 func appendNodes(c *call, in NewNodes) (reply, error) {
-	session, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
-	got, err := c.s.cfg.Service.AppendNodes(c.Context(), session, api.AppendNodesRequest{
+	got, err := c.s.cfg.Service.AppendNodes(c.Context(), c.session, api.AppendNodesRequest{
 		Nodes: givenNodes(in.Nodes), RequiresAncestor: in.RequiresAncestor, IdempotencyKey: c.Header.Get(keyHeader),
 	})
 	return reply{status: http.StatusOK, body: AppendedNodes{IDs: orNone(got.IDs), Leaf: got.Leaf}}, err
 }
 
 func branchTo(c *call, in Branch) (reply, error) {
-	session, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
-	return reply{status: http.StatusNoContent}, c.s.cfg.Service.BranchTo(c.Context(), session, in.Node)
+	return reply{status: http.StatusNoContent}, c.s.cfg.Service.BranchTo(c.Context(), c.session, in.Node)
 }
 
 func openFrame(c *call, in NewFrame) (reply, error) {
-	session, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
 	if err := events.CheckToken("id", in.ID); err != nil {
 		return reply{}, err
 	}
-	opened, err := c.s.cfg.Service.OpenFrame(c.Context(), session, api.FrameRequest{Frame: in.ID, Reason: in.Reason, Keep: in.Keep, Nodes: givenNodes(in.Nodes)})
+	opened, err := c.s.cfg.Service.OpenFrame(c.Context(), c.session, api.FrameRequest{Frame: in.ID, Reason: in.Reason, Keep: in.Keep, Nodes: givenNodes(in.Nodes)})
 	return reply{status: http.StatusOK, body: Opened{opened}}, err
 }
 
 func compact(c *call) (reply, error) {
-	session, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
-	opened, err := c.s.cfg.Service.Compact(c.Context(), session)
+	opened, err := c.s.cfg.Service.Compact(c.Context(), c.session)
 	return reply{status: http.StatusOK, body: Opened{opened}}, err
 }
 
 func getView(c *call) (reply, error) {
-	session, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
-	v, err := c.s.cfg.Service.View(c.Context(), session)
+	v, err := c.s.cfg.Service.View(c.Context(), c.session)
 	if err != nil {
 		return reply{}, err
 	}
@@ -120,7 +101,7 @@ func getView(c *call) (reply, error) {
 func nodeOf(n *projector.Node) Node {
 	out := Node{ID: n.ID, Kind: n.Kind, Turn: n.Turn, Message: n.Message.ID, Type: n.Type, Blob: blob(n.Blob), At: n.At}
 	if len(n.Body) > 0 {
-		out.Body = raw(n.Body)
+		out.Body = eventjson.Raw(n.Body)
 	}
 	return out
 }

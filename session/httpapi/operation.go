@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -42,7 +43,7 @@ func (o *operation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve returns what is to be refused, before anything was written.
 func (o *operation) serve(w http.ResponseWriter, r *http.Request, token *Token) error {
-	c := &call{Request: r, s: o.s, w: w}
+	c := &call{Request: r, s: o.s, w: w, session: events.SessionID(r.PathValue("session"))}
 	if token != nil {
 		c.bearer = token.Name
 	}
@@ -74,7 +75,7 @@ func (o *operation) serve(w http.ResponseWriter, r *http.Request, token *Token) 
 	return o.answer(w, out)
 }
 
-// parameters checks the query, and takes how long the request would wait.
+// parameters checks the query and the ids in the path, and takes how long the request would wait.
 func (o *operation) parameters(c *call) (err error) {
 	values, err := url.ParseQuery(c.URL.RawQuery)
 	if err != nil {
@@ -84,6 +85,13 @@ func (o *operation) parameters(c *call) (err error) {
 		if !slices.ContainsFunc(o.query, func(p param) bool { return p.name == name }) {
 			return invalidParam(strconv.Quote(name), "is no parameter here")
 		}
+	}
+	var errs []error
+	for _, name := range o.pathParams() {
+		errs = append(errs, events.CheckToken(name, c.PathValue(name)))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	if name := c.Header.Get(keyHeader); name != "" && o.changes() {
 		if err := events.CheckToken(keyHeader, name); err != nil {

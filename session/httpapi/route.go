@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lash-go/lash/events"
 )
 
 // route is an operation: what serves it and what the document says of it.
@@ -43,8 +45,9 @@ type call struct {
 	*http.Request // its context ends when the answer is due, or the server drains
 	s             *Server
 	w             http.ResponseWriter
-	bearer        string        // name of the token; empty where none is asked for
-	patience      time.Duration // how long the request would wait
+	session       events.SessionID // in the path; empty where none is there
+	bearer        string           // name of the token; empty where none is asked for
+	patience      time.Duration    // how long the request would wait
 }
 
 // body makes a handler of one that takes a JSON body.

@@ -86,15 +86,11 @@ func createSession(c *call, in NewSession) (reply, error) {
 }
 
 func forkSession(c *call, in NewSession) (reply, error) {
-	from, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
 	req, err := in.request(c)
 	if err != nil {
 		return reply{}, err
 	}
-	return created(c.s.cfg.Service.Fork(c.Context(), from, req))
+	return created(c.s.cfg.Service.Fork(c.Context(), c.session, req))
 }
 
 func created(id events.SessionID, err error) (reply, error) {
@@ -111,11 +107,7 @@ func getSession(c *call) (reply, error) {
 
 // state is that of the session in the path.
 func (c *call) state() (*projector.State, error) {
-	id, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return nil, err
-	}
-	return c.s.cfg.Service.State(c.Context(), id)
+	return c.s.cfg.Service.State(c.Context(), c.session)
 }
 
 func sessionOf(s *projector.State) *Session {
@@ -136,11 +128,7 @@ func sessionOf(s *projector.State) *Session {
 }
 
 func configureSession(c *call, in ConfigChange) (reply, error) {
-	id, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
-	err = c.s.cfg.Service.Configure(c.Context(), id, api.ConfigureRequest{Change: in.apply, IdempotencyKey: c.Header.Get(keyHeader)})
+	err := c.s.cfg.Service.Configure(c.Context(), c.session, api.ConfigureRequest{Change: in.apply, IdempotencyKey: c.Header.Get(keyHeader)})
 	return reply{status: http.StatusNoContent}, err
 }
 
@@ -162,9 +150,5 @@ func set[T any](field, to *T) {
 }
 
 func closeSession(c *call) (reply, error) {
-	id, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
-	return reply{status: http.StatusNoContent}, c.s.cfg.Service.CloseSession(c.Context(), id, c.URL.Query().Get("reason"))
+	return reply{status: http.StatusNoContent}, c.s.cfg.Service.CloseSession(c.Context(), c.session, c.URL.Query().Get("reason"))
 }

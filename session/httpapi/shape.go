@@ -2,9 +2,9 @@ package httpapi
 
 import (
 	"encoding/json"
-	"unicode/utf8"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -105,7 +105,7 @@ func parts(list []events.Part) []Part {
 		p := &list[i]
 		out[i] = Part{Type: p.Kind, Text: p.Text, CallID: p.Call, Tool: p.Tool, MediaType: p.MediaType, Blob: blob(p.Blob)}
 		if p.Kind == events.PartToolCall && p.Blob.IsZero() {
-			out[i].Args = raw(p.Args)
+			out[i].Args = eventjson.Raw(p.Args)
 		}
 		if p.Kind == events.PartToolResult {
 			out[i].Outcome = outcome(p.Outcome)
@@ -126,15 +126,6 @@ func blob(ref events.BlobRef) *Blob {
 		return nil
 	}
 	return &Blob{Digest: ref.Digest, Size: ref.Size}
-}
-
-// raw is JSON as somebody gave it: what is none becomes a string.
-func raw(data []byte) json.RawMessage {
-	if json.Valid(data) && utf8.Valid(data) {
-		return data
-	}
-	text, _ := json.Marshal(string(data)) // of a string
-	return text
 }
 
 // orNone makes a list that JSON has as one, also where it is empty.

@@ -3,10 +3,10 @@ package httpapi
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"net/http"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -81,11 +81,7 @@ type MonitorUpdate struct {
 }
 
 func getTasks(c *call) (reply, error) {
-	session, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
-	list, err := c.s.cfg.Service.Tasks(c.Context(), session)
+	list, err := c.s.cfg.Service.Tasks(c.Context(), c.session)
 	out := Tasks{Tasks: make([]Task, len(list))}
 	for i := range list {
 		out.Tasks[i] = taskOf(&list[i])
@@ -93,27 +89,16 @@ func getTasks(c *call) (reply, error) {
 	return reply{status: http.StatusOK, body: out}, err
 }
 
-func (c *call) task() (events.SessionID, events.TaskID, error) {
-	session, err := id[events.SessionID](c, "session")
-	task, taskErr := id[events.TaskID](c, "task")
-	return session, task, errors.Join(err, taskErr)
-}
+// task is the one in the path.
+func (c *call) task() events.TaskID { return events.TaskID(c.PathValue("task")) }
 
 func getTask(c *call) (reply, error) {
-	session, task, err := c.task()
-	if err != nil {
-		return reply{}, err
-	}
-	t, err := c.s.cfg.Service.Task(c.Context(), session, task)
+	t, err := c.s.cfg.Service.Task(c.Context(), c.session, c.task())
 	return reply{status: http.StatusOK, body: taskOf(&t)}, err
 }
 
 func cancelTask(c *call) (reply, error) {
-	session, task, err := c.task()
-	if err != nil {
-		return reply{}, err
-	}
-	t, err := c.s.cfg.Service.CancelTask(c.Context(), session, task)
+	t, err := c.s.cfg.Service.CancelTask(c.Context(), c.session, c.task())
 	return reply{status: http.StatusOK, body: taskOf(&t)}, err
 }
 
@@ -124,7 +109,7 @@ func taskOf(t *projector.Task) Task {
 		CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt, CompletedAt: t.CompletedAt,
 	}
 	if len(t.Args) > 0 {
-		out.Args = raw(t.Args)
+		out.Args = eventjson.Raw(t.Args)
 	}
 	return out
 }
@@ -148,37 +133,22 @@ func getMonitors(c *call) (reply, error) {
 	return reply{status: http.StatusOK, body: out}, nil
 }
 
-func (c *call) monitor() (events.SessionID, events.MonitorID, error) {
-	session, err := id[events.SessionID](c, "session")
-	monitor, monitorErr := id[events.MonitorID](c, "monitor")
-	return session, monitor, errors.Join(err, monitorErr)
-}
+// monitor is the one in the path.
+func (c *call) monitor() events.MonitorID { return events.MonitorID(c.PathValue("monitor")) }
 
 func startMonitor(c *call, in MonitorSpec) (reply, error) {
-	session, monitor, err := c.monitor()
-	if err != nil {
-		return reply{}, err
-	}
-	return reply{status: http.StatusNoContent}, c.s.cfg.Service.StartMonitor(c.Context(), session, events.MonitorSpec{
-		ID: monitor, Command: in.Command, Cwd: in.Cwd, Env: in.Env, Persistent: in.Persistent, TimeoutMillis: in.TimeoutMillis,
+	return reply{status: http.StatusNoContent}, c.s.cfg.Service.StartMonitor(c.Context(), c.session, events.MonitorSpec{
+		ID: c.monitor(), Command: in.Command, Cwd: in.Cwd, Env: in.Env, Persistent: in.Persistent, TimeoutMillis: in.TimeoutMillis,
 		Wake: in.Wake, RestartOnRestore: in.RestartOnRestore,
 	})
 }
 
 func stopMonitor(c *call) (reply, error) {
-	session, monitor, err := c.monitor()
-	if err != nil {
-		return reply{}, err
-	}
-	return reply{status: http.StatusNoContent}, c.s.cfg.Service.StopMonitor(c.Context(), session, monitor)
+	return reply{status: http.StatusNoContent}, c.s.cfg.Service.StopMonitor(c.Context(), c.session, c.monitor())
 }
 
 func takeUpdates(c *call) (reply, error) {
-	session, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
-	u, err := c.s.cfg.Service.TakeMonitorUpdates(c.Context(), session)
+	u, err := c.s.cfg.Service.TakeMonitorUpdates(c.Context(), c.session)
 	out := MonitorUpdates{Revision: u.Revision, Active: u.Active, Updates: make([]MonitorUpdate, len(u.Events))}
 	for i, e := range u.Events {
 		out.Updates[i] = MonitorUpdate{Sequence: e.Sequence, Monitor: e.Monitor, Message: e.Message, Stderr: e.Stderr, Input: e.Input}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
 )
 
 // Approvals are the questions that wait for an answer.
@@ -73,63 +74,43 @@ type Generation struct {
 }
 
 func getApprovals(c *call) (reply, error) {
-	session, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
-	list, err := c.s.cfg.Service.Approvals(c.Context(), session)
+	list, err := c.s.cfg.Service.Approvals(c.Context(), c.session)
 	out := Approvals{Approvals: make([]Approval, len(list))}
 	for i := range list {
 		a := &list[i]
-		out.Approvals[i] = Approval{Call: a.Effect, Tool: a.Tool, Args: raw(a.Args), Plugin: a.Plugin, Question: a.Question}
+		out.Approvals[i] = Approval{Call: a.Effect, Tool: a.Tool, Args: eventjson.Raw(a.Args), Plugin: a.Plugin, Question: a.Question}
 	}
 	return reply{status: http.StatusOK, body: out}, err
 }
 
 func approve(c *call, in Answer) (reply, error) {
-	session, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
 	if in.Granted == nil {
 		return reply{}, invalidBody("granted is required")
 	}
-	return reply{status: http.StatusNoContent}, c.s.cfg.Service.Approve(c.Context(), session, events.ToolApprovalGiven{
+	return reply{status: http.StatusNoContent}, c.s.cfg.Service.Approve(c.Context(), c.session, events.ToolApprovalGiven{
 		Effect: in.Call, Granted: *in.Granted, By: c.bearer, Reason: in.Reason,
 	})
 }
 
 func resolveCall(c *call, in CallResult) (reply, error) {
-	session, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
 	result := events.ToolResult{Text: in.Text, Outcome: events.Outcome(in.Outcome), Class: in.Class, Code: in.Code}
 	if in.Outcome == "success" {
 		result.Outcome = events.OutcomeSuccess
 	}
-	return reply{status: http.StatusNoContent}, c.s.cfg.Service.ResolveTool(c.Context(), session, in.Call, result)
+	return reply{status: http.StatusNoContent}, c.s.cfg.Service.ResolveTool(c.Context(), c.session, in.Call, result)
 }
 
 func getOutput(c *call) (reply, error) {
-	session, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
 	name := events.EffectID(c.URL.Query().Get("call"))
 	if name == "" {
 		return reply{}, invalidParam("call", "is required")
 	}
-	text, err := c.s.cfg.Service.ToolOutput(c.Context(), session, name)
+	text, err := c.s.cfg.Service.ToolOutput(c.Context(), c.session, name)
 	return reply{status: http.StatusOK, body: CallOutput{Call: name, Output: text}}, err
 }
 
 func getTools(c *call) (reply, error) {
-	session, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
-	s, err := c.s.cfg.Service.ToolState(c.Context(), session)
+	s, err := c.s.cfg.Service.ToolState(c.Context(), c.session)
 	out := Tools{Generation: s.Generation, Tools: make([]Tool, len(s.Tools))}
 	for i := range s.Tools {
 		out.Tools[i] = toolOf(&s.Tools[i])
@@ -146,16 +127,12 @@ func toolOf(t *events.ToolEntry) Tool {
 		out.Effects = "non_idempotent"
 	}
 	if len(t.Schema) > 0 {
-		out.Schema = raw(t.Schema)
+		out.Schema = eventjson.Raw(t.Schema)
 	}
 	return out
 }
 
 func setTools(c *call, in ToolLevel) (reply, error) {
-	session, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
-	generation, err := c.s.cfg.Service.SetToolsAvailability(c.Context(), session, in.Names, in.Level)
+	generation, err := c.s.cfg.Service.SetToolsAvailability(c.Context(), c.session, in.Names, in.Level)
 	return reply{status: http.StatusOK, body: Generation{generation}}, err
 }

@@ -44,10 +44,6 @@ type Cancelled struct {
 }
 
 func submitTurn(c *call, in NewTurn) (reply, error) {
-	session, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
 	req, err := in.request(c)
 	if err != nil {
 		return reply{}, err
@@ -55,24 +51,24 @@ func submitTurn(c *call, in NewTurn) (reply, error) {
 	ctx, cancel := c.brief()
 	defer cancel()
 	if in.At > 0 {
-		req.ID, err = c.s.cfg.Service.SubmitAt(ctx, session, in.At.Time(), req)
+		req.ID, err = c.s.cfg.Service.SubmitAt(ctx, c.session, in.At.Time(), req)
 	} else {
-		req.ID, err = c.s.cfg.Service.Submit(ctx, session, req)
+		req.ID, err = c.s.cfg.Service.Submit(ctx, c.session, req)
 	}
 	switch {
 	case err != nil:
 		return reply{}, err
 	case c.patience == 0:
-		return pending(session, req.ID), nil
+		return c.pending(req.ID), nil
 	case in.At > 0:
-		return c.ended(session, req.ID, func(ctx context.Context) error {
-			_, err := c.s.cfg.Service.Await(ctx, session, req.ID)
+		return c.ended(req.ID, func(ctx context.Context) error {
+			_, err := c.s.cfg.Service.Await(ctx, c.session, req.ID)
 			return err
 		})
 	}
 	// The same again attaches, waits, and finds out for certain whether the id had this input.
-	return c.ended(session, req.ID, func(ctx context.Context) error {
-		_, err := c.s.cfg.Service.Run(ctx, session, req)
+	return c.ended(req.ID, func(ctx context.Context) error {
+		_, err := c.s.cfg.Service.Run(ctx, c.session, req)
 		return err
 	})
 }
@@ -98,31 +94,31 @@ func (in *NewTurn) request(c *call) (api.TurnRequest, error) {
 	return api.TurnRequest{ID: id, Input: input, WhenBusy: in.WhenBusy}, err
 }
 
-func pending(session events.SessionID, turn events.TurnID) reply {
+func (c *call) pending(turn events.TurnID) reply {
 	return reply{
 		status: http.StatusAccepted, body: PendingTurn{Turn: turn, Status: "pending"},
-		location: "/v1/sessions/" + string(session) + "/turns/" + string(turn),
+		location: "/v1/sessions/" + string(c.session) + "/turns/" + string(turn),
 	}
 }
 
 // ended waits for a turn as long as the request would, and answers with how it ended, or that it did not.
-func (c *call) ended(session events.SessionID, turn events.TurnID, wait func(context.Context) error) (reply, error) {
+func (c *call) ended(turn events.TurnID, wait func(context.Context) error) (reply, error) {
 	ctx, cancel := context.WithTimeout(c.Context(), c.patience)
 	defer cancel()
 	err := wait(ctx)
 	switch {
 	case err == nil || errors.Is(err, api.ErrTurnFailed):
-		return c.assembled(session, turn)
+		return c.assembled(turn)
 	case ctx.Err() != nil:
-		return pending(session, turn), nil
+		return c.pending(turn), nil
 	}
 	return reply{}, err
 }
 
-func (c *call) assembled(session events.SessionID, turn events.TurnID) (reply, error) {
+func (c *call) assembled(turn events.TurnID) (reply, error) {
 	ctx, cancel := c.brief()
 	defer cancel()
-	t, err := c.s.cfg.Service.AssembledTurn(ctx, session, turn)
+	t, err := c.s.cfg.Service.AssembledTurn(ctx, c.session, turn)
 	return reply{status: http.StatusOK, body: &t}, err
 }
 
@@ -130,47 +126,36 @@ func (c *call) assembled(session events.SessionID, turn events.TurnID) (reply, e
 const unheard = 100 * time.Millisecond
 
 func getTurn(c *call) (reply, error) {
-	session, turn, err := c.turn()
-	if err != nil {
-		return reply{}, err
-	}
 	await := func(ctx context.Context) error {
-		_, err := c.s.cfg.Service.Await(ctx, session, turn)
+		_, err := c.s.cfg.Service.Await(ctx, c.session, c.turn())
 		if _, rejected := errors.AsType[*api.TurnRejectedError](err); rejected {
 			return nil // a conflict to who asked for it; here it is how the turn ended
 		}
 		return err
 	}
 	if c.patience > 0 {
-		return c.ended(session, turn, await)
+		return c.ended(c.turn(), await)
 	}
-	out, err := c.assembled(session, turn)
+	out, err := c.assembled(c.turn())
 	switch {
 	case errors.Is(err, api.ErrTurnRunning):
-		return pending(session, turn), nil
+		return c.pending(c.turn()), nil
 	case errors.Is(err, api.ErrUnknownTurn):
 		c.patience = unheard // only who waits is told of a command in the queue
-		return c.ended(session, turn, await)
+		return c.ended(c.turn(), await)
 	}
 	return out, err
 }
 
 // turn is the one in the path.
-func (c *call) turn() (events.SessionID, events.TurnID, error) {
-	session, err := id[events.SessionID](c, "session")
-	turn, turnErr := id[events.TurnID](c, "turn")
-	return session, turn, errors.Join(err, turnErr)
-}
+func (c *call) turn() events.TurnID { return events.TurnID(c.PathValue("turn")) }
 
 func cancelTurn(c *call, in CancelTurn) (reply, error) {
-	session, turn, err := c.turn()
+	id, err := key(c, "id", in.ID)
 	if err != nil {
 		return reply{}, err
 	}
-	if in.ID, err = key(c, "id", in.ID); err != nil {
-		return reply{}, err
-	}
-	receipt, first, err := c.s.cfg.Service.Cancel(c.Context(), session, turn, api.CancelRequest{ID: in.ID, Origin: c.bearer, Reason: in.Reason})
+	receipt, first, err := c.s.cfg.Service.Cancel(c.Context(), c.session, c.turn(), api.CancelRequest{ID: id, Origin: c.bearer, Reason: in.Reason})
 	return reply{status: http.StatusOK, body: Cancelled{Receipt: receipt, ID: first.ID, Origin: first.Origin, Reason: first.Reason}}, err
 }
 
@@ -190,10 +175,6 @@ type CancelledInput struct {
 }
 
 func injectInput(c *call, in NewInput) (reply, error) {
-	session, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
 	if (in.Text == "") == (len(in.Parts) == 0) {
 		return reply{}, invalidBody("give one of text and parts")
 	}
@@ -201,26 +182,24 @@ func injectInput(c *call, in NewInput) (reply, error) {
 	if in.Text != "" {
 		req.Parts = []events.Part{{Kind: events.PartText, Text: in.Text}}
 	}
+	var err error
 	if req.ID, err = key(c, "id", in.ID); err != nil {
 		return reply{}, err
 	}
-	input, err := c.s.cfg.Service.Inject(c.Context(), session, req)
-	return reply{status: http.StatusCreated, body: Made{string(input)}, location: "/v1/sessions/" + string(session) + "/inputs/" + string(input)}, err
+	input, err := c.s.cfg.Service.Inject(c.Context(), c.session, req)
+	return reply{status: http.StatusCreated, body: Made{string(input)}, location: "/v1/sessions/" + string(c.session) + "/inputs/" + string(input)}, err
 }
 
 func cancelInput(c *call) (reply, error) {
-	session, err := id[events.SessionID](c, "session")
-	input, inputErr := id[events.InputID](c, "input")
-	if err := errors.Join(err, inputErr); err != nil {
-		return reply{}, err
-	}
-	out := CancelledInput{}
+	input := events.InputID(c.PathValue("input"))
+	var out CancelledInput
+	var err error
 	switch text := c.URL.Query().Get("following"); text {
 	case "true":
-		out.Receipt, out.Cancelled, err = c.s.cfg.Service.CancelInputsFrom(c.Context(), session, input)
+		out.Receipt, out.Cancelled, err = c.s.cfg.Service.CancelInputsFrom(c.Context(), c.session, input)
 	case "", "false":
 		var receipts []api.InputReceipt
-		if receipts, err = c.s.cfg.Service.CancelInputs(c.Context(), session, input); err == nil {
+		if receipts, err = c.s.cfg.Service.CancelInputs(c.Context(), c.session, input); err == nil {
 			out.Receipt = receipts[0]
 		}
 		if out.Receipt == api.InputCancelled {

@@ -49,24 +49,20 @@ type Gap struct {
 }
 
 func watchEvents(c *call) (reply, error) {
-	session, err := id[events.SessionID](c, "session")
-	if err != nil {
-		return reply{}, err
-	}
 	cursor, err := c.cursor()
 	if err != nil {
 		return reply{}, err
 	}
 	ctx, cancel := c.brief()
 	defer cancel()
-	s, err := c.s.cfg.Service.State(ctx, session) // so that what rules the stream out is an answer, and not in the stream
+	s, err := c.s.cfg.Service.State(ctx, c.session) // so that what rules the stream out is an answer, and not in the stream
 	if err == nil && cursor > s.Seq {
-		err = &api.CursorError{Session: session, Cursor: cursor, Last: s.Seq}
+		err = &api.CursorError{Session: c.session, Cursor: cursor, Last: s.Seq}
 	}
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{stream: observed(c.s.cfg.Service.Observe(c.Context(), session, cursor))}, nil
+	return reply{stream: observed(c.s.cfg.Service.Observe(c.Context(), c.session, cursor))}, nil
 }
 
 // observed are a session's observations as messages.
@@ -110,11 +106,7 @@ func deltaOf(d *api.Delta) Delta {
 }
 
 func watchTurn(c *call) (reply, error) {
-	session, turn, err := c.turn()
-	if err != nil {
-		return reply{}, err
-	}
-	list, err := c.s.cfg.Service.WatchTurn(c.Context(), session, turn)
+	list, err := c.s.cfg.Service.WatchTurn(c.Context(), c.session, c.turn())
 	if err != nil {
 		return reply{}, err
 	}

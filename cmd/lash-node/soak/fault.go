@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 )
 
@@ -132,18 +133,7 @@ func (t *fate) between(low, high time.Duration) time.Duration {
 
 // sleep is false when ctx ended.
 func (t *fate) sleep(ctx context.Context, low, high time.Duration) bool {
-	return sleep(ctx, t.between(low, high))
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return bus.Sleep(ctx, t.between(low, high))
 }
 
 func (t *fate) take(name string, onServer bool) bool {
@@ -182,18 +172,18 @@ func (t *fate) onNode(ctx context.Context, fault Fault, n *node, d draw) error {
 		if err := n.child.freeze(); err != nil {
 			return err
 		}
-		sleep(ctx, d.length)
+		bus.Sleep(ctx, d.length)
 		return n.child.thaw()
 	case FaultPartition:
 		cut(n.links, d.short)
-		sleep(ctx, d.length)
+		bus.Sleep(ctx, d.length)
 		heal(n.links)
 		return nil
 	case FaultKill, FaultServer:
 	}
 	n.child.kill()
 	if !d.short {
-		sleep(ctx, d.length)
+		bus.Sleep(ctx, d.length)
 	}
 	return t.f.startNode(context.WithoutCancel(ctx), n)
 }
@@ -204,17 +194,17 @@ func (t *fate) onServer(ctx context.Context, fault Fault, s *server, d draw) (er
 		if err := s.child.freeze(); err != nil {
 			return err
 		}
-		sleep(ctx, d.length)
+		bus.Sleep(ctx, d.length)
 		err = s.child.thaw()
 	case FaultPartition:
 		all := slices.Concat(s.to, s.from)
 		cut(all, d.short)
-		sleep(ctx, d.length)
+		bus.Sleep(ctx, d.length)
 		heal(all)
 	case FaultServer, FaultKill:
 		s.child.kill()
 		if !d.short {
-			sleep(ctx, d.length)
+			bus.Sleep(ctx, d.length)
 		}
 		s.child, err = t.f.launch.start(context.WithoutCancel(ctx), Spec{Server: &s.spec})
 	}
@@ -224,7 +214,7 @@ func (t *fate) onServer(ctx context.Context, fault Fault, s *server, d draw) (er
 	healed, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyWait)
 	defer cancel()
 	for !t.whole(healed) {
-		if !sleep(healed, 100*time.Millisecond) {
+		if !bus.Sleep(healed, 100*time.Millisecond) {
 			return fmt.Errorf("the servers do not agree after %s", readyWait)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/workers/playback"
@@ -81,7 +82,7 @@ func (l *load) play(ctx context.Context, id events.SessionID) error {
 		}
 		l.again.Add(1)
 		_, _ = fmt.Fprintf(l.o.Progress, "a client goes on after: %v\n", c.err)
-		if !sleep(ctx, 200*time.Millisecond) {
+		if !bus.Sleep(ctx, 200*time.Millisecond) {
 			return nil
 		}
 	}

@@ -98,7 +98,7 @@ func RunRestart(ctx context.Context, o *Options) (*Restart, error) {
 
 // halfway waits until a node's ledger has that many lines.
 func (l *load) halfway(ctx context.Context, n *node, lines int) error {
-	for sleep(ctx, 5*time.Millisecond) {
+	for bus.Sleep(ctx, 5*time.Millisecond) {
 		data, err := os.ReadFile(filepath.Join(l.o.Store, "ledger-"+string(n.id)))
 		if err != nil || bytes.Count(data, []byte("\n")) >= lines {
 			return err

@@ -97,7 +97,7 @@ func (l *load) under(ctx context.Context, f *fleet, b *bus.Bus) error {
 		stop()
 		for before := int64(-1); errs[1] == nil && limit.Err() == nil && l.turns.Load() > before; {
 			before = l.turns.Load()
-			sleep(limit, endWait)
+			bus.Sleep(limit, endWait)
 		}
 		cancel()
 	})
@@ -111,7 +111,7 @@ const tellEvery = 3 * time.Second
 
 func (l *load) tell(ctx context.Context, incidents *journal) {
 	began := time.Now()
-	for sleep(ctx, tellEvery) {
+	for bus.Sleep(ctx, tellEvery) {
 		l.mu.Lock()
 		begun := len(l.begun)
 		l.mu.Unlock()

@@ -1,0 +1,237 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/synadia-io/orbit.go/jetstreamext"
+
+	"github.com/lash-go/lash/events"
+)
+
+// directLimit is how many commits are read with direct gets, one request and
+// no consumer on the server. Above it an ordered consumer is faster.
+const directLimit = 512
+
+// Read implements [events.Log].
+func (l Log) Read(ctx context.Context, session events.SessionID, from events.Seq) iter.Seq2[events.Entry, error] {
+	return l.readFrom(ctx, session, from, true)
+}
+
+// read is [Log.Read], and nothing for a stream without commits.
+func (l Log) read(ctx context.Context, session events.SessionID, from events.Seq) iter.Seq2[events.Entry, error] {
+	return l.readFrom(ctx, session, from, false)
+}
+
+func (l Log) readFrom(ctx context.Context, session events.SessionID, from events.Seq, begun bool) iter.Seq2[events.Entry, error] {
+	return func(yield func(events.Entry, error) bool) {
+		p, err := l.b.locate(ctx, session)
+		if err == nil && p.last == 0 && begun {
+			err = noHistory(session)
+		}
+		if err != nil {
+			yield(events.Entry{}, fmt.Errorf("read: %w", err))
+			return
+		}
+		next, last := max(from, 1), p.last
+		for next <= last {
+			err := l.readPlace(ctx, session, p, &next, last, yield)
+			switch {
+			case errors.Is(err, errEnough):
+				return
+			case errors.Is(err, events.ErrNoSession): // it was archived meanwhile
+				p, err = l.b.locate(ctx, session)
+			}
+			if err != nil {
+				yield(events.Entry{}, fmt.Errorf("read %s at %d: %w", session, next, err))
+				return
+			}
+		}
+	}
+}
+
+// errEnough is a reader that wants no more.
+var errEnough = errors.New("enough was read")
+
+// readHere yields the commits from a sequence to last, as far as this place has them.
+func (l Log) readHere(ctx context.Context, session events.SessionID, p place, from, last events.Seq) iter.Seq2[events.Entry, error] {
+	return func(yield func(events.Entry, error) bool) {
+		if err := l.readPlace(ctx, session, p, &from, last, yield); err != nil && !errors.Is(err, errEnough) {
+			yield(events.Entry{}, err)
+		}
+	}
+}
+
+// readPlace yields the commits from *next to last, which it moves on, as far as this place has them.
+func (l Log) readPlace(ctx context.Context, session events.SessionID, p place, next *events.Seq, last events.Seq,
+	yield func(events.Entry, error) bool,
+) error {
+	give := func(entry events.Entry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.Seq != *next:
+			return fmt.Errorf("%w: sequence %d is missing", events.ErrMalformed, *next)
+		}
+		*next++
+		if !yield(entry, nil) {
+			return errEnough
+		}
+		return nil
+	}
+	for _, r := range p.cold.Runs {
+		if r.Last < *next || r.First > last {
+			continue
+		}
+		for entry, err := range l.b.readRun(ctx, session, r, *next) {
+			if err := give(entry, err); err != nil {
+				return err
+			}
+			if *next > last {
+				return nil
+			}
+		}
+	}
+	if p.stream == "" || *next > last {
+		return nil
+	}
+	read := l.readDirect
+	if last-*next >= directLimit {
+		read = l.readOrdered
+	}
+	for raw, err := range read(ctx, p.stream, *next, last) {
+		entry := events.Entry{Seq: raw.seq, Data: raw.data}
+		if err == nil {
+			entry.Commit, err = events.Decode(raw.data)
+		}
+		if err := give(entry, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type rawEntry struct {
+	seq  events.Seq
+	data []byte
+}
+
+// readDirect asks for batches until it has last. A replica that is behind answers short: ask again.
+func (l Log) readDirect(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
+	return func(yield func(rawEntry, error) bool) {
+		for try := 1; from <= last; try++ {
+			for raw, err := range l.batch(ctx, stream, from, last) {
+				if err != nil {
+					if !errors.Is(err, ErrNotFound) && !isUnknown(err) {
+						yield(rawEntry{}, err)
+						return
+					}
+					break
+				}
+				if !yield(raw, nil) {
+					return
+				}
+				from, try = raw.seq+1, 1
+			}
+			if from > last {
+				return
+			}
+			err := pause(ctx, try)
+			if err == nil {
+				_, err = l.b.streamEnd(ctx, stream) // which may have been archived
+			}
+			if err != nil && !isUnknown(err) {
+				yield(rawEntry{}, err)
+				return
+			}
+		}
+	}
+}
+
+// batch is one request. Its own time limit makes up for a reply that a reconnect lost.
+func (l Log) batch(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
+	return func(yield func(rawEntry, error) bool) {
+		once, cancel := l.b.timeout(ctx)
+		defer cancel()
+		batch, err := jetstreamext.GetBatch(once, l.b.js, stream, int(last-from+1), jetstreamext.GetBatchSeq(uint64(from)))
+		if err != nil {
+			yield(rawEntry{}, mapError(err))
+			return
+		}
+		for msg, err := range batch {
+			if err != nil {
+				yield(rawEntry{}, mapError(err))
+				return
+			}
+			if !yield(rawEntry{events.Seq(msg.Sequence), msg.Data}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// readOrdered reads through ordered consumers, one after the other where the
+// connection is lost: the library would make them anew for ever, whatever ctx says.
+func (l Log) readOrdered(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
+	return func(yield func(rawEntry, error) bool) {
+		for try := 1; ; try++ {
+			next := from
+			err := l.ordered(ctx, stream, &from, last, yield)
+			if err == nil || errors.Is(err, errEnough) {
+				return
+			}
+			if from > next {
+				try = 1
+			}
+			if _, gone := l.b.streamEnd(ctx, stream); gone != nil && !isUnknown(gone) {
+				err = gone // it may have been archived
+			} else if isUnknown(err) && pause(ctx, try) == nil {
+				continue
+			}
+			yield(rawEntry{}, err)
+			return
+		}
+	}
+}
+
+// ordered reads through one consumer and moves *next on.
+func (l Log) ordered(ctx context.Context, stream string, next *events.Seq, last events.Seq, yield func(rawEntry, error) bool) error {
+	var consumer jetstream.Consumer
+	err := l.b.once(ctx, func(ctx context.Context) (err error) {
+		consumer, err = l.b.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
+			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: uint64(*next), MaxResetAttempts: 1,
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(4096))
+	if err != nil {
+		return mapError(err)
+	}
+	defer messages.Stop()
+	for *next <= last {
+		var msg jetstream.Msg
+		err := l.b.once(ctx, func(ctx context.Context) (err error) {
+			msg, err = messages.Next(jetstream.NextContext(ctx))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		meta, err := msg.Metadata()
+		if err != nil {
+			return err
+		}
+		seq := events.Seq(meta.Sequence.Stream)
+		*next = seq + 1
+		if !yield(rawEntry{seq, msg.Data()}, nil) {
+			return errEnough
+		}
+	}
+	return nil
+}

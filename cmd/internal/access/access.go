@@ -1,0 +1,58 @@
+// Package access is how programs speak to servers: the flags that they share.
+package access
+
+import (
+	"errors"
+	"os"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Flags say how servers are spoken to.
+type Flags struct {
+	Creds   string `help:"Credentials file for --nats." placeholder:"FILE" type:"path"`
+	TLSCA   string `name:"tls-ca" help:"Certificate authority of the servers." placeholder:"FILE" type:"path"`
+	TLSCert string `name:"tls-cert" help:"Client certificate." placeholder:"FILE" type:"path"`
+	TLSKey  string `name:"tls-key" help:"Key of the client certificate." placeholder:"FILE" type:"path"`
+	Prefix  string `help:"Prefix of every stream, bucket and subject." default:"lash"`
+	Inbox   string `help:"Prefix of the subjects of replies, which the user may be alone in hearing. Defaults to _INBOX." default:"_INBOX" placeholder:"NAME"`
+}
+
+func (f *Flags) files() []string { return []string{f.Creds, f.TLSCA, f.TLSCert, f.TLSKey} }
+
+// Named reports whether a file is named.
+func (f *Flags) Named() bool {
+	for _, path := range f.files() {
+		if path != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// Options are those of a connection. All files are there.
+func (f *Flags) Options() ([]nats.Option, error) {
+	var errs []error
+	if (f.TLSCert == "") != (f.TLSKey == "") {
+		errs = append(errs, errors.New("--tls-cert and --tls-key go together"))
+	}
+	for _, path := range f.files() {
+		if _, err := os.Stat(path); path != "" && err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	var opts []nats.Option
+	if f.Creds != "" {
+		opts = append(opts, nats.UserCredentials(f.Creds))
+	}
+	if f.TLSCA != "" {
+		opts = append(opts, nats.RootCAs(f.TLSCA))
+	}
+	if f.TLSCert != "" {
+		opts = append(opts, nats.ClientCert(f.TLSCert, f.TLSKey))
+	}
+	return opts, nil
+}
