@@ -25,7 +25,7 @@ type Config struct {
 	Inbox    string        // prefix of the subjects of replies, which the user may be alone in hearing: "_INBOX", or below it, as nodes answer nowhere else. Defaults to "_INBOX"
 	Replicas int           // of every durable stream: 1, 3 or 5. Defaults to 1
 	// MaxHot is how many hot sessions there may be before new ones are refused
-	// with [ErrFull]. The streams of the account are counted, its dozen of others
+	// with [ErrFull]. The streams of the account are counted, its ten of others
 	// too, now and then. Cold ones come back until there are an eighth more.
 	// Defaults to 4000, what one server takes; negative leaves it to the server.
 	MaxHot int

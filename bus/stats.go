@@ -15,7 +15,7 @@ type Stats struct {
 	Dirty    uint64 // sessions that moved and are not projected yet
 	Archived uint64 // sessions of which something is archived
 	Dead     int    // dead letters
-	Streams  int    // of the account: the hot sessions, and about ten shared ones
+	Streams  int    // of the account: the hot sessions, and ten shared ones
 	Bytes    uint64 // the account's, on disk
 }
 

@@ -30,6 +30,21 @@
 // of an interrupted turn that no worker holds, the session of one that branches)
 // is owed by the state from then on, and the message stays until it is done or
 // the running turn's message covers it.
+//
+// The session's plugins are built once in a process and brought to what the
+// history has before they are asked. What they decide at a point is an effect
+// like a model's reply: it is recorded with what follows from it, and only then
+// counts. A turn that waits for an approval or a pending call is parked: no
+// worker holds it, and the answer's own command brings one.
+//
+// Attempts that come to nothing are counted durably ([JobRetry]); what a turn
+// records begins the count anew. Once it is full the job becomes a dead letter,
+// and what it is about ends in the history with the reason.
+//
+// Background tasks and monitors are run by [Tasks] in the same way: the claim
+// is task.started, the queue's message stands as long as the task lives. Before
+// a worker takes a task over it asks the one that has it: no answer means gone.
+//
 // # Fairness
 //
 // The queue hands commands out in the order they came. So that a flood of one
@@ -50,20 +65,6 @@
 // nobody else may; then the job is given back, and the next worker goes on at
 // once. What a node cannot hand over, the queue does, [bus.AckWait] later.
 // Where the queue itself lost a command, a [Sweeper] finds out.
-//
-// The session's plugins are built once in a process and brought to what the
-// history has before they are asked. What they decide at a point is an effect
-// like a model's reply: it is recorded with what follows from it, and only then
-// counts. A turn that waits for an approval or a pending call is parked: no
-// worker holds it, and the answer's own command brings one.
-//
-// Attempts that come to nothing are counted durably ([JobRetry]); what a turn
-// records begins the count anew. Once it is full the job becomes a dead letter,
-// and what it is about ends in the history with the reason.
-//
-// Background tasks and monitors are run by [Tasks] in the same way: the claim
-// is task.started, the queue's message stands as long as the task lives. Before
-// a worker takes a task over it asks the one that has it: no answer means gone.
 //
 // # How long a takeover takes
 //

@@ -16,6 +16,20 @@ type exportCmd struct {
 	Session string `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
 	Out     string `short:"o" required:"" placeholder:"FILE" help:"File to write."`
 	Force   bool   `help:"Replace the file if it exists."`
+	JSON    bool   `name:"json" help:"One object that says what was written."`
+}
+
+// written is what an export says with --json.
+type written struct {
+	File      string           `json:"file"`
+	Session   events.SessionID `json:"session"`
+	First     events.Seq       `json:"first"`
+	Last      events.Seq       `json:"last"`
+	Commits   int64            `json:"commits"`
+	Events    int64            `json:"events"`
+	Blobs     int64            `json:"blobs"`
+	BlobBytes int64            `json:"blob_bytes"`
+	Bytes     int64            `json:"bytes"` // of the file
 }
 
 // Run writes the archive beside its place, reads it back, and only then puts it there.
@@ -49,6 +63,9 @@ func (c *exportCmd) Run(ctx context.Context, e *env) error {
 	}
 	if done.Unknown > 0 {
 		e.warnf("%d events are of kinds that this version does not know: bodies that they refer to are not in the archive\n", done.Unknown)
+	}
+	if c.JSON {
+		return e.writeJSON(written{c.Out, id, done.First, done.Last, done.Commits, done.Events, done.Blobs, done.BlobBytes, size})
 	}
 	_, err = fmt.Fprintf(e.stdout, "%s: session %s, %d events in %d commits, %d blobs of %d bytes, %d bytes\n",
 		c.Out, id, done.Events, done.Commits, done.Blobs, done.BlobBytes, size)
