@@ -1,12 +1,16 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +20,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/background"
 )
 
@@ -236,5 +241,89 @@ func (k *clerk) restore(s stream) {
 		if err != nil || strings.Contains(string(m.Data), `"error"`) {
 			k.t.Fatalf("restore %s: %v %v", s.name, err, m)
 		}
+	}
+}
+
+// TestBackupRunning copies the streams of a server while turns run on it, as
+// the guide allows. What is restored are beginnings of the histories there
+// were, and what they owe is done.
+func TestBackupRunning(t *testing.T) {
+	t.Parallel()
+	const sessions = 4
+	d := install(t).boot()
+	always := slices.Repeat([]step{reply(text("as ever"))}, 1<<16)
+	b := d.bundleOf("node@acme", always...)
+	b.node()
+	stop, ended := make(chan struct{}), make(chan struct{}, 1<<16)
+	var load sync.WaitGroup
+	for i := range sessions {
+		id := b.open(session.CreateRequest{ID: events.SessionID(fmt.Sprintf("s%d", i))})
+		load.Go(func() {
+			for turn := 1; ; turn++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				_, err := b.Run(b.ctx, id, session.TurnRequest{ID: events.TurnID(fmt.Sprintf("t%d", turn)), Input: session.Ask("go").Input})
+				if err != nil {
+					t.Errorf("%s, turn %d: %v", id, turn, err)
+					return
+				}
+				ended <- struct{}{}
+			}
+		})
+	}
+	for range 5 * sessions {
+		receive(b, "turn", ended)
+	}
+	from := d.clerk()
+	var saved []stream
+	for _, name := range backupOrder(from.names()) {
+		saved = append(saved, from.save(name))
+		receive(b, "turn meanwhile", ended)
+	}
+	close(stop)
+	load.Wait()
+	other := install(t).boot()
+	to := other.clerk()
+	for _, s := range saved {
+		to.restore(s)
+	}
+	after := other.bundleOf("node@acme", always...)
+	if got := len(digests(t, after.bus)); got != sessions { // which verifies them
+		t.Fatalf("got %d sessions, had %d", got, sessions)
+	}
+	for i := range sessions {
+		beginning(t, b.bus, after.bus, events.SessionID(fmt.Sprintf("s%d", i)))
+	}
+	n := after.node()
+	sweeper := workers.NewSweeper(workers.SweeperConfig{Bus: after.bus, Host: n.Host(), Quiet: time.Millisecond})
+	must(t, "sweep", sweeper.Sweep(after.ctx), nil)
+	for i := range sessions {
+		id := events.SessionID(fmt.Sprintf("s%d", i))
+		after.await(id, "nothing owed", func(s *projector.State) bool { return s.Turn() == nil && len(s.Queue) == 0 })
+		equal(t, string(id), after.run(id, "after", text("and now")).Text, "as ever")
+		verified(t, after.bus.Log(), id)
+	}
+}
+
+// beginning wants one server's history to be the beginning of another's, to the byte.
+func beginning(t *testing.T, of, is *bus.Bus, id events.SessionID) {
+	t.Helper()
+	next, done := iter.Pull2(of.Log().Read(limited(t), id, 1))
+	defer done()
+	n := 0
+	for have, err := range is.Log().Read(limited(t), id, 1) {
+		must(t, "read what was restored", err, nil)
+		want, err, ok := next()
+		must(t, "read what there was", err, nil)
+		if !ok || !bytes.Equal(have.Data, want.Data) {
+			t.Fatalf("%s: sequence %d is not what it was", id, have.Seq)
+		}
+		n++
+	}
+	if n == 0 {
+		t.Errorf("%s: nothing was restored", id)
 	}
 }
