@@ -79,18 +79,7 @@ func crashAt(t *testing.T, k int, late bool) (over bool) {
 		return scripted.Answer{Response: r}, nil
 	}
 	node := func(who string, on *bus.Bus) *workers.Worker {
-		answers := scripted.New(func(_ context.Context, req llm.Request) (scripted.Answer, error) { return model(who, req) })
-		w, err := workers.New(workers.Config{
-			Bus: on, Providers: map[string]llm.Provider{"scripted": answers}, Provider: "scripted",
-			Tools: func(events.SessionID) *plugin.Tools { return b.tools }, Logger: zap.NewNop(),
-		})
-		must(t, "new worker", err, nil)
-		return w
-	}
-	stop := func(w *workers.Worker) {
-		now, cancel := context.WithCancel(context.Background()) // of its own: the test's may have ended
-		cancel()
-		w.Stop(now)
+		return b.scripted(on, func(_ context.Context, req llm.Request) (scripted.Answer, error) { return model(who, req) })
 	}
 	id := b.open(session.CreateRequest{})
 	_, err := b.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("and this")}}) // for the checkpoint
@@ -111,12 +100,12 @@ func crashAt(t *testing.T, k int, late bool) (over bool) {
 			case <-time.After(5 * time.Millisecond): // between two looks
 			}
 		}
-		stop(w)
+		stopNow(w)
 		return errors.Join(err, ctx.Err())
 	})
 	w := node("successor", b.bus)
 	must(t, "start", w.Start(b.ctx), nil)
-	defer stop(w)
+	defer stopNow(w)
 	equal(t, fmt.Sprintf("end after a crash at write %d", k), b.ended(id, "t1").End, events.EndFinished)
 	for e, n := range done {
 		equal(t, fmt.Sprintf("executions of %s after a crash at write %d", e, k), n, 1)
@@ -138,6 +127,24 @@ func crashAt(t *testing.T, k int, late bool) (over bool) {
 	equal(t, fmt.Sprintf("inputs taken after a crash at write %d", k), strings.Count(strings.Join(b.messages(id), "\n"), "and this"), 1)
 	verified(t, b.bus.Log(), id)
 	return over
+}
+
+// scripted is a worker with the bundle's tools and this model.
+func (b *bundle) scripted(on *bus.Bus, model scripted.Script) *workers.Worker {
+	b.t.Helper()
+	w, err := workers.New(workers.Config{
+		Bus: on, Providers: map[string]llm.Provider{"scripted": scripted.New(model)}, Provider: "scripted",
+		Tools: func(events.SessionID) *plugin.Tools { return b.tools }, Logger: zap.NewNop(),
+	})
+	must(b.t, "new worker", err, nil)
+	return w
+}
+
+// stopNow gives a worker no time to end what it does.
+func stopNow(w *workers.Worker) {
+	now, cancel := context.WithCancel(context.Background()) // of its own: the test's may have ended
+	cancel()
+	w.Stop(now)
 }
 
 // checkAsked wants every reply to be asked for once by whoever recorded it, and
