@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -131,45 +132,83 @@ lash_running{what="turns"} 0
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
-	names := gathered(t, reg)
-	for _, name := range dashboard(t) {
-		if !names[name] {
-			t.Errorf("the dashboard shows %s, which no node has", name)
-		}
-	}
+	checkDashboard(t, gathered(t, reg))
 }
 
-// gathered are the names of all series.
-func gathered(t *testing.T, reg *prometheus.Registry) map[string]bool {
+// gathered are the labels of all series, by their names.
+func gathered(t *testing.T, reg *prometheus.Registry) map[string][]string {
 	t.Helper()
 	families, err := reg.Gather()
 	must(t, "gather", err, nil)
-	names := make(map[string]bool)
+	series := make(map[string][]string)
 	for _, f := range families {
-		names[f.GetName()] = true
-		names[f.GetName()+"_bucket"] = f.GetType().String() == "HISTOGRAM"
+		labels := []string{"job", "instance"} // which Prometheus adds
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			labels = append(labels, l.GetName())
+		}
+		series[f.GetName()] = labels
+		if f.GetType().String() == "HISTOGRAM" {
+			series[f.GetName()+"_bucket"] = append(slices.Clone(labels), "le")
+		}
 	}
-	return names
+	return series
 }
 
-// dashboard are the names of the series that the shipped dashboard shows.
-func dashboard(t *testing.T) (names []string) {
+// The parts of a query: the series, and the labels that it chooses and groups by.
+var (
+	querySeries  = regexp.MustCompile(`lash_[a-z_]+`)
+	queryMatches = regexp.MustCompile(`([a-z_]+)(?:=~|!~|!=|=)"`)
+	queryGroups  = regexp.MustCompile(`(?:by|without) ?\(([^)]*)\)`)
+	legendLabels = regexp.MustCompile(`{{ *([a-z_]+) *}}`)
+)
+
+// checkDashboard wants all that the shipped dashboard asks for to be there: the
+// series, the labels by which it chooses and groups them, and in the legend
+// those that are left.
+func checkDashboard(t *testing.T, series map[string][]string) {
 	t.Helper()
 	data, err := os.ReadFile("../deploy/grafana/lash.json")
 	must(t, "read", err, nil)
 	var board struct {
-		Panels []struct{ Targets []struct{ Expr string } }
-	}
-	must(t, "parse", json.Unmarshal(data, &board), nil)
-	for _, p := range board.Panels {
-		for _, target := range p.Targets {
-			names = append(names, regexp.MustCompile(`lash_[a-z_]+`).FindAllString(target.Expr, -1)...)
+		Panels []struct {
+			Targets []struct{ Expr, LegendFormat string }
 		}
 	}
-	if len(names) < len(board.Panels) {
-		t.Errorf("got %d series in %d panels", len(names), len(board.Panels))
+	must(t, "parse", json.Unmarshal(data, &board), nil)
+	for i, p := range board.Panels {
+		if len(p.Targets) == 0 {
+			t.Errorf("panel %d: got no query", i)
+		}
+		for _, target := range p.Targets {
+			names := querySeries.FindAllString(target.Expr, -1)
+			if len(names) == 0 {
+				t.Errorf("%s: got no series", target.Expr)
+			}
+			var left, wanted []string
+			for _, m := range queryGroups.FindAllStringSubmatch(target.Expr, -1) {
+				left = append(left, regexp.MustCompile(`[a-z_]+`).FindAllString(m[1], -1)...)
+			}
+			for _, m := range queryMatches.FindAllStringSubmatch(target.Expr, -1) {
+				wanted = append(wanted, m[1])
+			}
+			for _, m := range legendLabels.FindAllStringSubmatch(target.LegendFormat, -1) {
+				if !slices.Contains(left, m[1]) {
+					t.Errorf("%s: has the legend %s, which it does not group by", target.Expr, target.LegendFormat)
+				}
+			}
+			for _, name := range names {
+				labels, ok := series[name]
+				if !ok {
+					t.Errorf("%s: shows %s, which no node has", target.Expr, name)
+				}
+				for _, label := range append(wanted, left...) {
+					if ok && !slices.Contains(labels, label) {
+						t.Errorf("%s: uses the label %s, and %s has %v", target.Expr, label, name, labels)
+					}
+				}
+			}
+		}
 	}
-	return names
 }
 
 // TestMetricLabels bounds the labels that users choose.
