@@ -82,6 +82,42 @@ func TestTraceAcrossNodes(t *testing.T) {
 	}
 }
 
+// TestTraceOfToolNode has a call run on another node than the turn: over what
+// both export, it is one span, in the turn's trace and under the turn.
+func TestTraceOfToolNode(t *testing.T) {
+	t.Parallel()
+	f, e := setupFleet(t), &errand{}
+	f.calls(call("a", "run", `{"text":"one"}`))
+	exported := map[workers.Role]kept{workers.RoleTurn: {tracetest.NewInMemoryExporter()}, workers.RoleTool: {tracetest.NewInMemoryExporter()}}
+	var stops []func(context.Context) error
+	for role, to := range exported {
+		spans := telemetry.NewSpans(to, 1)
+		n := f.join(workers.Config{Roles: []workers.Role{role}, Tools: e.on(string(role)), Trace: spans.Trace})
+		stops = append(stops, func(ctx context.Context) error { n.Stop(ctx); return spans.Stop(ctx) }) // it may not have heard yet that the end landed
+	}
+	id := f.open(session.CreateRequest{})
+	f.submit(id, "t1", text("go"))
+	equal(t, "end", f.ended(id, "t1").End, events.EndFinished)
+	for _, stop := range stops {
+		must(t, "stop", stop(f.ctx), nil)
+	}
+	equalLists(t, "runs", e.runs, []string{"tool run one"})
+	named := make(map[string]tracetest.SpanStubs)
+	for _, to := range exported {
+		for _, s := range to.GetSpans() {
+			named[s.Name] = append(named[s.Name], s)
+		}
+	}
+	turns, calls := named["turn"], named["execute_tool run"]
+	if len(turns) != 1 || len(calls) != 1 {
+		t.Fatalf("got %d spans of the turn and %d of its call, want one each: %v", len(turns), len(calls), named)
+	}
+	equal(t, "trace of the call", calls[0].SpanContext.TraceID(), turns[0].SpanContext.TraceID())
+	equal(t, "parent of the call", calls[0].Parent.SpanID(), turns[0].SpanContext.SpanID())
+	equal(t, "trace of the parent", calls[0].Parent.TraceID(), turns[0].SpanContext.TraceID())
+	equal(t, "parent of the turn", turns[0].Parent.SpanID().IsValid(), false)
+}
+
 // adding is a plugin with a tool that adds, once.
 func adding() plugin.Factory {
 	return plugin.OfTools("adding", func(events.SessionID) *plugin.Tools {
