@@ -49,11 +49,11 @@ type world struct {
 	queue    []*simJob
 	nodes    []*simNode
 	verified map[events.SessionID]*projector.Verifier
-	asked    map[string]bool    // turns that clients were told are accepted
-	ran      map[string]int     // runs of each tool call
-	words    []simWord          // of clients that have not said them yet
-	told     map[string]simWord // answers that clients were told count, of each effect
-	given    map[string]bool    // answers that histories have, of each effect
+	asked    map[string]bool       // turns that clients were told are accepted
+	ran      map[string]int        // runs of each tool call
+	words    []simWord             // of clients that have not said them yet
+	told     map[string]simWord    // answers that clients were told count, of each effect
+	given    map[string]bool       // answers that histories have, of each effect
 	recorded map[string]events.Seq // where effects came to something
 	claimed  map[string]events.Seq // the last claim of each worker, in each session
 	tasks    map[string]*simTask
