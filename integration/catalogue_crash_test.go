@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,32 +67,26 @@ func crashAt(t *testing.T, k int, late bool) (over bool) {
 		note(c.Effect)
 		return "1", nil
 	})
-	model := func(_ context.Context, req llm.Request) (scripted.Answer, error) {
+	asked := make(map[int64][]string) // by whom, of each iteration
+	model := func(who string, req llm.Request) (scripted.Answer, error) {
+		mu.Lock()
+		asked[req.Iteration] = append(asked[req.Iteration], who)
+		mu.Unlock()
 		r := llm.Response{Stop: events.StopEnd, Parts: []events.Part{text("done")}}
 		if req.Iteration == 0 {
 			r.Parts = []events.Part{call("k", "once", "{}")}
 		}
 		return scripted.Answer{Response: r}, nil
 	}
-	node := func(on *bus.Bus) *workers.Worker {
-		w, err := workers.New(workers.Config{
-			Bus: on, Providers: map[string]llm.Provider{"scripted": scripted.New(model)}, Provider: "scripted",
-			Tools: func(events.SessionID) *plugin.Tools { return b.tools }, Logger: zap.NewNop(),
-		})
-		must(t, "new worker", err, nil)
-		return w
-	}
-	stop := func(w *workers.Worker) {
-		now, cancel := context.WithCancel(context.Background()) // of its own: the test's may have ended
-		cancel()
-		w.Stop(now)
+	node := func(who string, on *bus.Bus) *workers.Worker {
+		return b.scripted(on, func(_ context.Context, req llm.Request) (scripted.Answer, error) { return model(who, req) })
 	}
 	id := b.open(session.CreateRequest{})
 	_, err := b.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("and this")}}) // for the checkpoint
 	must(t, "inject", err, nil)
 	b.submit(id, "t1", text("go"))
 	over = bustest.KilledAt(t, b.server, k, late, func(ctx context.Context, victim *bus.Bus) error {
-		w := node(victim)
+		w := node("victim", victim)
 		if err := w.Start(ctx); err != nil {
 			return err
 		}
@@ -105,16 +100,17 @@ func crashAt(t *testing.T, k int, late bool) (over bool) {
 			case <-time.After(5 * time.Millisecond): // between two looks
 			}
 		}
-		stop(w)
+		stopNow(w)
 		return errors.Join(err, ctx.Err())
 	})
-	w := node(b.bus)
+	w := node("successor", b.bus)
 	must(t, "start", w.Start(b.ctx), nil)
-	defer stop(w)
+	defer stopNow(w)
 	equal(t, fmt.Sprintf("end after a crash at write %d", k), b.ended(id, "t1").End, events.EndFinished)
 	for e, n := range done {
 		equal(t, fmt.Sprintf("executions of %s after a crash at write %d", e, k), n, 1)
 	}
+	checkAsked(t, fmt.Sprintf("with a crash at write %d", k), b.history(id), asked)
 	replies, settled := make(map[int64]int), 0
 	for _, p := range find[*events.ModelReplied](b, id) {
 		replies[p.Iteration]++
@@ -131,4 +127,51 @@ func crashAt(t *testing.T, k int, late bool) (over bool) {
 	equal(t, fmt.Sprintf("inputs taken after a crash at write %d", k), strings.Count(strings.Join(b.messages(id), "\n"), "and this"), 1)
 	verified(t, b.bus.Log(), id)
 	return over
+}
+
+// scripted is a worker with the bundle's tools and this model.
+func (b *bundle) scripted(on *bus.Bus, model scripted.Script) *workers.Worker {
+	b.t.Helper()
+	w, err := workers.New(workers.Config{
+		Bus: on, Providers: map[string]llm.Provider{"scripted": scripted.New(model)}, Provider: "scripted",
+		Tools: func(events.SessionID) *plugin.Tools { return b.tools }, Logger: zap.NewNop(),
+	})
+	must(b.t, "new worker", err, nil)
+	return w
+}
+
+// stopNow gives a worker no time to end what it does.
+func stopNow(w *workers.Worker) {
+	now, cancel := context.WithCancel(context.Background()) // of its own: the test's may have ended
+	cancel()
+	w.Stop(now)
+}
+
+// checkAsked wants every reply to be asked for once by whoever recorded it, and
+// a recorded one not to be asked for by the node that took over after that.
+func checkAsked(t *testing.T, when string, history []events.Event, asked map[int64][]string) {
+	t.Helper()
+	claims := 0
+	for i := range history {
+		if history[i].Kind == events.KindTurnStarted {
+			claims++
+		}
+	}
+	wanted := map[[2]int][]string{ // by the claim that it was recorded under, and how many there were
+		{1, 1}: {"victim", "successor"},
+		{1, 2}: {"victim"},
+		{2, 2}: {"successor", "victim successor"},
+	}
+	claim := 0
+	for i := range history {
+		switch p := history[i].Payload.(type) {
+		case *events.TurnStarted:
+			claim++
+		case *events.ModelReplied:
+			want, got := wanted[[2]int{claim, claims}], strings.Join(asked[p.Iteration], " ")
+			if !slices.Contains(want, got) {
+				t.Errorf("who was asked for reply %d %s, recorded under claim %d of %d: got %q, want one of %q", p.Iteration, when, claim, claims, got, want)
+			}
+		}
+	}
 }

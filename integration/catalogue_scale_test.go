@@ -255,25 +255,76 @@ func testInputsSettle(t *testing.T) {
 	verified(t, b.bus.Log(), id)
 }
 
-// testCommitWhole loses the connection just before the commit that takes an input and the reply.
+// testCommitWhole cuts the wire of the node that runs a turn in the middle of
+// two commits: the one that takes an input with the reply before it, and the one
+// that ends the turn with the last reply; in each at many bytes, and behind the
+// last one, when it arrives and its answer does not.
 func testCommitWhole(t *testing.T) {
+	const cuts = 20 // of each commit, and a byte from its ends
+	for _, kind := range []events.Kind{events.KindInputAccepted, events.KindTurnCompleted} {
+		t.Run(kind.Family(), func(t *testing.T) {
+			t.Parallel()
+			gate := make(chan struct{}, 8) // so many at once
+			var group sync.WaitGroup
+			defer group.Wait()
+			cut := func(name string, at func(size int) int) {
+				gate <- struct{}{}
+				group.Go(func() {
+					defer func() { <-gate }()
+					commitWhole(t, kind, name, at)
+				})
+			}
+			cut("behind the first byte", func(int) int { return 1 })
+			cut("before the last byte", func(size int) int { return size - 1 })
+			for i := range cuts + 1 {
+				cut(fmt.Sprintf("behind %d of %d parts", i, cuts), func(size int) int { return size * i / cuts })
+			}
+		})
+	}
+}
+
+// commitWhole cuts the wire in the commit that has an event of a kind.
+func commitWhole(t *testing.T, kind events.Kind, cut string, at func(size int) int) {
+	t.Helper()
 	b := setupIdle(t)
-	away := bustest.Open(t, b.server)
-	b.model.script = []step{first(away.Close, reply(text("never written"))), reply(text("one")), reply(text("two"))}
+	reads := func(_ context.Context, req llm.Request) (scripted.Answer, error) {
+		return scripted.Answer{Response: llm.Response{Stop: events.StopEnd, Parts: []events.Part{text([]string{"one", "two"}[req.Iteration])}}}, nil
+	}
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
-	kill := b.work(away)
-	b.await(id, "the start", func(s *projector.State) bool { return s.Turn() != nil })
-	_, err := b.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("and this")}})
-	must(t, "inject", err, nil)
-	kill()
-	s := b.state(id)
-	equal(t, "turn still runs", s.Turn() != nil, true)
-	equal(t, "input still waits", len(s.Inputs), 1)
-	equal(t, "inputs accepted", len(find[*events.InputAccepted](b, id)), 0)
-	equal(t, "replies", len(find[*events.ModelReplied](b, id)), 0)
-	b.work(b.bus)
+	whole := func(when string) {
+		t.Helper()
+		replies, taken, ends := len(find[*events.ModelReplied](b, id)), len(find[*events.InputAccepted](b, id)), len(find[*events.TurnCompleted](b, id))
+		got := fmt.Sprintf("%d replies, %d inputs taken, %d ends", replies, taken, ends)
+		if !slices.Contains([]string{"0 replies, 0 inputs taken, 0 ends", "1 replies, 1 inputs taken, 0 ends", "2 replies, 1 inputs taken, 1 ends"}, got) {
+			t.Errorf("cut %s, %s: got %s, want a commit whole or not at all", cut, when, got)
+		}
+		waits := len(b.state(id).Inputs)
+		equal(t, "cut "+cut+", "+when+": inputs that wait or were taken", waits+taken, 1)
+	}
+	finished := bustest.KilledIn(t, b.server, string(kind), at, func(ctx context.Context, victim *bus.Bus) error {
+		first := func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+			if req.Iteration == 0 { // for the checkpoint behind the first reply
+				_, err := b.Inject(ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("and this")}})
+				must(t, "inject", err, nil)
+			}
+			return reads(ctx, req)
+		}
+		w := b.scripted(victim, first)
+		if err := w.Start(ctx); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		stopNow(w)
+		return ctx.Err()
+	})
+	equal(t, "turn was over before it was cut "+cut, finished, false)
+	whole("before another goes on")
+	w := b.scripted(b.bus, reads)
+	must(t, "start", w.Start(b.ctx), nil)
+	defer stopNow(w)
 	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
+	whole("at the end")
 	equalLists(t, "messages", b.messages(id), []string{"user hello", "assistant one", "user and this", "assistant two"})
 }
 

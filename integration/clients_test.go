@@ -127,6 +127,10 @@ func threeClients(t *testing.T, nodes int) {
 			}
 		}
 	}
+	// Inputs that came after the last turn's last checkpoint wait for one more.
+	if _, err := n.Host().Run(ctx, id, api.TurnRequest{ID: "last", Input: events.TurnInput{Parts: says("last")[0].Message.Parts}}); err != nil {
+		t.Fatal(err)
+	}
 	if err := n.Host().CloseSession(ctx, id, "the test is over"); err != nil {
 		t.Fatal(err)
 	}
@@ -163,6 +167,10 @@ func checkTyped(t *testing.T, on *bus.Bus, id events.SessionID, list []*typist, 
 				times[string(ev.Kind)+" "+string(ev.Turn)]++
 			case *events.InputInjected:
 				times["input "+string(p.Input)]++
+			case *events.InputAccepted:
+				for _, input := range p.Inputs {
+					times["taken "+string(input)]++
+				}
 			case *events.SessionConfigured:
 				times["configured"]++
 			}
@@ -173,6 +181,15 @@ func checkTyped(t *testing.T, on *bus.Bus, id events.SessionID, list []*typist, 
 			t.Errorf("%s saw %d commits, want the %d of the log in its order: got %v, want %v", y.name, len(y.seen), len(log), y.seen, log)
 		}
 	}
+	nodes, err := state.AllNodes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes {
+		if n.Message.Role == events.RoleUser {
+			times["said "+n.Message.Text()]++
+		}
+	}
 	cuts := int64(0)
 	for _, y := range list {
 		cuts += y.wire.cuts.Load()
@@ -180,6 +197,9 @@ func checkTyped(t *testing.T, on *bus.Bus, id events.SessionID, list []*typist, 
 			equal(t, "requests", times[fmt.Sprintf("turn.requested %s-t%d", y.name, i)], 1)
 			equal(t, "ends", times[fmt.Sprintf("turn.completed %s-t%d", y.name, i)], 1)
 			equal(t, "inputs", times[fmt.Sprintf("input %s-i%d", y.name, i)], 1)
+			equal(t, "times that an input was taken", times[fmt.Sprintf("taken %s-i%d", y.name, i)], 1)
+			equal(t, "messages of an input", times[fmt.Sprintf("said %s-i%d", y.name, i)], 1)
+			equal(t, "messages of a turn", times[fmt.Sprintf("said %s-t%d", y.name, i)], 1)
 		}
 	}
 	equal(t, "changes of the configuration", times["configured"], len(list)*typed)

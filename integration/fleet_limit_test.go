@@ -118,6 +118,8 @@ func TestFleetHotLimit(t *testing.T) {
 	t.Cleanup(on.Close)
 	h := f.newHost(on)
 	f.joinOn(on, workers.Config{})
+	before, err := on.Stats(f.ctx)
+	must(t, "count the streams that all sessions share", err, nil)
 	var opened []events.SessionID
 	for err == nil && len(opened) < limit {
 		var id events.SessionID
@@ -127,6 +129,10 @@ func TestFleetHotLimit(t *testing.T) {
 	}
 	isFull(t, "one more", err, "hot sessions", limit)
 	must(t, "it is the bus's", err, bus.ErrFull)
+	equal(t, "sessions beside the streams that all share", len(opened), limit-before.Streams)
+	if len(opened) < 2 {
+		t.Fatalf("opened: got %d, want room for some below a limit of %d", len(opened), limit)
+	}
 	for _, id := range opened {
 		r, err := h.Run(f.ctx, id, asksTurn("t", "go"))
 		must(t, "turn of a session that exists", err, nil)

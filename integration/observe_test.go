@@ -255,9 +255,16 @@ func TestObserveCut(t *testing.T) {
 	equalLists(t, "seen after it", list, seqs(first+3, first+4))
 }
 
+// TestObserveMany has many watchers of one session. Each is cut somewhere else,
+// while turns run or later, and resumes at the commit that it saw last, with
+// another host. No one loses or doubles a commit, or keeps a turn waiting.
 func TestObserveMany(t *testing.T) {
 	t.Parallel()
-	const turns = 4
+	const turns = 8
+	watchers := 100
+	if testing.Short() {
+		watchers = 20
+	}
 	var script []step
 	for range turns {
 		script = append(script, reply(text("Let me see."), call("k1", "add", `{"A":1,"B":2}`)), reply(text("Three.")))
@@ -266,31 +273,39 @@ func TestObserveMany(t *testing.T) {
 	adder(b, events.EffectsNone)
 	b.work(b.bus)
 	id := b.open(session.CreateRequest{})
+	hosts := []*session.Host{b.otherHost(), b.otherHost(), b.otherHost()}
 	step := make(chan struct{}) // lets the slow ones go on
-	done := make(chan []string, 3)
-	for speed := range 3 {
-		h := b.otherHost()
+	done := make(chan []string, watchers)
+	for i := range watchers {
 		go func() { // ends with the session
-			list, err := collect(b.ctx, h, id, 0, func(o session.Observed) bool {
-				if o.Commit == nil {
-					return false
-				}
-				if speed == 1 && o.Seq == 3 || speed == 2 {
+			cut := events.Seq(1 + i%(3*turns)) // there are more commits than that
+			first, err := collect(b.ctx, hosts[i%3], id, 0, func(o session.Observed) bool {
+				if o.Commit != nil && i%2 == 1 && o.Seq == 3 {
 					<-step
 				}
-				return o.Commit.Events[0].Kind == events.KindSessionClosed
+				return o.Commit != nil && o.Seq == cut
 			})
-			must(t, "observe", err, nil)
-			done <- slices.DeleteFunc(list, func(s string) bool { return s[0] == '"' || s == "gap" })
+			must(t, "observe up to the cut", err, nil)
+			rest, err := collect(b.ctx, hosts[(i+1)%3], id, cut, func(o session.Observed) bool {
+				if o.Commit != nil && i%4 == 2 {
+					<-step
+				}
+				return o.Commit != nil && o.Commit.Events[0].Kind == events.KindSessionClosed
+			})
+			must(t, "observe from the cut on", err, nil)
+			done <- slices.DeleteFunc(append(first, rest...), func(s string) bool { return s[0] == '"' || s == "gap" })
 		}()
 	}
-	for n := range turns { // no observer keeps a turn waiting
+	for n := range turns { // no watcher keeps a turn waiting
 		equal(t, "end", b.run(id, events.TurnID(fmt.Sprint("t", n)), text("go")).End, events.EndFinished)
 	}
 	b.commitWith(id, &events.SessionClosed{})
 	last := b.last(id)
+	if last < 3*turns {
+		t.Errorf("got %d commits, want some behind every cut", last)
+	}
 	close(step)
-	for range 3 {
+	for range watchers {
 		equalLists(t, "seen", receive(b, "seen", done), seqs(1, last))
 	}
 }

@@ -79,7 +79,7 @@ func (d *deployment) cluster() (urls string, all []*server.Server) {
 	return strings.Join(list, ","), all
 }
 
-// TestCluster runs a turn on the three servers of cluster/, and one more after the loss of a server.
+// TestClusterFiles runs a turn on the three servers of cluster/, and one more after the loss of a server.
 func TestClusterFiles(t *testing.T) {
 	t.Parallel()
 	d := install(t)

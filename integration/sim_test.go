@@ -49,11 +49,13 @@ type world struct {
 	queue    []*simJob
 	nodes    []*simNode
 	verified map[events.SessionID]*projector.Verifier
-	asked    map[string]bool    // turns that clients were told are accepted
-	ran      map[string]int     // runs of each tool call
-	words    []simWord          // of clients that have not said them yet
-	told     map[string]simWord // answers that clients were told count, of each effect
-	given    map[string]bool    // answers that histories have, of each effect
+	asked    map[string]bool       // turns that clients were told are accepted
+	ran      map[string]int        // runs of each tool call
+	words    []simWord             // of clients that have not said them yet
+	told     map[string]simWord    // answers that clients were told count, of each effect
+	given    map[string]bool       // answers that histories have, of each effect
+	recorded map[string]events.Seq // where effects came to something
+	claimed  map[string]events.Seq // the last claim of each worker, in each session
 	tasks    map[string]*simTask
 	jobs     []*simTaskJob
 	acts     map[events.CommitID]simAct
@@ -86,6 +88,7 @@ func newWorld(t *rapid.T) *world {
 	w := &world{
 		t: t, ctx: context.Background(), truth: &events.MemLog{}, verified: make(map[events.SessionID]*projector.Verifier),
 		asked: make(map[string]bool), ran: make(map[string]int), told: make(map[string]simWord), given: make(map[string]bool),
+		recorded: make(map[string]events.Seq), claimed: make(map[string]events.Seq),
 		tasks: make(map[string]*simTask), acts: make(map[events.CommitID]simAct),
 	}
 	w.door = w.newHost()
@@ -218,12 +221,16 @@ func (w *world) check(t *rapid.T) {
 			for _, wrong := range v.Apply(entry) {
 				t.Fatalf("session %s: %+v", id, wrong)
 			}
+			for _, wrong := range v.Check() {
+				t.Fatalf("session %s: %+v", id, wrong)
+			}
 			w.noteTasks(id, entry)
 			for i := range entry.Commit.Events {
 				if given, ok := entry.Commit.Events[i].Payload.(*events.ToolApprovalGiven); ok {
 					w.noteAnswer(id, given)
 				}
 			}
+			w.noteRecorded(id, entry)
 		}
 	}
 	w.checkJobs()

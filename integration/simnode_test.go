@@ -333,6 +333,7 @@ func (n *simNode) fly(r *simRun, effect events.EffectID, run func() turn.Input) 
 	if flies {
 		return
 	}
+	n.w.begins(n.id, r, effect)
 	r.flights = append(r.flights, simFlight{effect: effect, in: run()})
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,6 +82,42 @@ func TestTraceAcrossNodes(t *testing.T) {
 	}
 }
 
+// TestTraceOfToolNode has a call run on another node than the turn: over what
+// both export, it is one span, in the turn's trace and under the turn.
+func TestTraceOfToolNode(t *testing.T) {
+	t.Parallel()
+	f, e := setupFleet(t), &errand{}
+	f.calls(call("a", "run", `{"text":"one"}`))
+	exported := map[workers.Role]kept{workers.RoleTurn: {tracetest.NewInMemoryExporter()}, workers.RoleTool: {tracetest.NewInMemoryExporter()}}
+	var stops []func(context.Context) error
+	for role, to := range exported {
+		spans := telemetry.NewSpans(to, 1)
+		n := f.join(workers.Config{Roles: []workers.Role{role}, Tools: e.on(string(role)), Trace: spans.Trace})
+		stops = append(stops, func(ctx context.Context) error { n.Stop(ctx); return spans.Stop(ctx) }) // it may not have heard yet that the end landed
+	}
+	id := f.open(session.CreateRequest{})
+	f.submit(id, "t1", text("go"))
+	equal(t, "end", f.ended(id, "t1").End, events.EndFinished)
+	for _, stop := range stops {
+		must(t, "stop", stop(f.ctx), nil)
+	}
+	equalLists(t, "runs", e.runs, []string{"tool run one"})
+	named := make(map[string]tracetest.SpanStubs)
+	for _, to := range exported {
+		for _, s := range to.GetSpans() {
+			named[s.Name] = append(named[s.Name], s)
+		}
+	}
+	turns, calls := named["turn"], named["execute_tool run"]
+	if len(turns) != 1 || len(calls) != 1 {
+		t.Fatalf("got %d spans of the turn and %d of its call, want one each: %v", len(turns), len(calls), named)
+	}
+	equal(t, "trace of the call", calls[0].SpanContext.TraceID(), turns[0].SpanContext.TraceID())
+	equal(t, "parent of the call", calls[0].Parent.SpanID(), turns[0].SpanContext.SpanID())
+	equal(t, "trace of the parent", calls[0].Parent.TraceID(), turns[0].SpanContext.TraceID())
+	equal(t, "parent of the turn", turns[0].Parent.SpanID().IsValid(), false)
+}
+
 // adding is a plugin with a tool that adds, once.
 func adding() plugin.Factory {
 	return plugin.OfTools("adding", func(events.SessionID) *plugin.Tools {
@@ -131,45 +168,83 @@ lash_running{what="turns"} 0
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
-	names := gathered(t, reg)
-	for _, name := range dashboard(t) {
-		if !names[name] {
-			t.Errorf("the dashboard shows %s, which no node has", name)
-		}
-	}
+	checkDashboard(t, gathered(t, reg))
 }
 
-// gathered are the names of all series.
-func gathered(t *testing.T, reg *prometheus.Registry) map[string]bool {
+// gathered are the labels of all series, by their names.
+func gathered(t *testing.T, reg *prometheus.Registry) map[string][]string {
 	t.Helper()
 	families, err := reg.Gather()
 	must(t, "gather", err, nil)
-	names := make(map[string]bool)
+	series := make(map[string][]string)
 	for _, f := range families {
-		names[f.GetName()] = true
-		names[f.GetName()+"_bucket"] = f.GetType().String() == "HISTOGRAM"
+		labels := []string{"job", "instance"} // which Prometheus adds
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			labels = append(labels, l.GetName())
+		}
+		series[f.GetName()] = labels
+		if f.GetType().String() == "HISTOGRAM" {
+			series[f.GetName()+"_bucket"] = append(slices.Clone(labels), "le")
+		}
 	}
-	return names
+	return series
 }
 
-// dashboard are the names of the series that the shipped dashboard shows.
-func dashboard(t *testing.T) (names []string) {
+// The parts of a query: the series, and the labels that it chooses and groups by.
+var (
+	querySeries  = regexp.MustCompile(`lash_[a-z_]+`)
+	queryMatches = regexp.MustCompile(`([a-z_]+)(?:=~|!~|!=|=)"`)
+	queryGroups  = regexp.MustCompile(`(?:by|without) ?\(([^)]*)\)`)
+	legendLabels = regexp.MustCompile(`{{ *([a-z_]+) *}}`)
+)
+
+// checkDashboard wants all that the shipped dashboard asks for to be there: the
+// series, the labels by which it chooses and groups them, and in the legend
+// those that are left.
+func checkDashboard(t *testing.T, series map[string][]string) {
 	t.Helper()
 	data, err := os.ReadFile("../deploy/grafana/lash.json")
 	must(t, "read", err, nil)
 	var board struct {
-		Panels []struct{ Targets []struct{ Expr string } }
-	}
-	must(t, "parse", json.Unmarshal(data, &board), nil)
-	for _, p := range board.Panels {
-		for _, target := range p.Targets {
-			names = append(names, regexp.MustCompile(`lash_[a-z_]+`).FindAllString(target.Expr, -1)...)
+		Panels []struct {
+			Targets []struct{ Expr, LegendFormat string }
 		}
 	}
-	if len(names) < len(board.Panels) {
-		t.Errorf("got %d series in %d panels", len(names), len(board.Panels))
+	must(t, "parse", json.Unmarshal(data, &board), nil)
+	for i, p := range board.Panels {
+		if len(p.Targets) == 0 {
+			t.Errorf("panel %d: got no query", i)
+		}
+		for _, target := range p.Targets {
+			names := querySeries.FindAllString(target.Expr, -1)
+			if len(names) == 0 {
+				t.Errorf("%s: got no series", target.Expr)
+			}
+			var left, wanted []string
+			for _, m := range queryGroups.FindAllStringSubmatch(target.Expr, -1) {
+				left = append(left, regexp.MustCompile(`[a-z_]+`).FindAllString(m[1], -1)...)
+			}
+			for _, m := range queryMatches.FindAllStringSubmatch(target.Expr, -1) {
+				wanted = append(wanted, m[1])
+			}
+			for _, m := range legendLabels.FindAllStringSubmatch(target.LegendFormat, -1) {
+				if !slices.Contains(left, m[1]) {
+					t.Errorf("%s: has the legend %s, which it does not group by", target.Expr, target.LegendFormat)
+				}
+			}
+			for _, name := range names {
+				labels, ok := series[name]
+				if !ok {
+					t.Errorf("%s: shows %s, which no node has", target.Expr, name)
+				}
+				for _, label := range append(wanted, left...) {
+					if ok && !slices.Contains(labels, label) {
+						t.Errorf("%s: uses the label %s, and %s has %v", target.Expr, label, name, labels)
+					}
+				}
+			}
+		}
 	}
-	return names
 }
 
 // TestMetricLabels bounds the labels that users choose.

@@ -1,9 +1,11 @@
 package bustest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -13,38 +15,40 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// wire is a connection that breaks at its k-th write: before it, or after it
-// when the request arrives and its answer does not.
+// wire is a connection that breaks in the middle of a write, and stays broken.
 type wire struct {
 	net.Conn
-	mu   sync.Mutex
-	left int // writes until it breaks; 0 never does
-	late bool
-	cut  func()
+	mu     sync.Mutex
+	when   func(data []byte) (n int, breaks bool) // whether it breaks in a write, and after how many bytes of it; nil never does
+	cut    func()                                 // told before it breaks
+	broken bool
 }
 
 var errCut = errors.New("the wire was cut")
 
-func (w *wire) arm(left int, late bool, cut func()) {
+func (w *wire) arm(when func([]byte) (int, bool), cut func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.left, w.late, w.cut = left, late, cut
+	w.when, w.cut = when, cut
 }
 
 func (w *wire) Write(data []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.left == 0 {
+	if w.broken {
+		return 0, errCut
+	}
+	if w.when == nil {
 		return w.Conn.Write(data)
 	}
-	if w.left--; w.left > 0 {
+	n, breaks := w.when(data)
+	if !breaks {
 		return w.Conn.Write(data)
 	}
-	w.left = 1 // every write from here on
+	w.broken = true
 	w.cut()
-	if w.late {
-		w.late = false
-		_, _ = w.Conn.Write(data)
+	if n > 0 {
+		_, _ = w.Conn.Write(data[:n])
 	}
 	_ = w.Close()
 	return 0, errCut
@@ -54,7 +58,7 @@ func (w *wire) Write(data []byte) (int, error) {
 func (w *wire) InProcessConn() (net.Conn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.left > 0 {
+	if w.when != nil {
 		return nil, errCut
 	}
 	return w, nil
@@ -81,17 +85,62 @@ func openWire(tb testing.TB, server *busembed.Server) (*bus.Bus, *wire) {
 // It reports whether the work was done before that many.
 func KilledAt(tb testing.TB, server *busembed.Server, k int, late bool, work func(ctx context.Context, victim *bus.Bus) error) (finished bool) {
 	tb.Helper()
+	return killed(tb, server, func(data []byte) (int, bool) {
+		if k--; k > 0 {
+			return 0, false
+		}
+		if late {
+			return len(data), true
+		}
+		return 0, true
+	}, work)
+}
+
+// KilledIn is KilledAt for the first message that has a text in it: at says
+// after how many bytes of it the wire is cut, of as many as it has.
+func KilledIn(tb testing.TB, server *busembed.Server, text string, at func(size int) int, work func(ctx context.Context, victim *bus.Bus) error) (finished bool) {
+	tb.Helper()
+	return killed(tb, server, func(data []byte) (int, bool) {
+		i := bytes.Index(data, []byte(text))
+		if i < 0 {
+			return 0, false
+		}
+		from, size, err := published(data, i)
+		if err != nil {
+			tb.Errorf("what is written is no message: %v", err)
+		}
+		return from + at(size), true
+	}, work)
+}
+
+// published finds the message that has byte i: HPUB SUBJECT REPLY HEADERS TOTAL,
+// and so many bytes, each with the end of a line behind it.
+func published(data []byte, i int) (from, size int, err error) {
+	const eol = "\r\n"
+	if from = bytes.LastIndex(data[:i], []byte("HPUB ")); from < 0 {
+		return 0, 0, errors.New("it has no beginning")
+	}
+	line, _, _ := bytes.Cut(data[from:], []byte(eol))
+	total, err := strconv.Atoi(string(line[bytes.LastIndexByte(line, ' ')+1:]))
+	if size = len(line) + len(eol) + total + len(eol); err == nil && from+size > len(data) {
+		err = errors.New("it has no end")
+	}
+	return from, size, err
+}
+
+func killed(tb testing.TB, server *busembed.Server, when func([]byte) (int, bool), work func(ctx context.Context, victim *bus.Bus) error) (finished bool) {
+	tb.Helper()
 	victim, w := openWire(tb, server)
 	defer victim.Close()
 	ctx, cancel := context.WithCancel(tb.Context())
 	defer cancel()
-	w.arm(k, late, cancel)
+	w.arm(when, cancel)
 	err := work(ctx, victim)
 	if err == nil && ctx.Err() == nil {
 		return true
 	}
 	if err == nil {
-		tb.Errorf("killed at request %d: got no error", k) // the last request is answered before it returns
+		tb.Error("killed: got no error") // the last request is answered before it returns
 	}
 	return false
 }

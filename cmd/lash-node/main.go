@@ -59,13 +59,7 @@ func main() {
 
 func run(ctx context.Context, args []string, s *streams) (code int) {
 	exited := -1
-	parser, err := kong.New(&cli{},
-		kong.Name("lash-node"),
-		kong.Description("The runtime on which LLM-agent sessions live.\n\nTry: lash-node demo"),
-		kong.Writers(s.out, s.err), kong.Exit(func(code int) { exited = code }),
-		kong.UsageOnError(), kong.Configuration(config.JSON), kong.Vars{"plugins": strings.Join(defaultPlugins(), ",")},
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-	)
+	parser, err := newParser(&cli{}, s, func(code int) { exited = code })
 	if err != nil {
 		return fail(s, err)
 	}
@@ -89,6 +83,17 @@ func run(ctx context.Context, args []string, s *streams) (code int) {
 		return fail(s, err)
 	}
 	return exitOK
+}
+
+// newParser is what fills the commands' flags, of arguments and a configuration. Help exits.
+func newParser(into *cli, s *streams, exit func(code int)) (*kong.Kong, error) {
+	return kong.New(into,
+		kong.Name("lash-node"),
+		kong.Description("The runtime on which LLM-agent sessions live.\n\nTry: lash-node demo"),
+		kong.Writers(s.out, s.err), kong.Exit(exit),
+		kong.UsageOnError(), kong.Configuration(config.JSON), kong.Vars{"plugins": strings.Join(defaultPlugins(), ",")},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	)
 }
 
 func fail(s *streams, err error) int {

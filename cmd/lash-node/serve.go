@@ -77,7 +77,7 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer closeTrace()
-	watched, err := c.watch(ctx, log)
+	watched, err := c.watch(ctx, s, log)
 	if err != nil {
 		return err
 	}

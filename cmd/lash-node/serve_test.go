@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -25,6 +26,8 @@ type serving struct {
 	http string // where sessions are served over HTTP
 	ops  string // where its metrics are, with --ops
 	err  *bufio.Scanner
+	out  bytes.Buffer // what it has written to its standard output, once it has ended
+	said []string     // what it has written to its standard error, line by line
 }
 
 // limited is a context that ends with the test, and before the test is killed.
@@ -44,9 +47,18 @@ func serve(t *testing.T, args ...string) *serving {
 // serveModel is serve with an endpoint that speaks as OpenAI's do.
 func serveModel(t *testing.T, model string, args ...string) *serving {
 	t.Helper()
-	cmd := exec.CommandContext(limited(t), os.Args[0])
+	return serveIn(t, []string{"OPENAI_BASE_URL=" + model}, args...)
+}
+
+// serveIn is serve with more in its environment.
+func serveIn(t *testing.T, env []string, args ...string) *serving {
+	t.Helper()
+	s := &serving{cmd: exec.CommandContext(limited(t), os.Args[0])}
+	cmd := s.cmd
 	cmd.Args = append([]string{"lash-node", "serve"}, args...) // the name makes the test binary the command
-	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL="+model, "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(cmd.Env, env...)
+	cmd.Stdout = &s.out
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -54,9 +66,10 @@ func serveModel(t *testing.T, model string, args ...string) *serving {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s := &serving{cmd: cmd, err: bufio.NewScanner(stderr)}
+	s.err = bufio.NewScanner(stderr)
 	for s.err.Scan() {
 		line := s.err.Text()
+		s.said = append(s.said, line)
 		if _, rest, ok := strings.Cut(line, "embedded server at "); ok {
 			s.url, _, _ = strings.Cut(rest, ",")
 		}
@@ -84,6 +97,7 @@ func (s *serving) stop(t *testing.T, signal os.Signal) {
 	for s.err.Scan() {
 		rest = append(rest, s.err.Text())
 	}
+	s.said = append(s.said, rest...)
 	if err := s.cmd.Wait(); err != nil || !strings.Contains(strings.Join(rest, "\n"), "handing running turns over") {
 		t.Errorf("after %v: got %v and %q, want exit code 0", signal, err, rest)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,9 +43,9 @@ type watched struct {
 }
 
 // watch makes what takes the node's records, and takes the address. It serves nothing yet.
-func (f *telemetryFlags) watch(ctx context.Context, log *zap.Logger) (*watched, error) {
+func (f *telemetryFlags) watch(ctx context.Context, s *streams, log *zap.Logger) (*watched, error) {
 	w := &watched{registry: prometheus.NewRegistry(), log: log}
-	err := f.export(ctx, w)
+	err := f.export(ctx, s, w)
 	if err == nil {
 		w.on, err = f.listen(ctx)
 	}
@@ -55,7 +57,7 @@ func (f *telemetryFlags) watch(ctx context.Context, log *zap.Logger) (*watched, 
 }
 
 // export makes the metrics, and what exports spans where that is wanted.
-func (f *telemetryFlags) export(ctx context.Context, w *watched) (err error) {
+func (f *telemetryFlags) export(ctx context.Context, s *streams, w *watched) (err error) {
 	if w.metrics, err = telemetry.NewMetrics(w.registry); err != nil {
 		return err
 	}
@@ -69,6 +71,9 @@ func (f *telemetryFlags) export(ctx context.Context, w *watched) (err error) {
 	if f.OTLPRatio < 0 || f.OTLPRatio > 1 {
 		return fmt.Errorf("--otlp-ratio: %v, want 0 to 1", f.OTLPRatio)
 	}
+	if err := errors.Join(checkHeaders(s, "OTEL_EXPORTER_OTLP_HEADERS"), checkHeaders(s, "OTEL_EXPORTER_OTLP_TRACES_HEADERS")); err != nil {
+		return err
+	}
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(f.OTLP+"/v1/traces"))
 	if err != nil {
 		return fmt.Errorf("--otlp: %w", err)
@@ -77,8 +82,38 @@ func (f *telemetryFlags) export(ctx context.Context, w *watched) (err error) {
 	if err != nil {
 		return fmt.Errorf("describe this node: %w", err)
 	}
-	w.spans = telemetry.NewSpans(exporter, f.OTLPRatio, sdk.WithResource(about))
+	w.spans = telemetry.NewSpans(quietExporter{exporter}, f.OTLPRatio, sdk.WithResource(about))
 	return nil
+}
+
+// checkHeaders refuses what the exporter cannot read: it would log that, and the credentials in it.
+func checkHeaders(s *streams, variable string) error {
+	headers := s.env(variable)
+	if headers == "" {
+		return nil
+	}
+	for i, header := range strings.Split(headers, ",") {
+		name, value, ok := strings.Cut(header, "=")
+		if _, err := url.PathUnescape(value); !ok || err != nil || !headerName.MatchString(strings.TrimSpace(name)) {
+			return fmt.Errorf("%s: entry %d: want NAME=VALUE, the value percent-encoded", variable, i+1)
+		}
+	}
+	return nil
+}
+
+var headerName = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")
+
+// quietExporter keeps what a collector answers out of the errors of exports,
+// which are logged: some echo the headers that they were sent, credentials too.
+type quietExporter struct{ sdk.SpanExporter }
+
+func (e quietExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	err := e.SpanExporter.ExportSpans(ctx, spans)
+	if err == nil {
+		return nil
+	}
+	said, _, _ := strings.Cut(err.Error(), "body: ") // the exporter has no type for it
+	return errors.New(strings.TrimRight(said, " (:"))
 }
 
 // listen takes the address, where there is one.

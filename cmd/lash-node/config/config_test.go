@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"strings"
@@ -39,16 +38,4 @@ func TestConfigBounded(t *testing.T) {
 	if _, err := config.JSON(e); !errors.Is(err, config.ErrTooLarge) || e.read > 2*limit {
 		t.Errorf("got %v after %d bytes, want %v and no more than is needed read", err, e.read, config.ErrTooLarge)
 	}
-}
-
-// FuzzConfig reads configuration files. Nothing panics, and what is no JSON is refused.
-func FuzzConfig(f *testing.F) {
-	f.Add([]byte(`{"store":"x","archive-after":"3s","roles":["turn"]}`))
-	f.Add([]byte(`[]`))
-	f.Fuzz(func(t *testing.T, file []byte) {
-		resolver, err := config.JSON(bytes.NewReader(file))
-		if trimmed := bytes.TrimSpace(file); err == nil && (resolver == nil || len(trimmed) == 0) {
-			t.Errorf("got %v of %q, want an error", resolver, file)
-		}
-	})
 }

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/cmd/lash-node/config"
+)
+
+// parse fills the flags of serve from a configuration file.
+func parse(t *testing.T, file []byte) (*serveCmd, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var into cli
+	s := &streams{out: io.Discard, err: io.Discard, env: func(string) string { return "" }}
+	parser, err := newParser(&into, s, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = parser.Parse([]string{"serve", "--config", path})
+	return &into.Serve, err
+}
+
+// TestConfigValues has a value that its flag does not take, for each sort of flag.
+func TestConfigValues(t *testing.T) {
+	t.Parallel()
+	for key, value := range map[string]string{
+		"archive-after": `"soon"`, "max_hot": `"many"`, "profile": `"never"`, "roles": `["turn","sing"]`, "concurrency": `"turn=x"`,
+		"debug": `"perhaps"`, "otlp-ratio": `"half"`, "replicas": `[1,2]`, "config": `"x"`, "no-such": `1`,
+	} {
+		if _, err := parse(t, []byte(`{"`+key+`":`+value+`}`)); err == nil || !names(err, key) {
+			t.Errorf("%s of %s: got %v, want an error that names it", key, value, err)
+		}
+	}
+	got, err := parse(t, []byte(`{"archive-after":"3s","max_hot":7,"roles":["turn","api"],"debug":true,"concurrency":"turn=2","store":"/x"}`))
+	if err != nil || got.ArchiveAfter.Seconds() != 3 || got.MaxHot != 7 || strings.Join(got.Roles, " ") != "turn api" || !got.Debug || got.Concurrency.Turn != 2 || got.Store != "/x" {
+		t.Errorf("got %+v, %v, want what the file says", got, err)
+	}
+}
+
+// FuzzConfig fills the real flags from configuration files. Nothing
+// panics, what is no JSON object is refused, and what is wrong with a value is
+// said with the name of a key.
+func FuzzConfig(f *testing.F) {
+	for _, file := range []string{
+		`{"store":"x","archive-after":"3s","roles":["turn"]}`, `[]`, `{"store":null,"debug":1}`, `{"concurrency":{"turn":2}}`,
+		`{"concurrency":"turn=2,task=0"}`, `{"grace":-1,"max-hot":1e99}`, `{"roles":[["turn"]],"plugins":""}`, `{"otlp-ratio":"NaN"}`, `{"store":"` + "\u0000" + `"}`,
+	} {
+		f.Add([]byte(file))
+	}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		_, err := parse(t, file)
+		written := make(map[string]json.RawMessage)
+		if json.Unmarshal(file, &written) != nil || len(file) > config.MaxBytes {
+			if err == nil {
+				t.Errorf("%q: got no error", file)
+			}
+			return
+		}
+		if err == nil {
+			return
+		}
+		for key := range written {
+			if names(err, key) {
+				return
+			}
+		}
+		t.Errorf("%q: got %v, want an error that names a key", file, err)
+	})
+}
+
+// names reports whether an error has a key's name, as a flag or as it is quoted.
+func names(err error, key string) bool {
+	same := func(s string) string { return strings.ReplaceAll(s, "-", "_") }
+	said, key := same(err.Error()), same(key)
+	quoted := strconv.Quote(key)
+	return strings.Contains(said, key) || strings.Contains(said, quoted[1:len(quoted)-1])
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+)
+
+// What a node is given and must tell nobody.
+const (
+	secretKey       = "sk-secret-key-0123456789"
+	secretPassword  = "secret-password-of-nats"
+	secretWrong     = "secret-wrong-password-of-nats"
+	secretCollector = "secret-password-of-the-collector"
+	secretHeader    = "secret-header-of-the-collector"
+	secretToken     = "secret-token-of-http"
+)
+
+// echoes is an endpoint that refuses everything and says with which credentials it was asked.
+func echoes(t *testing.T) *url.URL {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Request-Id", r.Header.Get("Authorization"))
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = fmt.Fprintf(w, `{"error":{"type":"authentication_error","code":"invalid_api_key","message":"not with %s"}}`, r.Header.Get("Authorization"))
+	}))
+	t.Cleanup(s.Close)
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// locked starts a server with JetStream that one user may use, and gives its address.
+func locked(t *testing.T, store string) (ns *server.Server, address string) {
+	t.Helper()
+	ns, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: store, NoLog: true, NoSigs: true, Username: "me", Password: secretPassword,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	if !ns.ReadyForConnections(30 * time.Second) {
+		t.Fatal("the server takes no connections")
+	}
+	return ns, ns.Addr().String()
+}
+
+// TestSecretsStayInside runs a node with secrets in every place that takes one,
+// against endpoints that echo them, and looks for them in all that is left of it.
+func TestSecretsStayInside(t *testing.T) {
+	t.Parallel()
+	store, trace := t.TempDir(), filepath.Join(t.TempDir(), "trace.jsonl")
+	ns, address := locked(t, store)
+	collector := echoes(t)
+	collector.User = url.UserPassword("me", secretCollector)
+	inside := "nats://me:" + secretPassword + "@" + address
+	s := serveIn(t, []string{
+		"OPENAI_API_KEY=" + secretKey, "OPENAI_BASE_URL=" + echoes(t).String(), "OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20" + secretHeader,
+	}, "--nats", inside, "--model", "m", "--debug", "--trace", trace, "--otlp", collector.String(), "--ops", "127.0.0.1:0",
+		"--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, secretToken))
+	left := map[string][]byte{}
+	ask := func(path, body string) string {
+		t.Helper()
+		r, err := http.NewRequestWithContext(limited(t), http.MethodPost, s.http+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+secretToken)
+		got, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer got.Body.Close() //nolint:errcheck // read whole
+		all, err := io.ReadAll(got.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left["answers over HTTP"] = append(left["answers over HTTP"], all...)
+		return string(all)
+	}
+	ask("/sessions", `{"id":"s"}`)
+	if got := ask("/sessions/s/turns?wait=60", `{"text":"hi"}`); !strings.Contains(got, "provider_error") {
+		t.Errorf("turn: got %s, want it to fail at the provider", got)
+	}
+	left["metrics"] = []byte(get(t, s.ops+"/metrics"))
+	left["history"] = decoded(t, inside)
+	s.stop(t, syscall.SIGTERM)
+	left["standard output"], left["standard error"] = s.out.Bytes(), []byte(strings.Join(s.said, "\n"))
+	left["trace"] = tree(t, filepath.Dir(trace))
+	ns.Shutdown()
+	ns.WaitForShutdown()
+	left["store"] = tree(t, store)
+	for where, tried := range map[string]string{
+		"history": "not with", "trace": "provider_error", "store": "not with", "metrics": "lash_model_calls_total{", "standard error": "traces export: failed to send to",
+	} {
+		if !bytes.Contains(left[where], []byte(tried)) {
+			t.Errorf("%s: got nothing of %q, so nothing was tried: %.2000s", where, tried, left[where])
+		}
+	}
+	for where, body := range left {
+		tells(t, where, body)
+	}
+}
+
+// TestWrongPassword is refused by the servers, and does not read the password out.
+func TestWrongPassword(t *testing.T) {
+	t.Parallel()
+	_, address := locked(t, t.TempDir())
+	for _, command := range []string{"serve", "approvals"} {
+		for name, at := range map[string]string{"wrong": address, "nobody_there": "127.0.0.1:1", "no_port": "127.0.0.1:none"} {
+			t.Run(command+"_"+name, func(t *testing.T) {
+				t.Parallel()
+				args := []string{command, "--nats", "nats://me:" + secretWrong + "@" + at}
+				if command == "approvals" {
+					args = append(args, "s")
+				}
+				cmd := exec.CommandContext(limited(t), os.Args[0])
+				cmd.Args = append([]string{"lash-node"}, args...)
+				said, err := cmd.CombinedOutput()
+				if err == nil || !bytes.Contains(said, []byte("127.0.0.1")) {
+					t.Errorf("got %v and %s, want a refusal that names the server", err, said)
+				}
+				tells(t, "what it says", said)
+			})
+		}
+	}
+}
+
+// TestWrongHeaders has headers for the collector that cannot be read, which the
+// exporter by itself would log.
+func TestWrongHeaders(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{
+		"no_name": secretHeader, "bad_name": "a=b,Bearer " + secretHeader + "=c", "bad_value": "authorization=" + secretHeader + "%zz", "empty_entry": "a=" + secretHeader + ",",
+	} {
+		for _, variable := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
+			t.Run(name+"_"+variable, func(t *testing.T) {
+				t.Parallel()
+				cmd := exec.CommandContext(limited(t), os.Args[0])
+				cmd.Args = []string{"lash-node", "serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--otlp", "http://127.0.0.1:1"}
+				cmd.Args = append(cmd.Args, "--ops", "127.0.0.1:none") // it ends whatever becomes of the headers
+				cmd.Env = append(os.Environ(), variable+"="+value)
+				said, err := cmd.CombinedOutput()
+				if err == nil || !bytes.Contains(said, []byte(variable+": entry ")) {
+					t.Errorf("got %v and %s, want a refusal that names the variable", err, said)
+				}
+				tells(t, "what it says", said)
+			})
+		}
+	}
+}
+
+// tells fails for every secret that a text has.
+func tells(t *testing.T, where string, body []byte) {
+	t.Helper()
+	digest := fmt.Sprintf("%x", sha256.Sum256([]byte(secretToken)))
+	for _, secret := range []string{secretKey, secretPassword, secretWrong, secretCollector, secretHeader, secretToken, digest} {
+		if i := bytes.Index(body, []byte(secret)); i >= 0 {
+			t.Errorf("%s: has %s, after %q", where, secret, body[max(0, i-200):i])
+		}
+	}
+}
+
+// decoded is every event of the session, as it is decoded.
+func decoded(t *testing.T, url string) (all []byte) {
+	t.Helper()
+	b, err := bus.Open(limited(t), bus.Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for entry, err := range b.Log().Read(limited(t), "s", 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = fmt.Appendf(all, "%+v\n", entry.Commit)
+		for i := range entry.Commit.Events {
+			raw, err := events.EncodePayload(entry.Commit.Events[i].Payload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = fmt.Appendf(all, "%+v %s\n", entry.Commit.Events[i], raw)
+		}
+	}
+	return all
+}
+
+// tree is the content of every file under a directory.
+func tree(t *testing.T, dir string) (all []byte) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path) //nolint:gosec // the test's own
+		all = append(all, data...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
