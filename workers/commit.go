@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -131,6 +132,7 @@ func (r *run) flush(ctx context.Context) error {
 		seq, err := r.w.cfg.Bus.Log().Append(ctx, c, events.At(r.g.durable.Seq))
 		if err == nil && seq == r.g.durable.Seq+1 {
 			r.current = began
+			r.logCommit(seq, c)
 			r.landed(ctx, c)
 			return nil
 		}
@@ -148,6 +150,19 @@ func (r *run) flush(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// logCommit names what happened, and nothing of what was said.
+func (r *run) logCommit(seq events.Seq, c *events.Commit) {
+	entry := r.w.log.Check(zap.DebugLevel, "committed")
+	if entry == nil {
+		return
+	}
+	kinds := make([]string, len(c.Events))
+	for i := range c.Events {
+		kinds[i] = string(c.Events[i].Kind)
+	}
+	entry.Write(zap.String("session", string(c.Session)), zap.Uint64("seq", uint64(seq)), zap.Strings("events", kinds))
 }
 
 // hopeless reports whether the same events would be refused for ever.

@@ -147,10 +147,18 @@ func (w *Worker) drain() {
 
 // handle works on a run's job until the session owes nothing that the job covers.
 func (w *Worker) handle(ctx context.Context, r *run) {
+	w.logJob("job", r.job, nil)
 	err := w.caught(ctx, r)
+	w.logJob("job is over", r.job, err)
 	w.settle(ctx, r.job, err)
 	for _, mailed := range w.unregister(r) {
 		_ = mailed.GiveBack(0) // the run ended before it came to them: another may do better
+	}
+}
+
+func (w *Worker) logJob(what string, j *bus.Job, err error) {
+	if entry := w.log.Check(zap.DebugLevel, what); entry != nil {
+		entry.Write(zap.String("session", string(j.Session)), zap.String("turn", j.ID), zap.Int("delivery", j.Deliveries), zap.Error(err))
 	}
 }
 
