@@ -108,7 +108,7 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 	}
 	opts := append([]nats.Option{
 		nats.Name(cfg.Name), nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.Timeout(cfg.Timeout),
-		nats.CustomInboxPrefix(cfg.Inbox), nats.SyncQueueLen(answersAtOnce),
+		nats.CustomInboxPrefix(cfg.Inbox),
 		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsOut),
 	}, cfg.Options...)
 	nc, err := nats.Connect(cfg.URL, opts...)
@@ -137,11 +137,6 @@ const (
 	pingEvery = 2 * time.Second
 	pingsOut  = 2
 )
-
-// answersAtOnce bounds what waits in a request of several answers, above what
-// any asks for. The client makes room for all of them for each such request:
-// by its default half a megabyte, which is most of what a short reading costs.
-const answersAtOnce = 2 * deltaBatch
 
 // Redacted is a list of servers' URLs without the users, passwords and tokens in them.
 func Redacted(urls string) string {
