@@ -6,11 +6,15 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 )
 
 // TestQueueCost folds sessions in which turns wait, and end one after the other: of four times as many it
 // allocates about four times as much. It runs alone, as what it counts is the process's.
 func TestQueueCost(t *testing.T) { //nolint:paralleltest // see above
+	if projector.Invariants {
+		t.Skip("this build looks at the whole state after every commit")
+	}
 	allocated := func(turns int) uint64 {
 		h := begin(t)
 		var before, after runtime.MemStats
