@@ -50,6 +50,31 @@ func TestDiscardReadsBack(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
+		"other history": {5, 0, func(t *testing.T, js jetstream.JetStream) {
+			t.Helper()
+			other := bustest.Start(t)
+			for n := range 5 {
+				c := commit("s", n+1)
+				c.At += 1000
+				if _, err := other.Log().Append(t.Context(), c, events.At(events.Seq(n))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := other.Archive(t.Context(), "s", 5); err != nil {
+				t.Fatal(err)
+			}
+			s, err := jetStream(t, other).Stream(t.Context(), "lash-archive")
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole, err := s.GetLastMsgForSubject(t.Context(), "lash.archive.s")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := js.Publish(t.Context(), "lash.archive.s", whole.Data); err != nil {
+				t.Fatal(err)
+			}
+		}},
 		"blob": {8, 100_000, func(t *testing.T, js jetstream.JetStream) {
 			t.Helper()
 			blobs, err := js.ObjectStore(t.Context(), "lash-blobs")
