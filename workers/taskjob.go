@@ -48,11 +48,9 @@ func (t *Tasks) handle(ctx context.Context, j *bus.Job) {
 	case errors.As(err, &soon):
 		_ = j.GiveBack(time.Duration(soon))
 	case errors.Is(err, session.ErrTaskTaken):
-		t.tries.excuse(ctx, j)
-		_ = j.GiveBack(100 * time.Millisecond)
+		t.spare(ctx, j, 100*time.Millisecond)
 	case err != nil && (ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown)):
-		t.tries.excuse(ctx, j)
-		_ = j.GiveBack(time.Second)
+		t.spare(ctx, j, time.Second)
 	case err != nil:
 		log.Warn("take task", zap.Error(err))
 		t.tries.fail(ctx, j, err, t.bury)
@@ -63,6 +61,12 @@ func (t *Tasks) handle(ctx context.Context, j *bus.Job) {
 	case v == jobSoon:
 		_ = j.GiveBack(100 * time.Millisecond)
 	}
+}
+
+// spare gives a job back that could not be tried.
+func (t *Tasks) spare(ctx context.Context, j *bus.Job, wait time.Duration) {
+	t.tries.excuse(ctx, j)
+	_ = j.GiveBack(wait)
 }
 
 // take decides what to do about a job on the newest state.

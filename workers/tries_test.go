@@ -108,6 +108,13 @@ func TestFullNodeTriesNothing(t *testing.T) {
 	if _, err := tasks.begin(t.Context(), j, &rec); !errors.Is(err, session.ErrTaskTaken) || j.Tries.Count != 1 {
 		t.Errorf("taken: got %v and %d attempts, want %v and one", err, j.Tries.Count, session.ErrTaskTaken)
 	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	tasks.handle(over, j) // what it began is given back
+	j.Tries = bus.Tries{}
+	if err := j.LoadTries(t.Context()); err != nil || j.Tries.Count != 0 {
+		t.Errorf("stopped: got %d attempts, %v, want none", j.Tries.Count, err)
+	}
 }
 
 func TestStopUnstarted(t *testing.T) {
