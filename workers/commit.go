@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/workers/internal/trace"
 )
 
 // gathering is the commit that a run is putting together. Its events are
@@ -187,7 +188,7 @@ func (r *run) giveUp(ctx context.Context, err error) error {
 
 // landed makes the gathered commit history.
 func (r *run) landed(ctx context.Context, c *events.Commit) {
-	r.w.traceCommit(r.g.durable, c)
+	trace.Commit(r.w.host, r.g.durable, c)
 	r.state.Landed()
 	r.g.clear()
 	r.stackLanded(ctx, c)

@@ -1,4 +1,4 @@
-package workers
+package trace
 
 import (
 	"context"
@@ -21,7 +21,7 @@ func custom(name string) api.TraceRecord {
 	return api.TraceRecord{Schema: api.TraceSchema, ID: name, At: 1, Event: api.TraceEvent{Type: api.TraceCustom, Name: name}}
 }
 
-// sink is a writer that does as it is told. Its writes are one at a time.
+// sink is a writer whose Write is a function of the test. Its writes do not overlap.
 type sink struct {
 	write func([]byte) (int, error)
 }
@@ -42,8 +42,8 @@ func namesOf(t *testing.T, data string) []string {
 	return list
 }
 
-// TestTraceFile appends from several files to one path, as processes do, after a line that was cut off.
-func TestTraceFile(t *testing.T) {
+// TestFile appends from several files to one path, as processes do, after a line that was cut off.
+func TestFile(t *testing.T) {
 	t.Parallel()
 	const each = 500
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
@@ -51,7 +51,7 @@ func TestTraceFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
-	first, err := OpenTraceFile(path, nil)
+	first, err := OpenFile(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestTraceFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		f, err := OpenTraceFile(path, nil)
+		f, err := OpenFile(path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,26 +88,26 @@ func TestTraceFile(t *testing.T) {
 	}
 	next := make(map[string]int)
 	for _, name := range got[1:] {
-		who, n, _ := strings.Cut(name, "-")
-		if n != fmt.Sprint(next[who]) {
-			t.Fatalf("line %s: got it, want %s-%d", name, who, next[who])
+		writer, n, _ := strings.Cut(name, "-")
+		if n != fmt.Sprint(next[writer]) {
+			t.Fatalf("line %s: got it, want %s-%d", name, writer, next[writer])
 		}
-		next[who]++
+		next[writer]++
 	}
 }
 
-// TestTraceFull has a sink that hangs: what does not fit is lost and nobody waits.
-func TestTraceFull(t *testing.T) {
+// TestFileFull has a sink that hangs: what does not fit is dropped and Trace does not block.
+func TestFileFull(t *testing.T) {
 	t.Parallel()
 	core, logged := observer.New(zap.WarnLevel)
 	release := make(chan struct{})
 	var written strings.Builder
-	f := NewTraceFile(sink{func(p []byte) (int, error) {
+	f := NewFile(sink{func(p []byte) (int, error) {
 		<-release
 		return written.Write(p)
 	}}, zap.New(core))
 	const more = 100
-	for n := range 2*maxTraceLines + more {
+	for n := range 2*maxLines + more {
 		f.Trace(custom(fmt.Sprint(n)))
 	}
 	lost := f.Lost()
@@ -121,46 +121,46 @@ func TestTraceFull(t *testing.T) {
 	}
 	close(release)
 	<-f.done
-	if got := len(namesOf(t, written.String())); int64(got)+lost != 2*maxTraceLines+more {
-		t.Errorf("lines: got %d written and %d lost, want %d in all", got, lost, 2*maxTraceLines+more)
+	if got := len(namesOf(t, written.String())); int64(got)+lost != 2*maxLines+more {
+		t.Errorf("lines: got %d written and %d lost, want %d in all", got, lost, 2*maxLines+more)
 	}
 	f.Trace(custom("late"))
 	if logged.FilterMessage("trace lines are lost").Len() != 1 {
-		t.Errorf("warnings: got %v, want one now and then", logged.All())
+		t.Errorf("warnings: got %v, want one", logged.All())
 	}
 }
 
-// TestTraceBytes loses lines that are too long, and those that are too much together.
-func TestTraceBytes(t *testing.T) {
+// TestFileBytes drops lines that are too long, and those that are too much together.
+func TestFileBytes(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	var written strings.Builder
-	f := NewTraceFile(sink{func(p []byte) (int, error) {
+	f := NewFile(sink{func(p []byte) (int, error) {
 		<-release
 		return written.Write(p)
 	}}, nil)
-	f.Trace(custom(strings.Repeat("x", maxTraceLine)))
+	f.Trace(custom(strings.Repeat("x", maxLine)))
 	if got := f.Lost(); got != 1 {
 		t.Errorf("lost of a line that is too long: got %d, want 1", got)
 	}
-	const size = maxTraceLine / 2
-	for range 2 * maxTraceBytes / size {
+	const size = maxLine / 2
+	for range 2 * maxBytes / size {
 		f.Trace(custom(strings.Repeat("x", size)))
 	}
 	close(release)
 	if err := f.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := written.Len(); got > maxTraceBytes+maxTraceLine {
-		t.Errorf("written: got %d bytes, want at most %d", got, maxTraceBytes+maxTraceLine)
+	if got := written.Len(); got > maxBytes+maxLine {
+		t.Errorf("written: got %d bytes, want at most %d", got, maxBytes+maxLine)
 	}
-	if got := len(namesOf(t, written.String())) + int(f.Lost()); got != 1+2*maxTraceBytes/size {
-		t.Errorf("written and lost: got %d, want %d", got, 1+2*maxTraceBytes/size)
+	if got := len(namesOf(t, written.String())) + int(f.Lost()); got != 1+2*maxBytes/size {
+		t.Errorf("written and lost: got %d, want %d", got, 1+2*maxBytes/size)
 	}
 }
 
-// TestTraceFails has a sink that fails, within a line, and recovers.
-func TestTraceFails(t *testing.T) {
+// TestFileFails has a sink that fails, within a line, and recovers.
+func TestFileFails(t *testing.T) {
 	t.Parallel()
 	core, logged := observer.New(zap.WarnLevel)
 	full := errors.New("disk is full")
@@ -170,7 +170,7 @@ func TestTraceFails(t *testing.T) {
 		func(p []byte) (int, error) { n, _ := written.Write(p[:5]); return n, full },
 		func([]byte) (int, error) { return 0, full },
 	}
-	f := NewTraceFile(sink{func(p []byte) (int, error) {
+	f := NewFile(sink{func(p []byte) (int, error) {
 		defer func() { wrote <- struct{}{} }()
 		if len(script) == 0 {
 			return written.Write(p)
@@ -194,6 +194,6 @@ func TestTraceFails(t *testing.T) {
 		t.Errorf("lines: got %v, want the whole one", got)
 	}
 	if f.Lost() != 2 || logged.FilterMessage("trace has ended").Len() != 1 {
-		t.Errorf("lost: got %d and %v, want 2 and a word on them", f.Lost(), logged.All())
+		t.Errorf("lost: got %d and %v, want 2 and a warning", f.Lost(), logged.All())
 	}
 }

@@ -1,0 +1,179 @@
+package trace
+
+import (
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// tracer makes the trace records of one commit.
+type tracer struct {
+	host    *session.Host
+	at      events.Millis
+	where   api.TraceContext
+	turns   int64
+	turn    span                     // of the running turn
+	calls   []tracedCall             // of the last reply
+	started map[events.EffectID]bool // nested calls whose start is traced
+}
+
+// span is how long a turn runs, and under how many claims.
+type span struct {
+	since    events.Millis
+	attempts int64
+}
+
+// tracedCall is a call whose start is traced.
+type tracedCall struct {
+	id   events.CallID
+	tool string
+	done bool
+}
+
+// Commit traces a commit that is in the log. before is the state that the commit
+// was appended to.
+func Commit(to *session.Host, before *projector.State, c *events.Commit) {
+	if !to.Traces() {
+		return
+	}
+	t := &tracer{host: to, at: c.At, turns: before.Turns, where: api.TraceContext{Session: c.Session}, started: make(map[events.EffectID]bool)}
+	if now := before.Turn(); now != nil {
+		t.where.TurnIndex, t.turn = now.Index, span{now.StartedAt, now.Attempt}
+		for i := range now.Calls {
+			t.calls = append(t.calls, tracedCall{now.Calls[i].ID, now.Calls[i].Tool, now.Calls[i].Done})
+		}
+		for i := range now.Nested {
+			t.started[now.Nested[i].Effect] = true
+		}
+	}
+	for i := range c.Events {
+		t.where.Turn = c.Events[i].Turn
+		t.event(c.Events[i].Payload)
+	}
+}
+
+func (t *tracer) event(p events.Payload) {
+	switch p := p.(type) {
+	case *events.TurnStarted:
+		t.turnStarted(p)
+	case *events.TurnCompleted:
+		t.turnCompleted(p)
+	case *events.ModelReplied:
+		t.replied(p)
+	case *events.ToolReturned:
+		for i := range p.Results {
+			t.returned(p.Iteration, &p.Results[i])
+		}
+	case *events.ToolLost:
+		for _, call := range p.Calls {
+			t.returned(p.Iteration, &events.ToolResult{Call: call, Outcome: events.OutcomeLost})
+		}
+	case *events.ToolNestedCalled:
+		t.nestedStarted(p.Effect, p.Tool)
+	case *events.ToolNestedReturned:
+		t.nestedStarted(p.Effect, p.Tool)
+		t.emit(t.nestedAt(p.Effect), resultEvent(p.Tool, "", &p.Result))
+	}
+}
+
+func (t *tracer) emit(where api.TraceContext, what api.TraceEvent) { t.host.Trace(t.at, where, what) }
+
+func (t *tracer) turnStarted(p *events.TurnStarted) {
+	t.turn.attempts = p.Attempt
+	if p.Attempt > 1 {
+		return // a claim that takes the turn over
+	}
+	t.turn.since = t.at
+	t.turns++
+	t.where.TurnIndex, t.calls = t.turns, nil
+	if t.turns == 1 {
+		t.emit(api.TraceContext{Session: t.where.Session}, api.TraceEvent{Type: api.TraceSessionStarted})
+	}
+	t.emit(t.where, api.TraceEvent{Type: api.TraceTurnStarted})
+}
+
+func (t *tracer) turnCompleted(p *events.TurnCompleted) {
+	for i := range t.calls { // a pipeline that failed leaves calls without results
+		if c := &t.calls[i]; !c.done {
+			t.emit(t.where, resultEvent(c.tool, c.id, &events.ToolResult{Outcome: events.OutcomeCancelled}))
+		}
+	}
+	e := api.TraceEvent{
+		Type: api.TraceTurnCompleted, Status: "finished", Reason: p.End, Frame: p.Switch.Frame, Kind: p.Issue.Kind, Code: p.Issue.Code,
+		Attempts: t.turn.attempts,
+	}
+	if t.turn.since > 0 { // a turn that was refused never started
+		e.Millis = int64(t.at - t.turn.since)
+	}
+	switch {
+	case p.End == events.EndFailed:
+		e.Status = "failed"
+	case p.End.Stopped():
+		e.Status = "stopped"
+	}
+	t.emit(t.where, e)
+	t.where.TurnIndex, t.calls, t.turn = 0, nil, span{}
+}
+
+func (t *tracer) replied(p *events.ModelReplied) {
+	t.calls = nil
+	for i := range p.Parts {
+		c := &p.Parts[i]
+		if c.Kind != events.PartToolCall {
+			continue
+		}
+		where := t.callAt(p.Iteration, int64(len(t.calls)))
+		t.calls = append(t.calls, tracedCall{id: c.Call, tool: c.Tool})
+		if c.Tool != plugin.ToolCode {
+			t.emit(where, api.TraceEvent{Type: api.TraceToolCallStarted, Tool: c.Tool, CallID: c.Call})
+		}
+	}
+}
+
+func (t *tracer) returned(iteration int64, r *events.ToolResult) {
+	if r.Call >= int64(len(t.calls)) {
+		return
+	}
+	c := &t.calls[r.Call]
+	c.done = true
+	t.emit(t.callAt(iteration, r.Call), resultEvent(c.tool, c.id, r))
+}
+
+// resultEvent is the record of the end of a call.
+func resultEvent(tool string, id events.CallID, r *events.ToolResult) api.TraceEvent {
+	e := api.TraceEvent{
+		Type: api.TraceToolCallCompleted, Tool: tool, CallID: id, Outcome: r.Outcome, Class: r.Class, Code: r.Code,
+		Attempts: max(r.Attempts, 1), Millis: r.Millis,
+	}
+	if tool == plugin.ToolCode {
+		e.Type, e.Tool = api.TraceProtocolStep, ""
+	}
+	return e
+}
+
+func (t *tracer) nestedStarted(effect events.EffectID, tool string) {
+	if !t.started[effect] {
+		t.started[effect] = true
+		t.emit(t.nestedAt(effect), api.TraceEvent{Type: api.TraceToolCallStarted, Tool: tool})
+	}
+}
+
+func (t *tracer) nestedAt(effect events.EffectID) api.TraceContext {
+	where := t.where
+	where.Effect = effect
+	if cut := strings.LastIndexByte(string(effect), '/'); cut >= 0 {
+		where.Origin = effect[:cut]
+	}
+	return where
+}
+
+func (t *tracer) callAt(iteration, call int64) api.TraceContext {
+	where := t.where
+	where.Iteration, where.Effect = &iteration, turn.ToolEffect(where.Turn, iteration, call)
+	return where
+}
