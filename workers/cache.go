@@ -1,10 +1,8 @@
 package workers
 
 import (
-	"context"
 	"sync"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 )
@@ -39,64 +37,4 @@ func (c *stateCache) put(s *projector.State) {
 		delete(c.states, id)
 	}
 	c.states[s.Session] = s
-}
-
-// blobCacheBytes bounds the bodies that a worker keeps at hand.
-const blobCacheBytes = 64 << 20
-
-// blobCache keeps bodies that prompts are filled with again and again.
-type blobCache struct {
-	b *bus.Bus
-
-	mu     sync.Mutex
-	bodies map[string][]byte
-	bytes  int
-}
-
-func newBlobCache(b *bus.Bus) *blobCache {
-	return &blobCache{b: b, bodies: make(map[string][]byte)}
-}
-
-// PutBlob implements [session.Blobs].
-func (c *blobCache) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) {
-	ref, err := c.b.PutBlob(ctx, body)
-	if err == nil {
-		c.keep(ref.Digest, body)
-	}
-	return ref, err
-}
-
-// Blob implements [session.Blobs]. The caller must not change the body.
-func (c *blobCache) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
-	c.mu.Lock()
-	body, ok := c.bodies[ref.Digest]
-	c.mu.Unlock()
-	if ok {
-		return body, nil
-	}
-	body, err := c.b.Blob(ctx, ref)
-	if err == nil {
-		c.keep(ref.Digest, body)
-	}
-	return body, err
-}
-
-func (c *blobCache) keep(digest string, body []byte) {
-	if len(body) > blobCacheBytes/4 {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.bodies[digest]; ok {
-		return
-	}
-	for old, b := range c.bodies { // any one will do
-		if c.bytes+len(body) <= blobCacheBytes {
-			break
-		}
-		c.bytes -= len(b)
-		delete(c.bodies, old)
-	}
-	c.bodies[digest] = body
-	c.bytes += len(body)
 }

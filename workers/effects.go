@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/workers/internal/call"
 )
 
 // start begins every effect that the state owes and that does not fly yet. It
@@ -124,6 +125,27 @@ func (r *run) stop(ctx context.Context) error {
 	return r.step(ctx, turn.Stop{})
 }
 
+// snapshot copies the working state, for the effects that start together.
+func (r *run) snapshot() *call.Snapshot { return r.w.calls.Snapshot(r.state, r.options()) }
+
+// startHooks asks the plugins at the point that the state owes.
+func (r *run) startHooks(ctx context.Context, owes turn.Owes) error {
+	effect := turn.HookEffect(owes)
+	if _, flies := r.flights[effect]; flies {
+		return nil
+	}
+	h := call.Hooks{At: r.snapshot(), Stack: r.stack.Session, Owes: owes}
+	if owes.Hooks == events.PointBeforeTurn {
+		preamble, err := r.preamble()
+		if err != nil {
+			return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("protocol", "protocol_preamble", err)})
+		}
+		h.Preamble = preamble
+	}
+	r.fly(ctx, owes.Turn, effect, "", h.Run)
+	return nil
+}
+
 func (r *run) startModel(ctx context.Context, owes turn.Owes) error {
 	effect := turn.ModelEffect(owes.Turn, owes.Iteration)
 	if _, flies := r.flights[effect]; flies {
@@ -140,9 +162,8 @@ func (r *run) startModel(ctx context.Context, owes turn.Owes) error {
 	if err != nil {
 		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("protocol", "protocol_preamble", err)})
 	}
-	call := &modelCall{w: r.w, session: r.job.Session, owes: owes, effect: effect, prompt: prompt, seen: r.seen(), stack: r.stack.Session, preamble: preamble}
-	call.tracePrompt()
-	r.fly(ctx, owes.Turn, effect, prompt.Ref.Digest, call.run)
+	m := call.Model{At: r.snapshot(), Stack: r.stack.Session, Owes: owes, Prompt: prompt, Preamble: preamble}
+	r.fly(ctx, owes.Turn, effect, prompt.Ref.Digest, m.Run)
 	return nil
 }
 
@@ -152,21 +173,17 @@ func (r *run) startTools(ctx context.Context, owes turn.Owes) error {
 		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("plugin", "tool_catalog", err)})
 	}
 	facts := func(ctx context.Context, list ...events.Payload) error { return r.facts(ctx, owes.Turn, list...) }
-	var now *seen
+	var at *call.Snapshot
 	for _, c := range owes.Calls {
 		if _, flies := r.flights[c.Effect]; flies {
 			continue
 		}
-		if now == nil {
-			now = r.seen()
-			r.stack.SetMessageSender(r.w.sideMessages(r.job.Session, owes.Turn, owes.Iteration))
+		if at == nil {
+			at = r.snapshot()
+			r.stack.SetMessageSender(r.w.calls.MessageSender(r.job.Session, owes.Turn, owes.Iteration))
 		}
-		tool, ok := r.state.Catalog.Tool(c.Tool)
-		d := &dispatch{
-			w: r.w, session: r.job.Session, turn: owes.Turn, call: c, seen: now, stack: r.stack.Session,
-			tools: entry, callable: ok && tool.Callable(), facts: facts, parked: new(parking),
-		}
-		r.fly(ctx, owes.Turn, c.Effect, "", func(ctx context.Context) turn.Input { return d.input(ctx, owes.Iteration) })
+		t := call.Tool{At: at, Stack: r.stack.Session, Catalog: entry, Iteration: owes.Iteration, Call: c, Record: facts}
+		r.fly(ctx, owes.Turn, c.Effect, "", t.Run)
 	}
 	return nil
 }

@@ -479,11 +479,3 @@ func TestArrivalsSorted(t *testing.T) {
 		t.Errorf("got %+v, want both ascending", got)
 	}
 }
-
-// TestCallTask holds an id that histories have.
-func TestCallTask(t *testing.T) {
-	t.Parallel()
-	if got, want := callTask("s1", "t1/0/1"), events.TaskID("call-7da74edef71491f6b05a24cd7b75e430"); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}

@@ -4,54 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 )
-
-// seen is the state that effects which start together see. Nothing changes it.
-type seen struct {
-	state   *projector.State
-	copying sync.Mutex // effects copy the state beside each other
-	view    projector.ReadView
-	options []byte // the protocol's turn options that count
-	session events.SessionID
-	turn    events.TurnID
-	input   events.TurnInput
-	w       *Worker
-}
-
-// seen takes a copy of the working state.
-func (r *run) seen() *seen {
-	s := &seen{state: r.state.Clone(), options: r.options(), session: r.job.Session, w: r.w}
-	s.view, _ = r.state.View() // whole, as a run's state is; from there, as that remembers
-	if t := s.state.Turn(); t != nil {
-		s.turn, s.input = t.ID, t.Input
-	}
-	return s
-}
-
-// offers reports whether a tool can be called. A protocol's code is part of no catalogue.
-func (s *seen) offers(tool string) bool {
-	entry, known := s.state.Catalog.Tool(tool)
-	return known && entry.Callable() || tool == plugin.ToolCode
-}
-
-// host serves the plugins of an effect.
-func (s *seen) host(effect events.EffectID) plugin.RuntimeHost {
-	return s.w.host.Services(s.session, s.copy, effect)
-}
-
-// copy is the state for one plugin.
-func (s *seen) copy() *projector.State {
-	s.copying.Lock()
-	defer s.copying.Unlock()
-	return s.state.Clone()
-}
 
 // facts lets an effect of a turn record what must be durable before it goes
 // on. It returns when that has landed.

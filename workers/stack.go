@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
-	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/internal/call"
 )
 
 // stacked are the plugins of a run's session.
@@ -60,7 +60,7 @@ func (r *run) closeStack() {
 
 // issueOf makes an issue of an error.
 func issueOf(kind, code string, err error) events.Issue {
-	return events.Issue{Kind: kind, Code: code, Message: clip(err.Error())}
+	return call.IssueOf(kind, code, err)
 }
 
 // claim is what the worker offers the next turn, or one that it takes over.
@@ -84,24 +84,9 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) turn.Claim {
 	return c
 }
 
-// provider finds a session's provider (host specification 11.3). Errors: [*api.ProviderError].
-func (w *Worker) provider(id events.SessionID, config events.Config) (llm.Provider, error) {
-	name := orDefault(config.Provider, w.cfg.Provider)
-	provider, ok := w.cfg.Providers[name]
-	err := &api.ProviderError{Session: id, Provider: name}
-	switch {
-	case name == "", !ok:
-		return nil, err
-	case config.Provider != "" && provider.ID() != name:
-		err.Actual = provider.ID()
-		return nil, err
-	}
-	return provider, nil
-}
-
 // providerIssue is why the session's provider cannot be had.
 func (w *Worker) providerIssue(s *projector.State) events.Issue {
-	_, err := w.provider(s.Session, s.Config)
+	_, err := w.calls.ProviderFor(s.Session, s.Config)
 	if missing := (*api.ProviderError)(nil); errors.As(err, &missing) {
 		return issueOf("provider", missing.Code(), err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers/internal/call"
 )
 
 // JobRetry says how often, and when, a job is tried again whose attempts come
@@ -189,4 +190,6 @@ var progresses = []events.Kind{
 }
 
 // deadText is an error as a dead letter keeps it.
-func deadText(err error) string { return events.Clip(clip(err.Error()), bus.MaxDeadError, " [cut]") }
+func deadText(err error) string {
+	return events.Clip(call.Clip(err.Error()), bus.MaxDeadError, " [cut]")
+}

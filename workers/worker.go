@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers/internal/call"
 )
 
 // Worker takes turns from the queue and runs them. It is started and stopped once.
@@ -21,7 +23,8 @@ type Worker struct {
 	cfg   Config
 	log   *zap.Logger
 	cache *stateCache
-	blobs *blobCache
+	blobs *call.BlobCache
+	calls *call.Env
 	host  *session.Host
 	tasks *Tasks // of this process; a [Node] starts them
 	tries *tries
@@ -52,7 +55,7 @@ func New(cfg Config) (*Worker, error) {
 		cfg:   cfg,
 		log:   cfg.Logger.Named("worker").With(zap.String("worker", string(cfg.ID))),
 		cache: newStateCache(cfg.Sessions),
-		blobs: newBlobCache(cfg.Bus),
+		blobs: call.NewBlobCache(cfg.Bus),
 		runs:  make(map[events.SessionID]*run),
 		freed: make(chan struct{}, 1),
 	}
@@ -67,10 +70,16 @@ func New(cfg Config) (*Worker, error) {
 	}); err != nil {
 		return nil, err
 	}
+	w.calls = &call.Env{
+		Bus: cfg.Bus, Blobs: w.blobs, Spawn: w.spawnTool, Log: w.log,
+		Providers: cfg.Providers, Provider: cfg.Provider, Model: cfg.Model, Retry: call.Retry(cfg.ModelRetry),
+		RunsTools: slices.Contains(cfg.Roles, RoleTool),
+	}
 	w.host, err = session.New(session.Config{
-		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: cfg.Plugins, Complete: w.complete, Spawner: w.tasks, Logger: cfg.Logger,
+		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: cfg.Plugins, Complete: w.calls.Complete, Spawner: w.tasks, Logger: cfg.Logger,
 		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata, MaxQueued: cfg.MaxQueued,
 	})
+	w.calls.Host = w.host
 	return w, err
 }
 

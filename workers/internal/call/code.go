@@ -1,4 +1,4 @@
-package workers
+package call
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 // codeError is the code of results of code that ended with an error.
 const codeError = "code_error"
 
-// execute runs a protocol's code, on the frame's execution state. Without
-// something that runs it, the turn ends (host specification 5.3).
+// execute runs a protocol's code, on the frame's execution state. Where no
+// plugin runs code, the turn ends.
 func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, error) {
 	executor := d.stack.CodeExecutor()
 	if executor == nil {
@@ -42,8 +42,8 @@ func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, err
 		return plugin.Result{}, err
 	}
 	defer done()
-	frame := d.seen.state.Frame()
-	state, err := session.Body(ctx, d.w.blobs, frame.State, frame.Blob)
+	frame := d.at.state.Frame()
+	state, err := session.Body(ctx, d.env.Blobs, frame.State, frame.Blob)
 	if err != nil {
 		return plugin.Result{}, fmt.Errorf("execution state: %w", err)
 	}
@@ -58,45 +58,45 @@ func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, err
 	return codeResult(resp), nil
 }
 
-// stop lets the turn end beside the call's failure.
+// stop makes the call fail, and the turn end with the issue.
 func (d *dispatch) stop(code string, err error) error {
-	issue := issueOf("runtime", code, err)
+	issue := IssueOf("runtime", code, err)
 	d.stopped = &issue
 	return &plugin.Failure{Class: plugin.ClassUnavailable, Code: code, Message: err.Error()}
 }
 
-// contained runs the executor; its panic is the code's failure.
+// contained runs the executor. Its panic is a failure of the call.
 func (d *dispatch) contained(ctx context.Context, executor plugin.CodeExecutor, in plugin.ExecContext, state []byte, req plugin.ExecRequest) (resp plugin.ExecResponse, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			d.w.log.Error("code executor panicked", zap.String("session", string(d.session)), zap.String("call", string(d.call.Effect)), zap.ByteString("stack", debug.Stack()))
+			d.env.Log.Error("code executor panicked", zap.String("session", string(d.at.session)), zap.String("call", string(d.call.Effect)), zap.ByteString("stack", debug.Stack()))
 			err = &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed, Message: fmt.Sprintf("code executor panicked: %v", p)}
 		}
 	}()
 	if len(state) == 0 {
 		state = nil
 	}
-	if err := executor.Restore(ctx, plugin.ProtocolSession{Session: d.session}, state); err != nil {
+	if err := executor.Restore(ctx, plugin.ProtocolSession{Session: d.at.session}, state); err != nil {
 		return resp, fmt.Errorf("restore execution state: %w", err)
 	}
 	return executor.Execute(ctx, in, req)
 }
 
-// saveExecution lets a changed execution state land with the result. One that
-// cannot be taken leaves the old one (host specification 5.3).
+// saveExecution records a changed execution state with the result. Where the
+// snapshot fails, the old state stays.
 func (d *dispatch) saveExecution(ctx context.Context, executor plugin.CodeExecutor) {
 	if !executor.Dirty() {
 		return
 	}
-	state, err := executor.Snapshot(ctx, plugin.ProtocolSession{Session: d.session})
+	state, err := executor.Snapshot(ctx, plugin.ProtocolSession{Session: d.at.session})
 	if err != nil {
-		d.w.warn(d.session, fmt.Errorf("save execution state: %w", err))
+		d.env.warn(d.at.session, fmt.Errorf("save execution state: %w", err))
 		return
 	}
-	d.beside = append(d.beside, &events.FrameStateSaved{State: state})
+	d.facts = append(d.facts, &events.FrameStateSaved{State: state})
 }
 
-// codeResult is what the model reads, and what becomes of the turn.
+// codeResult is the result of code: what the model reads, and whether the turn ends or goes on in another frame.
 func codeResult(resp plugin.ExecResponse) plugin.Result {
 	text := resp.Output
 	switch {
@@ -117,43 +117,15 @@ func codeResult(resp plugin.ExecResponse) plugin.Result {
 	return plugin.Result{Text: text}
 }
 
-// What a frame switch may take of the event that carries it, in bytes. The
-// bodies beside it take up to three quarters of one.
-const (
-	maxSwitch     = 56 << 10
-	switchInline  = 16 << 10
-	switchInlined = 32 << 10
-)
-
-// spilled moves large bodies of a frame's first nodes to blobs: until the
-// frame is opened they travel in events that keep no bodies outside. A switch
-// that is too large for those is a [*plugin.Failure].
-func (w *Worker) spilled(ctx context.Context, s events.FrameSwitch) (events.FrameSwitch, error) {
-	opened, err := session.SpillAbove(ctx, w.blobs, &events.FrameOpened{Nodes: s.Nodes}, switchInline, switchInlined)
-	if err != nil {
-		return s, err
-	}
-	s.Nodes = opened.(*events.FrameOpened).Nodes
-	data, err := events.EncodePayload(&events.TurnCompleted{Switch: s})
-	if err == nil && len(data) > maxSwitch {
-		err = &plugin.Failure{Class: plugin.ClassResourceLimit, Code: switchTooLarge, Message: fmt.Sprintf(
-			"the task and the nodes of a frame switch have %d bytes, limit is %d", len(data), maxSwitch)}
-	}
-	return s, err
-}
-
-// switchTooLarge is the code of results that would have switched frames with too much.
-const switchTooLarge = "agent_frame_too_large"
-
-// execContext is what the code can do.
+// execContext is what the code can read and call.
 func (d *dispatch) execContext(ctx context.Context) (plugin.ExecContext, error) {
 	in := plugin.ExecContext{
-		Session: d.session, Turn: d.turn, Effect: d.call.Effect, Options: d.seen.options, Extension: d.seen.input.Extension,
-		Chronology: d.seen.view.Chronology(), Host: d.seen.host(d.call.Effect),
-		Call: d.nested, Start: d.startTool, Await: d.awaitTool, Message: d.stack.Message,
+		Session: d.at.session, Turn: d.at.turn, Effect: d.call.Effect, Options: d.at.options, Extension: d.at.input.Extension,
+		Chronology: d.at.view.Chronology(), Host: d.at.host(d.call.Effect),
+		Call: d.nestedCall, Start: d.startTool, Await: d.awaitTool, Message: d.stack.Message,
 	}
-	for i := range d.seen.state.Catalog.Tools {
-		if t := &d.seen.state.Catalog.Tools[i]; t.Callable() {
+	for i := range d.at.state.Catalog.Tools {
+		if t := &d.at.state.Catalog.Tools[i]; t.Callable() {
 			in.Tools = append(in.Tools, *t)
 		}
 	}
@@ -164,7 +136,7 @@ func (d *dispatch) execContext(ctx context.Context) (plugin.ExecContext, error) 
 		}
 		filled := *n // nodes are shared
 		var err error
-		if filled.Body, err = d.w.blobs.Blob(ctx, n.Blob); err != nil {
+		if filled.Body, err = d.env.Blobs.Blob(ctx, n.Blob); err != nil {
 			return in, fmt.Errorf("node %s: %w", n.ID, err)
 		}
 		in.Chronology[i].Node = &filled

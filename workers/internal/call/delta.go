@@ -1,4 +1,4 @@
-package workers
+package call
 
 import (
 	"sync"
@@ -10,17 +10,17 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// deltaEvery is how long streamed output gathers before it is published. A
-// reply that is whole sooner is seen in its commit and publishes none.
+// deltaEvery is how long streamed output stays in the pending batch before it
+// is published. A reply that ends sooner publishes none: its commit shows it.
 const deltaEvery = 25 * time.Millisecond
 
-// deltas gathers one model call's streamed output and publishes it.
+// deltas publishes the streamed output of one model call in batches.
 type deltas struct {
 	b       *bus.Bus
 	session events.SessionID
 
 	mu    sync.Mutex
-	next  session.Delta // what gathers, and where
+	next  session.Delta // the pending batch, and its position
 	timer *time.Timer
 	done  bool
 }
@@ -57,7 +57,7 @@ func (d *deltas) tick() {
 	}
 }
 
-// publishLocked sends what gathered. A lost delta is a gap that the commit closes.
+// publishLocked sends the pending batch. A delta that is lost is a gap until the commit.
 func (d *deltas) publishLocked() {
 	if d.next.Text == "" && d.next.Retry.IsZero() {
 		return
@@ -69,17 +69,18 @@ func (d *deltas) publishLocked() {
 	d.next.Text, d.next.Retry = "", session.RetryStatus{}
 }
 
-// sideMessages sends what running code says to those who watch.
-func (w *Worker) sideMessages(id events.SessionID, turn events.TurnID, iteration int64) func(text, kind string) {
+// MessageSender publishes the messages that running code sends to the watchers
+// of a session. They are not recorded.
+func (e *Env) MessageSender(id events.SessionID, turn events.TurnID, iteration int64) func(text, kind string) {
 	return func(text, kind string) {
-		d := session.Delta{Turn: turn, Iteration: iteration, Message: session.SideMessage{Text: clip(text), Kind: clip(kind)}}
+		d := session.Delta{Turn: turn, Iteration: iteration, Message: session.SideMessage{Text: Clip(text), Kind: Clip(kind)}}
 		if data, err := events.EncodePayload(&d); err == nil {
-			_ = w.cfg.Bus.PublishDelta(id, turn, data)
+			_ = e.Bus.PublishDelta(id, turn, data)
 		}
 	}
 }
 
-// retry retracts the failed attempt's text and says how long the wait is.
+// retry retracts the failed attempt's text and publishes how long the wait is.
 func (d *deltas) retry(attempt, attempts int, wait time.Duration, failure *llm.Error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,7 +93,7 @@ func (d *deltas) retry(attempt, attempts int, wait time.Duration, failure *llm.E
 	d.publishLocked()
 }
 
-// stop drops what gathers: the commit follows.
+// stop discards the pending batch: the commit follows.
 func (d *deltas) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,4 +1,4 @@
-package workers
+package call
 
 import (
 	"context"
@@ -14,21 +14,22 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// stream is the text of one attempt on its way to those who watch. Plugins
-// transform it, and they or the protocol may end it. It is used from one goroutine.
+// stream is the output of one attempt, on its way from the provider to the
+// watchers of the session. Plugins transform its text; they or the protocol may
+// end it. It is used from one goroutine.
 type stream struct {
-	ctx      context.Context //nolint:containedctx // of the one attempt that it lives for
+	ctx      context.Context //nolint:containedctx // of the one attempt
 	cut      context.CancelFunc
 	stack    *plugin.Session
 	preamble plugin.Preamble
 	deltas   *deltas
-	text     strings.Builder // as it was let through
+	text     strings.Builder // after the plugins
 	streamed bool
 	aborted  bool
-	late     *time.Timer // cuts what goes on after the reply was ended
+	late     *time.Timer // cuts the provider off, after the reply was ended
 	err      error
-	shownBy  []events.Decision
-	bytes    int // of shownBy, about
+	emitted  []events.Decision // what hooks emit with the reply
+	bytes    int               // of emitted, roughly
 }
 
 func (s *stream) add(d llm.Delta) {
@@ -42,16 +43,16 @@ func (s *stream) add(d llm.Delta) {
 	}
 }
 
-// pass lets a piece of text through the plugins.
+// pass lets the plugins transform a piece of text, and publishes it.
 func (s *stream) pass(chunk string) {
 	t := plugin.StreamTransform{Chunk: chunk}
 	if s.stack.HasStream() {
-		var shown []plugin.Owned[[]byte]
-		if t, shown, s.err = s.stack.TransformStream(s.ctx, chunk); s.err != nil {
+		var emitted []plugin.Owned[[]byte]
+		if t, emitted, s.err = s.stack.TransformStream(s.ctx, chunk); s.err != nil {
 			s.cut()
 			return
 		}
-		if s.err = s.show(shown); s.err != nil {
+		if s.err = s.emit(emitted); s.err != nil {
 			s.cut()
 			return
 		}
@@ -69,12 +70,12 @@ func (s *stream) pass(chunk string) {
 	}
 }
 
-// usageGrace is how long a reply that a plugin or the protocol has ended may
-// take to its own end, as its usage comes last (host specification 3.4 and 4.2).
+// usageGrace is how long the provider may go on after a plugin or the protocol
+// has ended the reply: token usage is the last thing that a provider sends.
 const usageGrace = 2 * time.Second
 
-// close is the attempt's reply: the provider's own, with the text as it was
-// let through; or where the stream was ended, what came until then.
+// close is the attempt's reply: the provider's own, with the text after the
+// plugins; or what came before the stream was ended.
 func (s *stream) close(resp llm.Response, err error) (llm.Response, error) {
 	if err == nil && !s.streamed && s.stack.HasStream() {
 		s.pass(textOf(resp.Parts))
@@ -84,7 +85,7 @@ func (s *stream) close(resp llm.Response, err error) (llm.Response, error) {
 	}
 	switch {
 	case s.err != nil:
-		return resp, &llm.Error{Kind: llm.KindRequest, Code: "plugin_assistant_stream", Message: clip(s.err.Error())}
+		return resp, &llm.Error{Kind: llm.KindRequest, Code: "plugin_assistant_stream", Message: Clip(s.err.Error())}
 	case s.aborted && err != nil:
 		resp = llm.Response{Usage: resp.Usage, Model: resp.Model}
 		fallthrough
@@ -95,10 +96,6 @@ func (s *stream) close(resp llm.Response, err error) (llm.Response, error) {
 		resp.Parts = withText(resp.Parts, s.text.String())
 	}
 	return resp, err
-}
-
-func textOf(parts []events.Part) string {
-	return events.Message{Parts: parts}.Text()
 }
 
 // withText puts one text in the place of the first of the parts' texts.
@@ -119,25 +116,25 @@ func withText(parts []events.Part, text string) []events.Part {
 	return list
 }
 
-// decisionBytes is about what a decision takes in a record beside its body.
+// decisionBytes is roughly what a decision takes in a record, without its body.
 const decisionBytes = 64
 
-// show adds what hooks want shown, which is JSON. The error is more than a record holds.
-func (s *stream) show(list []plugin.Owned[[]byte]) error {
+// emit adds what hooks emit, which is JSON. The error: more than one record holds.
+func (s *stream) emit(list []plugin.Owned[[]byte]) error {
 	for _, e := range list {
 		body, _ := json.Marshal([]json.RawMessage{e.Value})
 		if s.bytes += len(body) + len(e.Plugin) + decisionBytes; s.bytes > maxHookBytes {
 			return fmt.Errorf("plugins show more than %d bytes with one reply: %w", maxHookBytes, events.ErrTooLarge)
 		}
-		s.shownBy = append(s.shownBy, events.Decision{Plugin: e.Plugin, Kind: events.DirectiveEmitEvents, Body: body})
+		s.emitted = append(s.emitted, events.Decision{Plugin: e.Plugin, Kind: events.DirectiveEmitEvents, Body: body})
 	}
 	return nil
 }
 
-// fact records what plugins showed while the reply came; nil when nothing.
+// fact records what hooks emitted with the reply; nil where they emitted nothing.
 func (s *stream) fact(owes turn.Owes) events.Payload {
-	if s == nil || len(s.shownBy) == 0 {
+	if s == nil || len(s.emitted) == 0 {
 		return nil
 	}
-	return &events.HookRan{Point: events.PointReply, Iteration: owes.Iteration, Decisions: s.shownBy}
+	return &events.HookRan{Point: events.PointReply, Iteration: owes.Iteration, Decisions: s.emitted}
 }

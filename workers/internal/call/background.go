@@ -1,4 +1,4 @@
-package workers
+package call
 
 import (
 	"context"
@@ -16,57 +16,51 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// startTool begins a tool as a background task of this process. The task's id
-// follows from the call, so that code which runs again begins nothing twice.
+// startTool starts a tool as a background task of this process. The task's id
+// follows from the call, so that code which runs again starts nothing twice.
 func (d *dispatch) startTool(ctx context.Context, n int, tool string, args json.RawMessage) (string, error) {
-	effect := events.EffectID(fmt.Sprintf("%s/%d", d.call.Effect, n))
-	id := events.TaskID(events.DerivedID("tool-", string(d.session), string(effect)))
-	_, err := d.w.host.Task(ctx, d.session, id)
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	inner := &dispatch{
+		env: d.env, at: d.at, stack: d.stack, catalog: d.catalog, call: d.innerCall(n, tool, args),
+		callable: d.at.callable(tool), record: noRecord, parked: new(parking), inner: true, fixed: true,
+	}
+	id := events.TaskID(events.DerivedID("tool-", string(d.at.session), string(inner.call.Effect)))
+	_, err := d.env.Host.Task(ctx, d.at.session, id)
 	if err == nil {
-		return string(id), nil // an earlier run began it
+		return string(id), nil // an earlier run started it
 	}
 	if !errors.Is(err, session.ErrUnknownTask) {
 		return "", err
 	}
-	if len(args) == 0 {
-		args = json.RawMessage("{}")
-	}
-	entry, known := d.seen.state.Catalog.Tool(tool)
-	inner := &dispatch{
-		w: d.w, session: d.session, turn: d.turn, call: d.call, seen: d.seen, stack: d.stack, tools: d.tools,
-		callable: known && entry.Callable(), facts: noFacts, parked: new(parking), inner: true, fixed: true,
-	}
-	inner.call.Effect, inner.call.Tool, inner.call.Args, inner.call.Blob = effect, tool, args, events.BlobRef{}
-	inner.call.Answer, inner.call.Resolved = nil, nil
-	release := d.w.host.HoldStack(d.session)
-	_, err = d.w.tasks.SpawnManaged(ctx, d.session, api.TaskRequest{ID: id, Of: events.TaskTool, Producer: tool},
-		func(ctx context.Context, _ *RunningTask) (string, error) {
-			defer release()
-			return inner.background(ctx)
-		})
-	switch {
-	case err == nil:
+	release := d.env.Host.HoldStack(d.at.session)
+	err = d.env.Spawn(ctx, d.at.session, api.TaskRequest{ID: id, Of: events.TaskTool, Producer: tool}, func(ctx context.Context) (string, error) {
+		defer release()
+		return inner.background(ctx)
+	})
+	if err == nil {
 		return string(id), nil
-	case errors.Is(err, session.ErrTaskRunning):
-		release()
-		return string(id), nil
-	case errors.Is(err, ErrNotStarted):
-		release()
-		return "", &plugin.Failure{Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "no tools can be started here"}
 	}
 	release()
+	switch {
+	case errors.Is(err, session.ErrTaskRunning):
+		return string(id), nil
+	case errors.Is(err, plugin.ErrUnavailable):
+		return "", &plugin.Failure{Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "no tools can be started here"}
+	}
 	return "", err
 }
 
 var errNoNesting = errors.New("a tool that was started cannot call tools")
 
-// noFacts is for calls that no turn waits for.
-func noFacts(context.Context, ...events.Payload) error { return errNoNesting }
+// noRecord is [Tool.Record] of calls that belong to no running turn.
+func noRecord(context.Context, ...events.Payload) error { return errNoNesting }
 
-// background runs a started tool, with the hooks around it, and gives the summary of its task.
+// background runs a started tool, with the hooks around it, and returns the summary of its task.
 func (d *dispatch) background(ctx context.Context) (string, error) {
 	var out *events.ToolResult
-	got := d.seen.askBefore(ctx, d.stack, d.plain(), d.call.Tool, d.call.Args)
+	got := d.at.hooksBefore(ctx, d.stack, d.asSeen(), d.call.Tool, d.call.Args)
 	switch {
 	case got.result != nil:
 		out = got.result
@@ -87,18 +81,18 @@ func (d *dispatch) background(ctx context.Context) (string, error) {
 	case out.Outcome != events.OutcomeSuccess:
 		return "", errors.New(out.Text)
 	}
-	return d.w.summary(ctx, out.Text)
+	return d.env.summary(ctx, out.Text)
 }
 
-// blobMark begins the summary of a task whose result is kept outside of the history.
+// blobMark is the prefix of summaries that refer to a text outside the log.
 const blobMark = "[blob] "
 
-// summary is a result's text as a task carries it: texts that are too long go to a blob.
-func (w *Worker) summary(ctx context.Context, text string) (string, error) {
+// summary is a result's text as the summary of a task. Texts that are too long for one go to a blob.
+func (e *Env) summary(ctx context.Context, text string) (string, error) {
 	if len(text) <= events.MaxTaskText && !strings.HasPrefix(text, blobMark) {
 		return text, nil
 	}
-	ref, err := w.blobs.PutBlob(ctx, []byte(text))
+	ref, err := e.Blobs.PutBlob(ctx, []byte(text))
 	if err != nil {
 		return "", err
 	}
@@ -106,7 +100,7 @@ func (w *Worker) summary(ctx context.Context, text string) (string, error) {
 }
 
 // summarised is the text that a summary stands for.
-func (w *Worker) summarised(ctx context.Context, summary string) (string, error) {
+func (e *Env) summarised(ctx context.Context, summary string) (string, error) {
 	rest, kept := strings.CutPrefix(summary, blobMark)
 	if !kept {
 		return summary, nil
@@ -115,16 +109,16 @@ func (w *Worker) summarised(ctx context.Context, summary string) (string, error)
 	if _, err := fmt.Sscanf(rest, "%s %d", &ref.Digest, &ref.Size); err != nil {
 		return "", fmt.Errorf("summary of a task: %w", err)
 	}
-	text, err := w.blobs.Blob(ctx, ref)
+	text, err := e.Blobs.Blob(ctx, ref)
 	return string(text), err
 }
 
-// handleLook is how long the wait for a task trusts the silence of the live subject.
+// handleLook is how often a task is read while it is waited for: live messages may be lost.
 const handleLook = 5 * time.Second
 
-// awaitTool waits for a started tool, whichever node runs it.
+// awaitTool waits for a started tool. Any node may run it.
 func (d *dispatch) awaitTool(ctx context.Context, handle string) (plugin.Result, error) {
-	live, err := d.w.cfg.Bus.Live(d.session, 64)
+	live, err := d.env.Bus.Live(d.at.session, 64)
 	if err != nil {
 		return plugin.Result{}, err
 	}
@@ -132,14 +126,14 @@ func (d *dispatch) awaitTool(ctx context.Context, handle string) (plugin.Result,
 	look := time.NewTicker(handleLook)
 	defer look.Stop()
 	for {
-		t, err := d.w.host.Task(ctx, d.session, events.TaskID(handle))
+		t, err := d.env.Host.Task(ctx, d.at.session, events.TaskID(handle))
 		switch {
 		case errors.Is(err, session.ErrUnknownTask):
-			return plugin.Result{}, gone("there is no task " + handle + ", or its result was forgotten")
+			return plugin.Result{}, unavailable("there is no task " + handle + ", or its result was forgotten")
 		case err != nil:
 			return plugin.Result{}, err
 		case t.To != "":
-			return plugin.Result{}, gone(fmt.Sprintf("task %s is session %s's now", handle, t.To))
+			return plugin.Result{}, unavailable(fmt.Sprintf("task %s is session %s's now", handle, t.To))
 		case !t.Live():
 			return d.endedTask(ctx, &t)
 		}
@@ -149,11 +143,11 @@ func (d *dispatch) awaitTool(ctx context.Context, handle string) (plugin.Result,
 	}
 }
 
-func gone(message string) error {
+func unavailable(message string) error {
 	return &plugin.Failure{Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: message}
 }
 
-// changed waits for a commit of the session, or for the time to look.
+// changed waits for a commit of the session, or for the next tick of look.
 func changed(ctx context.Context, live *bus.Live, look <-chan time.Time) error {
 	for {
 		select {
@@ -171,10 +165,10 @@ func changed(ctx context.Context, live *bus.Live, look <-chan time.Time) error {
 	}
 }
 
-// endedTask is what a task came to.
+// endedTask is the result of a task that has ended.
 func (d *dispatch) endedTask(ctx context.Context, t *projector.Task) (plugin.Result, error) {
 	if t.State == events.TaskCompleted {
-		text, err := d.w.summarised(ctx, t.Summary)
+		text, err := d.env.summarised(ctx, t.Summary)
 		return plugin.Result{Text: text}, err
 	}
 	r := plugin.Result{Outcome: events.OutcomeFailure, Text: t.Summary, Class: plugin.ClassExecution, Code: plugin.CodeTaskFailed}

@@ -1,0 +1,83 @@
+package call
+
+import (
+	"context"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/llm"
+)
+
+// complete asks the provider, as often as the retry policy says, and streams the reply.
+func (m *modelCall) complete(ctx context.Context) (llm.Response, int, error) {
+	provider, ok := m.env.Providers[m.providerID()]
+	if !ok {
+		return llm.Response{}, 0, &llm.Error{Kind: llm.KindRequest, Code: "provider_unavailable", Message: "provider " + m.providerID() + " is not configured on this node"}
+	}
+	messages := m.Prompt.Messages
+	if m.Prompt.Spilled {
+		var err error
+		if messages, err = session.Fill(ctx, m.env.Blobs, messages); err != nil {
+			return llm.Response{}, 0, err
+		}
+	}
+	req := llm.Request{
+		Session: m.session, Turn: m.Owes.Turn, Iteration: m.Owes.Iteration, Effect: m.effect,
+		Model: m.model(), MaxOutputTokens: m.Prompt.Config.MaxOutputTokens, Effort: m.Prompt.Config.Effort,
+		Messages: m.rendered(messages), Tools: toolSpecs(m.Prompt.Tools),
+	}
+	if m.Preamble.HideTools {
+		req.Tools = nil
+	}
+	deltas := newDeltas(m.env.Bus, m.session, m.Owes.Turn, m.Owes.Iteration)
+	defer deltas.stop()
+	return m.env.withRetries(ctx, func(ctx context.Context) (llm.Response, error) {
+		return m.attempt(ctx, provider, req, deltas)
+	}, func(n int, wait time.Duration, failure *llm.Error) {
+		deltas.retry(n, m.env.Retry.Attempts, wait, failure)
+	})
+}
+
+// rendered is the conversation in the protocol's form, after what plugins contributed.
+func (m *modelCall) rendered(messages []events.Message) []events.Message {
+	if m.Preamble.Show != nil {
+		messages = m.Preamble.Show(messages)
+	}
+	if m.Prompt.System == "" {
+		return messages
+	}
+	return append([]events.Message{plugin.Say(events.RoleSystem, m.Prompt.System)}, messages...)
+}
+
+// attempt asks the provider once. Plugins and the protocol transform its stream, and may end it.
+func (m *modelCall) attempt(ctx context.Context, provider llm.Provider, req llm.Request, deltas *deltas) (llm.Response, error) {
+	ctx, cut := context.WithCancel(ctx)
+	defer cut()
+	m.stream = &stream{ctx: ctx, cut: cut, stack: m.Stack, preamble: m.Preamble, deltas: deltas}
+	resp, err := complete(ctx, provider, req, m.stream.add)
+	return m.stream.close(resp, err)
+}
+
+// endStream tells the plugins how the stream ended.
+func (m *modelCall) endStream(ctx context.Context, err error) {
+	reason := plugin.StreamComplete
+	switch {
+	case m.stream != nil && m.stream.aborted:
+		reason = plugin.StreamAborted
+	case ctx.Err() != nil:
+		reason = plugin.StreamCancelled
+	case err != nil:
+		reason = plugin.StreamFailed
+	}
+	m.Stack.EndStream(ctx, reason)
+}
+
+func toolSpecs(entries []events.ToolEntry) []llm.Tool {
+	list := make([]llm.Tool, len(entries))
+	for i := range entries {
+		list[i] = llm.Tool{Name: entries[i].Name, Description: entries[i].Description, InputSchema: entries[i].Schema}
+	}
+	return list
+}

@@ -1,0 +1,42 @@
+package call
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/llm"
+)
+
+// Complete asks a model for a plugin, with the session's provider and the retry
+// policy. There are no hooks, no tools that run and no stream. The host takes
+// it as [session.Config.Complete].
+func (e *Env) Complete(ctx context.Context, req session.DirectCall) (plugin.Completion, error) {
+	config := req.Config
+	provider, err := e.ProviderFor(req.Session, config)
+	if err != nil {
+		return plugin.Completion{}, err
+	}
+	messages, err := session.Fill(ctx, e.Blobs, req.Messages)
+	if err != nil {
+		return plugin.Completion{}, err
+	}
+	model := cmp.Or(req.Model, config.Model, e.Model)
+	about := api.TraceEvent{Provider: cmp.Or(config.Provider, e.Provider), Model: model, Source: req.Source}
+	resp, _, err := e.traced(req.Where, about, func() (llm.Response, int, error) {
+		return e.withRetries(ctx, func(ctx context.Context) (llm.Response, error) {
+			return complete(ctx, provider, llm.Request{
+				Session: req.Session, Model: model, MaxOutputTokens: req.MaxTokens, Effort: cmp.Or(req.Effort, config.Effort),
+				Messages: messages, Tools: toolSpecs(req.Tools), ToolChoice: llm.ToolChoice(req.ToolChoice), Output: llm.Output(req.Output),
+			}, nil)
+		}, nil)
+	})
+	if err != nil {
+		return plugin.Completion{}, err
+	}
+	return plugin.Completion{
+		Text: textOf(resp.Parts), Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage, Model: cmp.Or(resp.Model, model),
+	}, nil
+}

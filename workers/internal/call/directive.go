@@ -1,0 +1,116 @@
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// applied is the outcome of a list of directives.
+type applied struct {
+	decisions []events.Decision
+	messages  []events.Message // enqueued, the plugin as their origin
+	abort     *events.Issue    // of the last abort
+	args      json.RawMessage  // of the last replacement
+	answer    *plugin.Result   // in place of the call's result; of the last short circuit
+	ask       string           // the question of an approval; empty: none is needed
+	askedBy   string           // the plugin that asks
+	within    time.Duration    // how long the approval may take; 0: for ever
+}
+
+// instead is the result in place of the call's own; nil where the call's own
+// counts. An abort is a failure of that class.
+func (c *applied) instead(class string) *events.ToolResult {
+	switch {
+	case c.abort != nil:
+		return &events.ToolResult{Outcome: events.OutcomeFailure, Class: class, Code: c.abort.Code, Text: "[failed] " + c.abort.Message}
+	case c.answer == nil:
+		return nil
+	case c.answer.Pending:
+		r := Failed(0, plugin.ClassInternal, plugin.CodePendingShort, errPendingShort)
+		return &r
+	}
+	r := resultOf(0, *c.answer)
+	return &r
+}
+
+var errPendingShort = errors.New("a hook answered the call with a pending result")
+
+// question asks for the approval of a call.
+func (c *applied) question(call *turn.Call) *events.ToolApprovalAsked {
+	asked := &events.ToolApprovalAsked{Effect: call.Effect, Tool: call.Tool, Args: call.Args, Plugin: c.askedBy, Question: Clip(c.ask)}
+	if c.within > 0 {
+		asked.Until = events.MillisOf(time.Now().Add(c.within))
+	}
+	return asked
+}
+
+// apply carries out directives, in order. The stack has checked all of them. The
+// sessions that it creates have names that follow from the effect: an effect
+// that runs again creates none twice. An error is a session that could not be
+// created; the directives after it are not carried out.
+func (s *Snapshot) apply(ctx context.Context, effect events.EffectID, list []plugin.Owned[plugin.Directive]) (applied, error) {
+	var c applied
+	host := s.host(effect)
+	for n, owned := range list {
+		d := events.Decision{Plugin: owned.Plugin, Kind: owned.Value.Kind}
+		switch v := owned.Value; v.Kind {
+		case events.DirectiveAbort:
+			d.Code, d.Message = Clip(v.Code), Clip(v.Message)
+			c.abort = &events.Issue{Kind: "plugin", Code: d.Code, Message: d.Message}
+		case events.DirectiveEnqueue:
+			for _, m := range v.Messages {
+				if m.Role != events.RoleAssistant {
+					m.Origin = owned.Plugin
+					c.messages = append(c.messages, m)
+					d.Count++
+				}
+			}
+		case events.DirectiveCreate:
+			id, err := s.create(ctx, host, effect, n, *v.Create)
+			if err != nil {
+				return c, &plugin.HookError{Plugin: owned.Plugin, Point: string(v.Kind), Err: err}
+			}
+			d.Session = id
+		case events.DirectiveReplaceArgs:
+			c.args, d.Body = v.Args, v.Args
+		case events.DirectiveShortCircuit:
+			c.answer = v.Result
+		case events.DirectiveEmitEvents:
+			d.Body, _ = json.Marshal(v.Events) // checked to be JSON
+		case events.DirectiveEmitTrace:
+			d.Name, d.Body = "plugin."+owned.Plugin+"."+v.Name, v.Payload
+			_ = host.EmitTrace(ctx, d.Name, v.Payload)
+		case events.DirectiveAskApproval:
+			d.Message, c.ask, c.askedBy, c.within = Clip(v.Message), v.Message, owned.Plugin, v.Within
+		}
+		c.decisions = append(c.decisions, d)
+	}
+	return c, nil
+}
+
+// create creates a session that an earlier run of the effect may have created.
+func (s *Snapshot) create(ctx context.Context, host plugin.RuntimeHost, effect events.EffectID, n int, req api.CreateRequest) (events.SessionID, error) {
+	derived := req.ID == ""
+	if derived {
+		req.ID = events.SessionID(events.DerivedID("p-", string(s.session), string(effect), strconv.Itoa(n)))
+	}
+	_, err := host.CreateSession(ctx, req)
+	if errors.Is(err, api.ErrExists) && (derived || s.isChild(ctx, req.ID)) {
+		err = nil
+	}
+	return req.ID, err
+}
+
+// isChild reports whether a session is a child of this one: then an earlier run of the effect created it.
+func (s *Snapshot) isChild(ctx context.Context, id events.SessionID) bool {
+	child, err := s.env.Host.State(ctx, id)
+	return err == nil && child.Parent == s.session
+}

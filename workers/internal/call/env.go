@@ -1,0 +1,110 @@
+package call
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/llm"
+)
+
+// Env is what the calls of one worker share. The worker fills it once, before
+// the first call; nothing changes it afterwards. Its methods may overlap.
+type Env struct {
+	Bus   *bus.Bus
+	Host  *session.Host // set after the host is made, as that takes [Env.Complete]
+	Blobs session.Blobs // bodies outside the log, see [NewBlobCache]
+	Spawn SpawnFunc     // starts background tools
+	Log   *zap.Logger
+
+	Providers map[string]llm.Provider // by id
+	Provider  string                  // of sessions that name none; empty: such sessions have none
+	Model     string                  // of sessions that name none
+	Retry     Retry
+	RunsTools bool // this node runs portable tools itself; else nodes with the tool role do
+}
+
+// SpawnFunc registers a background task and runs work for it in this process.
+// The text that work returns becomes the task's summary. Where it returns an
+// error, work does not run. Errors: [session.ErrTaskRunning], where a live task
+// has the id; [plugin.ErrUnavailable], where this process runs no tasks.
+type SpawnFunc func(ctx context.Context, id events.SessionID, req api.TaskRequest, work func(context.Context) (string, error)) error
+
+// Retry says how failed model calls are tried again.
+type Retry struct {
+	Attempts int           // in all
+	Base     time.Duration // the first wait; each further one is twice the one before
+	Max      time.Duration // of one wait
+	MaxAfter time.Duration // of one wait that the provider asks for
+}
+
+// ProviderFor finds the provider of a session's configuration. A configuration
+// that names a provider gets that one or none: a provider that is registered
+// under the name and calls itself otherwise is refused. Errors: [*api.ProviderError].
+func (e *Env) ProviderFor(id events.SessionID, config events.Config) (llm.Provider, error) {
+	name := cmp.Or(config.Provider, e.Provider)
+	provider, ok := e.Providers[name]
+	err := &api.ProviderError{Session: id, Provider: name}
+	switch {
+	case name == "", !ok:
+		return nil, err
+	case config.Provider != "" && provider.ID() != name:
+		err.Actual = provider.ID()
+		return nil, err
+	}
+	return provider, nil
+}
+
+func (e *Env) warn(id events.SessionID, err error) {
+	e.Log.Warn("plugin", zap.String("session", string(id)), zap.Error(err))
+}
+
+// recorded is a result of the history as a plugin reads it, with its text from the blob.
+func (e *Env) recorded(ctx context.Context, r *events.ToolResult) (plugin.Result, error) {
+	text, err := session.Body(ctx, e.Blobs, []byte(r.Text), r.Blob)
+	got := pluginResult(r)
+	got.Text = string(text)
+	return got, err
+}
+
+// withRetries makes a model call until it succeeds, fails for good, or has been
+// tried as often as the policy says. It returns the number of attempts.
+// onRetry, which may be nil, is called before each wait.
+func (e *Env) withRetries(ctx context.Context, call func(context.Context) (llm.Response, error), onRetry func(n int, wait time.Duration, failure *llm.Error)) (llm.Response, int, error) {
+	for n := 1; ; n++ {
+		resp, err := call(ctx)
+		var failure *llm.Error
+		if err == nil || ctx.Err() != nil || !errors.As(err, &failure) || !failure.Retryable() || n >= e.Retry.Attempts {
+			return resp, n, err
+		}
+		wait := min(e.Retry.Base<<(n-1), e.Retry.Max)
+		if failure.RetryAfter > 0 {
+			wait = min(failure.RetryAfter, e.Retry.MaxAfter)
+		}
+		if onRetry != nil {
+			onRetry(n, wait, failure)
+		}
+		if !bus.Sleep(ctx, wait) {
+			return resp, n, context.Cause(ctx)
+		}
+	}
+}
+
+// complete asks a provider once. Its panic becomes an [*llm.Error].
+func complete(ctx context.Context, provider llm.Provider, req llm.Request, sink func(llm.Delta)) (resp llm.Response, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &llm.Error{Kind: llm.KindRequest, Code: "provider_panic", Message: fmt.Sprint(p)}
+		}
+	}()
+	return provider.Complete(ctx, req, sink)
+}

@@ -1,0 +1,181 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// Hooks is one point of a turn, at which the plugins of the session decide.
+type Hooks struct {
+	At       *Snapshot
+	Stack    *plugin.Session
+	Owes     turn.Owes       // the state owes the point
+	Preamble plugin.Preamble // the protocol's part in the prompt; used before the turn only
+}
+
+// Run asks the plugins, and carries out their directives. It returns a
+// [turn.Hooks], or nil where ctx ended before.
+func (h Hooks) Run(ctx context.Context) turn.Input {
+	r := &hooks{
+		Snapshot: h.At, stack: h.Stack, owes: h.Owes, effect: turn.HookEffect(h.Owes), preamble: h.Preamble,
+		in: turn.Hooks{Ran: events.HookRan{Point: h.Owes.Hooks, At: h.Owes.At, Iteration: h.Owes.Iteration}},
+	}
+	r.run(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return r.in
+}
+
+// hooks is a [Hooks] that runs.
+type hooks struct {
+	*Snapshot
+	stack    *plugin.Session
+	owes     turn.Owes
+	effect   events.EffectID
+	preamble plugin.Preamble
+	in       turn.Hooks
+}
+
+func (h *hooks) run(ctx context.Context) {
+	switch h.owes.Hooks {
+	case events.PointBeforeTurn:
+		h.beforeTurn(ctx)
+	case events.PointBeforeTool:
+		h.beforeTools(ctx)
+	case events.PointCheckpoint:
+		list, err := h.stack.AtCheckpoint(ctx, plugin.CheckpointContext{
+			Session: h.session, Turn: h.turn, At: h.owes.At, View: h.view, Host: h.host(h.effect),
+		})
+		h.conclude(ctx, "plugin_checkpoint", list, err)
+	case events.PointAfterTurn:
+		h.afterTurn(ctx)
+	case events.PointAfterTool, events.PointReply: // part of the calls, and of the reply
+	}
+}
+
+// fail discards the decisions of the hooks. The turn's machine decides what follows from the failure.
+func (h *hooks) fail(code string, err error) {
+	ran := events.HookRan{Point: h.owes.Hooks, At: h.owes.At, Iteration: h.owes.Iteration, Issue: IssueOf("plugin", code, err)}
+	if failed, ok := errors.AsType[*plugin.HookError](err); ok {
+		ran.Failed = failed.Plugin
+	}
+	h.in = turn.Hooks{Ran: ran, Beside: h.in.Beside}
+}
+
+// conclude carries out the directives of hooks.
+func (h *hooks) conclude(ctx context.Context, code string, list []plugin.Owned[plugin.Directive], err error) {
+	if err == nil {
+		var done applied
+		if done, err = h.apply(ctx, h.effect, list); err == nil {
+			h.in.Ran.Decisions, h.in.Messages, h.in.Abort = done.decisions, done.messages, done.abort
+			err = errors.Join(tooLarge(&h.in.Ran), tooLarge(appended(done.messages)))
+		}
+	}
+	if err != nil {
+		h.fail(code, err)
+	}
+}
+
+// beforeTurn lets the plugins transform the context, then asks the hooks, then
+// collects the contributions to the prompt.
+func (h *hooks) beforeTurn(ctx context.Context) {
+	prepared := events.TurnPrepared{Kept: true}
+	if h.stack.HasTransforms() {
+		if err := h.prepareContext(ctx, &prepared); err != nil {
+			h.fail("context_prepare_turn", err)
+			return
+		}
+	}
+	list, err := h.stack.BeforeTurn(ctx, plugin.TurnContext{
+		Session: h.session, Turn: h.turn, Input: h.input, View: h.view, Host: h.host(h.effect),
+	})
+	if h.conclude(ctx, "plugin_prepare_turn", list, err); !h.in.Ran.Issue.IsZero() || h.in.Abort != nil {
+		return
+	}
+	if err := h.contribute(ctx, &prepared); err != nil {
+		h.in.Stopped = &events.Issue{Kind: "plugin_prompt", Message: Clip(err.Error())}
+		return
+	}
+	if prepared.Viewed || !prepared.Kept {
+		h.in.Prepared = &prepared
+	}
+}
+
+func (h *hooks) prepareContext(ctx context.Context, prepared *events.TurnPrepared) error {
+	filled, err := session.Fill(ctx, h.env.Blobs, h.view.Messages)
+	if err != nil {
+		return err
+	}
+	now, err := h.stack.PrepareContext(ctx, plugin.TransformContext{
+		Session: h.session, Turn: h.turn, Input: h.input, State: h.copy(), LastPrompt: h.state.Prompted, Host: h.host(h.effect),
+	}, plugin.Prepared{Messages: own(filled)})
+	if err != nil {
+		return err
+	}
+	if now.Overlay != nil {
+		if err := h.overlay(*now.Overlay); err != nil {
+			return err
+		}
+	}
+	if !projector.SameMessages(filled, now.Messages) {
+		prepared.Viewed, prepared.Upto, prepared.View = true, h.state.Leaf, projector.ViewItems(filled, now.Messages)
+	}
+	return tooLarge(prepared)
+}
+
+// own copies messages so that their parts may be changed: the state shares its parts with every view.
+func own(list []events.Message) []events.Message {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Parts = slices.Clone(list[i].Parts)
+	}
+	return list
+}
+
+// overlay puts tools over those of the session, from this turn on.
+func (h *hooks) overlay(o plugin.Overlay) error {
+	if err := h.stack.SetOverlay(o); err != nil {
+		return err
+	}
+	h.env.Host.KeepOverlay(h.session, o)
+	entry, err := h.stack.Catalog(&h.state.Catalog)
+	if err != nil {
+		return err
+	}
+	if fact := turn.Offer(&h.state.Catalog, entry.Tools); fact != nil {
+		h.in.Beside = append(h.in.Beside, fact)
+	}
+	return nil
+}
+
+func (h *hooks) contribute(ctx context.Context, prepared *events.TurnPrepared) error {
+	list, err := h.stack.Contributions(ctx, plugin.PromptContext{
+		Session: h.session, Turn: h.turn, Input: h.input, Options: h.options, View: h.view, Host: h.host(h.effect),
+	})
+	if err != nil {
+		return err
+	}
+	list = plugin.SortContributions(append(slices.Clone(h.preamble.Contributions), list...))
+	if !slices.EqualFunc(list, h.state.Contributions, plugin.SameContribution) {
+		prepared.Kept, prepared.Contributions = false, list
+	}
+	return tooLarge(prepared)
+}
+
+func (h *hooks) afterTurn(ctx context.Context) {
+	list, err := h.stack.AfterTurn(ctx, plugin.TurnResultContext{
+		Session: h.session, Turn: h.turn, Ending: h.state.Turn().Ending, View: h.view, Host: h.host(h.effect),
+	})
+	h.conclude(ctx, "plugin_finalize_turn", list, err)
+	if h.in.Ran.Issue.IsZero() {
+		h.stack.Tell(ctx, plugin.Lifecycle{Kind: plugin.TurnFinalized, Session: h.session, Turn: h.turn, State: h.copy(), Host: h.host(h.effect)})
+	}
+}

@@ -1,0 +1,148 @@
+package call
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/workers/llm"
+)
+
+// Model is one model call of a turn.
+type Model struct {
+	At       *Snapshot // the state whose prompt it is
+	Stack    *plugin.Session
+	Owes     turn.Owes // the state owes the call
+	Prompt   projector.Prompt
+	Preamble plugin.Preamble // the protocol's part in the prompt and the reply
+}
+
+// Run makes the call, with its attempts and the hooks around it. It returns a
+// [turn.Reply] or a [turn.Failure]; a [turn.Switch] where the protocol goes on
+// in another frame instead; a [turn.Broken] where the protocol fails; nil where
+// ctx ended before there was a reply.
+func (m Model) Run(ctx context.Context) turn.Input {
+	c := &modelCall{Model: m, env: m.At.env, session: m.At.session, effect: turn.ModelEffect(m.Owes.Turn, m.Owes.Iteration)}
+	return c.run(ctx)
+}
+
+// modelCall is a [Model] that runs.
+type modelCall struct {
+	Model
+	env     *Env
+	session events.SessionID
+	effect  events.EffectID
+	stream  *stream // of the last attempt
+}
+
+func (m *modelCall) run(ctx context.Context) (in turn.Input) {
+	defer func() {
+		if p := recover(); p != nil { // the protocol's: panics of plugins and providers are contained where they are called
+			m.env.Log.Error("protocol panicked", zap.String("session", string(m.session)), zap.String("effect", string(m.effect)), zap.ByteString("stack", debug.Stack()))
+			in = m.broken("protocol_panic", fmt.Errorf("protocol panicked: %v", p))
+		}
+	}()
+	m.tracePrompt()
+	if in := m.beforeCall(ctx); in != nil {
+		return in
+	}
+	started := time.Now()
+	about := api.TraceEvent{Provider: m.providerID(), Model: m.model(), Source: projector.TurnSource}
+	resp, attempts, err := m.env.traced(m.where(), about, func() (llm.Response, int, error) { return m.complete(ctx) })
+	m.endStream(ctx, err)
+	if err != nil {
+		return m.failed(ctx, err, attempts)
+	}
+	return m.reply(ctx, resp, attempts, started)
+}
+
+// beforeCall lets the protocol go on in another frame instead. nil: the model is asked.
+func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
+	const code = "protocol_before_llm_call"
+	s, err := m.Stack.Protocol().BeforeModelCall(ctx, plugin.ModelCallContext{
+		Session: m.session, Turn: m.Owes.Turn, Prompt: m.Prompt, Options: m.At.options, View: m.At.view,
+		LastPrompt: m.At.state.Prompted, Window: m.Prompt.Config.ContextWindow, Host: m.At.host(m.effect),
+	})
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case s != nil && err == nil:
+		err = (&events.TurnCompleted{End: events.EndSwitched, Switch: *s}).Validate()
+	}
+	switch {
+	case err != nil:
+		return m.broken(code, err)
+	case s != nil:
+		to, err := m.env.spillSwitch(ctx, *s)
+		_, refused := errors.AsType[*plugin.Failure](err)
+		switch {
+		case refused:
+			return m.broken(code, err)
+		case err != nil:
+			return m.failed(ctx, err, 0)
+		}
+		return turn.Switch{Iteration: m.Owes.Iteration, FrameSwitch: to}
+	}
+	return nil
+}
+
+// reply passes a whole reply through the plugins and the protocol.
+func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int, started time.Time) turn.Input {
+	now, shown, err := m.Stack.TransformResponse(ctx, plugin.Response{Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage, Model: resp.Model})
+	if err == nil {
+		err = m.stream.emit(shown)
+	}
+	if err != nil {
+		return m.failed(ctx, &llm.Error{Kind: llm.KindRequest, Code: "plugin_assistant_response", Message: Clip(err.Error())}, attempts)
+	}
+	reading := plugin.Reading{Parts: now.Parts}
+	if m.Preamble.Read != nil {
+		reading = m.Preamble.Read(now)
+	}
+	resp.Parts, resp.Stop, resp.Usage = reading.Parts, now.Stop, now.Usage
+	reply := turn.Reply{Correct: reading.Correct, ModelReplied: events.ModelReplied{
+		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage,
+		Provider: m.providerID(), Model: cmp.Or(resp.Model, m.model()), Detail: Clip(resp.Detail),
+		Attempts: exceptOne(attempts), Millis: time.Since(started).Milliseconds(),
+	}}
+	if prose := textOf(resp.Parts); prose != "" {
+		if to := m.Stack.ProjectProse(prose); to != prose {
+			reply.Shown = []events.Part{{Kind: events.PartText, Text: strings.ToValidUTF8(to, "\uFFFD")}}
+		}
+	}
+	if fact := m.stream.fact(m.Owes); fact != nil {
+		reply.Beside = append(reply.Beside, fact)
+	}
+	return reply
+}
+
+// failed records why there is no reply.
+func (m *modelCall) failed(ctx context.Context, err error, attempts int) turn.Input {
+	if ctx.Err() != nil {
+		return nil // the cancellation is recorded by the run that cancelled it
+	}
+	f := events.ModelFailed{Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Error: "runtime", Message: Clip(err.Error()), Attempts: exceptOne(attempts)}
+	if failure, ok := errors.AsType[*llm.Error](err); ok {
+		f.Error, f.Code, f.Status, f.Message = string(failure.Kind), failure.Code, int64(failure.Status), Clip(failure.Message)
+	}
+	return turn.Failure{ModelFailed: f}
+}
+
+func (m *modelCall) broken(code string, err error) turn.Input {
+	return turn.Broken{Iteration: m.Owes.Iteration, Issue: IssueOf("protocol", code, err)}
+}
+
+func (m *modelCall) model() string { return cmp.Or(m.Prompt.Config.Model, m.env.Model) }
+
+func (m *modelCall) providerID() string { return cmp.Or(m.Prompt.Config.Provider, m.env.Provider) }

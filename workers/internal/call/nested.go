@@ -1,0 +1,225 @@
+package call
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// errParked is a call that waits for an approval, of itself or of a call that
+// it made. It has no result. The approval's answer runs it again; the calls that
+// it had made before then return what the history has of them.
+var errParked = errors.New("the call waits for an approval")
+
+// parking is whether a call waits for an approval. Of calls that run at the
+// same time one may wait while the others end.
+type parking struct {
+	atomic.Bool
+	outer *parking // of the call that made this one
+}
+
+func (p *parking) park() {
+	for ; p != nil; p = p.outer {
+		p.Store(true)
+	}
+}
+
+// nestedCall makes a call inside this one, with the same hooks, catalogue,
+// arguments and attempts. n numbers the calls that this one makes. A call that
+// must not run twice is in the log before it starts; every result is in the log
+// before it is returned. When the outer call runs again after a crash, the n-th
+// call returns what the log has of it; one that started and did not return is lost.
+//
+// A failure of the inner call is the outcome of the result. An error fails the
+// outer call: ctx ended, a call waits for an approval, or the n-th call is
+// another one than in the run before.
+func (d *dispatch) nestedCall(ctx context.Context, n int, tool string, args json.RawMessage) (plugin.Result, error) {
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	sum := sha256.Sum256(args)
+	inner := &nested{
+		dispatch: dispatch{
+			env: d.env, at: d.at, stack: d.stack, catalog: d.catalog, record: d.record,
+			parked: &parking{outer: d.parked}, inner: true, callable: d.at.callable(tool), fixed: d.fixed || d.at.runsOnce(d.call.Tool),
+			call: d.innerCall(n, tool, args),
+		},
+		digest: hex.EncodeToString(sum[:]),
+	}
+	inner.once = inner.callable && d.at.runsOnce(tool)
+	return inner.result(ctx, args)
+}
+
+// innerCall is the n-th call that this one makes.
+func (d *dispatch) innerCall(n int, tool string, args json.RawMessage) turn.Call {
+	return turn.Call{
+		Index: d.call.Index, ID: d.call.ID, Effect: events.EffectID(fmt.Sprintf("%s/%d", d.call.Effect, n)), Tool: tool, Args: args,
+	}
+}
+
+// nestedAll makes calls at the same time, the serial ones one by one after the
+// others. It makes none where this call is parked, as that runs again. first
+// numbers the first of them.
+func (d *dispatch) nestedAll(ctx context.Context, first int, list []plugin.Inner) []plugin.InnerResult {
+	results := make([]plugin.InnerResult, len(list))
+	if d.parked.Load() {
+		for i := range results {
+			results[i].Err = errParked
+		}
+		return results
+	}
+	run := func(i int) {
+		results[i].Result, results[i].Err = d.nestedCall(ctx, first+i, list[i].Tool, list[i].Args)
+	}
+	var serial []int
+	var wait sync.WaitGroup
+	for i := range list {
+		if entry, known := d.at.state.Catalog.Tool(list[i].Tool); known && entry.Serial {
+			serial = append(serial, i)
+			continue
+		}
+		wait.Go(func() { run(i) })
+	}
+	wait.Wait()
+	for _, i := range serial {
+		run(i)
+	}
+	return results
+}
+
+// nested is a call inside another.
+type nested struct {
+	dispatch
+	digest string // of the arguments as the call was made
+	once   bool   // must not run twice
+}
+
+func (d *nested) result(ctx context.Context, made json.RawMessage) (plugin.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return plugin.Result{}, context.Cause(ctx)
+	}
+	if old := d.at.state.Turn().NestedCall(d.call.Effect); old != nil {
+		return d.again(ctx, old, made)
+	}
+	out, err := d.before(ctx)
+	if err == nil && out == nil {
+		out, err = d.perform(ctx)
+	}
+	if err != nil {
+		return plugin.Result{}, err
+	}
+	return d.returned(ctx, made, *out)
+}
+
+// again returns the result of a call that an earlier run of the outer one made.
+func (d *nested) again(ctx context.Context, old *projector.NestedCall, made json.RawMessage) (plugin.Result, error) {
+	switch {
+	case old.Tool != d.call.Tool || old.Digest != d.digest:
+		return plugin.Result{}, &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeNestedChanged, Message: fmt.Sprintf(
+			"call %s was %s with arguments of digest %.12s before, and is %s with %.12s now", d.call.Effect, old.Tool, old.Digest, d.call.Tool, d.digest)}
+	case old.Done:
+		return d.env.recorded(ctx, &old.Result)
+	}
+	return d.returned(ctx, made, events.ToolResult{Call: d.call.Index, Outcome: events.OutcomeLost, Text: projector.LostText})
+}
+
+// before runs the hooks before the call, unless a run of the outer call before
+// this one did: then the approval that they asked for has its answer. The result
+// is nil where the call runs.
+func (d *nested) before(ctx context.Context) (*events.ToolResult, error) {
+	if a := d.at.state.Turn().Approval(d.call.Effect); a != nil && a.Answered {
+		args, err := session.Body(ctx, d.env.Blobs, a.Args, a.Blob)
+		d.call.Answer, d.call.Args = &a.Answer, args
+		return nil, err
+	}
+	if !d.callable {
+		return nil, nil //nolint:nilnil // the call fails, whatever hooks decide
+	}
+	got := d.at.hooksBefore(ctx, d.stack, d.asSeen(), d.call.Tool, d.call.Args)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if got.args != nil {
+		d.call.Args = got.args
+	}
+	if len(got.decisions) > 0 {
+		// The hooks around a nested call are part of the outer one: a point of their own would be owed by it.
+		ran := &events.HookRan{Point: events.PointAfterTool, Iteration: d.at.state.Turn().Iteration, Decisions: got.decisions}
+		for i := range ran.Decisions {
+			ran.Decisions[i].Call = d.call.Index
+		}
+		if err := tooLarge(ran); err != nil {
+			return d.failed(plugin.ClassResourceLimit, plugin.CodeBefore, err), nil
+		}
+		d.facts = append(d.facts, ran)
+	}
+	switch {
+	case got.result != nil:
+		got.result.Call = d.call.Index
+		return got.result, nil
+	case got.ask == "":
+		return nil, nil //nolint:nilnil // the call runs
+	case d.fixed:
+		return d.failed(plugin.ClassPermissionDenied, plugin.CodeDenied, errNoApproval), nil
+	}
+	return nil, d.park(ctx, got.question(&d.call))
+}
+
+var errNoApproval = errors.New("the call needs an approval, which cannot be had inside a call that must not run twice")
+
+// park records the question, and parks the outer call until it is answered.
+func (d *nested) park(ctx context.Context, ask *events.ToolApprovalAsked) error {
+	if err := d.record(ctx, append(d.facts, ask)...); err != nil {
+		return err
+	}
+	d.parked.park()
+	return errParked
+}
+
+// perform runs the call.
+func (d *nested) perform(ctx context.Context) (*events.ToolResult, error) {
+	if refused := d.call.Answer != nil && !d.call.Answer.Granted; d.once && !refused {
+		err := d.record(ctx, &events.ToolNestedCalled{Effect: d.call.Effect, Tool: d.call.Tool, Digest: d.digest})
+		if err != nil {
+			return nil, err
+		}
+	}
+	out, pending := d.run(ctx)
+	switch {
+	case pending:
+		return d.failed(plugin.ClassInternal, plugin.CodePendingNested, errPendingNested), nil
+	case out == nil && d.parked.Load():
+		return nil, errParked
+	case out == nil:
+		return nil, context.Cause(ctx)
+	}
+	return out, nil
+}
+
+var errPendingNested = errors.New("the tool returned a pending result, which is not possible inside another call")
+
+// returned records the result of the call, and returns it as the history has it.
+func (d *nested) returned(ctx context.Context, made json.RawMessage, out events.ToolResult) (plugin.Result, error) {
+	fact := &events.ToolNestedReturned{Effect: d.call.Effect, Tool: d.call.Tool, Args: made, Digest: d.digest, Result: out}
+	if err := d.record(ctx, append([]events.Payload{fact}, d.facts...)...); err != nil {
+		return plugin.Result{}, err
+	}
+	return d.env.recorded(ctx, &out)
+}
+
+// failed is the result of the call where the tool's own does not count, or there is none.
+func (d *nested) failed(class, code string, err error) *events.ToolResult {
+	r := Failed(d.call.Index, class, code, err)
+	return &r
+}

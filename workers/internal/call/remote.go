@@ -1,0 +1,185 @@
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/task"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// Remote is a tool call that is handed over to a node with the tool role. It is
+// a task of class tool, and these are the arguments of the task. The claim of
+// the task is the event task.started: a task whose tool must not run twice is
+// not restarted. For the turn the call is pending: no worker holds the turn, and
+// the command with the result wakes it. The call has its result before the task
+// ends, whatever the reason of its end.
+type Remote struct {
+	Turn   events.TurnID   `json:"turn"`
+	Effect events.EffectID `json:"effect"`
+	Call   events.CallID   `json:"call"`
+	Index  int64           `json:"index"`
+	Tool   string          `json:"tool"`
+	Args   json.RawMessage `json:"args,omitempty"`
+	Blob   events.BlobRef  `json:"blob"` // instead of Args above [remoteInline]
+}
+
+// remoteInline is how large arguments may be to stand in the record of the task
+// too, in bytes. They are in the history once already.
+const remoteInline = 16 << 10
+
+// handOver registers the task of a call. It changes nothing where a task of the call lives.
+func (d *dispatch) handOver(ctx context.Context, tool *plugin.Registered, args []byte) error {
+	a := Remote{Turn: d.at.turn, Effect: d.call.Effect, Call: d.call.ID, Index: d.call.Index, Tool: d.call.Tool, Args: args}
+	if len(args) > remoteInline {
+		var err error
+		if a.Blob, err = d.env.Blobs.PutBlob(ctx, args); err != nil {
+			return err
+		}
+		a.Args = nil
+	}
+	body, err := json.Marshal(&a)
+	if err != nil {
+		return err
+	}
+	restart := events.RestartAlways
+	if tool.Effects == events.EffectsNonIdempotent {
+		restart = events.RestartNever
+	}
+	_, err = d.env.Host.RegisterTask(ctx, d.at.session, api.TaskRequest{
+		ID: RemoteTask(d.at.session, d.call.Effect), Of: events.TaskTool, Producer: d.call.Tool,
+		Runner: task.ToolRunner, Args: body, Restart: restart,
+	})
+	if errors.Is(err, session.ErrTaskRunning) {
+		return nil
+	}
+	return err
+}
+
+// RemoteTask is the id of the task of a [Remote] call.
+func RemoteTask(id events.SessionID, effect events.EffectID) events.TaskID {
+	return events.TaskID(events.DerivedID("call-", string(id), string(effect)))
+}
+
+// RunRemote does the work of a task of class tool: it runs the call, and passes
+// its result to resolve. args are those of the task. It cancels the call when no
+// turn awaits it any more. Where ctx ends before there is a result, the error is
+// the cause of that, and nothing is resolved.
+func (e *Env) RunRemote(ctx context.Context, id events.SessionID, args []byte, resolve func(context.Context, events.ToolResult) error) (summary string, err error) {
+	var a Remote
+	if err := json.Unmarshal(args, &a); err != nil {
+		return "", fmt.Errorf("arguments of a tool's task: %w", err)
+	}
+	callCtx, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel()
+	ended := make(chan struct{}, 1)
+	stop, err := e.Bus.Hear(id, func(m bus.LiveMessage) {
+		if m.Ends {
+			select {
+			case ended <- struct{}{}:
+			default: // the state is read anyway
+			}
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	defer stop()
+	watch.Go(func() {
+		if e.abandoned(callCtx, id, &a, ended) {
+			cancel()
+		}
+	})
+	result, err := e.remote(callCtx, id, &a)
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case callCtx.Err() != nil:
+		return "the turn has ended", nil
+	case err != nil:
+		return "", err
+	case result == nil:
+		return "no result, or one from outside", nil
+	}
+	return string(result.Outcome), resolve(callCtx, *result)
+}
+
+// abandoned reads the state after each end of a turn of the session. It returns
+// true when no turn awaits the call any more, false when ctx ends. The turn that
+// ended may be another one, which never ran.
+func (e *Env) abandoned(ctx context.Context, id events.SessionID, a *Remote, ended <-chan struct{}) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ended:
+		}
+		s, err := e.Host.State(ctx, id)
+		if errors.Is(err, events.ErrNoSession) || err == nil && !a.awaitedBy(s.Turn()) {
+			return true
+		}
+	}
+}
+
+// remote runs the tool. The result is nil where no turn awaits it, and where the
+// tool returned a pending result: then it comes from outside.
+func (e *Env) remote(ctx context.Context, id events.SessionID, a *Remote) (*events.ToolResult, error) {
+	s, err := e.Host.State(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	unavailable := func(err error) (*events.ToolResult, error) {
+		r := Failed(a.Index, plugin.ClassUnavailable, plugin.CodeUnavailable, err)
+		return &r, nil
+	}
+	p, _, release, err := e.Host.Stack(ctx, s)
+	if err != nil {
+		return unavailable(err)
+	}
+	defer release()
+	if !a.awaitedBy(s.Turn()) {
+		return nil, nil //nolint:nilnil // there is nothing to do
+	}
+	tools, err := p.Catalog(&s.Catalog)
+	if err != nil {
+		return unavailable(err)
+	}
+	args, err := session.Body(ctx, e.Blobs, a.Args, a.Blob)
+	if err != nil {
+		return nil, err
+	}
+	at := &Snapshot{env: e, state: s, session: id, turn: a.Turn}
+	d := &dispatch{
+		env: e, at: at, stack: p, catalog: tools, call: turn.Call{Index: a.Index, Effect: a.Effect, ID: a.Call, Tool: a.Tool, Args: args},
+		callable: at.callable(a.Tool), record: noRecord, parked: new(parking), inner: true, fixed: true,
+	}
+	r, _, attempts, err := d.tool(ctx, args)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		r = failureOf(err)
+	case r.Pending:
+		return nil, nil //nolint:nilnil // the holder of the completion key resolves the call
+	}
+	out := resultOf(a.Index, r)
+	out.Attempts = exceptOne(max(attempts, 1))
+	return &out, nil
+}
+
+// awaitedBy reports whether a turn awaits the call.
+func (a *Remote) awaitedBy(t *projector.Turn) bool {
+	return t != nil && t.ID == a.Turn && !t.Cancelled && a.Index >= 0 && a.Index < int64(len(t.Calls)) &&
+		turn.ToolEffect(t.ID, t.Iteration, a.Index) == a.Effect && !t.Calls[a.Index].Done && t.Resolution(a.Effect) == nil
+}

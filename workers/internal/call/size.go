@@ -1,0 +1,35 @@
+package call
+
+import (
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+)
+
+// maxHookBytes bounds what the hooks of one point may record inside the log, in bytes.
+const maxHookBytes = 128 << 10
+
+// maxInlineBytes leaves room in an event for the references to bodies outside the log.
+const maxInlineBytes = events.MaxEventBytes - 16<<10
+
+// tooLarge reports a payload of hooks that no event could carry, even with its
+// bodies outside the log.
+func tooLarge(p events.Payload) error {
+	data, err := events.EncodePayload(p)
+	bodies := session.BodyBytes(p)
+	fixed := len(data) - bodies
+	if err == nil && (fixed > maxHookBytes || fixed+min(bodies, session.InlineTotal) > maxInlineBytes) {
+		err = fmt.Errorf("plugins recorded %d bytes at one point, limit is %d: %w", len(data), maxHookBytes, events.ErrTooLarge)
+	}
+	return err
+}
+
+// appended is the event that records messages of hooks, to measure it.
+func appended(list []events.Message) *events.GraphAppended {
+	p := &events.GraphAppended{Nodes: make([]events.NewNode, len(list))}
+	for i := range list {
+		p.Nodes[i] = events.NewNode{ID: events.NodeID(list[i].ID), Kind: events.NodeMessage, Message: list[i]}
+	}
+	return p
+}

@@ -1,0 +1,153 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// Tool is one tool call of a turn. The hooks before it have run: their
+// decisions are part of the state.
+type Tool struct {
+	At        *Snapshot
+	Stack     *plugin.Session
+	Catalog   *plugin.CatalogEntry // the tools of the stack
+	Iteration int64
+	Call      turn.Call // the state owes it
+	// Record appends facts of the running turn. It returns when they are in the
+	// log; an error means that the call must not go on.
+	Record func(context.Context, ...events.Payload) error
+}
+
+// Run makes the call: catalogue, arguments, attempts, and the hooks after it. It
+// returns [turn.Results] with the result, or with the call as pending; nil where
+// ctx ended before there was a result, and where the call waits for an approval
+// of a call that it made: its answer runs this one again.
+func (t Tool) Run(ctx context.Context) turn.Input {
+	d := &dispatch{
+		env: t.At.env, at: t.At, stack: t.Stack, catalog: t.Catalog, call: t.Call,
+		callable: t.At.callable(t.Call.Tool), record: t.Record, parked: new(parking),
+	}
+	result, pending := d.run(ctx)
+	switch {
+	case pending:
+		return turn.Results{Iteration: t.Iteration, Pending: []int64{t.Call.Index}, Beside: d.facts}
+	case result == nil:
+		return nil
+	}
+	return turn.Results{Iteration: t.Iteration, Results: []events.ToolResult{*result}, Beside: d.facts, Stopped: d.stopped}
+}
+
+// dispatch is a tool call that runs: one of the model, one inside another, a
+// background tool, or one of a turn that another node runs.
+type dispatch struct {
+	env      *Env
+	at       *Snapshot
+	stack    *plugin.Session
+	catalog  *plugin.CatalogEntry
+	call     turn.Call
+	callable bool // as the catalogue of the state says
+	record   func(context.Context, ...events.Payload) error
+	facts    []events.Payload // additional events, in the commit of the result
+	parked   *parking         // see [errParked]
+	inner    bool             // the model does not read its result: another call made it, or another node handed it over
+	fixed    bool             // a call around it must not run twice
+	stopped  *events.Issue    // the turn cannot go on
+	unknown  bool             // the catalogue has no such tool
+}
+
+// run returns the result; or nil where ctx ended before there was one, or the
+// call is parked; or pending.
+func (d *dispatch) run(ctx context.Context) (result *events.ToolResult, pending bool) {
+	started := time.Now()
+	r, args, attempts, err := d.outcome(ctx)
+	if d.parked.Load() {
+		return nil, false // the answer runs it again
+	}
+	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			return nil, false // the cancellation is recorded by the run that cancelled it
+		}
+		r = failureOf(err)
+	}
+	if r.Pending {
+		return nil, true
+	}
+	out := resultOf(d.call.Index, r)
+	out.Attempts, out.Millis = exceptOne(max(attempts, 1)), time.Since(started).Milliseconds()
+	if d.hooked(err) {
+		out = d.after(ctx, args, out)
+		if ctx.Err() != nil {
+			return nil, false
+		}
+	}
+	out = d.env.switchable(ctx, out)
+	return &out, false
+}
+
+// hooked reports whether the hooks after a call see it: a call that was refused they do not.
+func (d *dispatch) hooked(err error) bool {
+	failure, failed := errors.AsType[*plugin.Failure](err)
+	return d.stack.SeesResults() && !d.unknown && (!failed || failure.Code != plugin.CodeDenied)
+}
+
+// outcome is the tool's own result, or the one that resolved the call from outside.
+func (d *dispatch) outcome(ctx context.Context) (plugin.Result, []byte, int, error) {
+	args, err := session.Body(ctx, d.env.Blobs, d.call.Args, d.call.Blob)
+	if err != nil {
+		return plugin.Result{}, nil, 0, err
+	}
+	switch r := d.call.Resolved; {
+	case d.call.Answer != nil && !d.call.Answer.Granted:
+		return plugin.Result{}, args, 0, &plugin.Failure{
+			Class: plugin.ClassPermissionDenied, Code: plugin.CodeDenied, Message: deniedText(d.call.Answer),
+		}
+	case r != nil:
+		got, err := d.env.recorded(ctx, r)
+		return got, args, 1, err
+	case d.call.Tool == plugin.ToolCode && d.catalog.Preamble.Read != nil && !d.inner:
+		r, err := d.execute(ctx, args)
+		return r, args, 1, err
+	}
+	return d.tool(ctx, args)
+}
+
+func deniedText(a *events.ToolApprovalGiven) string {
+	if a.Reason == "" {
+		return "the call was not approved"
+	}
+	return "the call was not approved: " + a.Reason
+}
+
+// tool runs the tool. The bytes are its arguments with the defaults of the schema.
+func (d *dispatch) tool(ctx context.Context, args []byte) (plugin.Result, []byte, int, error) {
+	tool, ok := d.catalog.Find(d.call.Tool)
+	if !ok || !d.callable {
+		d.unknown = true
+		return plugin.Result{}, args, 0, &plugin.Failure{
+			Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable,
+			Message: fmt.Sprintf("tool %q is not available in this session", d.call.Tool),
+		}
+	}
+	checked, err := tool.Check(args)
+	if err != nil {
+		return plugin.Result{}, args, 0, err
+	}
+	r, n, err := d.attempts(ctx, tool, checked)
+	return r, checked, n, err
+}
+
+// asSeen is the call as its tool and its hooks see it.
+func (d *dispatch) asSeen() plugin.Call {
+	return plugin.Call{
+		Session: d.at.session, Turn: d.at.turn, Effect: d.call.Effect, ID: d.call.ID, Host: d.at.host(d.call.Effect),
+		// The effect makes the key unique; the call's id does not, as models use ids again.
+		Key: fmt.Sprintf("lash-tool:%s:%s:%s", d.at.session, d.call.Effect, d.call.Tool),
+	}
+}

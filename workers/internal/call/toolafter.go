@@ -1,0 +1,69 @@
+package call
+
+import (
+	"context"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// after runs the hooks after a call, then the projector of results, which
+// shortens what the model reads.
+func (d *dispatch) after(ctx context.Context, args []byte, out events.ToolResult) events.ToolResult {
+	in := plugin.ToolResultContext{
+		Call: d.asSeen(), Tool: d.call.Tool, Args: args, Result: pluginResult(&out), Millis: out.Millis, Host: d.at.host(d.call.Effect),
+	}
+	if in.Args == nil {
+		in.Args = []byte("{}")
+	}
+	out = d.hooksAfter(ctx, in, out)
+	if d.inner || ctx.Err() != nil {
+		return out
+	}
+	in.Result = pluginResult(&out)
+	if text, attachments, projected := d.stack.ProjectToolResult(ctx, in); projected && text != out.Text {
+		out.Full, out.Text = out.Text, strings.ToValidUTF8(text, "\uFFFD")
+		out.Attachments = append(out.Attachments, attachments...)
+	}
+	return out
+}
+
+// hooksAfter runs the hooks after a call, which may put another result in the place of its own.
+func (d *dispatch) hooksAfter(ctx context.Context, in plugin.ToolResultContext, out events.ToolResult) events.ToolResult {
+	list, err := d.stack.AfterToolCall(ctx, in)
+	if err != nil {
+		return replaced(out, Failed(0, plugin.ClassExecution, plugin.CodeAfter, err))
+	}
+	c, err := d.at.apply(ctx, d.call.Effect, list)
+	if err != nil {
+		return replaced(out, Failed(0, plugin.ClassExecution, plugin.CodeCreate, err))
+	}
+	if r := c.instead(plugin.ClassExecution); r != nil {
+		out = replaced(out, *r)
+	}
+	if len(c.decisions) == 0 {
+		return out
+	}
+	ran := &events.HookRan{Point: events.PointAfterTool, Decisions: c.decisions}
+	for i := range ran.Decisions {
+		ran.Decisions[i].Call = d.call.Index
+	}
+	for i := range ran.Decisions {
+		if ran.Decisions[i].Kind == events.DirectiveEnqueue {
+			ran.Decisions[i].Messages = c.messages // all of them, with the first
+			break
+		}
+	}
+	if err := tooLarge(ran); err != nil {
+		return replaced(out, Failed(0, plugin.ClassResourceLimit, plugin.CodeAfter, err))
+	}
+	d.facts = append(d.facts, ran)
+	return out
+}
+
+// replaced is another result of the same call.
+func replaced(out, by events.ToolResult) events.ToolResult {
+	by.Call, by.Attempts, by.Millis = out.Call, out.Attempts, out.Millis
+	return by
+}

@@ -1,0 +1,72 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// attempts runs a tool as often as its policy says, or hands the call over to a
+// node with the tool role. It returns the number of attempts.
+func (d *dispatch) attempts(ctx context.Context, tool *plugin.Registered, args []byte) (plugin.Result, int, error) {
+	if tool.Portable && !d.inner && !d.env.RunsTools {
+		err := d.handOver(ctx, tool, args)
+		return plugin.Result{Pending: err == nil}, 1, err
+	}
+	call := d.asSeen().Nesting(d.nestedAll)
+	for n := 1; ; n++ {
+		call.Attempt = n
+		result, err := d.attempt(ctx, tool, call, args)
+		var failure *plugin.Failure
+		if err == nil || ctx.Err() != nil || n >= tool.Retry.Attempts || !errors.As(err, &failure) || !failure.Safe {
+			return result, n, err
+		}
+		if !bus.Sleep(ctx, retryWait(tool.Retry, failure, n)) {
+			return result, n, context.Canceled
+		}
+	}
+}
+
+// retryWait is the wait after try n, from 1.
+func retryWait(policy plugin.Retry, failure *plugin.Failure, n int) time.Duration {
+	wait := policy.Base << (n - 1)
+	if failure.After > 0 {
+		wait = failure.After
+	}
+	if policy.Max > 0 {
+		wait = min(wait, policy.Max)
+	}
+	return wait
+}
+
+// attempt runs a tool once, within its time. A panic of the tool, and a result
+// that no history could hold, are failures of the call.
+func (d *dispatch) attempt(ctx context.Context, tool *plugin.Registered, call plugin.Call, args []byte) (result plugin.Result, err error) {
+	if tool.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, tool.Timeout)
+		defer cancel()
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			d.env.Log.Error("tool panicked", zap.String("session", string(call.Session)), zap.String("call", string(call.Effect)), zap.ByteString("stack", debug.Stack()))
+			err = &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed, Message: fmt.Sprintf("tool panicked: %v", p)}
+		}
+	}()
+	promised := false
+	result, err = tool.Handler(ctx, call.Track(&promised), args)
+	if bad := result.Check(); err == nil && bad != nil {
+		err = &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed, Message: fmt.Sprintf("the tool returned garbage: %v", bad)}
+	}
+	if err == nil && result.Pending && !promised {
+		err = &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodePendingKey, Message: "the tool returned a pending result and asked for no completion key"}
+	}
+	return result, err
+}

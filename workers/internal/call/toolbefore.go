@@ -1,0 +1,101 @@
+package call
+
+import (
+	"context"
+	"sync"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// beforeTools asks the hooks about every call of the reply, all calls at the same time.
+func (h *hooks) beforeTools(ctx context.Context) {
+	calls := h.state.Turn().Calls
+	decided := make([]verdict, len(calls))
+	var wait sync.WaitGroup
+	for i := range calls {
+		wait.Go(func() { decided[i] = h.judge(ctx, int64(i), &calls[i]) })
+	}
+	wait.Wait()
+	for i := range decided {
+		v := &decided[i]
+		kept := len(h.in.Ran.Decisions)
+		h.in.Ran.Decisions = append(h.in.Ran.Decisions, v.decisions...)
+		if err := tooLarge(&h.in.Ran); err != nil { // more than one record holds: this call fails, those before it do not
+			h.in.Ran.Decisions = h.in.Ran.Decisions[:kept]
+			*v = failedBefore(int64(i), plugin.ClassResourceLimit, err)
+		}
+		if v.result != nil {
+			h.in.Results = append(h.in.Results, *v.result)
+		}
+		if v.ask != nil {
+			h.in.Asks = append(h.in.Asks, *v.ask)
+		}
+	}
+}
+
+// verdict is what the hooks decide about one call.
+type verdict struct {
+	decisions []events.Decision
+	result    *events.ToolResult        // the call does not run
+	ask       *events.ToolApprovalAsked // the call waits
+}
+
+func failedBefore(index int64, class string, err error) verdict {
+	r := Failed(index, class, plugin.CodeBefore, err)
+	return verdict{result: &r}
+}
+
+func (h *hooks) judge(ctx context.Context, index int64, c *projector.Call) verdict {
+	if !h.callable(c.Tool) && c.Tool != plugin.ToolCode { // no catalogue has a protocol's code
+		return verdict{} // the call fails, whatever hooks decide
+	}
+	effect := turn.ToolEffect(h.turn, h.owes.Iteration, index)
+	args, err := session.Body(ctx, h.env.Blobs, c.Args, c.Blob)
+	if err != nil {
+		return failedBefore(index, plugin.ClassInternal, err)
+	}
+	got := h.hooksBefore(ctx, h.stack, plugin.Call{Session: h.session, Turn: h.turn, Effect: effect, ID: c.ID}, c.Tool, args)
+	for i := range got.decisions {
+		got.decisions[i].Call = index
+	}
+	v := verdict{decisions: got.decisions}
+	if got.result != nil {
+		got.result.Call = index
+		v.result = got.result
+		return v
+	}
+	if got.ask != "" {
+		shown := args
+		if got.args != nil {
+			shown = got.args
+		}
+		v.ask = got.question(&turn.Call{Effect: effect, Tool: c.Tool, Args: shown})
+	}
+	return v
+}
+
+// before is the outcome of the hooks before a call.
+type before struct {
+	applied
+	result *events.ToolResult // the call does not run
+}
+
+// hooksBefore runs the hooks before a call. An error of theirs fails the call, and nothing else.
+func (s *Snapshot) hooksBefore(ctx context.Context, stack *plugin.Session, call plugin.Call, tool string, args []byte) before {
+	call.Host = s.host(call.Effect)
+	list, err := stack.BeforeToolCall(ctx, plugin.ToolContext{Call: call, Tool: tool, Args: args, Host: call.Host})
+	if err != nil {
+		r := Failed(0, plugin.ClassExecution, plugin.CodeBefore, err)
+		return before{result: &r}
+	}
+	done, err := s.apply(ctx, call.Effect, list)
+	if err != nil {
+		r := Failed(0, plugin.ClassExecution, plugin.CodeCreate, err)
+		return before{applied: done, result: &r}
+	}
+	return before{applied: done, result: done.instead(plugin.ClassPermissionDenied)}
+}
