@@ -83,12 +83,15 @@ func (d *dispatch) contained(ctx context.Context, executor plugin.CodeExecutor, 
 }
 
 // saveExecution records a changed execution state with the result. Where the
-// snapshot fails, the old state stays.
+// snapshot fails, or is too large to be kept, the old state stays.
 func (d *dispatch) saveExecution(ctx context.Context, executor plugin.CodeExecutor) {
 	if !executor.Dirty() {
 		return
 	}
 	state, err := executor.Snapshot(ctx, plugin.ProtocolSession{Session: d.at.session})
+	if err == nil && len(state) > events.MaxBlobBytes {
+		err = &events.FieldError{Field: "state", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(state), events.MaxBlobBytes), Err: events.ErrTooLarge}
+	}
 	if err != nil {
 		d.env.warn(d.at.session, fmt.Errorf("save execution state: %w", err))
 		return

@@ -18,6 +18,9 @@
 // (sessions, tasks) has names that follow from the effect, so an effect that runs
 // again after a crash creates nothing twice.
 //
+// A result can be recorded: a result with a body that is larger than
+// [events.MaxBlobBytes] becomes a failure of its call, of class resource_limit.
+//
 // The package imports events, bus, projector, session and what is below that,
 // and workers/llm. It does not import workers.
 package call

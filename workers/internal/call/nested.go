@@ -48,6 +48,10 @@ func (d *dispatch) nestedCall(ctx context.Context, n int, tool string, args json
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
+	if len(args) > events.MaxBlobBytes {
+		return plugin.Result{}, &plugin.Failure{Class: plugin.ClassResourceLimit, Code: codeArgsTooLarge, Message: fmt.Sprintf(
+			"args of %s: has %d bytes, limit is %d", tool, len(args), events.MaxBlobBytes)}
+	}
 	sum := sha256.Sum256(args)
 	inner := &nested{
 		dispatch: dispatch{
@@ -60,6 +64,9 @@ func (d *dispatch) nestedCall(ctx context.Context, n int, tool string, args json
 	inner.once = inner.callable && d.at.runsOnce(tool)
 	return inner.result(ctx, args)
 }
+
+// codeArgsTooLarge is the code of a nested call whose arguments cannot be kept.
+const codeArgsTooLarge = "tool_args_too_large"
 
 // innerCall is the n-th call that this one makes.
 func (d *dispatch) innerCall(n int, tool string, args json.RawMessage) turn.Call {

@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -11,10 +12,10 @@ import (
 
 // resultOf is the result of a tool, or of a hook in its place, as it is recorded.
 func resultOf(index int64, r plugin.Result) events.ToolResult {
-	return events.ToolResult{
+	return bounded(events.ToolResult{
 		Call: index, Outcome: r.Outcome, Text: strings.ToValidUTF8(r.Text, "\uFFFD"), Attachments: r.Attachments,
 		Control: r.Control, Switch: r.Switch, Class: Clip(r.Class), Code: Clip(r.Code),
-	}
+	})
 }
 
 // pluginResult is the inverse of [resultOf]. A text in a blob stays there.
@@ -45,4 +46,48 @@ func asFailure(err error) *plugin.Failure {
 		return &plugin.Failure{Class: plugin.ClassTimeout, Code: "tool_timeout", Message: err.Error()}
 	}
 	return &plugin.Failure{Class: plugin.ClassExecution, Message: err.Error()}
+}
+
+// codeResultTooLarge is the code of a call whose result has a body that cannot be kept.
+const codeResultTooLarge = "tool_result_too_large"
+
+// bounded is a result whose bodies can be kept outside the log: itself, or the
+// failure of its call where a body is larger than [events.MaxBlobBytes]. The
+// commit of such a result would fail whenever it is tried, and a tool that may
+// run twice would run again each time.
+func bounded(r events.ToolResult) events.ToolResult {
+	if err := checkBodies(&r, events.MaxBlobBytes); err != nil {
+		return replaced(r, Failed(0, plugin.ClassResourceLimit, codeResultTooLarge, err))
+	}
+	return r
+}
+
+// checkBodies reports the first body of a result that is larger than limit, in bytes.
+func checkBodies(r *events.ToolResult, limit int) error {
+	list := append([]body{{"text", len(r.Text)}, {"full", len(r.Full)}}, partBodies("attachments", r.Attachments)...)
+	for i := range r.Switch.Nodes {
+		n, field := &r.Switch.Nodes[i], fmt.Sprintf("switch.nodes[%d]", i)
+		list = append(list, body{field + ".body", len(n.Body)})
+		list = append(list, partBodies(field+".message.parts", n.Message.Parts)...)
+	}
+	for _, b := range list {
+		if b.size > limit {
+			return &events.FieldError{Field: b.field, Reason: fmt.Sprintf("has %d bytes, limit is %d", b.size, limit), Err: events.ErrTooLarge}
+		}
+	}
+	return nil
+}
+
+// body is a part of a result that may be kept outside the log.
+type body struct {
+	field string
+	size  int // in bytes
+}
+
+func partBodies(field string, parts []events.Part) []body {
+	list := make([]body, len(parts))
+	for i := range parts {
+		list[i] = body{fmt.Sprintf("%s[%d]", field, i), max(len(parts[i].Text), len(parts[i].Args))}
+	}
+	return list
 }

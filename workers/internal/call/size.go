@@ -14,15 +14,20 @@ const maxHookBytes = 128 << 10
 const maxInlineBytes = events.MaxEventBytes - 16<<10
 
 // tooLarge reports a payload of hooks that no event could carry, even with its
-// bodies outside the log.
+// bodies outside the log, or whose bodies are more than may be kept there.
 func tooLarge(p events.Payload) error {
 	data, err := events.EncodePayload(p)
 	bodies := session.BodyBytes(p)
 	fixed := len(data) - bodies
-	if err == nil && (fixed > maxHookBytes || fixed+min(bodies, session.InlineTotal) > maxInlineBytes) {
-		err = fmt.Errorf("plugins recorded %d bytes at one point, limit is %d: %w", len(data), maxHookBytes, events.ErrTooLarge)
+	switch {
+	case err != nil:
+		return err
+	case fixed > maxHookBytes || fixed+min(bodies, session.InlineTotal) > maxInlineBytes:
+		return fmt.Errorf("plugins recorded %d bytes at one point, limit is %d: %w", len(data), maxHookBytes, events.ErrTooLarge)
+	case bodies > events.MaxBlobBytes:
+		return fmt.Errorf("plugins recorded bodies of %d bytes at one point, limit is %d: %w", bodies, events.MaxBlobBytes, events.ErrTooLarge)
 	}
-	return err
+	return nil
 }
 
 // appended is the event that records messages of hooks, to measure it.

@@ -24,6 +24,9 @@ const codeSwitchTooLarge = "agent_frame_too_large"
 // frame is opened they are in events that keep no bodies outside the log. A
 // switch that is too large for those is a [*plugin.Failure].
 func (e *Env) spillSwitch(ctx context.Context, s events.FrameSwitch) (events.FrameSwitch, error) {
+	if err := checkBodies(&events.ToolResult{Switch: s}, events.MaxBlobBytes); err != nil {
+		return s, &plugin.Failure{Class: plugin.ClassResourceLimit, Code: codeSwitchTooLarge, Message: err.Error()}
+	}
 	opened, err := session.SpillAbove(ctx, e.Blobs, &events.FrameOpened{Nodes: s.Nodes}, switchInline, switchInlined)
 	if err != nil {
 		return s, err

@@ -25,6 +25,7 @@ func (d *dispatch) after(ctx context.Context, args []byte, out events.ToolResult
 	if text, attachments, projected := d.stack.ProjectToolResult(ctx, in); projected && text != out.Text {
 		out.Full, out.Text = out.Text, strings.ToValidUTF8(text, "\uFFFD")
 		out.Attachments = append(out.Attachments, attachments...)
+		return bounded(out)
 	}
 	return out
 }

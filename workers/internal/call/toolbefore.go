@@ -97,5 +97,9 @@ func (s *Snapshot) hooksBefore(ctx context.Context, stack *plugin.Session, call 
 		r := Failed(0, plugin.ClassExecution, plugin.CodeCreate, err)
 		return before{applied: done, result: &r}
 	}
-	return before{applied: done, result: done.instead(plugin.ClassPermissionDenied)}
+	result := done.instead(plugin.ClassPermissionDenied)
+	if result != nil {
+		*result = s.env.switchable(ctx, *result)
+	}
+	return before{applied: done, result: result}
 }
