@@ -121,7 +121,7 @@ func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.S
 	if err != nil || p.stream == "" {
 		return err
 	}
-	err = b.seal(ctx, session, &p, events.At(at))
+	err = b.seal(ctx, session, &p, &at)
 	if errors.Is(err, events.ErrNoSession) {
 		return ErrStale // somebody else archived it
 	}
@@ -164,9 +164,9 @@ func (b *Bus) Discard(ctx context.Context, session events.SessionID) error {
 	return nil
 }
 
-// seal lets the stream of a hot session take no more appends, if it ends where
-// it is expected to. The session has an entry before that names the stream: see [Bus.remake].
-func (b *Bus) seal(ctx context.Context, session events.SessionID, p *place, at events.Expect) error {
+// seal lets the stream of a hot session take no more appends, if it ends at end
+// or end is nil. The session has an entry before that names the stream: see [Bus.remake].
+func (b *Bus) seal(ctx context.Context, session events.SessionID, p *place, end *events.Seq) error {
 	info, err := b.streamInfo(ctx, p.stream)
 	if err != nil {
 		return err
@@ -174,8 +174,8 @@ func (b *Bus) seal(ctx context.Context, session events.SessionID, p *place, at e
 	if info.Config.Sealed {
 		return nil
 	}
-	if want, guarded := at.Guarded(); guarded && want != events.Seq(info.State.LastSeq) {
-		return &events.ConflictError{Session: session, Expected: want, Last: events.Seq(info.State.LastSeq)}
+	if last := events.Seq(info.State.LastSeq); end != nil && *end != last {
+		return &events.ConflictError{Session: session, Expected: *end, Last: last}
 	}
 	p.cold, err = b.archived(ctx, session)
 	switch {

@@ -39,7 +39,7 @@ func say(t *testing.T, b *bus.Bus, id events.SessionID, want []string, last int)
 	t.Helper()
 	for n := len(want); n < last; n++ {
 		c := commit(id, n+1)
-		seq, err := b.Log().Append(t.Context(), c, events.At(events.Seq(n)))
+		seq, err := b.Log().Append(t.Context(), c, events.Seq(n))
 		if err != nil || seq != events.Seq(n+1) {
 			t.Fatalf("append %d: got %d, %v", n+1, seq, err)
 		}
@@ -121,7 +121,7 @@ func TestArchiveKilled(t *testing.T) {
 			}
 		},
 		"creator": func(t *testing.T, id events.SessionID, _ []string) {
-			if _, err := b.Log().Append(t.Context(), commit(id, 99), events.At(0)); !errors.As(err, new(*events.ConflictError)) {
+			if _, err := b.Log().Append(t.Context(), commit(id, 99), 0); !errors.As(err, new(*events.ConflictError)) {
 				t.Errorf("create: got %v, want a conflict", err)
 			}
 		},
@@ -165,7 +165,7 @@ type archivingLog struct {
 	cold *atomic.Int64 // times that a session went cold
 }
 
-func (l *archivingLog) Append(ctx context.Context, c *events.Commit, at events.Expect) (events.Seq, error) {
+func (l *archivingLog) Append(ctx context.Context, c *events.Commit, at events.Seq) (events.Seq, error) {
 	l.archive(c.Session)
 	return l.Log.Append(ctx, c, at)
 }

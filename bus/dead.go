@@ -13,68 +13,53 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// DeadReason says why a command was given up.
-type DeadReason string
-
-// The reasons.
-const (
-	DeadPoisoned  DeadReason = "poisoned"   // its attempts came to nothing, again and again
-	DeadUnread    DeadReason = "unreadable" // no worker could decode it
-	DeadNoSession DeadReason = "no_session" // there is no such session
-)
-
-// DeadLetter is a command that no worker will try again by itself.
+// DeadLetter is a session that no node can fold, so that its history cannot
+// say what became of the work that it owes.
 type DeadLetter struct {
-	Class    Class            `msgpack:"c" json:"class"`
 	Session  events.SessionID `msgpack:"s" json:"session"`
-	ID       string           `msgpack:"i" json:"id"`             // of the command; of one that asks for a turn the turn's
-	Body     []byte           `msgpack:"b,omitempty" json:"body"` // the command, as it stands in the queue
-	Reason   DeadReason       `msgpack:"r" json:"reason"`
 	Error    string           `msgpack:"e,omitempty" json:"error,omitempty"` // of the last attempt, at most [MaxDeadError] bytes; empty where each killed its worker
-	Attempts int64            `msgpack:"a" json:"attempts"`                  // in a row that came to nothing
+	Attempts int64            `msgpack:"a" json:"attempts"`
 	At       events.Millis    `msgpack:"t" json:"at_ms"`
 	Worker   events.WorkerID  `msgpack:"w" json:"worker"`
-	Ended    bool             `msgpack:"h,omitempty" json:"ended"` // in the history, which has the reason too
-	Seq      uint64           `msgpack:"-" json:"seq"`             // in the stream of dead letters
+	Seq      uint64           `msgpack:"-" json:"seq"` // in the stream of dead letters
 }
 
 // MaxDeadError bounds the text of a dead letter's error, in bytes.
 const MaxDeadError = 1000
 
-// Tries are what a job's deliveries came to. They outlive workers.
-type Tries struct {
-	Job   uint64        `msgpack:"j"` // the message in the queue: a later job of the same id begins anew
-	Count int64         `msgpack:"n"` // in a row that came to nothing, or may
-	Seq   events.Seq    `msgpack:"q"` // of the session when the newest began
-	At    events.Millis `msgpack:"t"` // when it began
-	Error string        `msgpack:"e,omitempty"`
-
-	Begun bool `msgpack:"-"` // this delivery's attempt is counted
+// Trial is written before a worker takes up a session that an earlier worker
+// failed over, or died over, without an append: the history cannot count that.
+type Trial struct {
+	Count  int64         `msgpack:"n"` // attempts in a row, this one included
+	Seq    events.Seq    `msgpack:"q"` // where the session ended then: one that has moved since is counted anew
+	At     events.Millis `msgpack:"t"`
+	Folded bool          `msgpack:"f,omitempty"` // the session could be folded
+	Error  string        `msgpack:"e,omitempty"` // of the last attempt that did not kill its worker
 }
 
-// keepDead is how long a dead letter can be retried; keepTries how long nobody may have tried a job that is tried at all.
+// keepDead is how long a dead letter is kept; keepTrial how long a trial is that no worker repeats.
 const (
 	keepDead  = 30 * 24 * time.Hour
-	keepTries = 24 * time.Hour
+	keepTrial = 24 * time.Hour
 )
 
-// deadConfig holds dead letters, and beside them the tries of jobs that may become some.
+// deadConfig holds dead letters and, beside them, trials.
 func (b *Bus) deadConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name: b.names.deadStream(), Subjects: []string{b.names.deadAll(), b.names.triesAll()},
+		Name: b.names.deadStream(), Subjects: []string{b.names.deadAll(), b.names.trialAll()},
 		Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas, MaxMsgSize: maxMessage,
 		MaxMsgsPerSubject: 1, MaxAge: keepDead, AllowMsgTTL: true,
 	}
 }
 
-// PutDead keeps a dead letter, in place of an earlier one of the same command.
+// PutDead keeps a dead letter, in place of an earlier one of the same session.
 func (b *Bus) PutDead(ctx context.Context, letter *DeadLetter) error {
 	body, err := events.EncodePayload(letter)
 	if err == nil {
-		err = b.put(ctx, &nats.Msg{Subject: b.names.dead(letter.Class, letter.Session, letter.ID), Data: body})
+		err = b.put(ctx, &nats.Msg{Subject: b.names.dead(letter.Session), Data: body})
 	}
 	if err != nil {
-		return fmt.Errorf("put dead letter %s: %w", letter.ID, err)
+		return fmt.Errorf("put dead letter of %s: %w", letter.Session, err)
 	}
 	return nil
 }
@@ -82,7 +67,7 @@ func (b *Bus) PutDead(ctx context.Context, letter *DeadLetter) error {
 // DeadLetters lists them, in no order.
 func (b *Bus) DeadLetters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 	return func(yield func(DeadLetter, error) bool) {
-		for msg, err := range b.lastOf(ctx, b.names.deadStream(), b.names.deadAll()) {
+		for msg, err := range b.lastOf(ctx, b.names.deadStream(), b.names.deadLetters()) {
 			var letter DeadLetter
 			if err == nil {
 				letter, err = readLetter(msg)
@@ -94,11 +79,14 @@ func (b *Bus) DeadLetters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 	}
 }
 
-// DeadLetter is that of a command; [ErrNotFound] where there is none.
-func (b *Bus) DeadLetter(ctx context.Context, class Class, session events.SessionID, id string) (DeadLetter, error) {
-	msg, err := b.last(ctx, b.names.deadStream(), b.names.dead(class, session, id))
+// DeadLetter is that of a session; [ErrNotFound] where there is none.
+func (b *Bus) DeadLetter(ctx context.Context, session events.SessionID) (DeadLetter, error) {
+	if err := events.CheckToken("session", session); err != nil {
+		return DeadLetter{}, err
+	}
+	msg, err := b.last(ctx, b.names.deadStream(), b.names.dead(session))
 	if err != nil {
-		return DeadLetter{}, fmt.Errorf("dead letter %s: %w", id, err)
+		return DeadLetter{}, fmt.Errorf("dead letter of %s: %w", session, err)
 	}
 	return readLetter(msg)
 }
@@ -114,39 +102,40 @@ func readLetter(msg *jetstream.RawStreamMsg) (DeadLetter, error) {
 
 // DropDead forgets a dead letter, and not the one that came in its place. One that is gone is as good.
 func (b *Bus) DropDead(ctx context.Context, letter *DeadLetter) error {
-	return b.drop(ctx, b.names.deadStream(), b.names.dead(letter.Class, letter.Session, letter.ID), letter.Seq)
+	return b.drop(ctx, b.names.deadStream(), b.names.dead(letter.Session), letter.Seq)
 }
 
-// LoadTries finds what is known of the job's earlier deliveries, in j.Tries.
-func (j *Job) LoadTries(ctx context.Context) error {
-	msg, err := j.b.last(ctx, j.b.names.deadStream(), j.b.names.tries(j.class, j.Session, j.ID))
-	if err != nil {
-		if errors.Is(err, ErrNotFound) {
-			return nil
-		}
-		return fmt.Errorf("tries of %s: %w", j.ID, err)
+// Trial is that of a session; the zero one where there is none.
+func (b *Bus) Trial(ctx context.Context, session events.SessionID) (Trial, error) {
+	var t Trial
+	msg, err := b.last(ctx, b.names.deadStream(), b.names.trial(session))
+	if errors.Is(err, ErrNotFound) {
+		return t, nil
 	}
-	var known Tries
-	if err := events.DecodePayload(msg.Data, &known); err != nil {
-		return fmt.Errorf("tries of %s: %w", j.ID, err)
-	}
-	if known.Job == j.seq {
-		j.Tries = known
-	}
-	return nil
-}
-
-// SaveTries makes j.Tries known to whoever gets the job next.
-func (j *Job) SaveTries(ctx context.Context) error {
-	j.Tries.Job = j.seq
-	body, err := events.EncodePayload(&j.Tries)
 	if err == nil {
-		err = j.b.put(ctx, &nats.Msg{Subject: j.b.names.tries(j.class, j.Session, j.ID), Data: body}, jetstream.WithMsgTTL(keepTries))
+		err = events.DecodePayload(msg.Data, &t)
 	}
 	if err != nil {
-		return fmt.Errorf("tries of %s: %w", j.ID, err)
+		return Trial{}, fmt.Errorf("trial of %s: %w", session, err)
+	}
+	return t, nil
+}
+
+// PutTrial makes a trial known to the workers that come next. When it returns nil it is durable.
+func (b *Bus) PutTrial(ctx context.Context, session events.SessionID, t Trial) error {
+	body, err := events.EncodePayload(&t)
+	if err == nil {
+		err = b.put(ctx, &nats.Msg{Subject: b.names.trial(session), Data: body}, jetstream.WithMsgTTL(keepTrial))
+	}
+	if err != nil {
+		return fmt.Errorf("trial of %s: %w", session, err)
 	}
 	return nil
+}
+
+// DropTrial forgets a session's trial.
+func (b *Bus) DropTrial(ctx context.Context, session events.SessionID) error {
+	return b.purgeSubject(ctx, b.names.deadStream(), b.names.trial(session))
 }
 
 // put publishes what may be published again, until it is answered or ctx ends.

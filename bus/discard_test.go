@@ -56,7 +56,7 @@ func TestDiscardReadsBack(t *testing.T) {
 			for n := range 5 {
 				c := commit("s", n+1)
 				c.At += 1000
-				if _, err := other.Log().Append(t.Context(), c, events.At(events.Seq(n))); err != nil {
+				if _, err := other.Log().Append(t.Context(), c, events.Seq(n)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -99,7 +99,7 @@ func TestDiscardReadsBack(t *testing.T) {
 				if c.noise > 0 {
 					said.Events = []events.Event{events.Of("", &events.InputInjected{Input: "i", Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: noise(c.noise)}}})}
 				}
-				if _, err := b.Log().Append(t.Context(), said, events.At(events.Seq(n))); err != nil {
+				if _, err := b.Log().Append(t.Context(), said, events.Seq(n)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -20,22 +20,31 @@
 // Direct gets may be answered by a replica that is behind. So every read
 // first asks the leader for the last sequence, and reads until it has it.
 //
-// # Queue
+// # Wakes
 //
-// Workers pull. One that holds jobs of which it works on none yet says so by
-// listening on <prefix>.room.<class>, and gives some back when it is asked
-// ([Work.Room], [Bus.AskRoom]): where nobody listens, the servers know at once.
+// A command is accepted when its event is in the session's stream. A wake says
+// only that there may be work in a session: a message of a few bytes on
+// <prefix>.work.<class>.<session> of the work queue, without a body ([WakeKey]).
+// [Bus.PublishWake] publishes it without waiting, so a wake may be lost, come
+// twice or come late; who gets one reads the session's history. The header
+// carries hints that cost nothing when they are wrong ([WakeHint]).
+//
+// Workers pull. The queue is a work queue with one consumer for each class. A
+// server that lost the queue makes an empty one: a worker makes the consumer
+// again, and sweeps the directory for the sessions whose wakes are gone
+// ([Queue.Fetch]).
 //
 // # Timers and dead letters
 //
-// A timer is a message that the server publishes on another subject at its
-// time, counted in whole seconds and up to one early: [Due.Fetch] puts off
-// what is early, so that a worker sees it at its time in milliseconds. It is
-// delivered until it is acked.
+// A timer is a message without a body, one for each session, that the server
+// publishes on another subject at its time, counted in whole seconds and up to
+// one early: [Due.Fetch] puts off what is early, so that a worker sees it at its
+// time in milliseconds. It is delivered until it is acked. A timer too is a hint:
+// what is due is in the history.
 //
-// A command that is given up goes to the stream of dead letters, one a
-// command. Beside them, for a day, is what deliveries of a job that came more
-// than once came to ([Tries]).
+// A session that no node can fold has one dead letter ([DeadLetter]) in the
+// stream of dead letters. Beside it, for a day, is what wakes that killed their
+// node came to ([Trial]).
 //
 // # Services
 //

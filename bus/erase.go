@@ -26,14 +26,15 @@ func (t Tombstone) refuse(session events.SessionID) error {
 	return &events.ErasedError{Session: session, At: t.At, Reason: t.Reason}
 }
 
-// Bury ends a session for good, where it ends as expected: from when the entry
-// among the archives is its tombstone, it is neither read nor appended to nor
-// created. [Bus.Purge] is due then, which may be repeated, by anybody. A session that was
-// buried before keeps its tombstone, which is returned.
+// Bury ends a session for good: from when the entry among the archives is its
+// tombstone, it is neither read nor appended to nor created. Where end is not
+// nil, the history must end at that sequence. [Bus.Purge] is due then, which may
+// be repeated, by anybody. A session that was buried before keeps its tombstone,
+// which is returned, whatever end is.
 // Errors: [events.ErrNoSession], [events.ConflictError].
-func (b *Bus) Bury(ctx context.Context, session events.SessionID, at events.Expect, t Tombstone) (Tombstone, error) {
+func (b *Bus) Bury(ctx context.Context, session events.SessionID, end *events.Seq, t Tombstone) (Tombstone, error) {
 	for try := 1; ; try++ {
-		done, err := b.bury(ctx, session, at, t)
+		done, err := b.bury(ctx, session, end, t)
 		if err == nil {
 			return done, nil
 		}
@@ -46,7 +47,7 @@ func (b *Bus) Bury(ctx context.Context, session events.SessionID, at events.Expe
 	}
 }
 
-func (b *Bus) bury(ctx context.Context, session events.SessionID, at events.Expect, t Tombstone) (Tombstone, error) {
+func (b *Bus) bury(ctx context.Context, session events.SessionID, end *events.Seq, t Tombstone) (Tombstone, error) {
 	p, err := b.locate(ctx, session)
 	switch {
 	case !p.cold.Erased.IsZero():
@@ -55,20 +56,20 @@ func (b *Bus) bury(ctx context.Context, session events.SessionID, at events.Expe
 		return t, err
 	}
 	if p.stream != "" { // what is sealed moves no more, so the tombstone names the end
-		if err := b.seal(ctx, session, &p, at); err != nil {
+		if err := b.seal(ctx, session, &p, end); err != nil {
 			return t, gone(err)
 		}
-		end, err := b.streamEnd(ctx, p.stream)
+		stream, err := b.streamEnd(ctx, p.stream)
 		if err != nil {
 			return t, gone(err)
 		}
-		p.last = max(end.last, p.cold.Last)
+		p.last = max(stream.last, p.cold.Last)
 	}
 	if p.last == 0 {
 		return t, noHistory(session)
 	}
-	if want, guarded := at.Guarded(); guarded && want != p.last {
-		return t, &events.ConflictError{Session: session, Expected: want, Last: p.last}
+	if end != nil && *end != p.last {
+		return t, &events.ConflictError{Session: session, Expected: *end, Last: p.last}
 	}
 	row := archived{Last: p.last, Stream: p.stream, Erased: t, Revision: p.cold.Revision}
 	row.Erased.Last = p.last
@@ -92,7 +93,7 @@ func gone(err error) error {
 }
 
 // Purge removes what is left of a session that was buried: its streams,
-// archives, timers, queued and dead commands, deltas and rows but the directory's. Other sessions
+// archives, timer, wakes, dead letter, deltas and rows but the directory's. Other sessions
 // may share the blobs that its history referred to, so those wait for whoever
 // removes blobs that nobody refers to.
 func (b *Bus) Purge(ctx context.Context, session events.SessionID) error {
@@ -120,9 +121,10 @@ func (b *Bus) purge(ctx context.Context, session events.SessionID) error {
 	}
 	for _, left := range []assetPart{
 		{b.names.timerStream(), b.names.timerSession(session)},
+		{b.names.workStream(), b.names.work(WakeKey{Class: ClassTurn, Session: session})},
 		{b.names.workStream(), b.names.workOf(session)},
-		{b.names.deadStream(), b.names.deadSession(session)},
-		{b.names.deadStream(), b.names.triesSession(session)},
+		{b.names.deadStream(), b.names.dead(session)},
+		{b.names.deadStream(), b.names.trial(session)},
 		{b.names.dirtyStream(), b.names.dirty(session)},
 		{b.names.deltaStream(), b.names.deltaSession(session)},
 		{b.names.kvStream(b.names.snapshots()), b.names.kvKey(b.names.snapshots(), session)},

@@ -17,7 +17,7 @@ import (
 )
 
 func erase(ctx context.Context, b *bus.Bus, id events.SessionID) error {
-	_, err := b.Bury(ctx, id, events.Free(0), bus.Tombstone{At: 1000, By: "tester", Reason: "asked to"})
+	_, err := b.Bury(ctx, id, nil, bus.Tombstone{At: 1000, By: "tester", Reason: "asked to"})
 	if err == nil {
 		err = b.Purge(ctx, id)
 	}
@@ -39,7 +39,7 @@ func isErased(t *testing.T, b *bus.Bus, id events.SessionID, last events.Seq) {
 	}
 	_, err := b.Log().Last(t.Context(), id)
 	want("last", err)
-	for _, at := range []events.Expect{events.At(0), events.At(last), events.Free(last)} {
+	for _, at := range []events.Seq{0, last} {
 		_, err = b.Log().Append(t.Context(), commit(id, 77), at)
 		want("append", err)
 	}
@@ -87,7 +87,7 @@ func TestErase(t *testing.T) {
 		},
 		"large": func(t *testing.T, b *bus.Bus, want []string) int {
 			for n := 3; n < 8; n++ {
-				if _, err := b.Log().Append(t.Context(), largeCommit("s", n), events.At(events.Seq(n))); err != nil {
+				if _, err := b.Log().Append(t.Context(), largeCommit("s", n), events.Seq(n)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -102,10 +102,13 @@ func TestErase(t *testing.T) {
 			say(t, b, "other", nil, 2)
 			mustGoCold(t, b, "other", 2)
 			for _, err := range []error{
-				b.Enqueue(t.Context(), bus.ClassTurn, "s", "t1", []byte("x")), b.Enqueue(t.Context(), bus.ClassTurn, "other", "t1", []byte("x")),
+				b.PublishWake(turnKey("s"), bus.WakeHint{}), b.PublishWake(turnKey("other"), bus.WakeHint{}),
+				b.PublishWake(bus.WakeKey{Class: bus.ClassTask, Session: "s", Task: "k"}, bus.WakeHint{}),
+				b.PublishWake(bus.WakeKey{Class: bus.ClassTool, Session: "s", Task: "k"}, bus.WakeHint{}),
+				b.PublishWake(bus.WakeKey{Class: bus.ClassTask, Session: "other", Task: "k"}, bus.WakeHint{}),
 				b.MarkDirty("s"), b.PublishDelta("s", "t1", []byte("x")),
-				b.Schedule(t.Context(), bus.Timer{Session: "s", ID: "t2", At: 4102444800000, Body: []byte("x")}),
-				b.PutDead(t.Context(), &bus.DeadLetter{Class: bus.ClassTurn, Session: "s", ID: "t3", Body: []byte("x")}),
+				b.SetTimer("s", 4102444800000),
+				b.PutDead(t.Context(), &bus.DeadLetter{Session: "s"}), b.PutTrial(t.Context(), "s", bus.Trial{Count: 1}),
 			} {
 				if err != nil {
 					t.Fatal(err)
@@ -120,7 +123,7 @@ func TestErase(t *testing.T) {
 				t.Fatal(err)
 			}
 			isErased(t, b, "s", events.Seq(last))
-			want := []string{"lash.archive.other", "lash.archive.s", "lash.erased.s", "lash.work.turn.other.t1"}
+			want := []string{"lash.archive.other", "lash.archive.s", "lash.erased.s", "lash.work.task.other.k", "lash.work.turn.other"}
 			if got := left(t, b); !slices.Equal(got, want) {
 				t.Errorf("what is left: got %v, want %v", got, want)
 			}
@@ -133,7 +136,7 @@ func TestErase(t *testing.T) {
 			if !slices.Equal(ids, []events.SessionID{"other"}) {
 				t.Errorf("sessions: got %v, want the other", ids)
 			}
-			stone, err := b.Bury(t.Context(), "s", events.Free(0), bus.Tombstone{At: 2000, Reason: "again"})
+			stone, err := b.Bury(t.Context(), "s", nil, bus.Tombstone{At: 2000, Reason: "again"})
 			if want := (bus.Tombstone{At: 1000, By: "tester", Reason: "asked to", Last: events.Seq(last)}); err != nil || stone != want {
 				t.Errorf("tombstone: got %+v, %v, want %+v", stone, err, want)
 			}
@@ -168,10 +171,10 @@ func TestEraseWithoutStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Log().Append(t.Context(), commit("s", 1), events.At(0)); err != nil {
+	if _, err := b.Log().Append(t.Context(), commit("s", 1), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Enqueue(t.Context(), bus.ClassTurn, "s", "t", nil); err != nil {
+	if err := b.PublishWake(turnKey("s"), bus.WakeHint{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := js.DeleteStream(t.Context(), "lash-timers"); err != nil {
@@ -181,8 +184,8 @@ func TestEraseWithoutStream(t *testing.T) {
 		t.Errorf("got %v, want it erased", err)
 	}
 	isErased(t, b, "s", 1)
-	if _, err := b.Queued(t.Context(), bus.ClassTurn, "s", "t"); !errors.Is(err, bus.ErrNotFound) {
-		t.Errorf("command: got %v, want %v", err, bus.ErrNotFound)
+	if wakes, err := b.Wakes(t.Context()); len(wakes) != 0 || err != nil {
+		t.Errorf("wakes: got %v, %v, want none", wakes, err)
 	}
 }
 
@@ -196,7 +199,7 @@ func TestEraseRefused(t *testing.T) {
 		t.Errorf("erase of a bad id: got %v, want %v", err, events.ErrInvalidID)
 	}
 	want := say(t, b, "s", nil, 3)
-	_, err := b.Bury(t.Context(), "s", events.At(2), bus.Tombstone{At: 1000})
+	_, err := b.Bury(t.Context(), "s", new(events.Seq(2)), bus.Tombstone{At: 1000})
 	if !errors.As(err, new(*events.ConflictError)) {
 		t.Errorf("erase of a session that moved: got %v, want a conflict", err)
 	}
@@ -228,7 +231,7 @@ func TestEraseKilled(t *testing.T) {
 					done := bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error {
 						return erase(ctx, victim, id)
 					})
-					_, err := b.Log().Append(t.Context(), commit(id, len(want)+1), events.At(events.Seq(len(want))))
+					_, err := b.Log().Append(t.Context(), commit(id, len(want)+1), events.Seq(len(want)))
 					switch {
 					case err == nil:
 						whole++
@@ -365,6 +368,20 @@ func TestForsakenNamed(t *testing.T) {
 	say(t, b, "s", want, 6)
 }
 
+// appendAtEnd appends c to the end of its session, wherever others have moved that.
+func appendAtEnd(ctx context.Context, b *bus.Bus, c *events.Commit) (events.Seq, error) {
+	for {
+		last, err := b.Log().Last(ctx, c.Session)
+		if err != nil {
+			return 0, err
+		}
+		seq, err := b.Log().Append(ctx, c, last)
+		if !errors.As(err, new(*events.ConflictError)) {
+			return seq, err
+		}
+	}
+}
+
 // TestEraseUnderAppends erases sessions that are appended to all the time, hot
 // ones and such as are being archived: each append that was acknowledged is
 // before the end that the tombstone names, and none brings a session back.
@@ -380,7 +397,7 @@ func TestEraseUnderAppends(t *testing.T) {
 		for i := range last {
 			appending.Go(func() {
 				for n := 0; ; n++ {
-					seq, err := b.Log().Append(t.Context(), commit(id, 1000*(i+1)+n), events.Free(0))
+					seq, err := appendAtEnd(t.Context(), b, commit(id, 1000*(i+1)+n))
 					if err != nil {
 						if !errors.As(err, new(*events.ErasedError)) {
 							t.Errorf("append: got %v, want an erased error", err)
@@ -402,7 +419,7 @@ func TestEraseUnderAppends(t *testing.T) {
 				_ = goCold(t.Context(), b, id, at) // where it moves, it stays hot
 			}
 		}
-		stone, err := b.Bury(t.Context(), id, events.Free(0), bus.Tombstone{At: 1000, Reason: "asked to"})
+		stone, err := b.Bury(t.Context(), id, nil, bus.Tombstone{At: 1000, Reason: "asked to"})
 		if err == nil {
 			err = b.Purge(t.Context(), id)
 		}

@@ -14,8 +14,6 @@ import (
 
 // Errors of the bus itself; those of histories are in package events.
 var (
-	// ErrQueued is a command that is in the queue already.
-	ErrQueued = errors.New("already queued")
 	// ErrNotFound is a key, blob, message or consumer that does not exist.
 	ErrNotFound = errors.New("not found")
 	// ErrFull is a new session, or one that was cold, for whose stream there is no room.
@@ -51,16 +49,15 @@ func isMissing(err error) bool {
 
 // Codes of the server that the client library has no name for.
 const (
-	codeSealed        jetstream.ErrorCode = 10109
-	codeSequenceGone  jetstream.ErrorCode = 10043
-	codeDeleteFailed  jetstream.ErrorCode = 10057
-	codeOverlap       jetstream.ErrorCode = 10065
-	codeMaxPerSubject jetstream.ErrorCode = 10077
-	codeUnavailable   jetstream.ErrorCode = 10008
-	codeNoLeader      jetstream.ErrorCode = 10009
-	codeInsufficient  jetstream.ErrorCode = 10023
-	codeStorageFull   jetstream.ErrorCode = 10047
-	codeMaxStreams    jetstream.ErrorCode = 10027
+	codeSealed       jetstream.ErrorCode = 10109
+	codeSequenceGone jetstream.ErrorCode = 10043
+	codeDeleteFailed jetstream.ErrorCode = 10057
+	codeOverlap      jetstream.ErrorCode = 10065
+	codeUnavailable  jetstream.ErrorCode = 10008
+	codeNoLeader     jetstream.ErrorCode = 10009
+	codeInsufficient jetstream.ErrorCode = 10023
+	codeStorageFull  jetstream.ErrorCode = 10047
+	codeMaxStreams   jetstream.ErrorCode = 10027
 	// These two also come while a stream of that name is being removed.
 	codeStoreFailed    jetstream.ErrorCode = 10049
 	codeUpdateFailed   jetstream.ErrorCode = 10069
@@ -114,8 +111,6 @@ func mapCode(api *jetstream.APIError, err error) error {
 		return fmt.Errorf("%w: %w", events.ErrNoSession, err)
 	case codeMaxStreams:
 		return fmt.Errorf("%w: %w", ErrFull, err)
-	case codeMaxPerSubject:
-		return fmt.Errorf("%w: %w", ErrQueued, err)
 	case jetstream.JSErrCodeMessageNotFound, jetstream.JSErrCodeConsumerNotFound:
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	case jetstream.JSErrCodeStreamMessageExceedsMaximum:

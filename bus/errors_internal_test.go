@@ -18,7 +18,7 @@ func TestMapError(t *testing.T) {
 	code := func(c jetstream.ErrorCode) error { return &jetstream.APIError{ErrorCode: c, Description: "scripted"} }
 	unknown := errors.New("unheard of")
 	all := []error{
-		events.ErrMoved, events.ErrSealed, events.ErrNoSession, events.ErrTooLarge, events.ErrOutcomeUnknown, ErrQueued, ErrNotFound, ErrFull,
+		events.ErrMoved, events.ErrSealed, events.ErrNoSession, events.ErrTooLarge, events.ErrOutcomeUnknown, ErrNotFound, ErrFull,
 	}
 	for _, tc := range []struct {
 		err, want error // want nil: none of ours
@@ -27,7 +27,7 @@ func TestMapError(t *testing.T) {
 		{code(10164), events.ErrMoved},
 		{code(10109), events.ErrSealed},
 		{code(10059), events.ErrNoSession},
-		{code(10077), ErrQueued},
+		{code(10077), nil},
 		{code(10027), ErrFull},
 		{code(10037), ErrNotFound},
 		{code(10014), ErrNotFound},

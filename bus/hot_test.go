@@ -42,10 +42,10 @@ func TestHotLimit(t *testing.T) {
 	if err := open(t, limited(limit), "other"); !errors.Is(err, bus.ErrFull) {
 		t.Errorf("on another bus: got %v, want %v", err, bus.ErrFull)
 	}
-	if _, err := b.Log().Append(t.Context(), commit("s0", 2), events.At(1)); err != nil {
+	if _, err := b.Log().Append(t.Context(), commit("s0", 2), 1); err != nil {
 		t.Errorf("append to a hot session: got %v", err)
 	}
-	if _, err := b.Log().Append(t.Context(), commit("s0", 9), events.At(0)); !errors.As(err, new(*events.ConflictError)) {
+	if _, err := b.Log().Append(t.Context(), commit("s0", 9), 0); !errors.As(err, new(*events.ConflictError)) {
 		t.Errorf("open a session that exists: got %v, want a conflict", err)
 	}
 	archive := func(id events.SessionID, last events.Seq) {
@@ -59,14 +59,14 @@ func TestHotLimit(t *testing.T) {
 	if err := open(t, fresh, "s9"); err != nil {
 		t.Errorf("open where one went cold: got %v", err)
 	}
-	if _, err := fresh.Log().Append(t.Context(), commit("s1", 2), events.At(1)); err != nil {
+	if _, err := fresh.Log().Append(t.Context(), commit("s1", 2), 1); err != nil {
 		t.Errorf("append to a cold session of a full account: got %v", err)
 	}
-	if _, err := limited(1).Log().Append(t.Context(), commit("s1", 3), events.At(2)); err != nil {
+	if _, err := limited(1).Log().Append(t.Context(), commit("s1", 3), 2); err != nil {
 		t.Errorf("append to a session that is hot again: got %v", err)
 	}
 	archive("s1", 3)
-	if _, err := limited(1).Log().Append(t.Context(), commit("s1", 4), events.At(3)); !errors.Is(err, bus.ErrFull) {
+	if _, err := limited(1).Log().Append(t.Context(), commit("s1", 4), 3); !errors.Is(err, bus.ErrFull) {
 		t.Errorf("append to a cold session where there is no room at all: got %v, want %v", err, bus.ErrFull)
 	}
 	if err := open(t, limited(-1), "free"); err != nil {
@@ -77,82 +77,8 @@ func TestHotLimit(t *testing.T) {
 // open appends a session's first commit.
 func open(t *testing.T, b *bus.Bus, id events.SessionID) error {
 	t.Helper()
-	_, err := b.Log().Append(t.Context(), commit(id, 1), events.At(0))
+	_, err := b.Log().Append(t.Context(), commit(id, 1), 0)
 	return err
-}
-
-func TestBacklog(t *testing.T) {
-	t.Parallel()
-	b := bustest.Start(t)
-	for _, id := range []string{"t1", "t2"} {
-		if err := b.Enqueue(t.Context(), bus.ClassTurn, "s", id, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := b.Enqueue(t.Context(), bus.ClassTask, "s", "k", nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Enqueue(t.Context(), bus.ClassTurn, "s2", "t", nil); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := b.Backlog(t.Context(), bus.ClassTurn, "s"); n != 2 || err != nil {
-		t.Errorf("backlog: got %d, %v, want 2", n, err)
-	}
-	if n, err := b.Backlog(t.Context(), bus.ClassTurn, "none"); n != 0 || err != nil {
-		t.Errorf("backlog of none: got %d, %v, want 0", n, err)
-	}
-	if _, err := b.Backlog(t.Context(), bus.ClassTurn, "*"); !errors.Is(err, events.ErrInvalidID) {
-		t.Errorf("backlog of a wildcard: got %v, want %v", err, events.ErrInvalidID)
-	}
-	all, err := b.Backlogs(t.Context(), bus.ClassTurn)
-	if err != nil || len(all) != 2 || len(all["s"]) != 2 || len(all["s2"]) != 1 {
-		t.Errorf("backlogs: got %v, %v, want two of s and one of s2", all, err)
-	}
-	if none, err := b.Backlogs(t.Context(), bus.Class("none")); len(none) != 0 || err != nil {
-		t.Errorf("backlogs of no class: got %v, %v", none, err)
-	}
-}
-
-// TestTake takes what nobody took, and waits for nothing; a worker that waits is seen.
-func TestTake(t *testing.T) {
-	t.Parallel()
-	b := bustest.Start(t)
-	w := workers(t, b)
-	var got []string
-	take := func() {
-		t.Helper()
-		if err := w.Take(t.Context(), 10, func(j *bus.Job) { got = append(got, j.ID) }); err != nil {
-			t.Errorf("take: got %v", err)
-		}
-	}
-	take()
-	for i := range 3 {
-		if err := b.Enqueue(t.Context(), bus.ClassTurn, "s", fmt.Sprintf("t%d", i), nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	take()
-	if fmt.Sprint(got) != "[t0 t1 t2]" {
-		t.Errorf("took %v, want all three", got)
-	}
-	if wanted, err := w.Wanted(t.Context()); wanted || err != nil {
-		t.Errorf("wanted: got %v, %v, want nobody to wait", wanted, err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- workers(t, b).Fetch(t.Context(), 1, fetchWait, func(*bus.Job) {}) }()
-	for {
-		if wanted, err := w.Wanted(t.Context()); err != nil {
-			t.Fatal(err)
-		} else if wanted {
-			break
-		}
-	}
-	if err := b.Enqueue(t.Context(), bus.ClassTurn, "s", "t9", nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Errorf("fetch: got %v", err)
-	}
 }
 
 // TestNow asks for a server's time: its clock is this machine's.

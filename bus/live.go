@@ -55,7 +55,7 @@ func (b *Bus) Hear(session events.SessionID, deliver func(LiveMessage)) (stop fu
 	if err := events.CheckToken("session", session); err != nil {
 		return nil, err
 	}
-	return b.listen(b.names.liveAll(session), "", func(m *nats.Msg) { deliver(ParseLive(m)) })
+	return b.listen(b.names.liveAll(session), func(m *nats.Msg) { deliver(ParseLive(m)) })
 }
 
 // Close ends the subscription.
@@ -151,45 +151,86 @@ func (b *Bus) deltaBatch(ctx context.Context, subject string, from *uint64, yiel
 	return more, nil
 }
 
-// Poke tells a worker that a session it runs has moved. It is a hint: a worker that misses it finds out at its next append.
-func (b *Bus) Poke(worker events.WorkerID, session events.SessionID) error {
-	return mapError(b.nc.Publish(b.names.poke(worker), []byte(session)))
-}
-
-// Pokes delivers the pokes of one worker.
-func (b *Bus) Pokes(worker events.WorkerID, deliver func(events.SessionID)) (stop func(), err error) {
-	return b.listen(b.names.poke(worker), "", func(m *nats.Msg) {
-		switch {
-		case m.Reply == "":
-			deliver(events.SessionID(m.Data))
-		case isInbox(m.Reply):
-			_ = m.Respond(nil) // of Gone
-		}
-	})
-}
-
 // MarkDirty tells projectors that a session moved. It is a hint: no answer is waited for.
 func (b *Bus) MarkDirty(session events.SessionID) error {
 	return mapError(b.nc.Publish(b.names.dirty(session), nil))
 }
 
+// Moved is a subscription to the commits of every session, of which only the
+// session counts.
+type Moved struct {
+	sub  *nats.Subscription
+	lost int
+	back chan nats.Status
+	nc   *nats.Conn
+}
+
+// Moved calls deliver with the session of each commit as it happens, and whether
+// the commit is about background tasks, from one goroutine, until Close.
+func (b *Bus) Moved(deliver func(id events.SessionID, background bool)) (*Moved, error) {
+	m := &Moved{nc: b.nc, back: b.nc.StatusChanged(nats.CONNECTED)}
+	var err error
+	m.sub, err = b.nc.Subscribe(b.names.liveEvery(), func(msg *nats.Msg) { deliver(b.names.parseLive(msg.Subject)) })
+	if err != nil {
+		return nil, fmt.Errorf("watch every session: %w", mapError(err))
+	}
+	return m, nil
+}
+
+// Lost reports whether messages may have been lost since the last call: the
+// buffer was full, or the connection was made again.
+func (m *Moved) Lost() bool {
+	n, _ := m.sub.Dropped() // an ended subscription drops nothing
+	lost := n != m.lost
+	m.lost = n
+	for {
+		select {
+		case <-m.back:
+			lost = true
+			continue
+		default:
+		}
+		return lost
+	}
+}
+
+// Close ends the subscription.
+func (m *Moved) Close() {
+	m.nc.RemoveStatusListener(m.back)
+	_ = m.sub.Unsubscribe()
+}
+
 // Dirty is a projector's view of the sessions that moved.
 type Dirty struct {
 	b        *Bus
-	consumer jetstream.Consumer
+	consumer *consumer
 }
+
+// DirtyMark says that a session moved. It must be acked, or given back, or it comes again.
+type DirtyMark struct {
+	Session events.SessionID
+	msg     jetstream.Msg
+}
+
+// Ack forgets the mark.
+func (m *DirtyMark) Ack() error { return mapError(m.msg.Ack()) }
+
+// GiveBack has it delivered after delay.
+func (m *DirtyMark) GiveBack(delay time.Duration) error { return mapError(m.msg.NakWithDelay(delay)) }
 
 // Dirty joins the projectors.
 func (b *Bus) Dirty(ctx context.Context) (*Dirty, error) {
-	consumer, err := b.join(ctx, b.names.dirtyStream(), jetstream.ConsumerConfig{Durable: "projector", AckWait: 10 * time.Second})
-	return &Dirty{b, consumer}, err
+	c, err := b.join(ctx, b.dirtyConfig(), jetstream.ConsumerConfig{Durable: "projector", AckWait: 10 * time.Second})
+	return &Dirty{b, c}, err
 }
 
-// Fetch hands up to n marks to take. Each must be acked, or given back, or it comes again.
-func (d *Dirty) Fetch(ctx context.Context, n int, wait time.Duration, take func(*Job)) error {
-	return d.b.fetch(ctx, d.consumer, n, wait, func(msg jetstream.Msg) {
+// Fetch hands up to n marks to take. A stream that was deleted is made again:
+// the projectors' own sweep finds what its marks were about.
+func (d *Dirty) Fetch(ctx context.Context, n int, wait time.Duration, take func(*DirtyMark)) error {
+	_, err := d.consumer.fetch(ctx, n, wait, func(msg jetstream.Msg) {
 		if session, ok := d.b.names.parseDirty(msg.Subject()); ok {
-			take(&Job{Session: session, msg: msg})
+			take(&DirtyMark{Session: session, msg: msg})
 		}
 	})
+	return err
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus"
-	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 )
@@ -31,7 +30,7 @@ func TestLive(t *testing.T) {
 	grow(t, b.Log(), "s", 2)
 	end := commit("s", 3)
 	end.Events = append(end.Events, events.Of("t1", &events.TurnCompleted{End: events.EndFinished}))
-	if _, err := b.Log().Append(t.Context(), end, events.At(2)); err != nil {
+	if _, err := b.Log().Append(t.Context(), end, 2); err != nil {
 		t.Fatal(err)
 	}
 	for want := events.Seq(1); want <= 3; want++ {
@@ -80,34 +79,6 @@ func TestHear(t *testing.T) {
 	stop()
 }
 
-func TestPokes(t *testing.T) {
-	t.Parallel()
-	s := bustest.Server(t, busembed.Config{})
-	b, other := bustest.Open(t, s), bustest.Open(t, s)
-	got := make(chan events.SessionID, 4)
-	stop, err := b.Pokes("w1", func(id events.SessionID) { got <- id })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	if err := b.Conn().Flush(); err != nil { // the server knows of the subscription
-		t.Fatal(err)
-	}
-	for _, poke := range []struct {
-		worker  events.WorkerID
-		session events.SessionID
-	}{{"w2", "not-for-one"}, {"w1", "s1"}, {"w1", "s2"}} {
-		if err := other.Poke(poke.worker, poke.session); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, want := range []events.SessionID{"s1", "s2"} {
-		if id := delivered(t, got); id != want {
-			t.Errorf("got %s, want %s", id, want)
-		}
-	}
-}
-
 func TestLiveRefuses(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -119,7 +90,7 @@ func TestLiveRefuses(t *testing.T) {
 	}
 }
 
-// TestDirty makes one job of a hundred marks, and another of a mark that came while it was worked on.
+// TestDirty makes one of a hundred marks, and another of a mark that came while it was worked on.
 func TestDirty(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -143,13 +114,13 @@ func TestDirty(t *testing.T) {
 	if n := stream.CachedInfo().State.Msgs; n != 1 {
 		t.Errorf("marks: got %d, want 1", n)
 	}
-	take := func() *bus.Job {
+	take := func() *bus.DirtyMark {
 		t.Helper()
-		var job *bus.Job
-		if err := marks.Fetch(t.Context(), 1, fetchWait, func(j *bus.Job) { job = j }); err != nil || job == nil {
-			t.Fatalf("fetch: got %v, %v, want a mark", job, err)
+		var mark *bus.DirtyMark
+		if err := marks.Fetch(t.Context(), 1, fetchWait, func(m *bus.DirtyMark) { mark = m }); err != nil || mark == nil {
+			t.Fatalf("fetch: got %v, %v, want a mark", mark, err)
 		}
-		return job
+		return mark
 	}
 	first := take()
 	if first.Session != "s" {

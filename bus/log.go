@@ -27,13 +27,13 @@ type Log struct{ b *Bus }
 // Log is the histories on this bus.
 func (b *Bus) Log() Log { return Log{b} }
 
-// Append implements [events.Log]. At(0) creates the session's stream.
-func (l Log) Append(ctx context.Context, c *events.Commit, at events.Expect) (events.Seq, error) {
+// Append implements [events.Log]. At 0 it creates the session's stream.
+func (l Log) Append(ctx context.Context, c *events.Commit, at events.Seq) (events.Seq, error) {
 	data, err := events.Encode(c)
 	if err != nil {
 		return 0, err
 	}
-	if seq, guarded := at.Guarded(); guarded && seq == 0 {
+	if at == 0 {
 		if err := l.create(ctx, c.Session); err != nil {
 			return 0, fmt.Errorf("append to %s: %w", c.Session, err)
 		}
@@ -101,15 +101,13 @@ func (b *Bus) Conflicts() int64 { return b.conflicts.Load() }
 var errWarmed = fmt.Errorf("%w: the session was cold", events.ErrOutcomeUnknown)
 
 // publish tries once, and at once again where the session was cold.
-func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at events.Expect) (events.Seq, error) {
+func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at events.Seq) (events.Seq, error) {
 	msg := &nats.Msg{Subject: l.b.names.commit(c), Data: data, Header: nats.Header{
-		jetstream.MsgIDHeader: {string(c.ID)},
-		headerKinds:           {kindsOf(c)},
-		headerFormat:          {strconv.Itoa(events.FormatVersion)},
+		jetstream.MsgIDHeader:           {string(c.ID)},
+		jetstream.ExpectedLastSeqHeader: {strconv.FormatUint(uint64(at), 10)},
+		headerKinds:                     {kindsOf(c)},
+		headerFormat:                    {strconv.Itoa(events.FormatVersion)},
 	}}
-	if seq, guarded := at.Guarded(); guarded {
-		msg.Header[jetstream.ExpectedLastSeqHeader] = []string{strconv.FormatUint(uint64(seq), 10)}
-	}
 	seq, err := l.publishOnce(ctx, c.Session, msg)
 	if errors.Is(err, errWarmed) {
 		seq, err = l.publishOnce(ctx, c.Session, msg)

@@ -26,7 +26,7 @@ func commit(session events.SessionID, n int) *events.Commit {
 func grow(t *testing.T, log events.Log, session events.SessionID, n int) {
 	t.Helper()
 	for i := range n {
-		if _, err := log.Append(t.Context(), commit(session, i+1), events.At(events.Seq(i))); err != nil {
+		if _, err := log.Append(t.Context(), commit(session, i+1), events.Seq(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -128,7 +128,7 @@ func TestConflictsAreCounted(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	grow(t, b.Log(), "s", 2)
-	_, err := b.Log().Append(t.Context(), commit("s", 9), events.At(1))
+	_, err := b.Log().Append(t.Context(), commit("s", 9), 1)
 	if _, ok := errors.AsType[*events.ConflictError](err); !ok || b.Conflicts() != 1 {
 		t.Errorf("got %v and %d conflicts, want a conflict and 1", err, b.Conflicts())
 	}

@@ -69,10 +69,9 @@ func (b *Bus) opened(ctx context.Context, request func(context.Context) error) (
 	return cancel, mapError(err)
 }
 
-// listen calls deliver with what comes on a subject, from one goroutine, until
-// stop. Of those in a group one gets each message; empty: in none.
-func (b *Bus) listen(subject, group string, deliver nats.MsgHandler) (stop func(), err error) {
-	sub, err := b.nc.QueueSubscribe(subject, group, deliver)
+// listen calls deliver with each message on a subject, from one goroutine, until stop.
+func (b *Bus) listen(subject string, deliver nats.MsgHandler) (stop func(), err error) {
+	sub, err := b.nc.Subscribe(subject, deliver)
 	if err != nil {
 		return nil, fmt.Errorf("listen to %s: %w", subject, mapError(err))
 	}

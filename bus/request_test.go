@@ -88,7 +88,7 @@ func TestRequestLost(t *testing.T) {
 	const id = events.SessionID("s")
 	last := 0
 	grow := func(ctx context.Context) error {
-		_, err := b.Log().Append(ctx, commit(id, last+1), events.At(events.Seq(last)))
+		_, err := b.Log().Append(ctx, commit(id, last+1), events.Seq(last))
 		last++
 		return err
 	}
@@ -123,10 +123,7 @@ func TestRequestLost(t *testing.T) {
 			return err
 		},
 		"queue": func(ctx context.Context) error {
-			_, err := b.Queued(ctx, bus.ClassTurn, id, "t")
-			if errors.Is(err, bus.ErrNotFound) {
-				err = nil
-			}
+			_, err := b.Wakes(ctx)
 			return err
 		},
 		"append": grow,
@@ -195,7 +192,7 @@ func TestRequestUnanswered(t *testing.T) {
 		},
 		"drop blob":       func() error { return b.DropBlob(ctx, stored[0]) },
 		"drop pieces":     func() error { return b.DropBlob(ctx, bus.StoredBlob{}) },
-		"join queue":      func() error { _, err := b.Work(ctx, bus.ClassTurn); return err },
+		"join queue":      func() error { _, err := b.Queue(ctx, bus.ClassTurn); return err },
 		"join timers":     func() error { _, err := b.Due(ctx); return err },
 		"join projectors": func() error { _, err := b.Dirty(ctx); return err },
 	} {
@@ -209,12 +206,12 @@ func TestRequestUnanswered(t *testing.T) {
 func TestPullLost(t *testing.T) {
 	t.Parallel()
 	b, lossy := openLossy(t)
-	work, err := b.Work(t.Context(), bus.ClassTurn)
+	queue, err := b.Queue(t.Context(), bus.ClassTurn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	lossy.lose.Store(1)
-	if err := work.Fetch(t.Context(), 1, time.Hour, func(*bus.Job) {}); !errors.Is(err, events.ErrOutcomeUnknown) {
+	if _, err := queue.Fetch(t.Context(), 1, time.Hour, func(*bus.Wake) {}); !errors.Is(err, events.ErrOutcomeUnknown) {
 		t.Errorf("got %v, want %v", err, events.ErrOutcomeUnknown)
 	}
 }
@@ -225,11 +222,11 @@ func TestServerSilent(t *testing.T) {
 	t.Parallel()
 	b, lossy := openLossy(t)
 	const id = events.SessionID("s")
-	if _, err := b.Log().Append(t.Context(), commit(id, 1), events.At(0)); err != nil {
+	if _, err := b.Log().Append(t.Context(), commit(id, 1), 0); err != nil {
 		t.Fatal(err)
 	}
 	lossy.broken.Store(lossy.dials.Load())
-	if _, err := b.Log().Append(t.Context(), commit(id, 2), events.At(1)); err != nil {
+	if _, err := b.Log().Append(t.Context(), commit(id, 2), 1); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.Reconnects(); n != 1 {

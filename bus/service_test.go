@@ -191,16 +191,16 @@ func TestServiceAnswersInboxesOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stopAnswer()
-	stopPokes, err := on.Pokes("w1", func(events.SessionID) { looked <- struct{}{} })
+	stopNotified, err := on.Notified("w1", func(events.SessionID) { looked <- struct{}{} })
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stopPokes()
-	if err := on.Enqueue(t.Context(), bus.ClassTurn, "s1", "t1", []byte("command")); err != nil {
+	defer stopNotified()
+	if err := on.PublishWake(turnKey("s1"), bus.WakeHint{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, subject := range []string{"lash.api.do", "lash.ask.w1", "lash.poke.w1"} {
-		for _, reply := range []string{"$JS.API.STREAM.PURGE.lash-work", "_INBOX", "_INBOXES.x", "lash.work.turn.s1.t2"} {
+	for _, subject := range []string{"lash.api.do", "lash.ask.w1", "lash.notify.w1"} {
+		for _, reply := range []string{"$JS.API.STREAM.PURGE.lash-work", "_INBOX", "_INBOXES.x", "lash.work.turn.s2"} {
 			if err := on.Conn().PublishRequest(subject, reply, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -219,11 +219,8 @@ func TestServiceAnswersInboxesOnly(t *testing.T) {
 	if len(looked) != 2 {
 		t.Errorf("looked at: got %d, want the two of inboxes", len(looked))
 	}
-	if _, err := on.Queued(t.Context(), bus.ClassTurn, "s1", "t1"); err != nil {
-		t.Errorf("queue: got %v, want the command", err)
-	}
-	if _, err := on.Queued(t.Context(), bus.ClassTurn, "s1", "t2"); !errors.Is(err, bus.ErrNotFound) {
-		t.Errorf("queue: got %v, want no answer in it", err)
+	if wakes, err := on.Wakes(t.Context()); err != nil || len(wakes) != 1 || !wakes[turnKey("s1")] {
+		t.Errorf("queue: got %v, %v, want the wake and no answer in it", wakes, err)
 	}
 }
 

@@ -21,7 +21,7 @@ type Stats struct {
 
 // QueueStats is how a class of the queue stands.
 type QueueStats struct {
-	Waiting   uint64 // commands that no worker has
+	Waiting   uint64 // wakes that no worker has
 	Held      int    // that a worker has
 	Delivered uint64 // deliveries so far, second ones too
 	Again     int    // held ones that are not delivered for the first time

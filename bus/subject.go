@@ -2,7 +2,6 @@ package bus
 
 import (
 	"encoding/base64"
-	"fmt"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -18,14 +17,14 @@ const (
 	apiStreamList  = "$JS.API.STREAM.LIST"
 )
 
-// Class is a class of queued work.
+// Class is a class of wakes.
 type Class string
 
 // The classes.
 const (
-	ClassTurn Class = "turn" // commands that ask for turns
-	ClassTask Class = "task" // runs of background tasks
-	ClassTool Class = "tool" // tool calls that another node than the turn's runs
+	ClassTurn Class = "turn" // of sessions that owe work on their turns
+	ClassTask Class = "task" // of background tasks
+	ClassTool Class = "tool" // of tool calls that another node than the turn's runs
 )
 
 // firstStream is the stream that a session begins in.
@@ -83,6 +82,15 @@ func (n names) commit(c *events.Commit) string {
 	return n.prefix + ".s." + string(c.Session) + "." + c.Events[0].Kind.Family()
 }
 
+// liveEvery is every commit of every session as it happens.
+func (n names) liveEvery() string { return n.prefix + ".live.*.>" }
+
+// parseLive is the session of a live subject, and whether its commit is about background tasks.
+func (n names) parseLive(subject string) (id events.SessionID, background bool) {
+	session, family, _ := strings.Cut(strings.TrimPrefix(subject, n.prefix+".live."), ".")
+	return events.SessionID(session), family == "task" || family == "monitor"
+}
+
 func (n names) liveAll(id events.SessionID) string { return n.prefix + ".live." + string(id) + ".>" }
 
 func (n names) workStream() string { return n.prefix + "-work" }
@@ -90,70 +98,71 @@ func (n names) workAll() string    { return n.prefix + ".work.>" }
 
 func (n names) workClass(c Class) string { return n.prefix + ".work." + string(c) + ".>" }
 
-func (n names) work(c Class, session events.SessionID, id string) string {
-	return n.prefix + ".work." + string(c) + "." + string(session) + "." + id
+func (n names) work(key WakeKey) string {
+	subject := n.prefix + ".work." + string(key.Class) + "." + string(key.Session)
+	if key.Task != "" {
+		subject += "." + string(key.Task)
+	}
+	return subject
 }
 
-func (n names) workSession(c Class, session events.SessionID) string {
-	return n.prefix + ".work." + string(c) + "." + string(session) + ".*"
+// oldTimers are the subjects of the timers of earlier versions, one for each turn.
+func (n names) oldTimers() string { return n.prefix + ".timer.*.*.*" }
+
+// oldWork is the subject of what earlier versions queued: commands that ask for turns.
+func (n names) oldWork() string {
+	return n.workClass(ClassTurn)[:len(n.workClass(ClassTurn))-1] + "*.*"
 }
 
 // parseWork is the inverse of work.
-func (n names) parseWork(subject string) (session events.SessionID, id string, ok bool) {
+func (n names) parseWork(subject string) (key WakeKey, ok bool) {
 	rest, ok := strings.CutPrefix(subject, n.prefix+".work.")
 	tokens := strings.Split(rest, ".")
-	if !ok || len(tokens) != 3 {
-		return "", "", false
+	if !ok || len(tokens) < 2 || len(tokens) > 3 {
+		return WakeKey{}, false
 	}
-	return events.SessionID(tokens[1]), tokens[2], true
+	key = WakeKey{Class: Class(tokens[0]), Session: events.SessionID(tokens[1])}
+	if len(tokens) == 3 {
+		key.Task = events.TaskID(tokens[2])
+	}
+	return key, (key.Class == ClassTurn) == (key.Task == "")
 }
 
 func (n names) deadStream() string { return n.prefix + "-dead" }
 func (n names) deadAll() string    { return n.prefix + ".dead.>" }
-func (n names) triesAll() string   { return n.prefix + ".tries.>" }
+func (n names) trialAll() string   { return n.prefix + ".tries.>" }
 
-func (n names) dead(c Class, session events.SessionID, id string) string {
-	return n.prefix + ".dead." + string(c) + "." + string(session) + "." + id
-}
+func (n names) dead(session events.SessionID) string { return n.prefix + ".dead." + string(session) }
+func (n names) deadLetters() string                  { return n.prefix + ".dead.*" }
 
-func (n names) deadSession(id events.SessionID) string {
-	return n.prefix + ".dead.*." + string(id) + ".*"
-}
-
-func (n names) triesSession(id events.SessionID) string {
-	return n.prefix + ".tries.*." + string(id) + ".*"
-}
-
-func (n names) tries(c Class, session events.SessionID, id string) string {
-	return n.prefix + ".tries." + string(c) + "." + string(session) + "." + id
-}
+func (n names) trial(session events.SessionID) string { return n.prefix + ".tries." + string(session) }
 
 func (n names) timerStream() string { return n.prefix + "-timers" }
 func (n names) timerAll() string    { return n.prefix + ".timer.>" }
 func (n names) timersAt() string    { return n.prefix + ".timer.at.>" }
 func (n names) timersDue() string   { return n.prefix + ".timer.due.>" }
 
-// timerAt is where a timer waits; timerDue is where its message goes when it is time.
-func (n names) timerAt(session events.SessionID, id string) string {
-	return n.prefix + ".timer.at." + string(session) + "." + id
+// timerAt is where a session's timer waits; timerDue is where its message goes when it is time.
+func (n names) timerAt(session events.SessionID) string {
+	return n.prefix + ".timer.at." + string(session)
 }
 
-func (n names) timerDue(session events.SessionID, id string) string {
-	return n.prefix + ".timer.due." + string(session) + "." + id
+func (n names) timerDue(session events.SessionID) string {
+	return n.prefix + ".timer.due." + string(session)
 }
 
 func (n names) timerSession(id events.SessionID) string {
-	return n.prefix + ".timer.*." + string(id) + ".*"
+	return n.prefix + ".timer.*." + string(id)
 }
 
 // parseTimer is the inverse of timerAt and of timerDue.
-func (n names) parseTimer(subject string) (session events.SessionID, id string, ok bool) {
+func (n names) parseTimer(subject string) (session events.SessionID, ok bool) {
 	rest, ok := strings.CutPrefix(subject, n.prefix+".timer.")
 	tokens := strings.Split(rest, ".")
-	if !ok || len(tokens) != 3 || tokens[0] != "at" && tokens[0] != "due" {
-		return "", "", false
+	if !ok || len(tokens) != 2 || tokens[0] != "at" && tokens[0] != "due" {
+		return "", false
 	}
-	return events.SessionID(tokens[1]), tokens[2], true
+	return events.SessionID(tokens[1]), true
 }
 
 func (n names) dirtyStream() string { return n.prefix + "-dirty" }
@@ -178,16 +187,13 @@ func (n names) deltaSession(session events.SessionID) string {
 	return n.prefix + ".delta." + string(session) + ".*"
 }
 
-// poke tells one worker that a session it runs has moved.
-func (n names) poke(worker events.WorkerID) string { return n.prefix + ".poke." + string(worker) }
+// notify tells one worker that a session it runs has moved.
+func (n names) notify(worker events.WorkerID) string { return n.prefix + ".notify." + string(worker) }
 
 // ask puts a question to one worker.
 func (n names) ask(worker events.WorkerID) string { return n.prefix + ".ask." + string(worker) }
 
-// room asks one of the workers of a class that hold jobs which nobody works on.
-func (n names) room(c Class) string { return n.prefix + ".room." + string(c) }
-
-// workOf is every queued command of a session.
+// workOf are the wakes of a session's tasks.
 func (n names) workOf(id events.SessionID) string {
 	return n.prefix + ".work.*." + string(id) + ".>"
 }
@@ -208,12 +214,6 @@ func (n names) service() string { return n.prefix + "-api" }
 
 // alive is where workers say that they are there.
 func (n names) alive() string { return n.prefix + ".alive" }
-
-// ack is what the server takes for the word of whoever holds a delivery of a
-// message, for any delivery number that is not settled yet.
-func (n names) ack(c Class, message, delivery uint64) string {
-	return fmt.Sprintf("$JS.ACK.%s.%s.1.%d.%d.0.0", n.workStream(), c, message, delivery)
-}
 
 func (n names) directory() string { return n.prefix + "-sessions" }
 func (n names) catalogs() string  { return n.prefix + "-catalog" }

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -16,22 +17,30 @@ func TestNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := names{token.Draw(t, "prefix")}
 		session, id := events.SessionID(token.Draw(t, "session")), token.Draw(t, "id")
-		class := Class(rapid.SampledFrom([]string{"turn", "tool", "task", "archive"}).Draw(t, "class"))
+		key := WakeKey{Class: rapid.SampledFrom([]Class{ClassTurn, ClassTool, ClassTask}).Draw(t, "class"), Session: session}
+		if key.Class != ClassTurn {
+			key.Task = events.TaskID(id)
+		}
 		if got, ok := n.sessionOf(n.nextStream(session, rapid.StringMatching(`[0-9A-Z]{0,26}`).Draw(t, "nonce"))); !ok || got != session {
 			t.Errorf("stream: got %s %v, want %s", got, ok, session)
 		}
-		if got, gotID, ok := n.parseWork(n.work(class, session, id)); !ok || got != session || gotID != id {
-			t.Errorf("work: got %s %s %v, want %s %s", got, gotID, ok, session, id)
+		if got, ok := n.parseWork(n.work(key)); !ok || got != key {
+			t.Errorf("work: got %+v %v, want %+v", got, ok, key)
 		}
-		for _, subject := range []string{n.timerAt(session, id), n.timerDue(session, id)} {
-			if got, gotID, ok := n.parseTimer(subject); !ok || got != session || gotID != id {
-				t.Errorf("timer: got %s %s %v, want %s %s", got, gotID, ok, session, id)
+		for _, subject := range []string{n.timerAt(session), n.timerDue(session)} {
+			if got, ok := n.parseTimer(subject); !ok || got != session {
+				t.Errorf("timer: got %s %v, want %s", got, ok, session)
 			}
+		}
+		family := rapid.SampledFrom([]string{"turn", "task", "monitor", "session"}).Draw(t, "family")
+		live := strings.TrimSuffix(n.liveAll(session), ">") + family
+		if got, background := n.parseLive(live); got != session || background != (family == "task" || family == "monitor") {
+			t.Errorf("live %s: got %s %v", live, got, background)
 		}
 		if got, ok := n.parseDirty(n.dirty(session)); !ok || got != session {
 			t.Errorf("dirty: got %s %v, want %s", got, ok, session)
 		}
-		if _, _, ok := n.parseWork(n.dirty(session)); ok {
+		if _, ok := n.parseWork(n.dirty(session)); ok {
 			t.Error("a mark was read as work")
 		}
 	})
@@ -40,14 +49,14 @@ func TestNames(t *testing.T) {
 func TestNamesOfOthers(t *testing.T) {
 	t.Parallel()
 	n := names{"lash"}
-	for _, subject := range []string{"", "lash.work.turn.s1", "lash.work.turn.s1.t1.x", "other.work.turn.s1.t1", "lash.s.s1.turn"} {
-		if session, id, ok := n.parseWork(subject); ok {
-			t.Errorf("work %q: got %s %s, want a refusal", subject, session, id)
+	for _, subject := range []string{"", "lash.work.turn", "lash.work.turn.s1.t1", "lash.work.task.s1", "lash.work.tool.s1", "lash.work.task.s1.k1.x", "other.work.turn.s1", "lash.s.s1.turn"} {
+		if key, ok := n.parseWork(subject); ok {
+			t.Errorf("work %q: got %+v, want a refusal", subject, key)
 		}
 	}
-	for _, subject := range []string{"", "lash.timer.at.s1", "lash.timer.in.s1.t1", "lash.timer.at.s1.t1.x", "other.timer.at.s1.t1", "lash.work.turn.s1.t1"} {
-		if session, id, ok := n.parseTimer(subject); ok {
-			t.Errorf("timer %q: got %s %s, want a refusal", subject, session, id)
+	for _, subject := range []string{"", "lash.timer.at", "lash.timer.in.s1", "lash.timer.at.s1.t1", "other.timer.at.s1", "lash.work.turn.s1"} {
+		if session, ok := n.parseTimer(subject); ok {
+			t.Errorf("timer %q: got %s, want a refusal", subject, session)
 		}
 	}
 	for _, stream := range []string{"", "lash-work", "lash-sessions", "KV_lash-s-x", "other-s-x"} {
@@ -55,7 +64,7 @@ func TestNamesOfOthers(t *testing.T) {
 			t.Errorf("stream %q: got %s, want a refusal", stream, id)
 		}
 	}
-	if _, ok := n.parseDirty("lash.work.turn.s1.t1"); ok {
+	if _, ok := n.parseDirty("lash.work.turn.s1"); ok {
 		t.Error("work was read as a mark")
 	}
 }
@@ -72,15 +81,23 @@ func TestNamesAreDistinct(t *testing.T) {
 		{n.deltaAll(), "lash.delta.>"},
 		{n.delta("s1", "t1"), "lash.delta.s1.t1"},
 		{n.deltaSession("s1"), "lash.delta.s1.*"},
-		{n.poke("w1"), "lash.poke.w1"},
-		{n.room(ClassTurn), "lash.room.turn"},
+		{n.work(WakeKey{Class: ClassTurn, Session: "s1"}), "lash.work.turn.s1"},
+		{n.work(WakeKey{Class: ClassTool, Session: "s1", Task: "k1"}), "lash.work.tool.s1.k1"},
+		{n.workOf("s1"), "lash.work.*.s1.>"},
+		{n.oldWork(), "lash.work.turn.*.*"},
+		{n.notify("w1"), "lash.notify.w1"},
+		{n.ask("w1"), "lash.ask.w1"},
+		{n.alive(), "lash.alive"},
 		{n.deadAll(), "lash.dead.>"},
-		{n.dead(ClassTurn, "s1", "t1"), "lash.dead.turn.s1.t1"},
-		{n.triesAll(), "lash.tries.>"},
-		{n.tries(ClassTurn, "s1", "t1"), "lash.tries.turn.s1.t1"},
+		{n.dead("s1"), "lash.dead.s1"},
+		{n.deadLetters(), "lash.dead.*"},
+		{n.trialAll(), "lash.tries.>"},
+		{n.trial("s1"), "lash.tries.s1"},
 		{n.timersDue(), "lash.timer.due.>"},
-		{n.timerAt("s1", "t1"), "lash.timer.at.s1.t1"},
-		{n.timerDue("s1", "t1"), "lash.timer.due.s1.t1"},
+		{n.timersAt(), "lash.timer.at.>"},
+		{n.timerAt("s1"), "lash.timer.at.s1"},
+		{n.timerDue("s1"), "lash.timer.due.s1"},
+		{n.timerSession("s1"), "lash.timer.*.s1"},
 		{n.commit(&events.Commit{Session: "s1", Events: []events.Event{events.Of("t1", &events.TurnStarted{})}}), "lash.s.s1.turn"},
 	} {
 		if tc.got != tc.want {

@@ -93,21 +93,9 @@ func (b *Bus) dropBlob(ctx context.Context, digest string, wanted func(content s
 }
 
 // Mentions is everything beside rows that may refer to a blob, as it is
-// stored: commands that wait for their time, in the queue or dead, then
-// archives and histories.
+// stored: archives and histories.
 func (b *Bus) Mentions(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for _, from := range b.commands() { // first: what leaves them meanwhile is in the next one, or in a history
-			for msg, err := range b.lastOf(ctx, from.stream, from.subjects) {
-				if err != nil {
-					yield(nil, err)
-					return
-				}
-				if !yield(msg.Data, nil) {
-					return
-				}
-			}
-		}
 		for id, err := range b.Sessions(ctx) {
 			if err != nil {
 				yield(nil, err)
@@ -122,13 +110,6 @@ func (b *Bus) Mentions(ctx context.Context) iter.Seq2[[]byte, error] {
 
 // assetPart is some of a stream's messages.
 type assetPart struct{ stream, subjects string }
-
-// commands is where commands are kept, in the order that they take.
-func (b *Bus) commands() []assetPart {
-	return []assetPart{
-		{b.names.timerStream(), b.names.timerAll()}, {b.names.workStream(), b.names.workAll()}, {b.names.deadStream(), b.names.deadAll()},
-	}
-}
 
 func (b *Bus) mentionsOf(ctx context.Context, id events.SessionID, yield func([]byte, error) bool) bool {
 	row, err := b.archived(ctx, id)

@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,129 +21,152 @@ func joinTimers(t *testing.T, b *bus.Bus) *bus.Due {
 	return d
 }
 
-// due is the next timer.
-func due(t *testing.T, d *bus.Due) *bus.DueTimer {
+// due is the session of the next timer.
+func due(t *testing.T, d *bus.Due) (session events.SessionID) {
 	t.Helper()
-	var timer *bus.DueTimer
-	for timer == nil && t.Context().Err() == nil { // one that came early comes again
-		if err := d.Fetch(t.Context(), 1, fetchWait, func(got *bus.DueTimer) { timer = got }); err != nil {
-			t.Fatalf("fetch: %v", err)
+	for session == "" && t.Context().Err() == nil { // one that came early comes again
+		if remade, err := d.Fetch(t.Context(), 1, fetchWait, func(id events.SessionID, _ events.Millis) { session = id }); remade || err != nil {
+			t.Fatalf("fetch: got remade %v, %v", remade, err)
 		}
 	}
-	return timer
+	return session
 }
 
-func timers(t *testing.T, b *bus.Bus) (list []string) {
+func setTimer(t *testing.T, b *bus.Bus, session events.SessionID, at events.Millis) {
 	t.Helper()
-	for timer, err := range b.Timers(t.Context()) {
+	if err := b.SetTimer(session, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitTimers waits until these sessions have a timer that waits, and no others.
+func awaitTimers(t *testing.T, b *bus.Bus, want ...events.SessionID) {
+	t.Helper()
+	for {
+		list, err := b.Timers(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, timer.ID)
+		slices.Sort(list)
+		if slices.Equal(list, want) {
+			return
+		}
 	}
-	return list
 }
 
-func TestTimer(t *testing.T) {
+// inMillis is a time from now.
+func inMillis(ms events.Millis) events.Millis { return events.MillisOf(time.Now()) + ms }
+
+// TestTimerComesOnTime sets timers with times of all kinds: none comes before its time.
+func TestTimerComesOnTime(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	d := joinTimers(t, b)
-	now := events.MillisOf(time.Now())
-	soon := bus.Timer{Session: "s1", ID: "soon", At: now + 1200, Body: []byte("body")}
-	for range 2 {
-		if err := b.Schedule(t.Context(), soon); err != nil {
-			t.Fatal(err)
+	at := map[events.SessionID]events.Millis{"past": 1, "now": inMillis(0), "soon": inMillis(1200), "later": inMillis(2700)}
+	for session, at := range at {
+		setTimer(t, b, session, at)
+	}
+	setTimer(t, b, "far", inMillis(1e9))
+	var order []events.SessionID
+	for range at {
+		session := due(t, d)
+		if early := time.Until(at[session].Time()); early > 0 {
+			t.Errorf("%s came %v early", session, early)
+		}
+		order = append(order, session)
+	}
+	if !slices.Equal(order[2:], []events.SessionID{"soon", "later"}) {
+		t.Errorf("order: got %v", order)
+	}
+	awaitTimers(t, b, "far")
+}
+
+// TestTimerReplacesTheOneBefore sets an earlier time and a later one.
+func TestTimerReplacesTheOneBefore(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	d := joinTimers(t, b)
+	setTimer(t, b, "earlier", inMillis(1e9))
+	setTimer(t, b, "earlier", inMillis(300))
+	setTimer(t, b, "later", inMillis(300))
+	setTimer(t, b, "later", inMillis(2500))
+	last := inMillis(2500)
+	for _, want := range []events.SessionID{"earlier", "later"} {
+		if got := due(t, d); got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	later := soon
-	later.At++
-	if err := b.Schedule(t.Context(), later); !errors.Is(err, bus.ErrStale) {
-		t.Errorf("another time under the same id: got %v, want %v", err, bus.ErrStale)
+	if early := time.Until(last.Time()); early > time.Second {
+		t.Errorf("the later one came %v early", early)
 	}
-	far := bus.Timer{Session: "s1", ID: "far", At: now + 1e9}
-	if err := b.Schedule(t.Context(), far); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Schedule(t.Context(), bus.Timer{Session: "s1", ID: "past", At: 1}); err != nil {
-		t.Fatal(err)
-	}
-	past := due(t, d)
-	if past.ID != "past" || past.At != 1 {
-		t.Errorf("first: got %+v, want the one whose time has passed", past.Timer)
-	}
-	if err := past.GiveBack(0); err != nil {
-		t.Fatal(err)
-	}
-	if past = due(t, d); past.ID != "past" {
-		t.Errorf("given back: got %+v, want past", past.Timer)
-	}
-	if err := past.Ack(); err != nil {
-		t.Fatal(err)
-	}
-	got := due(t, d)
-	if got.ID != "soon" || got.Session != "s1" || got.At != soon.At || string(got.Body) != "body" {
-		t.Errorf("second: got %+v, want %+v", got.Timer, soon)
-	}
-	if early := time.Until(soon.At.Time()); early > 0 {
-		t.Errorf("it came %v early", early)
-	}
-	if err := b.Schedule(t.Context(), later); !errors.Is(err, bus.ErrStale) {
-		t.Errorf("another while it is handled: got %v, want %v", err, bus.ErrStale)
-	}
-	if err := got.Ack(); err != nil {
-		t.Fatal(err)
-	}
-	if list := timers(t, b); len(list) != 1 || list[0] != "far" {
-		t.Errorf("timers: got %v, want far", list)
-	}
-	for range 2 {
-		if err := b.Unschedule(t.Context(), "s1", "far"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := b.Timer(t.Context(), "s1", "far"); !errors.Is(err, bus.ErrNotFound) {
-		t.Errorf("after it was taken back: got %v, want %v", err, bus.ErrNotFound)
-	}
-	for _, at := range []events.Millis{-1, 1 << 50} {
-		if err := b.Schedule(t.Context(), bus.Timer{Session: "s1", ID: "never", At: at}); !errors.Is(err, events.ErrInvalid) {
-			t.Errorf("at %d: got %v, want %v", at, err, events.ErrInvalid)
-		}
+	awaitTimers(t, b)
+}
+
+// TestTimerOfDeadWorker loses the connection of the worker that rings: another rings again.
+func TestTimerOfDeadWorker(t *testing.T) {
+	t.Parallel()
+	s := bustest.Server(t, busembed.Config{})
+	first, second := bustest.Open(t, s), bustest.Open(t, s)
+	setTimer(t, first, "s", 1)
+	rang := events.SessionID("")
+	_, _ = joinTimers(t, first).Fetch(t.Context(), 1, fetchWait, func(id events.SessionID, _ events.Millis) {
+		rang = id
+		first.Close()
+	})
+	if got := due(t, joinTimers(t, second)); rang != "s" || got != "s" {
+		t.Errorf("got %q, and then %q, want s twice", rang, got)
 	}
 }
 
-// TestTimerRestart stops the server before a timer is due.
-func TestTimerRestart(t *testing.T) {
+// TestTimerStreamDeleted makes the stream again, and says so: every timer is lost.
+func TestTimerStreamDeleted(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	d := joinTimers(t, b)
+	setTimer(t, b, "lost", inMillis(1e9))
+	awaitTimers(t, b, "lost")
+	if err := jetStream(t, b).DeleteStream(t.Context(), "lash-timers"); err != nil {
+		t.Fatal(err)
+	}
+	if remade, err := d.Fetch(t.Context(), 1, fetchWait, func(events.SessionID, events.Millis) {}); !remade || err != nil {
+		t.Errorf("got remade %v, %v", remade, err)
+	}
+	awaitTimers(t, b)
+	setTimer(t, b, "s", 1)
+	if got := due(t, d); got != "s" {
+		t.Errorf("got %s, want s", got)
+	}
+}
+
+// TestTimerAfterRestart stops the server before a timer is due.
+func TestTimerAfterRestart(t *testing.T) {
 	t.Parallel()
 	cfg := busembed.Config{StoreDir: t.TempDir()}
 	server := bustest.Server(t, cfg)
 	b := bustest.Open(t, server)
-	want := bus.Timer{Session: "s1", ID: "t1", At: events.MillisOf(time.Now()) + 1500, Body: []byte("body")}
-	if err := b.Schedule(t.Context(), want); err != nil {
-		t.Fatal(err)
-	}
+	at := inMillis(1500)
+	setTimer(t, b, "s", at)
+	awaitTimers(t, b, "s")
 	b.Close()
 	server.Stop()
-	d := joinTimers(t, bustest.Open(t, bustest.Server(t, cfg)))
-	if got := due(t, d); got.ID != want.ID || got.At != want.At || string(got.Body) != "body" {
-		t.Errorf("got %+v, want %+v", got.Timer, want)
+	got := due(t, joinTimers(t, bustest.Open(t, bustest.Server(t, cfg))))
+	if early := time.Until(at.Time()); got != "s" || early > 0 {
+		t.Errorf("got %s %v early, want s", got, early)
 	}
 }
 
-// TestTimerCluster stops the server that leads the timers before one is due.
-func TestTimerCluster(t *testing.T) {
+// TestTimerOfDeadLeader stops the server that leads the timers before one is due.
+func TestTimerOfDeadLeader(t *testing.T) {
 	t.Parallel()
 	c := bustest.StartCluster(t)
 	b := c.Open(t)
-	want := bus.Timer{Session: "s1", ID: "t1", At: events.MillisOf(time.Now()) + 2500, Body: []byte("body")}
-	if err := b.Schedule(t.Context(), want); err != nil {
-		t.Fatal(err)
-	}
+	setTimer(t, b, "s", inMillis(2500))
+	awaitTimers(t, b, "s")
 	stream, err := jetStream(t, b).Stream(t.Context(), "lash-timers")
 	if err != nil {
 		t.Fatal(err)
 	}
-	leader := stream.CachedInfo().Cluster.Leader
-	stopped := false
+	leader, stopped := stream.CachedInfo().Cluster.Leader, false
 	for _, s := range c.Servers {
 		if s.Name() == leader {
 			s.Stop()
@@ -152,7 +176,17 @@ func TestTimerCluster(t *testing.T) {
 	if !stopped {
 		t.Fatalf("no server is called %s", leader)
 	}
-	if got := due(t, joinTimers(t, b)); got.ID != want.ID || got.At != want.At || string(got.Body) != "body" {
-		t.Errorf("got %+v, want %+v", got.Timer, want)
+	if got := due(t, joinTimers(t, b)); got != "s" {
+		t.Errorf("got %s, want s", got)
+	}
+}
+
+func TestSetTimerRefuses(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	for _, session := range []events.SessionID{"", "a.b", "*", ">"} {
+		if err := b.SetTimer(session, 1); !errors.Is(err, events.ErrInvalidID) {
+			t.Errorf("%q: got %v, want %v", session, err, events.ErrInvalidID)
+		}
 	}
 }

@@ -14,10 +14,13 @@ import (
 // maxMessage bounds a message of any stream, header and payload.
 const maxMessage = 1 << 20
 
-// AckWait is how long a worker may be quiet before its job goes to another.
+// AckWait is how long a worker may be silent before its wake goes to another.
 const AckWait = 2 * time.Second
 
 func (b *Bus) ensure(ctx context.Context) error {
+	if err := b.drained(ctx); err != nil {
+		return err
+	}
 	for _, cfg := range []jetstream.StreamConfig{
 		b.workConfig(), b.dirtyConfig(), b.deltaConfig(), b.archiveConfig(), b.deadConfig(), b.timerConfig(),
 	} {
@@ -114,13 +117,13 @@ func (b *Bus) sessionConfig(id events.SessionID, name string) jetstream.StreamCo
 	}
 }
 
-// workConfig refuses a job that is queued already, so that a command is its own idempotency key.
+// workConfig holds one wake of each session and task: a new one replaces the
+// one that is there, is never refused, and no ack of the earlier one touches it.
 func (b *Bus) workConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: b.names.workStream(), Subjects: []string{b.names.workAll()},
-		Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas, MaxMsgSize: maxMessage,
-		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew,
-		MaxMsgsPerSubject: 1, DiscardNewPerSubject: true,
+		Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas, MaxMsgSize: 1 << 10,
+		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardOld, MaxMsgsPerSubject: 1,
 	}
 }
 

@@ -1,6 +1,9 @@
 package events
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // ToolApprovalAsked parks a call until somebody answers.
 type ToolApprovalAsked struct {
@@ -67,6 +70,23 @@ func (p *ToolResolved) Validate() error {
 		return err
 	}
 	return p.Result.validate()
+}
+
+// ToolResultScheduled gives a pending call its result at a time, unless it has
+// one by then. The first one of a call counts.
+type ToolResultScheduled struct {
+	Effect EffectID   `msgpack:"e"`
+	At     Millis     `msgpack:"t"` // UTC; above 0
+	Result ToolResult `msgpack:"r"`
+	By     string     `msgpack:"b,omitempty"` // who scheduled it
+}
+
+// Kind implements [Payload].
+func (*ToolResultScheduled) Kind() Kind { return KindToolResultScheduled }
+
+// Validate implements [Payload].
+func (p *ToolResultScheduled) Validate() error {
+	return errors.Join(checkID("effect", string(p.Effect), true), validateTime("at", p.At), p.Result.validate())
 }
 
 // ToolNestedCalled is recorded before a call starts that must not run twice

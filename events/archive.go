@@ -321,7 +321,7 @@ func (a *archiveReader) commit(seq Seq, data []byte) error {
 	if seq != last+1 || c.Session != a.out.Session {
 		return fmt.Errorf("%w: commit of session %s out of place, want sequence %d", ErrMalformed, c.Session, last+1)
 	}
-	a.hist.add(c.ID, data) // a stream may hold a free append twice, and so may its archive
+	a.hist.add(c.ID, data) // an id may stand twice: add counts the first one
 	return nil
 }
 

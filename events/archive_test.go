@@ -100,7 +100,7 @@ func TestArchiveRoundTrip(t *testing.T) {
 	}
 }
 
-// Many commits stand in several frames; a stream may hold a free append twice.
+// Many commits stand in several frames; a commit id may stand twice.
 func TestArchiveLarge(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 1))

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"sync"
-
-	"github.com/vmihailenco/msgpack/v5"
 )
 
 // Encode writes c in the commit format of FORMAT.md. It validates first:
@@ -20,52 +18,46 @@ func Encode(c *Commit) ([]byte, error) {
 	if w.err != nil {
 		return nil, fmt.Errorf("encode commit: %w", w.err)
 	}
-	if w.buf.Len() > MaxCommitBytes {
-		return nil, tooLarge("commit", w.buf.Len(), MaxCommitBytes)
+	if len(w.b) > MaxCommitBytes {
+		return nil, tooLarge("commit", len(w.b), MaxCommitBytes)
 	}
-	return bytes.Clone(w.buf.Bytes()), nil
+	return bytes.Clone(w.b), nil
 }
 
-// EncodePayload writes a payload, or any of the value types inside one.
-// Equal values give equal bytes, so a digest of them identifies the value.
+// EncodePayload writes a payload, or any other value of a type of the format, or a
+// pointer to one. Equal values give equal bytes, so a digest of them identifies
+// the value. A type that is not part of the format is [ErrInvalid], whatever the
+// value holds.
 func EncodePayload(v any) ([]byte, error) {
 	w := newWriter()
 	defer w.release()
-	if err := w.enc.Encode(v); err != nil {
-		return nil, fmt.Errorf("encode payload: %w", err)
+	if w.value(v); w.err != nil {
+		return nil, fmt.Errorf("encode payload: %w", w.err)
 	}
-	return bytes.Clone(w.buf.Bytes()), nil
+	return bytes.Clone(w.b), nil
 }
 
 func tooLarge(field string, size, limit int) error {
 	return &FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", size, limit), Err: ErrTooLarge}
 }
 
-// writer is the one place where the msgpack encoder is configured.
+// writer collects what is encoded. The first error sticks.
 type writer struct {
-	buf bytes.Buffer
-	enc *msgpack.Encoder
+	b   []byte
 	err error
 }
 
 //nolint:gochecknoglobals // a pool has to be shared to be one
-var writers = sync.Pool{New: func() any {
-	w := &writer{}
-	w.enc = msgpack.NewEncoder(&w.buf)
-	w.enc.UseCompactInts(true)
-	w.enc.SetSortMapKeys(true)
-	return w
-}}
+var writers = sync.Pool{New: func() any { return &writer{} }}
 
 func newWriter() *writer {
 	w := writers.Get().(*writer)
-	w.buf.Reset()
-	w.err = nil
+	w.b, w.err = w.b[:0], nil
 	return w
 }
 
 func (w *writer) release() {
-	if w.buf.Cap() <= MaxCommitBytes {
+	if cap(w.b) <= MaxCommitBytes {
 		writers.Put(w)
 	}
 }
@@ -76,15 +68,9 @@ func (w *writer) note(err error) {
 	}
 }
 
-func (w *writer) str(key, value string) {
-	w.note(w.enc.EncodeString(key))
-	w.note(w.enc.EncodeString(value))
-}
+func (w *writer) str(key, value string) { w.b = appendText(append(w.b, key...), value) }
 
-func (w *writer) num(key string, value int64) {
-	w.note(w.enc.EncodeString(key))
-	w.note(w.enc.EncodeInt(value))
-}
+func (w *writer) num(key string, value int64) { w.b = appendInt(append(w.b, key...), value) }
 
 func (w *writer) commit(c *Commit) {
 	n := 6
@@ -94,20 +80,19 @@ func (w *writer) commit(c *Commit) {
 	if c.Cause != "" {
 		n++
 	}
-	w.note(w.enc.EncodeMapLen(n))
-	w.num("f", FormatVersion)
-	w.str("i", string(c.ID))
-	w.str("s", string(c.Session))
-	w.num("t", int64(c.At))
-	w.str("a", string(c.Actor.Kind))
+	w.b = appendMapHead(w.b, n)
+	w.num("\xa1f", FormatVersion)
+	w.str("\xa1i", string(c.ID))
+	w.str("\xa1s", string(c.Session))
+	w.num("\xa1t", int64(c.At))
+	w.str("\xa1a", string(c.Actor.Kind))
 	if c.Actor.ID != "" {
-		w.str("b", c.Actor.ID)
+		w.str("\xa1b", c.Actor.ID)
 	}
 	if c.Cause != "" {
-		w.str("c", c.Cause)
+		w.str("\xa1c", c.Cause)
 	}
-	w.note(w.enc.EncodeString("e"))
-	w.note(w.enc.EncodeArrayLen(len(c.Events)))
+	w.b = appendArrayHead(append(w.b, "\xa1e"...), len(c.Events))
 	for i := range c.Events {
 		w.event(&c.Events[i])
 	}
@@ -118,20 +103,27 @@ func (w *writer) event(e *Event) {
 	if e.Turn != "" {
 		n++
 	}
-	w.note(w.enc.EncodeMapLen(n))
-	w.str("k", string(e.Kind))
-	w.num("v", e.V)
+	w.b = appendMapHead(w.b, n)
+	w.str("\xa1k", string(e.Kind))
+	w.num("\xa1v", e.V)
 	if e.Turn != "" {
-		w.str("u", string(e.Turn))
+		w.str("\xa1u", string(e.Turn))
 	}
-	w.note(w.enc.EncodeString("p"))
-	start := w.buf.Len()
+	w.b = append(w.b, "\xa1p"...)
+	start := len(w.b)
 	if e.Payload != nil {
-		w.note(w.enc.Encode(e.Payload))
+		w.value(e.Payload)
 	} else {
-		w.buf.Write(e.Raw)
+		w.b = append(w.b, e.Raw...)
 	}
-	if size := w.buf.Len() - start; size > MaxEventBytes {
+	if size := len(w.b) - start; size > MaxEventBytes {
 		w.note(tooLarge(string(e.Kind), size, MaxEventBytes))
 	}
+}
+
+// value writes v, a value or a pointer to one.
+func (w *writer) value(v any) {
+	var err error
+	w.b, err = appendValue(w.b, v)
+	w.note(err)
 }

@@ -44,3 +44,26 @@ func BenchmarkCodec(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkEncodeTurn works on the commits that most turns consist of.
+func BenchmarkEncodeTurn(b *testing.B) {
+	c := commitOf("01JAAAAAAAAAAAAAAAAAAAAAAA",
+		events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"}),
+		events.Of("t1", &events.ModelReplied{
+			Iteration: 1, Stop: events.StopToolUse, Usage: events.Usage{Input: 100, Output: 5}, Provider: "anthropic", Model: "claude",
+			Prompt: events.PromptRef{Digest: strings.Repeat("a", 64), Leaf: "m1", Config: 1}, Millis: 900,
+			Parts: []events.Part{
+				{Kind: events.PartText, Text: strings.Repeat("x", 1<<10)},
+				{Kind: events.PartToolCall, Call: "call_1", Tool: "search", Args: []byte(`{"q":"x"}`)},
+			},
+		}),
+		events.Of("t1", &events.ToolReturned{Iteration: 1, Results: []events.ToolResult{{Text: strings.Repeat("y", 1<<10), Millis: 20}}}),
+	)
+	c.Actor.ID = "w1"
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := events.Encode(c); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

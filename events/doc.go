@@ -23,9 +23,12 @@
 // that finish together must land in one event, in call order, whatever each
 // one's outcome.
 //
-// Encoding is the msgpack library's, decoding is ours (cursor.go, fill.go). The
-// library allocates as many elements as the input claims an array to have,
-// follows nesting on the stack and panics on some input; checking all that
-// first costs as much as decoding. Measured on one core, a commit of two events
-// of usual size: 3.2 µs with the library, 1.2 µs so; 32 allocations, and 11.
+// Encoding and decoding are ours. The decoder (cursor.go, fill.go) trusts no
+// input: the msgpack library allocates as many elements as the input claims an
+// array to have, follows nesting on the stack and panics on some input. The
+// encoder (append.go, layout.go) writes what the library writes, byte for byte,
+// from a layout that is made once for each type; tests hold it against the
+// library, which is in go.mod for that alone. Measured on one core, a commit of
+// two events of usual size: decoding takes 1.2 µs and 10 allocations, with the
+// library 3.2 µs and 32; encoding takes 0.8 µs and 1, with the library 4.2 µs and 55.
 package events

@@ -3,12 +3,13 @@ package events
 import (
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 )
 
 // filler decodes one value of the type it was made for. It is the counterpart
-// of the encoder that codec.go configures: same tags, same types.
+// of layout: same tags, same types.
 type filler func(c *cursor, v reflect.Value)
 
 // fillers caches the filler of each type. Types are few and never change.
@@ -45,15 +46,22 @@ func (s structs) filler(t reflect.Type) filler {
 			return fillBytes
 		}
 		return s.slice(t)
-	case reflect.Map:
-		return s.mapping(t)
 	case reflect.Pointer:
 		return s.pointer(t)
 	case reflect.Struct:
 		return s.structure(t).fill
+	case reflect.Map:
+		if isTexts(t) {
+			return fillTexts
+		}
 	default:
-		return func(c *cursor, _ reflect.Value) { c.fail("type %s is not part of this format", t) }
 	}
+	return func(c *cursor, _ reflect.Value) { c.fail("type %s is not part of this format", t) }
+}
+
+// isTexts reports whether t is a map of texts by text, the only maps of the format.
+func isTexts(t reflect.Type) bool {
+	return t.Key() == reflect.TypeFor[string]() && t.Elem() == reflect.TypeFor[string]()
 }
 
 func fillInt(c *cursor, v reflect.Value) {
@@ -100,23 +108,18 @@ func (s structs) slice(t reflect.Type) filler {
 	}
 }
 
-func (s structs) mapping(t reflect.Type) filler {
-	key, elem := s.filler(t.Key()), s.filler(t.Elem())
-	return func(c *cursor, v reflect.Value) {
-		n, isNil := c.wantOrNil(formMap)
-		if isNil {
-			v.SetZero()
-			return
-		}
-		m := reflect.MakeMapWithSize(t, int(n))
-		for i := 0; i < int(n) && c.err == nil; i++ {
-			k, e := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
-			key(c, k)
-			elem(c, e)
-			m.SetMapIndex(k, e)
-		}
-		v.Set(m)
+func fillTexts(c *cursor, v reflect.Value) {
+	n, isNil := c.wantOrNil(formMap)
+	if isNil {
+		v.SetZero()
+		return
 	}
+	m := make(map[string]string, n)
+	for ; n > 0 && c.err == nil; n-- {
+		k := c.str()
+		m[k] = c.str()
+	}
+	v.Set(reflect.ValueOf(m).Convert(v.Type()))
 }
 
 func (s structs) pointer(t reflect.Type) filler {
@@ -137,8 +140,15 @@ type fields struct{ list []field }
 
 type field struct {
 	tag   string
-	index int
+	index []int // in the struct, through embedded ones
 	fill  filler
+}
+
+func (f *field) in(v reflect.Value) reflect.Value {
+	for _, i := range f.index {
+		v = v.Field(i)
+	}
+	return v
 }
 
 func (s structs) structure(t reflect.Type) *fields {
@@ -147,18 +157,27 @@ func (s structs) structure(t reflect.Type) *fields {
 	}
 	fs := &fields{}
 	s[t] = fs
+	s.collect(fs, t, nil)
+	return fs
+}
+
+// collect adds the fields of t, which stands at an index of the struct that fs is of.
+func (s structs) collect(fs *fields, t reflect.Type, at []int) {
 	for i := range t.NumField() {
 		f := t.Field(i)
+		index := append(slices.Clip(at), i)
 		tag, _, _ := strings.Cut(f.Tag.Get("msgpack"), ",")
-		if tag == "-" || !f.IsExported() {
+		switch {
+		case tag == "-" || !f.IsExported():
 			continue
-		}
-		if tag == "" {
+		case tag == "" && f.Anonymous && f.Type.Kind() == reflect.Struct:
+			s.collect(fs, f.Type, index) // an embedded struct's fields are written among the others
+			continue
+		case tag == "":
 			tag = f.Name
 		}
-		fs.list = append(fs.list, field{tag: tag, index: i, fill: s.filler(f.Type)})
+		fs.list = append(fs.list, field{tag: tag, index: index, fill: s.filler(f.Type)})
 	}
-	return fs
 }
 
 func (fs *fields) fill(c *cursor, v reflect.Value) {
@@ -170,7 +189,8 @@ func (fs *fields) fill(c *cursor, v reflect.Value) {
 			c.raw()
 			continue
 		}
-		fs.list[at].fill(c, v.Field(fs.list[at].index))
+		f := &fs.list[at]
+		f.fill(c, f.in(v))
 		next = at + 1
 	}
 }

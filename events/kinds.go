@@ -26,7 +26,9 @@ var kinds = map[Kind]kindInfo{
 	KindGraphBranched:          row[GraphBranched](1),
 	KindFrameOpened:            row[FrameOpened](1),
 	KindTurnRequested:          row[TurnRequested](1),
+	KindTurnScheduled:          row[TurnScheduled](1),
 	KindTurnStarted:            row[TurnStarted](1),
+	KindTurnReleased:           row[TurnReleased](1),
 	KindTurnCancelRequested:    row[TurnCancelRequested](1),
 	KindTurnCompleted:          row[TurnCompleted](1),
 	KindTurnDiverted:           row[TurnDiverted](1),
@@ -51,6 +53,7 @@ var kinds = map[Kind]kindInfo{
 	KindToolApprovalGiven:      row[ToolApprovalGiven](1),
 	KindToolPended:             row[ToolPended](1),
 	KindToolResolved:           row[ToolResolved](1),
+	KindToolResultScheduled:    row[ToolResultScheduled](1),
 	KindToolNestedCalled:       row[ToolNestedCalled](1),
 	KindToolNestedReturned:     row[ToolNestedReturned](1),
 	KindUsageCharged:           row[UsageCharged](1),
@@ -79,7 +82,9 @@ const (
 	KindGraphBranched          Kind = "graph.branched"
 	KindFrameOpened            Kind = "frame.opened"
 	KindTurnRequested          Kind = "turn.requested"
+	KindTurnScheduled          Kind = "turn.scheduled"
 	KindTurnStarted            Kind = "turn.started"
+	KindTurnReleased           Kind = "turn.released"
 	KindTurnCancelRequested    Kind = "turn.cancel_requested"
 	KindTurnCompleted          Kind = "turn.completed"
 	KindTurnDiverted           Kind = "turn.diverted"
@@ -104,6 +109,7 @@ const (
 	KindToolApprovalGiven      Kind = "tool.approval_given"
 	KindToolPended             Kind = "tool.pended"
 	KindToolResolved           Kind = "tool.resolved"
+	KindToolResultScheduled    Kind = "tool.result_scheduled"
 	KindToolNestedCalled       Kind = "tool.nested_called"
 	KindToolNestedReturned     Kind = "tool.nested_returned"
 	KindUsageCharged           Kind = "usage.charged"

@@ -64,6 +64,13 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 		}},
 		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts}, Busy: events.BusyInterrupt, Behind: "t3"},
 	},
+	events.KindTurnScheduled: {
+		&events.TurnScheduled{Input: events.TurnInput{Parts: goldenParts}, At: 1_700_000_000_123},
+		&events.TurnScheduled{At: 1, Busy: events.BusyInterrupt, Input: events.TurnInput{
+			Continue: true, Options: []byte(`{"a":1}`), Extension: events.Extension{Type: "x", Body: []byte(`{}`)}, Plugins: map[string]string{"p": `{"b":2}`},
+		}},
+	},
+	events.KindTurnReleased: {&events.TurnReleased{Worker: "w1"}},
 	events.KindTurnStarted: {&events.TurnStarted{
 		Attempt: 2, Worker: "w1", Message: "m2", Job: "j1", Points: []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint},
 	}},
@@ -153,6 +160,10 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindToolResolved: {
 		&events.ToolResolved{Effect: "t1/1/1", Result: goldenResult, By: "ci"},
 		&events.ToolResolved{Effect: "t1/1/3", Result: goldenSwitching},
+	},
+	events.KindToolResultScheduled: {
+		&events.ToolResultScheduled{Effect: "t1/1/1", At: 1_700_000_000_123, Result: goldenResult, By: "timer"},
+		&events.ToolResultScheduled{Effect: "t1/1/3", At: 1, Result: goldenSwitching},
 	},
 	events.KindToolNestedCalled: {&events.ToolNestedCalled{Effect: "t1/1/2/0", Tool: "deploy", Digest: goldenBlob.Digest}},
 	events.KindToolNestedReturned: {

@@ -11,15 +11,15 @@ import (
 // durable as the profile of the log promises; see package bus. The caller
 // keeps ownership of the commit it appends and gets its own copy of what it reads.
 type Log interface {
-	// Append adds c to the history of c.Session and returns its sequence.
-	// With At(n) it lands only as sequence n+1, else *[ConflictError] and
-	// nothing was written. At(0) creates the history. With Free it lands
-	// wherever the end is. A commit that is there already, because an earlier
-	// try landed and its reply was lost, is found by its id and counts as
-	// appended now. Other errors: [ErrNoSession], [ErrSealed],
+	// Append adds c to the history of c.Session as sequence at+1, which it
+	// returns: at is the sequence whose state c was decided on. Where the
+	// history does not end at at, the append is a *[ConflictError] and nothing
+	// was written. At 0 it creates the history. A commit that is there already,
+	// because an earlier try was written and its reply was lost, is found by its
+	// id and counts as appended now. Other errors: [ErrNoSession], [ErrSealed],
 	// those of [Encode], and [ErrOutcomeUnknown] where ctx ended before the
 	// outcome could be read back.
-	Append(ctx context.Context, c *Commit, at Expect) (Seq, error)
+	Append(ctx context.Context, c *Commit, at Seq) (Seq, error)
 	// Read yields the commits from sequence from on (0 and 1 mean all), in
 	// order, without holes, up to what was last when it began. The error is
 	// terminal: [ErrNoSession], [ErrMalformed], [ErrFutureVersion] or of transport.
@@ -34,20 +34,3 @@ type Entry struct {
 	Commit *Commit
 	Data   []byte // the commit as it stands in the log, with what this program does not know of it. Not to be changed
 }
-
-// Expect says where an append may land.
-type Expect struct {
-	seq  Seq
-	free bool
-}
-
-// At allows the append only directly after sequence seq: a decision made on the state at seq.
-func At(seq Seq) Expect { return Expect{seq: seq} }
-
-// Free allows the append anywhere after since: a fact that commutes with
-// others. since is a sequence known to be older than the first try, where
-// reading back begins after a lost reply.
-func Free(since Seq) Expect { return Expect{seq: since, free: true} }
-
-// Guarded returns the expected sequence, and false for free appends.
-func (e Expect) Guarded() (Seq, bool) { return e.seq, !e.free }

@@ -22,7 +22,7 @@ type memSession struct {
 }
 
 // Append implements [Log].
-func (l *MemLog) Append(ctx context.Context, c *Commit, at Expect) (Seq, error) {
+func (l *MemLog) Append(ctx context.Context, c *Commit, at Seq) (Seq, error) {
 	data, err := Encode(c)
 	if err != nil {
 		return 0, err
@@ -33,9 +33,8 @@ func (l *MemLog) Append(ctx context.Context, c *Commit, at Expect) (Seq, error) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.sessions[c.Session]
-	expected, guarded := at.Guarded()
 	if s == nil {
-		if !guarded || expected != 0 {
+		if at != 0 {
 			return 0, fmt.Errorf("append to %s: %w", c.Session, ErrNoSession)
 		}
 		s = l.createLocked(c.Session, 1)
@@ -54,16 +53,15 @@ func (l *MemLog) createLocked(id SessionID, first Seq) *memSession {
 
 func (s *memSession) last() Seq { return s.first + Seq(len(s.raw)) - 1 }
 
-func (s *memSession) appendLocked(c *Commit, data []byte, at Expect) (Seq, error) {
+func (s *memSession) appendLocked(c *Commit, data []byte, at Seq) (Seq, error) {
 	last := s.last()
-	expected, guarded := at.Guarded()
 	switch seq := s.ids[c.ID]; {
 	case seq != 0:
 		return seq, nil
 	case s.sealed:
 		return 0, fmt.Errorf("append to %s: %w", c.Session, ErrSealed)
-	case checksExpected && guarded && last != expected:
-		return 0, &ConflictError{Session: c.Session, Expected: expected, Last: last}
+	case checksExpected && last != at:
+		return 0, &ConflictError{Session: c.Session, Expected: at, Last: last}
 	}
 	s.add(c.ID, data)
 	return last + 1, nil

@@ -15,7 +15,7 @@ var ErrMoved = errors.New("wrong last sequence")
 // Publication is one try-able publish of a commit, as stores offer it.
 type Publication struct {
 	Commit *Commit
-	At     Expect
+	At     Seq // where the history has to end
 	// Publish tries once. It answers nil, [ErrMoved], [ErrOutcomeUnknown]
 	// (the reply was lost), or an error after which nothing was written.
 	Publish func(context.Context) (Seq, error)
@@ -55,18 +55,16 @@ func Settle(ctx context.Context, p Publication) (Seq, error) {
 // waiting. One that is to begin with this commit may not be there yet.
 func (p Publication) gone(err error) bool {
 	_, erased := errors.AsType[*ErasedError](err)
-	at, guarded := p.At.Guarded()
-	return erased || errors.Is(err, ErrNoSession) && guarded && at > 0
+	return erased || errors.Is(err, ErrNoSession) && p.At > 0
 }
 
 // readBack looks for the commit in the tail. It returns its sequence, or a
 // [ConflictError] where another commit took its place, or 0 and nil where it is not there.
-// Where the store refused a guarded append and there is no tail, the history may
+// Where the store refused the append and there is no tail, the history may
 // be shorter than the caller believes, and then trying again would never end.
 func (p Publication) readBack(ctx context.Context, refused bool) (Seq, error) {
-	expected, guarded := p.At.Guarded()
-	last := expected
-	for entry, err := range p.Read(ctx, expected+1) {
+	last := p.At
+	for entry, err := range p.Read(ctx, p.At+1) {
 		if err != nil {
 			return 0, err
 		}
@@ -75,17 +73,15 @@ func (p Publication) readBack(ctx context.Context, refused bool) (Seq, error) {
 		}
 		last = entry.Seq
 	}
-	conflict := &ConflictError{Session: p.Commit.Session, Expected: expected, Last: last}
+	conflict := &ConflictError{Session: p.Commit.Session, Expected: p.At, Last: last}
 	switch {
-	case !guarded:
-		return 0, nil
-	case last > expected:
+	case last > p.At:
 		return 0, conflict
 	case !refused:
 		return 0, nil
 	}
 	var err error
-	if conflict.Last, err = p.Last(ctx); err != nil || conflict.Last >= expected {
+	if conflict.Last, err = p.Last(ctx); err != nil || conflict.Last >= p.At {
 		return 0, err // what came meanwhile may be the commit itself: it is read the next time
 	}
 	return 0, conflict

@@ -30,41 +30,37 @@ var errSurprise = errors.New("surprise")
 
 func TestSettle(t *testing.T) {
 	t.Parallel()
+	const at = 1000
 	moved, unknown := fmt.Errorf("code 10071: %w", events.ErrMoved), fmt.Errorf("timeout: %w", events.ErrOutcomeUnknown)
 	conflict := func(last events.Seq) error {
-		return &events.ConflictError{Session: "s1", Expected: 1000, Last: last}
+		return &events.ConflictError{Session: "s1", Expected: at, Last: last}
 	}
-	guarded, free := events.At(1000), events.Free(1000)
 	for _, tc := range []struct {
 		name  string
-		at    events.Expect
 		steps []settleStep
 		want  events.Seq
 		err   error
 	}{
-		{"at_once", guarded, []settleStep{{seq: 1001}}, 1001, nil},
-		{"other_errors", guarded, []settleStep{{err: errSurprise}}, 0, errSurprise},
-		{"reply_lost", guarded, []settleStep{{err: unknown, tail: "c"}}, 1001, nil},
-		{"reply_lost_others_since", guarded, []settleStep{{err: unknown, tail: "cxy"}}, 1001, nil},
-		{"retry_of_one_that_landed", guarded, []settleStep{{err: moved, tail: "c", last: 1001}}, 1001, nil},
-		{"never_arrived", guarded, []settleStep{{err: unknown}, {seq: 1001}}, 1001, nil},
-		{"never_arrived_and_overtaken", guarded, []settleStep{{err: unknown, tail: "x"}}, 0, conflict(1001)},
-		{"moved", guarded, []settleStep{{err: moved, tail: "xy", last: 1002}}, 0, conflict(1002)},
-		{"spurious", guarded, []settleStep{{err: moved, last: 1000}, {seq: 1001}}, 1001, nil},
-		{"history_is_shorter", guarded, []settleStep{{err: moved, last: 998}}, 0, conflict(998)},
-		{"shorter_but_not_refused", guarded, []settleStep{{err: unknown, last: 998}, {err: moved, last: 998}}, 0, conflict(998)},
-		{"arrives_between_read_and_last", guarded, []settleStep{{err: moved, last: 1001}, {err: moved, tail: "c", last: 1001}}, 1001, nil},
-		{"tail_unreadable", guarded, []settleStep{{err: moved, readErr: errRead}, {err: unknown, tail: "c"}}, 1001, nil},
-		{"tail_cut_before_the_end", guarded, []settleStep{{err: moved, tail: "x", readErr: errRead}, {err: moved, tail: "x", last: 1001}}, 0, conflict(1001)},
-		{"out_of_time", guarded, []settleStep{{err: unknown}, {err: unknown, readErr: errRead}}, 0, events.ErrOutcomeUnknown},
-		{"free_reply_lost", free, []settleStep{{err: unknown, tail: "xyc"}}, 1003, nil},
-		{"free_never_arrived", free, []settleStep{{err: unknown, tail: "xy"}, {seq: 1003}}, 1003, nil},
-		{"free_refused", free, []settleStep{{err: moved, tail: "xy"}, {seq: 1003}}, 1003, nil},
+		{"at_once", []settleStep{{seq: 1001}}, 1001, nil},
+		{"other_errors", []settleStep{{err: errSurprise}}, 0, errSurprise},
+		{"reply_lost", []settleStep{{err: unknown, tail: "c"}}, 1001, nil},
+		{"reply_lost_others_since", []settleStep{{err: unknown, tail: "cxy"}}, 1001, nil},
+		{"retry_of_one_that_landed", []settleStep{{err: moved, tail: "c", last: 1001}}, 1001, nil},
+		{"never_arrived", []settleStep{{err: unknown}, {seq: 1001}}, 1001, nil},
+		{"never_arrived_and_overtaken", []settleStep{{err: unknown, tail: "x"}}, 0, conflict(1001)},
+		{"moved", []settleStep{{err: moved, tail: "xy", last: 1002}}, 0, conflict(1002)},
+		{"spurious", []settleStep{{err: moved, last: 1000}, {seq: 1001}}, 1001, nil},
+		{"history_is_shorter", []settleStep{{err: moved, last: 998}}, 0, conflict(998)},
+		{"shorter_but_not_refused", []settleStep{{err: unknown, last: 998}, {err: moved, last: 998}}, 0, conflict(998)},
+		{"arrives_between_read_and_last", []settleStep{{err: moved, last: 1001}, {err: moved, tail: "c", last: 1001}}, 1001, nil},
+		{"tail_unreadable", []settleStep{{err: moved, readErr: errRead}, {err: unknown, tail: "c"}}, 1001, nil},
+		{"tail_cut_before_the_end", []settleStep{{err: moved, tail: "x", readErr: errRead}, {err: moved, tail: "x", last: 1001}}, 0, conflict(1001)},
+		{"out_of_time", []settleStep{{err: unknown}, {err: unknown, readErr: errRead}}, 0, events.ErrOutcomeUnknown},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			s := &store{steps: tc.steps}
-			got, err := events.Settle(t.Context(), s.publication(tc.at))
+			got, err := events.Settle(t.Context(), s.publication(at))
 			if got != tc.want || s.try != len(tc.steps) {
 				t.Errorf("got sequence %d, error %v after %d tries, want %d after %d", got, err, s.try, tc.want, len(tc.steps))
 			}
@@ -79,7 +75,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-func (s *store) publication(at events.Expect) events.Publication {
+func (s *store) publication(at events.Seq) events.Publication {
 	return events.Publication{
 		Commit: commitOf("c"),
 		At:     at,

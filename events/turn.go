@@ -67,7 +67,7 @@ func (p *TurnRequested) Validate() error {
 type TurnStarted struct {
 	Attempt int64       `msgpack:"a"` // from 1, one more at each takeover
 	Worker  WorkerID    `msgpack:"w"`
-	Job     TurnID      `msgpack:"j,omitempty"` // the command whose queue message the worker holds, where it is another turn's
+	Job     TurnID      `msgpack:"j,omitempty"` // of earlier versions, whose queue held commands: the command that the worker held
 	Message MessageID   `msgpack:"m,omitempty"` // id of the user message, where the default is taken
 	Points  []HookPoint `msgpack:"p,omitempty"` // where the session's plugins want to be asked, as the worker knows them
 }
@@ -94,6 +94,46 @@ func (p *TurnStarted) Validate() error {
 		}
 	}
 	return CheckToken("worker", p.Worker)
+}
+
+// TurnReleased says that a worker that stops has let the turn go. The next
+// attempt follows at once, and this one does not count as a failed one.
+type TurnReleased struct {
+	Worker WorkerID `msgpack:"w"`
+}
+
+// Kind implements [Payload].
+func (*TurnReleased) Kind() Kind { return KindTurnReleased }
+
+// Validate implements [Payload].
+func (p *TurnReleased) Validate() error { return CheckToken("worker", p.Worker) }
+
+// TurnScheduled accepts a turn whose request is to be recorded at a time.
+type TurnScheduled struct {
+	Input TurnInput `msgpack:"i"`
+	At    Millis    `msgpack:"t"`           // UTC; above 0
+	Busy  WhenBusy  `msgpack:"b,omitempty"` // the policy that counts then
+}
+
+// Kind implements [Payload].
+func (*TurnScheduled) Kind() Kind { return KindTurnScheduled }
+
+// Validate implements [Payload].
+func (p *TurnScheduled) Validate() error {
+	if p.Input.Continue && len(p.Input.Parts) > 0 {
+		return invalid("input.parts", "must be empty where continue is set")
+	}
+	return errors.Join(validateTime("at", p.At), p.Busy.Check(p.Input), validateParts(p.Input.Parts))
+}
+
+// maxYear bounds times that are set: RFC 3339, in which servers are told of them, has no later one.
+const maxYear = 9999
+
+func validateTime(field string, at Millis) error {
+	if at <= 0 || at.Time().Year() > maxYear {
+		return invalid(field, fmt.Sprintf("is %d ms, want a time from 1970 to year %d", at, maxYear))
+	}
+	return nil
 }
 
 // TurnCancelRequested is the evidence of a cancel. The first one wins.

@@ -81,7 +81,7 @@ func setupPending(t *testing.T, script ...step) (b *bundle, id events.SessionID,
 	b.await(id, "pending call", func(s *projector.State) bool {
 		return s.Turn() != nil && len(s.Turn().Calls) == 1 && s.Turn().Calls[0].Pended
 	})
-	b.unqueued("t1")
+	b.unqueued(id)
 	return b, id, kill
 }
 
@@ -100,7 +100,7 @@ func TestCancelPending(t *testing.T) {
 		t := s.Turn()
 		return t != nil && len(t.Calls) == 1 && t.Calls[0].Pended
 	})
-	b.unqueued("t1")
+	b.unqueued(id)
 	b.cancel(id, "t1", session.CancelRequest{}, session.CancelRequested)
 	equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)
 	equal(t, "result", resultsIn(b, id)[0].Outcome, events.OutcomeCancelled)

@@ -56,7 +56,7 @@ func (b *bundle) parks(id events.SessionID) {
 	b.t.Helper()
 	b.submit(id, "t1", text("1+2?"))
 	b.await(id, "question", hasAsk)
-	b.unqueued("t1")
+	b.unqueued(id)
 }
 
 // approve answers the question as "yes" or "no".
@@ -321,7 +321,7 @@ func TestApprovalSeveral(t *testing.T) {
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("sums?"))
 	b.await(id, "questions", func(s *projector.State) bool { return s.Turn() != nil && len(s.Turn().Asks) == 2 })
-	b.unqueued("t1")
+	b.unqueued(id)
 	answer := func(effect events.EffectID, granted bool) {
 		must(t, "answer "+string(effect), b.otherHost().Approve(b.ctx, id, events.ToolApprovalGiven{Effect: effect, Granted: granted}), nil)
 	}
@@ -381,7 +381,7 @@ func TestApprovalQueued(t *testing.T) {
 	b.parks(id)
 	b.submit(id, "t2", text("and then?"))
 	b.await(id, "t2 in the queue", func(s *projector.State) bool { return len(s.Queue) == 1 })
-	b.unqueued("t2")
+	b.unqueued(id)
 	kill()
 	b.nodeOn(bustest.Open(t, b.server), g.factory(events.EffectsNonIdempotent))
 	must(t, "approve", b.approve(b.otherHost(), id, true), nil)

@@ -78,7 +78,7 @@ func crashAt(t *testing.T, k int, late bool) (over bool) {
 		}
 		return scripted.Answer{Response: r}, nil
 	}
-	node := func(who string, on *bus.Bus) *workers.Worker {
+	node := func(who string, on *bus.Bus) *workers.Node {
 		return b.scripted(on, func(_ context.Context, req llm.Request) (scripted.Answer, error) { return model(who, req) })
 	}
 	id := b.open(session.CreateRequest{})
@@ -130,10 +130,11 @@ func crashAt(t *testing.T, k int, late bool) (over bool) {
 }
 
 // scripted is a worker with the bundle's tools and this model.
-func (b *bundle) scripted(on *bus.Bus, model scripted.Script) *workers.Worker {
+func (b *bundle) scripted(on *bus.Bus, model scripted.Script) *workers.Node {
 	b.t.Helper()
-	w, err := workers.New(workers.Config{
-		Bus: on, Providers: map[string]llm.Provider{"scripted": scripted.New(model)}, Provider: "scripted",
+	w, err := workers.NewNode(workers.Config{
+		Roles: turnRoles(),
+		Bus:   on, Providers: map[string]llm.Provider{"scripted": scripted.New(model)}, Provider: "scripted",
 		Tools: func(events.SessionID) *plugin.Tools { return b.tools }, Logger: zap.NewNop(),
 	})
 	must(b.t, "new worker", err, nil)
@@ -141,7 +142,7 @@ func (b *bundle) scripted(on *bus.Bus, model scripted.Script) *workers.Worker {
 }
 
 // stopNow gives a worker no time to end what it does.
-func stopNow(w *workers.Worker) {
+func stopNow(w *workers.Node) {
 	now, cancel := context.WithCancel(context.Background()) // of its own: the test's may have ended
 	cancel()
 	w.Stop(now)

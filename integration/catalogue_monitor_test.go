@@ -348,16 +348,15 @@ func testMonitorWake(t *testing.T) {
 	receive(b, "asked", asked)
 	b.start(id, events.MonitorSpec{ID: "m", Command: "echo one; read x < '" + string(f) + "'; echo $x; sleep 1000"})
 	b.updates(id, 1)
-	b.queued("wake-monitor-m-1")
 	close(gate)
 	b.ended(id, "t1")
-	b.unqueued("wake-monitor-m-1")
+	b.unqueued(id)
 	equal(t, "injected", len(find[*events.InputInjected](b, id)), 1)
 	equal(t, "turns", len(find[*events.TurnRequested](b, id)), 1)
 	equal(t, "wake", b.monitor(id, "m").Wake, "")
 	f.say(t, "two")
 	b.ended(id, "wake-monitor-m-2")
-	b.unqueued("wake-monitor-m-2")
+	b.unqueued(id)
 	equal(t, "turns", len(find[*events.TurnRequested](b, id)), 2)
 	equalLists(t, "messages", b.messages(id), []string{
 		"user hello", "assistant hi", `user Monitor event "m": one`, "assistant seen", `user Monitor event "m": two`, "assistant seen too",

@@ -3,11 +3,8 @@ package integration
 import (
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
@@ -15,6 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/task"
+	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers"
 )
 
@@ -31,7 +29,7 @@ func TestTaskProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := workers.NewTasks(workers.TasksConfig{Bus: on})
+	s, err := workers.NewNode(workers.Config{Bus: on, Roles: []workers.Role{workers.RoleTask}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,8 +83,8 @@ func testMonitorRestore(t *testing.T) {
 	must(t, "task", err, nil)
 	line, err = b.ClaimTask(b.ctx, id, task.ClaimOf(&line), "ghost")
 	must(t, "claim", err, nil)
-	wake, err := b.ReportMonitor(b.ctx, id, task.ClaimOf(&line), []task.Line{{Text: "fire"}})
-	must(t, "report", err, nil)
+	must(t, "report", b.ReportMonitor(b.ctx, id, task.ClaimOf(&line), []task.Line{{Text: "fire"}}), nil)
+	wake := b.monitor(id, "line").Wake
 	b.work(b.bus)
 	b.tasks(bustest.Open(t, server), nil)
 	b.ended(id, "wake-"+events.TurnID(wake))
@@ -95,43 +93,24 @@ func testMonitorRestore(t *testing.T) {
 	verified(t, b.bus.Log(), id)
 }
 
-// queued waits until a job stands in the queue.
-func (b *bundle) queued(id string) { b.t.Helper(); b.queue(id, 1) }
-
-// unqueued waits until a job is acked.
-func (b *bundle) unqueued(id string) { b.t.Helper(); b.queue(id, 0) }
-
-// queue looks again and again, as the server tells nobody of acks.
-func (b *bundle) queue(id string, want int) {
+// wakes lists what has a wake in the queue.
+func (b *bundle) wakes() map[bus.WakeKey]bool {
 	b.t.Helper()
-	js, err := jetstream.New(b.bus.Conn())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	work, err := js.Stream(b.ctx, "lash-work")
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		info, err := work.Info(b.ctx, jetstream.WithSubjectFilter("lash.work.>"))
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		n := 0
-		for subject := range info.State.Subjects {
-			if strings.HasSuffix(subject, "."+id) {
-				n++
-			}
-		}
-		if n == want {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-b.ctx.Done():
-			b.t.Fatalf("job %s in the queue: got %d, want %d", id, n, want)
-		}
-	}
+	list, err := b.bus.Wakes(b.ctx)
+	must(b.t, "wakes", err, nil)
+	return list
+}
+
+// woken reports whether a session has a wake in the queue.
+func (b *bundle) woken(id events.SessionID) bool {
+	b.t.Helper()
+	return b.wakes()[bus.WakeKey{Class: bus.ClassTurn, Session: id}]
+}
+
+// unqueued waits until a session owes nothing and has no wake: its turns have ended, or are parked.
+func (b *bundle) unqueued(id events.SessionID) {
+	b.t.Helper()
+	b.until("session "+string(id)+" rests", func() bool {
+		return !turn.Owing(b.state(id), events.MillisOf(time.Now())) && !b.woken(id)
+	})
 }

@@ -230,30 +230,18 @@ func testAbandonedEvidence(t *testing.T) {
 func testWakesOnce(t *testing.T) {
 	b := setupIdle(t, reply(text("woken")))
 	id := b.open(session.CreateRequest{})
-	_, err := b.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("news")}})
-	must(t, "inject", err, nil)
-	hosts := []*session.Host{b.Host, b.otherHost(), b.otherHost()}
-	turns := make(map[events.TurnID]bool)
-	for _, h := range hosts {
-		turn, err := h.Wake(b.ctx, id, "news")
-		must(t, "wake", err, nil)
-		turns[turn] = true
+	for _, h := range []*session.Host{b.Host, b.otherHost(), b.otherHost()} {
+		_, err := h.Submit(b.ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("news")}}})
+		must(t, "submit", err, nil)
 	}
-	equal(t, "queued wakes", len(turns), 1)
+	b.until("a wake", func() bool { return b.woken(id) })
 	info, err := b.jetstream().Stream(b.ctx, "lash-work")
 	must(t, "work stream", err, nil)
 	equal(t, "messages in the queue", info.CachedInfo().State.Msgs, 1)
 	b.work(b.bus)
-	for turn := range turns {
-		b.ended(id, turn)
-	}
-	_, err = b.Wake(b.ctx, id, "news") // once more, after it
-	must(t, "wake", err, nil)
-	b.unqueued("wake-news")
-	turn, err := b.Wake(b.ctx, id, "news.2") // no token
-	must(t, "wake", err, nil)
-	equal(t, "turn of another key", turn, "wake-50c5cbd2136fe00df5999bfae6e1d14a") // the key's sha256, half of it
-	b.unqueued(string(turn))
+	b.ended(id, "t1")
+	must(t, "wake once more, after it", b.bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{}), nil)
+	b.unqueued(id)
 	equal(t, "turns", b.state(id).Turns, 1)
 	equalLists(t, "messages", b.messages(id), []string{"user news", "assistant woken"})
 }
@@ -269,7 +257,7 @@ func testProviderDown(t *testing.T) {
 	for turn, want := range map[events.TurnID]events.TurnEnd{"t1": events.EndProviderError, "t2": events.EndProviderError, "t3": events.EndFinished} {
 		equal(t, "end of "+string(turn), b.ended(id, turn).End, want)
 	}
-	b.unqueued("t1")
+	b.unqueued(id)
 	equal(t, "turns", b.state(id).Turns, 3)
 }
 

@@ -3,7 +3,10 @@ package integration
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+
+	"go.uber.org/zap/zaptest"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
@@ -39,20 +42,23 @@ func taskEntries() []entry {
 // tasks starts a tasks service that ends with the test, and returns how to stop it at once.
 func (b *bundle) tasks(on *bus.Bus, runners map[string]workers.TaskFunc) (s *workers.Tasks, stop func()) {
 	b.t.Helper()
-	s, err := workers.NewTasks(workers.TasksConfig{Bus: on, Runners: runners})
+	n, err := workers.NewNode(workers.Config{Bus: on, Roles: []workers.Role{workers.RoleTask}, Runners: runners, Logger: zaptest.NewLogger(b.t)})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if err := s.Start(b.ctx); err != nil {
+	if err := n.Start(b.ctx); err != nil {
 		b.t.Fatal(err)
 	}
+	var once sync.Once
 	stop = func() {
-		now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
-		cancel()
-		s.Stop(now)
+		once.Do(func() {
+			now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
+			cancel()
+			n.Stop(now)
+		})
 	}
 	b.t.Cleanup(stop)
-	return s, stop
+	return n.Tasks(), stop
 }
 
 // setupTasks has a session and a tasks service on a connection of its own.

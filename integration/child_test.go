@@ -7,8 +7,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
@@ -117,7 +115,6 @@ func TestNodeTerminated(t *testing.T) {
 	held := turn.ToolEffect(toilTurn(0), 1, 0)
 	equal(t, "the tool of the call", calls[1][0], "once")
 	node, first := p.start(held)
-	naks := p.naks()
 	p.drive(1)
 	node.says(p.ctx, "holds")
 	_, second := p.start("")
@@ -134,22 +131,4 @@ func TestNodeTerminated(t *testing.T) {
 	if ran := lines[string(toilSession(0))+"/"+string(held)]; len(ran) != 1 || !strings.HasPrefix(ran[0], "1-") {
 		t.Errorf("runs of the call: got %v, want one, in the process that was told to end", ran)
 	}
-	// A node that starts may ask for a job once more that it, or another, has just got.
-	n := p.delivered()
-	equal(t, "the job was delivered again", n >= 2, true)
-	for range n - 1 {
-		receive(p.bundle, "each further delivery was asked for", naks)
-	}
-}
-
-// delivered is how often the queue delivered a turn's job.
-func (p *pair) delivered() int {
-	p.t.Helper()
-	js, err := jetstream.New(p.bus.Conn())
-	must(p.t, "jetstream", err, nil)
-	c, err := js.Consumer(p.ctx, "lash-work", "turn")
-	must(p.t, "consumer", err, nil)
-	info, err := c.Info(p.ctx)
-	must(p.t, "consumer", err, nil)
-	return int(info.Delivered.Consumer)
 }

@@ -32,14 +32,12 @@ func TestClockHistory(t *testing.T) {
 		}
 		c := *e.Commit
 		c.Session, c.At = id, c.At+events.Millis(random.Int64N(2*year)-year)
-		if _, err := b.bus.Log().Append(b.ctx, &c, events.At(e.Seq-1)); err != nil {
+		if _, err := b.bus.Log().Append(b.ctx, &c, e.Seq-1); err != nil {
 			t.Fatal(err)
 		}
 	}
 	verified(t, b.bus.Log(), id)
-	if err := b.bus.Enqueue(b.ctx, bus.ClassTurn, id, "t1", queued(b, from, "t1")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, "wake", b.bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{}), nil)
 	b.start("b", "b-1", b.bus, 8)
 	for _, session := range []events.SessionID{from, id} {
 		record := b.ended(session, "t1")
@@ -57,14 +55,4 @@ func TestClockHistory(t *testing.T) {
 
 func turnOf(id events.TurnID) session.TurnRequest {
 	return session.TurnRequest{ID: id, Input: events.TurnInput{Parts: []events.Part{text("go")}}}
-}
-
-// queued is the command of a turn that waits.
-func queued(b *orphaned, id events.SessionID, turn events.TurnID) []byte {
-	b.t.Helper()
-	body, err := b.bus.Queued(b.ctx, bus.ClassTurn, id, string(turn))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return body
 }

@@ -136,7 +136,7 @@ func (l *loss) startNode(i int) {
 	if err := node.Start(l.t.Context()); err != nil {
 		l.t.Fatal(err)
 	}
-	l.ids[i] = node.Tasks().ID()
+	l.ids[i] = node.ID()
 	var once sync.Once
 	l.stops[i] = func(ctx context.Context) { once.Do(func() { node.Stop(ctx) }) }
 	l.t.Cleanup(func() {

@@ -32,6 +32,8 @@ type childConfig struct {
 	Watch    events.SessionID // of a watcher
 	Journal  string           // the file; of a node
 	Round    int              // of a node, so that nonces are unique
+	Most     int              // sessions whose turns a node runs at once; 0: as many as a node does
+	Blocks   bool             // no effect of the node ends before its turn is taken away
 	Hold     string           // the effect, "<session>/<effect>", in which the node waits for a line, whatever its context says; may be empty. SIGUSR1: so does it in the next one
 }
 
@@ -58,7 +60,12 @@ func TestNodeProcess(t *testing.T) {
 	next := make(chan os.Signal, 1)
 	signal.Notify(next, syscall.SIGUSR1)
 	defer signal.Stop(next)
-	w := &toil{round: cfg.Round, journal: journal, hold: func(_ context.Context, effect string) {
+	w := &toil{round: cfg.Round, most: cfg.Most, journal: journal, hold: func(ctx context.Context, effect string) {
+		if cfg.Blocks {
+			fmt.Println("holds", effect)
+			<-ctx.Done()
+			return
+		}
 		told := effect == cfg.Hold
 		select {
 		case <-next:
@@ -78,7 +85,7 @@ func TestNodeProcess(t *testing.T) {
 	if err := node.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Println("serves", node.Tasks().ID())
+	fmt.Println("serves", node.ID())
 	<-ctx.Done()
 	fmt.Println("drains")
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)

@@ -65,8 +65,9 @@ func playOnCluster(t *testing.T, cluster *bustest.Cluster, n int, convs []record
 	}
 	close(plans)
 	for range n {
-		w, err := workers.New(workers.Config{
-			Bus: cluster.Open(t), Provider: "scripted", Tools: player.Tools,
+		w, err := workers.NewNode(workers.Config{
+			Roles: turnRoles(),
+			Bus:   cluster.Open(t), Provider: "scripted", Tools: player.Tools,
 			Providers: map[string]llm.Provider{"scripted": player.Provider()},
 		})
 		if err != nil {

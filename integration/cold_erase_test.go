@@ -67,42 +67,32 @@ func TestEraseRunning(t *testing.T) {
 	equal(t, "tombstone", again, tomb)
 	other := b.open(session.CreateRequest{})
 	equal(t, "another session's turn", b.run(other, "t1", text("hello")).Text, "other")
-	b.unqueued("t1")
+	b.until("its wake is gone", func() bool { return !b.woken(id) })
 	row := b.directory(b.ctx, id)
 	equal(t, "row", row.Status, follow.StatusErased)
 	equal(t, "age of the tombstone", time.Since(row.Erased.At.Time()) < time.Minute, true)
 	equal(t, "hot sessions", b.hot(), 1)
 }
 
-// TestEraseLateJobs has jobs of an erased session come late: nothing of them is kept, whatever is wrong with them.
-func TestEraseLateJobs(t *testing.T) {
+// TestEraseLateWakes has wakes of an erased session come late: nothing is kept of them.
+func TestEraseLateWakes(t *testing.T) {
 	t.Parallel()
 	f := setupFleet(t)
 	id := f.open(session.CreateRequest{})
 	_, err := f.Erase(f.ctx, id, "asked to")
 	must(t, "erase", err, nil)
-	turn, err := events.EncodePayload(&session.Command{Input: events.TurnInput{Parts: []events.Part{text("secret")}}})
-	must(t, "encode", err, nil)
-	task, err := events.EncodePayload(&session.TaskJob{Task: "k", Seq: 2})
-	must(t, "encode", err, nil)
-	jobs := map[bus.Class]map[string][]byte{
-		bus.ClassTurn: {"t1": turn, "unread": []byte("secret")},
-		bus.ClassTask: {"k-2": task, "unread": []byte("secret")},
-	}
-	for class, bodies := range jobs {
-		for name, body := range bodies {
-			must(t, "enqueue", f.bus.Enqueue(f.ctx, class, id, name, body), nil)
+	keys := []bus.WakeKey{{Class: bus.ClassTurn, Session: id}, {Class: bus.ClassTask, Session: id, Task: "k"}, {Class: bus.ClassTool, Session: id, Task: "c"}}
+	for _, key := range keys {
+		for _, repair := range []bool{false, true} {
+			must(t, "wake", f.bus.PublishWake(key, bus.WakeHint{Repair: repair}), nil)
 		}
 	}
 	f.join(workers.Config{})
-	for class, bodies := range jobs {
-		for name := range bodies {
-			f.until(name+" is acked", func() bool {
-				_, err := f.bus.Queued(f.ctx, class, id, name)
-				return f.gone(err)
-			})
-		}
-	}
+	f.until("every wake is acked", func() bool {
+		wakes, err := f.bus.Wakes(f.ctx)
+		must(t, "wakes", err, nil)
+		return len(wakes) == 0
+	})
 	equal(t, "dead letters", len(f.letters()), 0)
 }
 

@@ -78,7 +78,7 @@ func TestColdBusy(t *testing.T) {
 		ID: "q", Session: queued, At: 1, Actor: events.Actor{Kind: events.ActorSystem},
 		Events: []events.Event{events.Of("t1", &events.TurnRequested{Input: events.TurnInput{Parts: []events.Part{text("hello")}}})},
 	}
-	_, err := b.bus.Log().Append(b.ctx, c, events.At(b.last(queued)))
+	_, err := b.bus.Log().Append(b.ctx, c, b.last(queued))
 	must(t, "request", err, nil)
 	a := follow.NewArchiver(b.bus, follow.ArchiverConfig{Parked: turn.Parked})
 	for id, rests := range map[events.SessionID]bool{id: true, queued: false} {

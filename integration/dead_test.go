@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -75,12 +76,12 @@ func (b *bundle) gone(err error) bool {
 	return err != nil
 }
 
-// letter waits for the dead letter of a command.
-func (b *bundle) letter(class bus.Class, id events.SessionID, name string) (letter bus.DeadLetter) {
+// letter waits for the dead letter of a session.
+func (b *bundle) letter(id events.SessionID) (letter bus.DeadLetter) {
 	b.t.Helper()
-	b.until("dead letter of "+name, func() bool {
+	b.until("dead letter of "+string(id), func() bool {
 		var err error
-		letter, err = b.bus.DeadLetter(b.ctx, class, id, name)
+		letter, err = b.bus.DeadLetter(b.ctx, id)
 		return !b.gone(err)
 	})
 	return letter
@@ -92,7 +93,7 @@ func (b *bundle) letters() (ids []string) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		ids = append(ids, letter.ID)
+		ids = append(ids, string(letter.Session))
 	}
 	return ids
 }
@@ -122,18 +123,16 @@ func blocks(ctx context.Context, _ llm.Request) (scripted.Answer, error) {
 	return scripted.Answer{}, context.Cause(ctx)
 }
 
-// TestDeadTurn has a running turn whose attempts all end in a panic: it ends in the
-// history, the turn behind it goes on, and a retry runs it under another id, once.
+// TestDeadTurn has a running turn whose attempts all end in a panic: it ends in
+// the history with the reason, and the turn behind it goes on.
 func TestDeadTurn(t *testing.T) {
 	t.Parallel()
-	b := setupIdle(t, reply(text("second")), reply(text("first")))
+	b := setupIdle(t, reply(text("second")))
 	id := b.open(session.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that it is asked for its name
 	b.submit(id, "t1", text("one"))
 	stop := hasty(t, bustest.Open(t, b.server), scripted.New(blocks))
 	b.await(id, "start", func(s *projector.State) bool { return s.Turn() != nil })
 	b.submit(id, "t2", text("two"))
-	b.await(id, "queue", func(s *projector.State) bool { return len(s.Queue) == 1 })
-	b.unqueuedJob(id, "t2") // the job of the first covers it
 	stop()
 	hasty(t, b.bus, newFragile(deadAttempts, b.model.answer))
 	first := b.ended(id, "t1")
@@ -142,110 +141,24 @@ func TestDeadTurn(t *testing.T) {
 	equal(t, "message", first.Issue.Message, "given up after 3 attempts, the last: run panicked: boom")
 	equal(t, "end of the next", b.ended(id, "t2").End, events.EndFinished)
 	equalLists(t, "messages", b.messages(id), []string{"user two", "assistant second"})
-
-	letter := b.letter(bus.ClassTurn, id, "t1")
-	equal(t, "reason", letter.Reason, bus.DeadPoisoned)
-	equal(t, "error", letter.Error, "run panicked: boom")
-	equal(t, "attempts in the letter", letter.Attempts, deadAttempts)
-	equal(t, "ended", letter.Ended, true)
-	var got session.Retried
-	for range 2 { // the second as if the first had died before it forgot the letter
-		var err error
-		got, err = b.Retry(b.ctx, &letter)
-		must(t, "retry", err, nil)
-	}
-	equal(t, "fresh", got.Fresh, true)
-	equal(t, "end of the retry", b.ended(id, events.TurnID(got.ID)).End, events.EndFinished)
-	equalLists(t, "messages", b.messages(id), []string{"user two", "assistant second", "user one", "assistant first"})
 	equalLists(t, "letters", b.letters(), nil)
+	b.unqueued(id)
 	verified(t, b.bus.Log(), id)
 }
 
-// TestDeadUnread has commands that nobody can read, or that are for no session.
-func TestDeadUnread(t *testing.T) {
+// TestDeadNowhere has wakes of sessions that do not exist: nothing is kept of them.
+func TestDeadNowhere(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
-	body, err := events.EncodePayload(&session.Command{Input: events.TurnInput{Parts: []events.Part{text("hi")}}})
-	must(t, "encode", err, nil)
-	for _, class := range []bus.Class{bus.ClassTurn, bus.ClassTask} {
-		must(t, "enqueue", b.bus.Enqueue(b.ctx, class, id, "junk", []byte("junk")), nil)
+	for _, key := range []bus.WakeKey{{Class: bus.ClassTurn, Session: "nowhere"}, {Class: bus.ClassTask, Session: "nowhere", Task: "k"}} {
+		must(t, "wake", b.bus.PublishWake(key, bus.WakeHint{Repair: true}), nil)
 	}
-	must(t, "enqueue", b.bus.Enqueue(b.ctx, bus.ClassTurn, "nowhere", "t1", body), nil)
 	hasty(t, b.bus, scripted.New(b.model.answer))
-	for _, class := range []bus.Class{bus.ClassTurn, bus.ClassTask} {
-		letter := b.letter(class, id, "junk")
-		equal(t, "reason", letter.Reason, bus.DeadUnread)
-		equal(t, "body", string(letter.Body), "junk")
-	}
-	letter := b.letter(bus.ClassTurn, "nowhere", "t1")
-	equal(t, "reason", letter.Reason, bus.DeadNoSession)
-	equal(t, "body", string(letter.Body), string(body))
-	_, err = b.Retry(b.ctx, &letter)
-	must(t, "retry", err, events.ErrNoSession)
-	b.open(session.CreateRequest{ID: "nowhere"})
-	b.model.say("there")
-	got, err := b.Retry(b.ctx, &letter)
-	must(t, "retry", err, nil)
-	equal(t, "fresh", got.Fresh, false)
-	equal(t, "end", b.ended("nowhere", "t1").End, events.EndFinished)
-	equal(t, "last of the other session", b.last(id), 1)
-	equal(t, "letters", len(b.letters()), 2)
+	b.until("the wakes are acked", func() bool { return len(b.wakes()) == 0 })
+	equalLists(t, "letters", b.letters(), nil)
 }
 
-// TestDeadMail has commands that no history takes reach the run of a turn: they
-// are dead letters, and the turn goes on.
-func TestDeadMail(t *testing.T) {
-	t.Parallel()
-	b, goOn := setupIdle(t), make(chan struct{})
-	id := b.open(session.CreateRequest{})
-	hasty(t, b.bus, scripted.New(func(context.Context, llm.Request) (scripted.Answer, error) {
-		<-goOn
-		return scripted.Answer{Response: llm.Response{Stop: events.StopEnd, Parts: []events.Part{text("done")}}}, nil
-	}))
-	b.submit(id, "t1", text("go"))
-	b.await(id, "start", func(s *projector.State) bool { return s.Turn() != nil })
-	for name, cmd := range map[string]session.Command{
-		"request": {Input: events.TurnInput{Continue: true, Parts: []events.Part{text("and this")}}},
-		"cancel":  {Cancel: session.Cancellation{Turn: "t 1", Request: events.TurnCancelRequested{Request: "r"}}},
-		"resolve": {Resolve: events.ToolResolved{Effect: "t1/0/0", Result: events.ToolResult{Outcome: "unheard of"}}},
-	} {
-		body, err := events.EncodePayload(&cmd)
-		must(t, "encode", err, nil)
-		must(t, "enqueue", b.bus.Enqueue(b.ctx, bus.ClassTurn, id, name, body), nil)
-		equal(t, "reason of "+name, b.letter(bus.ClassTurn, id, name).Reason, bus.DeadUnread)
-	}
-	close(goOn)
-	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
-	equalLists(t, "messages", b.messages(id), []string{"user go", "assistant done"})
-	verified(t, b.bus.Log(), id)
-}
-
-// TestDeadAbout asks what commands are about that a parked turn meets: only the
-// answer that it waits for ends it when it is given up.
-func TestDeadAbout(t *testing.T) {
-	t.Parallel()
-	b := setupIdle(t, theCall())
-	b.nodeOn(b.bus, (&asker{}).factory(events.EffectsNone))
-	id := b.open(session.CreateRequest{})
-	b.parks(id)
-	for name, c := range map[string]struct {
-		cmd  session.Command
-		want events.TurnID
-	}{
-		"cover":    {session.Command{Cover: true}, ""},
-		"late":     {session.Command{Answer: events.ToolApprovalGiven{Effect: "t0/0/0", Granted: true}}, ""},
-		"late_end": {session.Command{Cancel: session.Cancellation{Turn: "t0", Request: events.TurnCancelRequested{Request: "r"}}}, ""},
-		"awaited":  {session.Command{Answer: events.ToolApprovalGiven{Effect: "t1/0/0", Granted: true}}, "t1"},
-		"end":      {session.Command{Cancel: session.Cancellation{Turn: "t1", Request: events.TurnCancelRequested{Request: "r"}}}, "t1"},
-	} {
-		of, err := b.Poisoned(b.ctx, id, "job", &c.cmd)
-		must(t, name, err, nil)
-		equal(t, name, of.Turn, c.want)
-	}
-}
-
-// TestDeadHistory has a history that cannot be folded: its job is kept, and the history stays as it is.
+// TestDeadHistory has a history that cannot be folded: it becomes a dead letter, and stays as it is.
 func TestDeadHistory(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
@@ -253,22 +166,15 @@ func TestDeadHistory(t *testing.T) {
 	b.submit(id, "t1", text("one"))
 	must(t, "publish", b.bus.Conn().Publish("lash.s."+string(id)+".junk", []byte("junk")), nil)
 	must(t, "flush", b.bus.Conn().Flush(), nil)
+	last := b.last(id)
 	hasty(t, b.bus, scripted.New(b.model.answer))
-	letter := b.letter(bus.ClassTurn, id, "t1")
-	equal(t, "reason", letter.Reason, bus.DeadPoisoned)
-	equal(t, "ended", letter.Ended, false)
+	letter := b.letter(id)
 	equal(t, "attempts", letter.Attempts, deadAttempts)
-	equal(t, "last", b.last(id), 2)
-	b.unqueuedJob(id, "t1")
-}
-
-// unqueuedJob waits until a turn's job is acked.
-func (b *bundle) unqueuedJob(id events.SessionID, name string) {
-	b.t.Helper()
-	b.until("job "+name+" is acked", func() bool {
-		_, err := b.bus.Queued(b.ctx, bus.ClassTurn, id, name)
-		return b.gone(err)
-	})
+	equal(t, "error", strings.Contains(letter.Error, "malformed"), true)
+	equal(t, "last", b.last(id), last)
+	b.until("its wake is acked", func() bool { return !b.woken(id) })
+	must(t, "retry", b.Retry(b.ctx, &letter), nil)
+	b.until("it is a dead letter again", func() bool { again := b.letter(id); return again.Seq > letter.Seq })
 }
 
 // TestDeadChurn stops the node under a turn far more often than it would be
@@ -299,33 +205,6 @@ func TestDeadChurn(t *testing.T) {
 	}
 	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
 	equalLists(t, "letters", b.letters(), nil)
-}
-
-// TestDeadHalf plays nodes that died over giving up a job: after the letter,
-// and after the end in the history. Who comes next does the rest, once.
-func TestDeadHalf(t *testing.T) {
-	t.Parallel()
-	b := setupIdle(t, reply(text("second")))
-	id := b.open(session.CreateRequest{Config: events.Config{Provider: "scripted"}})
-	b.submit(id, "t1", text("one"))
-	body, err := b.bus.Queued(b.ctx, bus.ClassTurn, id, "t1")
-	must(t, "queued", err, nil)
-	must(t, "bury", b.bus.PutDead(b.ctx, &bus.DeadLetter{Class: bus.ClassTurn, Session: id, ID: "t1", Body: body, Reason: bus.DeadPoisoned}), nil)
-	stop := hasty(t, bustest.Open(t, b.server), newFragile(deadAttempts, blocks))
-	equal(t, "end", b.ended(id, "t1").End, events.EndFailed)
-	b.unqueuedJob(id, "t1")
-	stop()
-	equalLists(t, "letters", b.letters(), []string{"t1"})
-	equal(t, "attempts", b.letter(bus.ClassTurn, id, "t1").Attempts, deadAttempts)
-
-	must(t, "queue it once more", b.bus.Enqueue(b.ctx, bus.ClassTurn, id, "t1", body), nil)
-	b.submit(id, "t2", text("two"))
-	hasty(t, b.bus, newFragile(0, b.model.answer))
-	equal(t, "end of the next", b.ended(id, "t2").End, events.EndFinished)
-	b.unqueuedJob(id, "t1")
-	equal(t, "ends", len(find[*events.TurnCompleted](b, id)), 2)
-	equalLists(t, "messages", b.messages(id), []string{"user two", "assistant second"})
-	verified(t, b.bus.Log(), id)
 }
 
 const deadServer = "LASH_DEAD_SERVER"
@@ -373,14 +252,6 @@ func TestDeadCrashLoop(t *testing.T) {
 					deaths.Add(1)
 				}
 			})
-			class, job := bus.ClassTurn, "t1"
-			if name == "task" {
-				class, job = bus.ClassTask, "t1-2"
-			}
-			letter := b.letter(class, id, job)
-			equal(t, "reason", letter.Reason, bus.DeadPoisoned)
-			equal(t, "attempts", letter.Attempts, deadAttempts)
-			equal(t, "ended", letter.Ended, true)
 			why := "given up after 3 attempts whose workers died"
 			if name == "turn" {
 				record := b.ended(id, "t1")
@@ -388,16 +259,10 @@ func TestDeadCrashLoop(t *testing.T) {
 			} else {
 				equal(t, "summary", b.taskIs(id, "t1", events.TaskFailed).Summary, why)
 			}
-			equal(t, "deaths", deaths.Load(), deadAttempts+1) // of the first delivery nobody kept count
+			equal(t, "deaths", deaths.Load(), deadAttempts)
+			equalLists(t, "letters", b.letters(), nil)
 			stop()
 			child.Wait()
-			got, err := b.Retry(b.ctx, &letter)
-			must(t, "retry", err, nil)
-			equal(t, "fresh", got.Fresh, true)
-			if name == "task" {
-				rec := b.taskIs(id, "t1", events.TaskPending)
-				equal(t, "retried", rec.Seq > 2 && rec.Attempt == 0 && rec.Runner == "exit" && string(rec.Args) == `{}`, true)
-			}
 		})
 	}
 }

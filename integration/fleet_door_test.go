@@ -66,7 +66,7 @@ func TestFleetQueueLimitDoors(t *testing.T) {
 
 	f.join(workers.Config{Roles: []workers.Role{workers.RoleTurn}})
 	equal(t, "end", f.ended(id, "t5").End, events.EndFinished)
-	f.unqueued("t5")
+	f.unqueued(id)
 	equal(t, "turns", f.state(id).Turns, limit)
 	_, err = c.Run(f.ctx, id, asksTurn("more", "go"))
 	must(t, "when there is room", err, nil)

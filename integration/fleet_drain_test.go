@@ -31,12 +31,13 @@ func (g *grace) Done() <-chan struct{} {
 }
 
 // worker starts a worker on a connection of its own; a node adds what no drain of turns is about.
-func (f *fleet) worker() *workers.Worker { return f.workerOn(bustest.Open(f.t, f.server), 0) }
+func (f *fleet) worker() *workers.Node { return f.workerOn(bustest.Open(f.t, f.server), 0) }
 
-func (f *fleet) workerOn(on *bus.Bus, concurrency int) *workers.Worker {
+func (f *fleet) workerOn(on *bus.Bus, concurrency int) *workers.Node {
 	f.t.Helper()
-	w, err := workers.New(workers.Config{
-		Bus: on, Concurrency: concurrency, Providers: map[string]llm.Provider{"scripted": scripted.New(f.model)}, Provider: "scripted",
+	w, err := workers.NewNode(workers.Config{
+		Roles: turnRoles(),
+		Bus:   on, Concurrency: concurrency, Providers: map[string]llm.Provider{"scripted": scripted.New(f.model)}, Provider: "scripted",
 		Tools: func(events.SessionID) *plugin.Tools { return f.tools },
 	})
 	must(f.t, "worker", err, nil)
@@ -51,7 +52,7 @@ func (f *fleet) workerOn(on *bus.Bus, concurrency int) *workers.Worker {
 
 // drain stops a worker softly and returns when that waits for calls in flight.
 // The channel is closed when the worker has stopped.
-func (f *fleet) drain(w *workers.Worker) (stopped <-chan struct{}) {
+func (f *fleet) drain(w *workers.Node) (stopped <-chan struct{}) {
 	f.t.Helper()
 	g, done := &grace{Context: f.ctx, waits: make(chan struct{})}, make(chan struct{})
 	go func() { defer close(done); w.Stop(g) }()
@@ -139,14 +140,13 @@ func TestFleetDrainHard(t *testing.T) {
 		}
 		return reply(text("done"))(ctx, req)
 	}
-	first, naks := f.worker(), f.naks()
+	first := f.worker()
 	id := f.open(session.CreateRequest{})
 	f.submit(id, "t1", text("go"))
 	receive(f.bundle, "call in flight", begun)
 	now, cancel := context.WithCancel(f.ctx)
 	cancel()
 	first.Stop(now)
-	receive(f.bundle, "job given back", naks)
 	f.worker()
 	equal(t, "end", f.ended(id, "t1").End, events.EndFinished)
 	equal(t, "attempts", len(find[*events.TurnStarted](f.bundle, id)), 2)
@@ -175,5 +175,5 @@ func TestFleetDrainQueued(t *testing.T) {
 	f.worker()
 	equal(t, "end", f.ended("a", "t4").End, events.EndFinished)
 	equal(t, "turns", f.state("a").Turns, 5)
-	f.unqueued("t0")
+	f.unqueued("a")
 }

@@ -45,7 +45,7 @@ func TestFleetHeldTools(t *testing.T) {
 	f.turnsOnly(e)
 	id := f.open(session.CreateRequest{})
 	f.submit(id, "t1", text("go"))
-	f.unqueued("t1") // it waits for its calls, all of which are in the queue
+	f.unqueued(id) // it waits for its calls, all of which are in the queue
 	f.join(workers.Config{Roles: []workers.Role{workers.RoleTool}, Tools: e.on("tools"), HeldTools: held})
 	for i := range calls {
 		receive(f.bundle, "call", e.begun)

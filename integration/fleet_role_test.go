@@ -35,7 +35,7 @@ func TestFleetRoles(t *testing.T) {
 
 	runner := with(workers.RoleTurn)
 	equal(t, "end", f.ended(id, "t1").End, events.EndFinished)
-	equal(t, "worker", find[*events.TurnStarted](f.bundle, id)[0].Worker, runner.Tasks().ID())
+	equal(t, "worker", find[*events.TurnStarted](f.bundle, id)[0].Worker, runner.ID())
 	row, err := f.bus.Directory().Get(f.ctx, id)
 	must(t, "directory", err, nil)
 	equal(t, "rows without a node for them", row.Revision, 0)

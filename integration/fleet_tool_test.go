@@ -90,7 +90,7 @@ func TestFleetTool(t *testing.T) {
 	f.turnsOnly(e)
 	id := f.open(session.CreateRequest{})
 	f.submit(id, "t1", text("go"))
-	f.unqueued("t1")
+	f.unqueued(id)
 	equal(t, "runs while no node takes tools", len(e.runs), 1)
 	f.flood("other", 1)
 	equal(t, "another session's turn meanwhile", f.ended("other", "t0").End, events.EndFinished)
@@ -107,7 +107,7 @@ func TestFleetTool(t *testing.T) {
 		equal(t, "node", strings.HasPrefix(run, "tools run"), true)
 	}
 	for _, s := range find[*events.TaskStarted](f.bundle, id) {
-		equal(t, "worker", s.Worker, tools.Tasks().ID())
+		equal(t, "worker", s.Worker, tools.ID())
 	}
 	verified(t, f.bus.Log(), id)
 }
@@ -212,7 +212,7 @@ func TestFleetToolCancel(t *testing.T) {
 			id := f.open(session.CreateRequest{})
 			f.submit(id, "t1", text("go"))
 			receive(f.bundle, "call", e.begun)
-			f.unqueued("t1")
+			f.unqueued(id)
 			c.cancel(f, id)
 			receive(f.bundle, "end of the tool's context", gone)
 			equal(t, "end", f.ended(id, "t1").End, c.end)
@@ -241,7 +241,7 @@ func TestFleetToolOtherTurn(t *testing.T) {
 	id := f.open(session.CreateRequest{})
 	f.submit(id, "t1", text("go"))
 	receive(f.bundle, "call", e.begun)
-	f.unqueued("t1")
+	f.unqueued(id)
 	ends := make(chan struct{}, 8)
 	stop, err := on.Hear(id, func(m bus.LiveMessage) {
 		if m.Ends {
@@ -250,6 +250,7 @@ func TestFleetToolOtherTurn(t *testing.T) {
 	})
 	must(t, "hear", err, nil)
 	defer stop()
+	must(t, "flush", on.Conn().Flush(), nil)
 	_, err = f.Submit(f.ctx, id, asksBusy("t2", session.WhenBusyReject))
 	must(t, "submit", err, nil)
 	receive(f.bundle, "end of t2 where the tool runs", ends)

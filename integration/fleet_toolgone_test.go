@@ -42,7 +42,7 @@ func TestFleetToolCancelUnheard(t *testing.T) {
 			f.turnsOnly(e)
 			id := f.open(session.CreateRequest{})
 			f.submit(id, "t1", text("go"))
-			f.unqueued("t1")
+			f.unqueued(id)
 			must(t, "cancel", cancel(f, id, &f.state(id).Tasks[0]), nil)
 			f.toolsOnly("tools", bustest.Open(t, f.server), e)
 			equal(t, "end", f.ended(id, "t1").End, events.EndFinished)

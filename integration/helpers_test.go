@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -27,11 +28,26 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	manyAtOnce()
 	// Commands run in login shells. What somebody's profile does, or waits for, is none of the tests' business.
 	_ = os.Setenv("BUILD_HOME", os.Getenv("HOME")) // where the caches of go build are
 	_ = os.Setenv("HOME", "/no-home")
 	// nats.go 1.55 now and then leaves this goroutine behind after an object was stored.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
+}
+
+// faults is what takes minutes: faults on three servers, and a kill at every request instead of every third.
+var faults = flag.Bool("faults", false, "also inject faults on three servers, and kill at every request")
+
+// manyAtOnce runs eight tests at once, whatever the processors, unless -parallel
+// says otherwise: most of the time they wait for servers and for timeouts.
+func manyAtOnce() {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		_ = flag.Set("test.parallel", "8")
+	}
 }
 
 // bundle is a server, a host and a model that plays a script. Workers are started by [bundle.work].
@@ -107,10 +123,11 @@ func (b *bundle) work(on *bus.Bus) (kill func()) {
 }
 
 // newWorker is a worker that is not started.
-func (b *bundle) newWorker(on *bus.Bus) *workers.Worker {
+func (b *bundle) newWorker(on *bus.Bus) *workers.Node {
 	b.t.Helper()
-	w, err := workers.New(workers.Config{
-		Bus: on, Providers: map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, Provider: "scripted",
+	w, err := workers.NewNode(workers.Config{
+		Roles: turnRoles(),
+		Bus:   on, Providers: map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, Provider: "scripted",
 		Tools: func(events.SessionID) *plugin.Tools { return b.tools }, Logger: zaptest.NewLogger(b.t),
 		ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},
 	})
@@ -119,6 +136,9 @@ func (b *bundle) newWorker(on *bus.Bus) *workers.Worker {
 	}
 	return w
 }
+
+// turnRoles are those of a node that does nothing but run turns, with their tools.
+func turnRoles() []workers.Role { return []workers.Role{workers.RoleTurn, workers.RoleTool} }
 
 // node starts a node with these plugins beside the standard protocol. The
 // bundle's host is the node's from then on.
@@ -305,7 +325,7 @@ func (b *bundle) commitWith(id events.SessionID, payload events.Payload) {
 		ID: events.CommitID(fmt.Sprintf("foreign-%d", last)), Session: id, At: 1,
 		Actor: events.Actor{Kind: events.ActorSystem}, Events: []events.Event{events.Of("", payload)},
 	}
-	if _, err := b.bus.Log().Append(b.ctx, c, events.At(last)); err != nil {
+	if _, err := b.bus.Log().Append(b.ctx, c, last); err != nil {
 		b.t.Fatal(err)
 	}
 }

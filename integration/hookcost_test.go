@@ -45,8 +45,9 @@ func TestHooksCostNoWrite(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w, err := workers.New(workers.Config{
-				Bus: b.bus, Providers: map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, Provider: "scripted",
+			w, err := workers.NewNode(workers.Config{
+				Roles: turnRoles(),
+				Bus:   b.bus, Providers: map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, Provider: "scripted",
 				Plugins: h, Linger: time.Minute, Logger: zaptest.NewLogger(t),
 			})
 			if err != nil {
@@ -61,8 +62,8 @@ func TestHooksCostNoWrite(t *testing.T) {
 			if got := b.run(id, "t1", text("go")); got.End != events.EndFinished {
 				t.Errorf("end: got %s, want finished", got.End)
 			}
-			// The claim; then one for each reply, the results before it within.
-			equal(t, "writes of the turn", b.last(id)-opened, 4)
+			// The request and the claim; then one for each reply, the results before it within.
+			equal(t, "writes of the turn", b.last(id)-opened, 5)
 		})
 	}
 }

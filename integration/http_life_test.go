@@ -205,7 +205,10 @@ func (d *door) later(s string) {
 	})
 	d.want(204, "POST", s+"/results", `{"call":"t2/0/0","text":"from outside","outcome":"success"}`)
 	d.want(200, "GET", s+"/turns/t2", "", "Prefer", "respond-async, wait=30")
-	d.want(200, "POST", s+"/turns?wait=30s", `{"text":"the same again"}`, "Idempotency-Key", "t3")
+	asked := d.want(200, "POST", s+"/turns?wait=30s", `{"text":"the same again"}`, "Idempotency-Key", "t3").header.Get("Lash-Seq")
+	if again := d.want(200, "POST", s+"/turns?wait=30s", `{"text":"the same again"}`, "Idempotency-Key", "t3").header.Get("Lash-Seq"); asked == "" || again != asked {
+		d.t.Errorf("got sequence %q, and %q again", asked, again)
+	}
 	d.refused(409, "different_content", "POST", s+"/turns?wait=30s", `{"text":"other"}`, "Idempotency-Key", "t3")
 }
 

@@ -25,6 +25,7 @@ import (
 type toil struct {
 	round   int  // of the process, so that nonces are unique
 	untimed bool // the process's clock is wrong
+	most    int  // sessions whose turns a node runs at once; 0: as many as a node does
 
 	mu      sync.Mutex
 	n       int
@@ -110,7 +111,7 @@ func (w *toil) node(on *bus.Bus) (*workers.Node, error) {
 	tools := w.tools()
 	return workers.NewNode(workers.Config{
 		Bus: on, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(w.answer)},
-		Tools: func(events.SessionID) *plugin.Tools { return tools },
+		Tools: func(events.SessionID) *plugin.Tools { return tools }, Concurrency: w.most,
 	})
 }
 

@@ -38,8 +38,9 @@ func (s *streamer) Complete(ctx context.Context, _ llm.Request, sink func(llm.De
 // stream works with a streamer whose calls are these.
 func (b *bundle) stream(calls ...func(context.Context, func(llm.Delta)) (llm.Response, error)) {
 	b.t.Helper()
-	w, err := workers.New(workers.Config{
-		Bus: b.bus, Providers: map[string]llm.Provider{"streamer": &streamer{calls: calls}}, Provider: "streamer", Logger: zaptest.NewLogger(b.t),
+	w, err := workers.NewNode(workers.Config{
+		Roles: turnRoles(),
+		Bus:   b.bus, Providers: map[string]llm.Provider{"streamer": &streamer{calls: calls}}, Provider: "streamer", Logger: zaptest.NewLogger(b.t),
 		ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: time.Millisecond},
 	})
 	must(b.t, "new worker", err, nil)
@@ -69,7 +70,7 @@ func (b *bundle) commitTurn(id events.SessionID, list ...events.Payload) {
 	for _, p := range list {
 		c.Events = append(c.Events, events.Of("t1", p))
 	}
-	_, err := b.bus.Log().Append(b.ctx, c, events.At(last))
+	_, err := b.bus.Log().Append(b.ctx, c, last)
 	must(b.t, "append", err, nil)
 }
 
@@ -138,7 +139,7 @@ func TestObserveLate(t *testing.T) {
 				}
 				seen <- o.Delta.Text
 			}
-			return o.Seq == 3
+			return o.Seq == 4
 		})
 		must(t, "observe", err, nil)
 		early <- list
@@ -150,21 +151,21 @@ func TestObserveLate(t *testing.T) {
 	case <-b.ctx.Done():
 		t.Fatal("the observer from the start has seen no second delta")
 	}
-	late, err := collect(b.ctx, b.otherHost(), id, 2, func(o session.Observed) bool {
+	late, err := collect(b.ctx, b.otherHost(), id, 3, func(o session.Observed) bool {
 		if o.Delta != nil {
 			if joined++; joined == 3 {
 				close(finish)
 			}
 		}
-		return o.Seq == 3
+		return o.Seq == 4
 	})
 	must(t, "observe late", err, nil)
-	equalLists(t, "late", late, []string{`"one "`, `"two "`, `"three "`, "3"})
-	equalLists(t, "early", receive(b, "early", early), []string{"1", "2", `"one "`, `"two "`, `"three "`, "3"})
+	equalLists(t, "late", late, []string{`"one "`, `"two "`, `"three "`, "4"})
+	equalLists(t, "early", receive(b, "early", early), []string{"1", "2", "3", `"one "`, `"two "`, `"three "`, "4"})
 
-	again, err := collect(b.ctx, b.otherHost(), id, 0, until(3))
+	again, err := collect(b.ctx, b.otherHost(), id, 0, until(4))
 	must(t, "observe the end", err, nil)
-	equalLists(t, "nothing is streamed of a reply that is recorded", again, seqs(1, 3))
+	equalLists(t, "nothing is streamed of a reply that is recorded", again, seqs(1, 4))
 }
 
 func TestObserveLost(t *testing.T) {

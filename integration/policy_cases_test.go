@@ -48,7 +48,7 @@ var policyCases = map[string][]policyCase{
 	},
 	"stranded": {
 		{
-			session.WhenBusyEnqueue, lines("started t1 2", "completed t1 finished", "requested t2", "started t2 1", "completed t2 finished"),
+			session.WhenBusyEnqueue, lines("requested t2", "started t1 2", "completed t1 finished", "started t2 1", "completed t2 finished"),
 			lines("user t1", "assistant t1/0/model", "user t2", "assistant t2/0/model"),
 		},
 		{
@@ -64,7 +64,7 @@ var policyCases = map[string][]policyCase{
 			lines("user t1", "user t2", "assistant t2/0/model"),
 		},
 		{
-			session.WhenBusyBranch, lines("requested t2 branch t1", "diverted t2 branched t1", "started t1 2", "completed t1 finished"),
+			session.WhenBusyBranch, lines("requested t2 branch t1", "started t1 2", "diverted t2 branched t1", "completed t1 finished"),
 			lines("user t1", "assistant t1/0/model"),
 		},
 	},

@@ -76,7 +76,7 @@ func (k *talker) begins(b *bundle, id events.SessionID) {
 		return t != nil && t.ID == "t1" && (!k.parks || len(t.Calls) == 1 && t.Calls[0].Pended)
 	})
 	if k.parks {
-		b.unqueued("t1")
+		b.unqueued(id)
 	}
 }
 
@@ -90,7 +90,7 @@ func (k *talker) strands(b *bundle, id events.SessionID) {
 			events.Of("t1", &events.TurnRequested{Input: asksTurn("t1", "t1").Input}),
 			events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "dead"}),
 		},
-	}, events.At(last))
+	}, last)
 	must(b.t, "append", err, nil)
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
-	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/background"
 )
 
@@ -40,35 +39,28 @@ func estate(t *testing.T, d *deployment) map[events.SessionID]string {
 	must(t, "discard", b.bus.Discard(b.ctx, "cold"), nil)
 	kill()
 	b.submit("hot", "waits", text("no node is there"))
-	must(t, "schedule", b.bus.Schedule(b.ctx, estateTimer()), nil)
+	b.submitAt("hot", "later", estateTime(), "in its time")
 	letter := estateLetter()
 	must(t, "bury", b.bus.PutDead(b.ctx, &letter), nil)
 	defer b.bus.Close()
 	return digests(t, b.bus)
 }
 
-// estateTimer is due long after the test.
-func estateTimer() bus.Timer {
-	return bus.Timer{Session: "cold", ID: "later", At: events.MillisOf(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)), Body: []byte("in its time")}
-}
+// estateTime is long after the test.
+func estateTime() time.Time { return time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 func estateLetter() bus.DeadLetter {
-	return bus.DeadLetter{Class: bus.ClassTurn, Session: "hot", ID: "dead", Body: []byte("came to nothing"), Reason: bus.DeadPoisoned, Attempts: 3}
+	return bus.DeadLetter{Session: "other", Error: "cannot be folded", Attempts: 3}
 }
 
-// owed wants the command, the timer and the dead letter of an [estate].
+// owed wants the wake, the timer and the dead letter of an [estate].
 func owed(b *bundle) {
 	b.t.Helper()
-	_, err := b.bus.Queued(b.ctx, bus.ClassTurn, "hot", "waits")
-	must(b.t, "the command that waits", err, nil)
-	want := estateTimer()
-	timer, err := b.bus.Timer(b.ctx, want.Session, want.ID)
-	must(b.t, "the timer", err, nil)
-	equal(b.t, "time of the timer", timer.At, want.At)
-	equal(b.t, "body of the timer", string(timer.Body), string(want.Body))
-	letter, err := b.bus.DeadLetter(b.ctx, bus.ClassTurn, "hot", "dead")
+	equal(b.t, "the wake", b.woken("hot"), true)
+	equalLists(b.t, "timers", b.timers(), []string{"hot"})
+	letter, err := b.bus.DeadLetter(b.ctx, "other")
 	must(b.t, "the dead letter", err, nil)
-	equal(b.t, "body of the dead letter", string(letter.Body), string(estateLetter().Body))
+	equal(b.t, "error of the dead letter", letter.Error, estateLetter().Error)
 }
 
 // digests verifies every history there is and says what it folds to.
@@ -297,9 +289,7 @@ func TestBackupRunning(t *testing.T) {
 	for i := range sessions {
 		beginning(t, b.bus, after.bus, events.SessionID(fmt.Sprintf("s%d", i)))
 	}
-	n := after.node()
-	sweeper := workers.NewSweeper(workers.SweeperConfig{Bus: after.bus, Host: n.Host(), Quiet: time.Millisecond})
-	must(t, "sweep", sweeper.Sweep(after.ctx), nil)
+	after.node()
 	for i := range sessions {
 		id := events.SessionID(fmt.Sprintf("s%d", i))
 		after.await(id, "nothing owed", func(s *projector.State) bool { return s.Turn() == nil && len(s.Queue) == 0 })

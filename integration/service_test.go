@@ -174,7 +174,7 @@ func (r *recorder) ends(ctx context.Context) map[events.SessionID]events.Seq {
 
 // asOfNow are operations whose answer to a repeat tells how things stand then.
 var asOfNow = []api.Operation{
-	api.OpWaits, api.OpToolState, api.OpMonitorSnapshot, api.OpActions, api.OpCancelTask, api.OpAppendNodes,
+	api.OpToolState, api.OpMonitorSnapshot, api.OpActions, api.OpCancelTask, api.OpAppendNodes,
 }
 
 // repeat sends every request that was done once more, long after, as one whose
@@ -263,7 +263,7 @@ func TestServiceLateRepeat(t *testing.T) {
 		})
 	})
 	for _, op := range []api.Operation{
-		api.OpCreate, api.OpConfigure, api.OpClose, api.OpSubmit, api.OpSubmitAt, api.OpWaits, api.OpCancel, api.OpInject, api.OpCancelInputs,
+		api.OpCreate, api.OpConfigure, api.OpClose, api.OpSubmit, api.OpSubmitAt, api.OpCancel, api.OpInject, api.OpCancelInputs,
 		api.OpCancelInputsFrom, api.OpAppendNodes, api.OpBranch, api.OpOpenFrame, api.OpRewrite, api.OpCompact, api.OpApprove,
 		api.OpResolveTool, api.OpToolState, api.OpApplyToolState, api.OpSetAvailability, api.OpCancelTask, api.OpStartMonitor,
 		api.OpStopMonitor, api.OpMonitorSnapshot, api.OpTakeUpdates, api.OpActions,

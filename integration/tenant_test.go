@@ -49,10 +49,10 @@ func TestTenantsShareNothing(t *testing.T) {
 	must(t, "a guessed blob", err, bus.ErrNotFound)
 	_, err = globex.bus.Ask(globex.ctx, "w-acme", nil)
 	must(t, "a guessed worker", err, bus.ErrNotFound)
-	err = globex.bus.Enqueue(globex.ctx, bus.ClassTurn, "only-acme", "t9", []byte("{}"))
-	must(t, "a guessed command goes into its own queue", err, nil)
-	_, err = acme.bus.Queued(acme.ctx, bus.ClassTurn, "only-acme", "t9")
-	must(t, "it is not in the other's", err, bus.ErrNotFound)
+	guessed := bus.WakeKey{Class: bus.ClassTask, Session: "only-acme", Task: "t9"}
+	must(t, "wake", globex.bus.PublishWake(guessed, bus.WakeHint{}), nil)
+	must(t, "flush", globex.bus.Conn().Flush(), nil)
+	equal(t, "a guessed wake is in the other's queue", acme.wakes()[guessed], false)
 }
 
 // TestTenantHearsNothing has one tenant listen to all that any of its roles may,

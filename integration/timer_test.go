@@ -2,13 +2,13 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
@@ -26,14 +26,13 @@ func (b *bundle) submitAt(id events.SessionID, turn events.TurnID, at time.Time,
 	must(b.t, "submit "+string(turn), err, nil)
 }
 
-// timers lists the timers whose time has not come.
+// timers lists the sessions that have a timer whose time has not come.
 func (b *bundle) timers() (ids []string) {
 	b.t.Helper()
-	for timer, err := range b.bus.Timers(b.ctx) {
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		ids = append(ids, timer.ID)
+	list, err := b.bus.Timers(b.ctx)
+	must(b.t, "timers", err, nil)
+	for _, id := range list {
+		ids = append(ids, string(id))
 	}
 	return ids
 }
@@ -87,7 +86,6 @@ func TestTimerTurn(t *testing.T) {
 	b.submitAt(id, "t1", far, "one") // it has ended: the same turn
 	_, err = b.SubmitAt(b.ctx, id, far, asksTurn("t1", "other"))
 	must(t, "other input after its end", err, session.ErrDifferent)
-	equalLists(t, "timers", b.timers(), nil)
 	equalLists(t, "messages", b.messages(id), []string{"user two", "assistant at once", "user one", "assistant in time"})
 	verified(t, b.bus.Log(), id)
 }
@@ -99,11 +97,11 @@ func TestTimerWait(t *testing.T) {
 	n, kill := b.nodeOn(bustest.Open(t, b.server), timer.Factory(timer.Config{}))
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("go"))
-	b.unqueuedJob(id, "t1") // parked
+	b.unqueued(id) // parked
 	began := time.Now()
 	s := b.state(id)
 	equal(t, "the calls", s.Turn() != nil && s.Turn().Calls[0].Pended && s.Turn().Calls[1].Done && s.Turn().Calls[2].Done, true)
-	equal(t, "timers", len(b.timers()), 1)
+	b.until("its timer", func() bool { return len(b.timers()) == 1 })
 	// The tool that runs again, as after a crash, waits for the first time.
 	must(t, "again", n.Host().ResolveAt(b.ctx, id, "t1/0/0", began.Add(time.Hour), events.ToolResult{Text: "late"}), nil)
 	kill()
@@ -118,42 +116,49 @@ func TestTimerWait(t *testing.T) {
 	verified(t, b.bus.Log(), id)
 }
 
-// TestTimerTwice plays a node that died after it had put a timer's command in
-// the queue: the second delivery does nothing. Timers of closed sessions, and of such that never were, are dropped.
-func TestTimerTwice(t *testing.T) {
+// TestTimerLost deletes every timer, and the stream that they are in, while
+// scheduled turns of a hot and of a cold session wait for their time: nothing is lost.
+func TestTimerLost(t *testing.T) {
 	t.Parallel()
-	b := setupIdle(t, reply(text("hi")))
-	id, closed := b.open(session.CreateRequest{}), b.open(session.CreateRequest{})
-	alarm := session.Alarm{ID: "t1", Command: session.Command{Input: events.TurnInput{Parts: []events.Part{text("go")}}}}
-	body, err := events.EncodePayload(&alarm)
-	must(t, "encode", err, nil)
-	b.submitAt(closed, "t1", time.Unix(1, 0), "never")
-	must(t, "close", b.CloseSession(b.ctx, closed, "over"), nil)
-	kill := b.work(bustest.Open(t, b.server))
-	for n := range 2 {
-		for _, session := range []events.SessionID{id, "nowhere"} {
-			must(t, "schedule", b.bus.Schedule(b.ctx, bus.Timer{Session: session, ID: "t1", At: events.Millis(n), Body: body}), nil)
-			b.rung(session, "t1")
-		}
-	}
-	b.rung(closed, "t1")
-	b.ended(id, "t1")
-	b.unqueuedJob(id, "t1")
-	kill()
-	equal(t, "requests", requests(b, id, "t1"), 1)
-	equal(t, "last of the closed one", b.last(closed), 2)
-	must(t, "schedule", b.bus.Schedule(b.ctx, bus.Timer{Session: id, ID: "junk", At: 1, Body: []byte("junk")}), nil)
+	b := setupIdle(t, reply(text("hi")), reply(text("hi")))
+	hot, cold := b.open(session.CreateRequest{}), b.open(session.CreateRequest{})
+	at := time.Now().Add(8 * time.Second)
+	b.submitAt(hot, "t1", at, "go")
+	b.submitAt(cold, "t1", at, "go")
+	done, err := follow.NewArchiver(b.bus, follow.ArchiverConfig{}).Archive(b.ctx, cold)
+	must(t, "archive", err, nil)
+	equal(t, "archived", done, true)
 	b.work(b.bus)
-	equal(t, "letter", string(b.letter(bus.ClassTurn, id, "junk").Body), "junk")
+	must(t, "delete the timers", b.jetstream().DeleteStream(b.ctx, "lash-timers"), nil)
+	for _, id := range []events.SessionID{hot, cold} {
+		record := b.ended(id, "t1")
+		equal(t, "end", record.End, events.EndFinished)
+		if early := at.UnixMilli() - int64(record.StartedAt); early > 0 {
+			t.Errorf("it started %d ms early", early)
+		}
+		verified(t, b.bus.Log(), id)
+	}
 }
 
-// rung waits until a timer has been handled.
-func (b *bundle) rung(id events.SessionID, name string) {
-	b.t.Helper()
-	b.until("timer "+name+" is handled", func() bool {
-		_, err := b.bus.Timer(b.ctx, id, name)
-		return b.gone(err)
-	})
+// TestTimerClosed closes a session in which turns wait for their time: they end there, as cancelled, and never run.
+func TestTimerClosed(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t)
+	id := b.open(session.CreateRequest{})
+	at := time.Now().Add(time.Second)
+	for n := range 200 {
+		b.submitAt(id, events.TurnID(fmt.Sprintf("t%d", n)), at, "never")
+	}
+	must(t, "close", b.CloseSession(b.ctx, id, "over"), nil)
+	b.work(b.bus)
+	last := b.last(id)
+	for n := range 200 {
+		equal(t, "end", b.ended(id, events.TurnID(fmt.Sprintf("t%d", n))).End, events.EndCancelled)
+	}
+	b.until("its timer has come", func() bool { return len(b.timers()) == 0 && time.Now().After(at) })
+	b.unqueued(id)
+	equal(t, "commits after the close", b.last(id), last)
+	verified(t, b.bus.Log(), id)
 }
 
 // TestTimerCold has a timer of a session that is archived when its time comes.
@@ -205,7 +210,7 @@ func TestTimerKill(t *testing.T) {
 	b.Host = b.newHost(b.bus)
 	b.work(b.bus)
 	equal(t, "end", b.ended("s", "t1").End, events.EndFinished)
-	equalLists(t, "timers", b.timers(), []string{"t2"})
+	equalLists(t, "timers", b.timers(), []string{"s"})
 	b.await("s", "the end", func(s *projector.State) bool { return s.Idle() })
 }
 
@@ -229,10 +234,9 @@ func TestTimerApproval(t *testing.T) {
 			list, err := b.Approvals(b.ctx, id)
 			must(t, "approvals", err, nil)
 			equal(t, "asked with a limit", len(list) == 1 && list[0].Until > 0, true)
-			timers := b.timers()
-			equal(t, "timers", len(timers), 1)
+			b.until("its timer", func() bool { return len(b.timers()) == 1 })
 			kill()
-			want := "k=[failed] the call was not approved: nobody answered in time"
+			want := "k=[failed] the call was not approved: no answer came in time"
 			if answered {
 				must(t, "approve", b.approve(b.Host, id, true), nil)
 				want = "k=3"
@@ -240,8 +244,8 @@ func TestTimerApproval(t *testing.T) {
 			b.nodeOn(b.bus, asks)
 			equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
 			equal(t, "result", strings.Contains(b.messages(id)[2], want), true)
-			b.rung(id, timers[0]) // late for one of them
-			b.unqueued("t1")
+			b.until("no timer", func() bool { return len(b.timers()) == 0 }) // late for one of them
+			b.unqueued(id)
 			given := find[*events.ToolApprovalGiven](b, id)
 			equal(t, "answers", len(given), 1)
 			equal(t, "who", given[0].By, map[bool]string{true: "yes", false: "timer"}[answered])

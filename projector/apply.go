@@ -73,6 +73,9 @@ func (s *State) Landed() {
 
 func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	s.Events++
+	if progress[ev.Kind] {
+		s.progressed(ev.Turn)
+	}
 	switch p := ev.Payload.(type) {
 	case *events.SessionOpened:
 		s.applyOpened(p, at)
@@ -88,6 +91,12 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 		s.applyFrame(p, ev.Turn, at)
 	case *events.TurnRequested:
 		s.applyRequested(ev.Turn, p, at)
+	case *events.TurnScheduled:
+		s.applyScheduled(ev.Turn, p, at)
+	case *events.TurnReleased:
+		s.progressed(ev.Turn)
+	case *events.ToolResultScheduled:
+		s.applyTimed(ev.Turn, p)
 	case *events.TurnStarted:
 		s.applyStarted(ev.Turn, p, at)
 	case *events.TurnCancelRequested:

@@ -192,10 +192,10 @@ func TestTurnRecords(t *testing.T) {
 	}
 	input := func(in events.TurnInput) string { return projector.InputDigest(in) }
 	want := []projector.TurnRecord{
-		{ID: "t2", Input: input(events.TurnInput{}), End: events.EndCancelled, RequestedAt: 107, CompletedAt: 108, Leaf: "a-t1-0", Seq: 9},
+		{ID: "t2", Input: input(events.TurnInput{}), End: events.EndCancelled, RequestedAt: 107, CompletedAt: 108, Leaf: "a-t1-0", Seq: 9, Asked: 8},
 		{
 			ID: "t1", Index: 1, Input: input(events.TurnInput{Parts: []events.Part{text("go")}}), End: events.EndMaxTurns, Attempts: 2,
-			ModelCalls: 1, ToolCalls: 2, Usage: events.Usage{Input: 5}, Leaf: "n", RequestedAt: 103, StartedAt: 104, CompletedAt: 109, Seq: 10,
+			ModelCalls: 1, ToolCalls: 2, Usage: events.Usage{Input: 5}, Leaf: "n", RequestedAt: 103, StartedAt: 104, CompletedAt: 109, Seq: 10, Asked: 4,
 		},
 	}
 	if !slices.Equal(records, want) {

@@ -62,6 +62,12 @@ func (s *State) checkTurns() error {
 	for i := range s.Queue {
 		note(s.Queue[i].ID, "queued")
 	}
+	for i := range s.Scheduled {
+		note(s.Scheduled[i].ID, "scheduled")
+		if i > 0 && s.Scheduled[i-1].At > s.Scheduled[i].At {
+			errs = append(errs, fmt.Errorf("scheduled turn %s stands before %s, which is due earlier", s.Scheduled[i-1].ID, s.Scheduled[i].ID))
+		}
+	}
 	if len(s.Run) > 1 {
 		errs = append(errs, fmt.Errorf("%d turns run at once", len(s.Run)))
 	}

@@ -131,19 +131,23 @@ func sameReading(t *rapid.T, name string, a, b *projector.State) {
 		}
 		return []any{view.Messages, view.Chronology(), prompt, records, keyed}
 	}
-	got, want := encoded(t, read(a)), encoded(t, read(b))
+	got, want := encoded(t, read(a)...), encoded(t, read(b)...)
 	if !bytes.Equal(got, want) {
 		t.Fatalf("%s: readings differ: got %q, want %q", name, got, want)
 	}
 }
 
 // encoded makes values comparable that differ only in empty and missing slices.
-func encoded(t *rapid.T, v any) []byte {
-	data, err := events.EncodePayload(v)
-	if err != nil {
-		t.Fatal(err)
+func encoded(t *rapid.T, values ...any) []byte {
+	var all []byte
+	for _, v := range values {
+		data, err := events.EncodePayload(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, data...)
 	}
-	return data
+	return all
 }
 
 // TestFoldSnapshots hands out every segment once, whatever clones and conflicts come between.

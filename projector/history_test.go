@@ -242,14 +242,23 @@ func (d *driver) claim() {
 		d.commit(events.Of(q.ID, &events.TurnDiverted{End: events.EndBranched, By: q.Behind, Session: "branch"}))
 		return
 	}
-	c := turn.Claim{Worker: events.WorkerID(d.next("w")), Job: "job", Tools: []events.ToolEntry{
+	if len(d.s.Queue) == 0 && d.s.Turn() == nil {
+		in := events.TurnInput{Parts: d.parts()}
+		switch id := events.TurnID(d.next("t")); {
+		case d.upTo(3) == 0:
+			d.commit(events.Of(id, &events.TurnScheduled{Input: in, At: events.Millis(1 + d.upTo(50))}))
+			return
+		default:
+			d.commit(events.Of(id, &events.TurnRequested{Input: in}))
+		}
+	}
+	if list := turn.Ring(d.s, events.Millis(d.upTo(50))); len(list) > 0 {
+		d.commit(list...)
+		return
+	}
+	c := turn.Claim{Worker: events.WorkerID(d.next("w")), Tools: []events.ToolEntry{
 		{Name: "once"}, {Name: "pure", Effects: events.EffectsNone},
 	}}
-	if len(d.s.Queue) == 0 && d.s.Turn() == nil {
-		c.Turn = events.TurnID(d.next("t"))
-		c.Job = c.Turn
-		c.Input = events.TurnInput{Parts: d.parts()}
-	}
 	if d.upTo(9) == 0 {
 		c.Problem = events.Issue{Kind: "input_validation", Code: "invalid_turn_input"}
 	}

@@ -3,6 +3,7 @@ package projector_test
 import (
 	"bytes"
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -55,6 +56,31 @@ func TestSnapshotOnce(t *testing.T) {
 	}
 	if _, fresh, err := s.Snapshot(); err != nil || len(fresh) != 0 {
 		t.Errorf("snapshot of a restored state: got %d segments, %v, want none", len(fresh), err)
+	}
+}
+
+// TestSnapshotOfTurn restores what a running turn has asked and was told.
+func TestSnapshotOfTurn(t *testing.T) {
+	t.Parallel()
+	h := working(t)
+	h.add("t1", &events.ModelCompleted{Key: "k", Request: "r", Source: "p", Stop: events.StopEnd, Parts: []events.Part{text("direct")}})
+	h.add("t1", &events.ToolApprovalAsked{Effect: "t1/0/1", Tool: "t", Args: []byte("{}"), Plugin: "p", Question: "really?", Until: 7})
+	h.add("t1", &events.ToolApprovalGiven{Effect: "t1/0/1", Granted: true, By: "b"})
+	h.add("t1", &events.ToolApprovalAsked{Effect: "t1/0/1/x", Tool: "t", Plugin: "p", Question: "again?"})
+	data, _, err := h.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := projector.Restore(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := s.Turn(), h.Turn()
+	if len(want.Asks) != 2 || len(want.Direct) != 1 || !reflect.DeepEqual(got.Asks, want.Asks) || !reflect.DeepEqual(got.Direct, want.Direct) {
+		t.Errorf("got %+v and %+v, want %+v and %+v", got.Asks, got.Direct, want.Asks, want.Direct)
+	}
+	if !s.Turn().Asking("t1/0/1") {
+		t.Error("the second question is gone")
 	}
 }
 

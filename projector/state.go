@@ -8,7 +8,7 @@ import (
 )
 
 // FoldVersion changes whenever Apply or the snapshot's shape does. Snapshots of another version are discarded.
-const FoldVersion = 4
+const FoldVersion = 5
 
 // ErrPartial is a question that needs segments which are not attached yet; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -59,6 +59,8 @@ type Head struct {
 	Turns         int64                 `msgpack:"tn,omitempty"` // ever started
 	Run           []Turn                `msgpack:"r,omitempty"`  // the running turn, or none
 	Queue         []QueuedTurn          `msgpack:"tq,omitempty"` // requested, in order
+	Scheduled     []ScheduledTurn       `msgpack:"sc,omitempty"` // accepted for a time, sorted by it; those of one time in the order of the log
+	Worker        events.WorkerID       `msgpack:"wk,omitempty"` // that started a turn last
 	Inputs        []Input               `msgpack:"in,omitempty"` // pending, in order
 	Ledger        []LedgerEntry         `msgpack:"lg,omitempty"` // of this session's own calls, sorted by source, model
 	Prompted      int64                 `msgpack:"pm,omitempty"` // tokens of the last prompt
@@ -115,6 +117,17 @@ type QueuedTurn struct {
 	Switches    int64                      `msgpack:"s,omitempty"` // frame switches that led here
 	Busy        events.WhenBusy            `msgpack:"b,omitempty"` // what was asked for in case that another turn was in its way, as one was
 	Behind      events.TurnID              `msgpack:"h,omitempty"` // that one
+	Seq         events.Seq                 `msgpack:"q"`           // of the commit that accepted it
+}
+
+// ScheduledTurn is a turn that was accepted for a time.
+type ScheduledTurn struct {
+	ID    events.TurnID    `msgpack:"i"`
+	Input events.TurnInput `msgpack:"n"`
+	At    events.Millis    `msgpack:"t"`
+	Busy  events.WhenBusy  `msgpack:"b,omitempty"`
+	Seq   events.Seq       `msgpack:"q"` // of the commit that accepted it
+	Asked events.Millis    `msgpack:"a"` // when it was accepted
 }
 
 // Turn is the running turn.
@@ -124,7 +137,8 @@ type Turn struct {
 	Input       events.TurnInput           `msgpack:"n"`
 	Attempt     int64                      `msgpack:"a"`
 	Worker      events.WorkerID            `msgpack:"w"`
-	Job         events.TurnID              `msgpack:"j"` // the command whose queue message the worker holds
+	Starts      int64                      `msgpack:"j"`  // turn.started in a row since the turn made progress: it failed as often, less one
+	Seq         events.Seq                 `msgpack:"sq"` // of the commit that accepted it
 	RequestedAt events.Millis              `msgpack:"ra"`
 	StartedAt   events.Millis              `msgpack:"sa"`
 	ClaimedAt   events.Millis              `msgpack:"ca"`          // of Attempt, by its worker's clock
@@ -148,6 +162,7 @@ type Turn struct {
 	Gated    bool               `msgpack:"g,omitempty"`  // the hooks before the calls have run
 	Asks     []Approval         `msgpack:"q,omitempty"`  // of the calls
 	Resolved []Resolution       `msgpack:"z,omitempty"`  // of pending calls, until they return
+	Timed    []TimedResult      `msgpack:"ti,omitempty"` // results that pending calls get at a time, in the order of the log
 	Nested   []NestedCall       `msgpack:"ne,omitempty"` // that the calls made
 	Queued   []events.Message   `msgpack:"qm,omitempty"` // by hooks, for the next checkpoint
 
@@ -170,6 +185,14 @@ type Approval struct {
 type Resolution struct {
 	Effect events.EffectID   `msgpack:"e"`
 	Result events.ToolResult `msgpack:"r"`
+}
+
+// TimedResult is a result that a pending call gets at a time.
+type TimedResult struct {
+	Effect events.EffectID   `msgpack:"e"`
+	At     events.Millis     `msgpack:"t"`
+	Result events.ToolResult `msgpack:"r"`
+	By     string            `msgpack:"b,omitempty"`
 }
 
 // NestedCall is a call that another call made.
@@ -242,6 +265,7 @@ type TurnRecord struct {
 	StartedAt   events.Millis  `msgpack:"sa"`
 	CompletedAt events.Millis  `msgpack:"ca"`
 	Seq         events.Seq     `msgpack:"q"` // of the commit that ended it
+	Asked       events.Seq     `msgpack:"k"` // of the commit that accepted it
 
 	By      events.TurnID    `msgpack:"b,omitempty"` // of a turn that was diverted: the one in its way, or that took its message in
 	Session events.SessionID `msgpack:"w,omitempty"` // of one that branched: where it goes on
@@ -284,9 +308,11 @@ func (s *State) Clone() *State {
 		t := &c.Run[0]
 		t.Calls, t.Asks, t.Nested = slices.Clone(t.Calls), slices.Clone(t.Asks), slices.Clone(t.Nested)
 		t.Resolved, t.Queued, t.Direct = slices.Clone(t.Resolved), slices.Clip(t.Queued), slices.Clip(t.Direct)
+		t.Timed = slices.Clip(t.Timed)
 	}
 	c.Children, c.Plugins = slices.Clone(s.Children), slices.Clone(s.Plugins)
 	c.Queue = slices.Clip(s.Queue)
+	c.Scheduled = slices.Clip(s.Scheduled)
 	c.Feed.Updates = slices.Clip(s.Feed.Updates)
 	c.Inputs = slices.Clone(s.Inputs)
 	c.Ledger = slices.Clone(s.Ledger)

@@ -26,6 +26,8 @@ type Task struct {
 	State       events.TaskState     `msgpack:"s,omitempty"`
 	Worker      events.WorkerID      `msgpack:"w,omitempty"` // who runs it, or ran it last
 	Attempt     int64                `msgpack:"e,omitempty"` // 0 before a worker claimed it
+	Starts      int64                `msgpack:"b,omitempty"` // task.started in a row without progress, none of which was a minute before the next
+	StartedAt   events.Millis        `msgpack:"g,omitempty"` // when it was claimed last
 	Seq         events.Seq           `msgpack:"q"`           // of its registration: tells it from others that had the id
 	From        events.SessionID     `msgpack:"f,omitempty"` // transferred from there
 	To          events.SessionID     `msgpack:"o,omitempty"` // transferred to there: it lives here no more
@@ -107,12 +109,18 @@ func (s *State) changeTask(id events.TaskID, at events.Millis, change func(*Task
 	}
 }
 
+// steadyTask is how long a task must have run for its worker's death not to count, in ms.
+const steadyTask = 60_000
+
 func (s *State) applyTaskStarted(p *events.TaskStarted, at events.Millis) {
 	s.changeTask(p.Task, at, func(t *Task) {
 		if p.Attempt <= t.Attempt {
 			return
 		}
-		t.Worker, t.Attempt = p.Worker, p.Attempt
+		if at-t.StartedAt > steadyTask {
+			t.Starts = 0
+		}
+		t.Worker, t.Attempt, t.Starts, t.StartedAt = p.Worker, p.Attempt, t.Starts+1, at
 		if t.State != events.TaskCancelling {
 			t.State = events.TaskRunning
 		}
@@ -121,6 +129,7 @@ func (s *State) applyTaskStarted(p *events.TaskStarted, at events.Millis) {
 
 func (s *State) applyTaskState(p *events.TaskStateChanged, at events.Millis) {
 	s.changeTask(p.Task, at, func(t *Task) {
+		t.Starts = 0
 		if t.State != events.TaskCancelling {
 			t.State = p.State
 		}
@@ -128,7 +137,7 @@ func (s *State) applyTaskState(p *events.TaskStateChanged, at events.Millis) {
 }
 
 func (s *State) applyTaskProgressed(p *events.TaskProgressed, at events.Millis) {
-	s.changeTask(p.Task, at, func(t *Task) { t.Message = p.Message })
+	s.changeTask(p.Task, at, func(t *Task) { t.Message, t.Starts = p.Message, 0 })
 }
 
 func (s *State) applyTaskCancel(p *events.TaskCancelRequested, at events.Millis) {

@@ -34,7 +34,10 @@ func NoticeMessage(turn events.TurnID) events.MessageID {
 }
 
 func (s *State) applyRequested(id events.TurnID, p *events.TurnRequested, at events.Millis) {
-	q := QueuedTurn{ID: id, Input: p.Input, RequestedAt: at, Root: p.Root, Switches: p.Switches, Busy: p.Busy, Behind: p.Behind}
+	q := QueuedTurn{ID: id, Input: p.Input, RequestedAt: at, Root: p.Root, Switches: p.Switches, Busy: p.Busy, Behind: p.Behind, Seq: s.Seq}
+	if due, ok := s.unschedule(id); ok {
+		q.Seq = due.Seq
+	}
 	place := len(s.Queue)
 	switch {
 	case p.Switches > 0:
@@ -54,7 +57,9 @@ func (s *State) applyRequested(id events.TurnID, p *events.TurnRequested, at eve
 
 func (s *State) applyStarted(id events.TurnID, p *events.TurnStarted, at events.Millis) {
 	if t := s.Turn(); t != nil && t.ID == id {
-		t.Attempt, t.Worker, t.Job, t.Points, t.ClaimedAt = p.Attempt, p.Worker, jobOf(id, p), p.Points, at
+		t.Attempt, t.Worker, t.Points, t.ClaimedAt = p.Attempt, p.Worker, p.Points, at
+		t.Starts++
+		s.Worker = p.Worker
 		return
 	}
 	if len(s.Run) > 0 {
@@ -65,8 +70,9 @@ func (s *State) applyStarted(id events.TurnID, p *events.TurnStarted, at events.
 		return
 	}
 	s.Turns++
+	s.Worker = p.Worker
 	s.Run = []Turn{{
-		ID: id, Index: s.Turns, Input: q.Input, Attempt: p.Attempt, Worker: p.Worker, Job: jobOf(id, p),
+		ID: id, Index: s.Turns, Input: q.Input, Attempt: p.Attempt, Worker: p.Worker, Starts: 1, Seq: q.Seq,
 		RequestedAt: q.RequestedAt, StartedAt: at, ClaimedAt: at, Root: q.Root, Switches: q.Switches, Base: s.Leaf, Points: p.Points,
 	}}
 	if !q.Input.Continue {
@@ -74,13 +80,6 @@ func (s *State) applyStarted(id events.TurnID, p *events.TurnStarted, at events.
 			ID: either(p.Message, UserMessage(id)), Role: events.RoleUser, Parts: inputParts(q.Input),
 		}, id, at)
 	}
-}
-
-func jobOf(id events.TurnID, p *events.TurnStarted) events.TurnID {
-	if p.Job != "" {
-		return p.Job
-	}
-	return id
 }
 
 // inputParts drops empty text; nothing left is one empty text part (host specification 3.1).
@@ -240,14 +239,14 @@ func (s *State) applyCompleted(id events.TurnID, p *events.TurnCompleted, at eve
 		}
 		record.Index, record.Attempts, record.Usage = t.Index, t.Attempt, t.Usage
 		record.ModelCalls, record.ToolCalls = t.Iteration, t.ToolCalls
-		record.RequestedAt, record.StartedAt, record.Input = t.RequestedAt, t.StartedAt, InputDigest(t.Input)
+		record.RequestedAt, record.StartedAt, record.Input, record.Asked = t.RequestedAt, t.StartedAt, InputDigest(t.Input), t.Seq
 		s.Run = nil
+	} else if q, ok := s.dequeue(id); ok {
+		record.RequestedAt, record.Input, record.Asked = q.RequestedAt, InputDigest(q.Input), q.Seq
+	} else if due, ok := s.unschedule(id); ok {
+		record.RequestedAt, record.Input, record.Asked = due.Asked, InputDigest(due.Input), due.Seq
 	} else {
-		q, ok := s.dequeue(id)
-		if !ok {
-			return
-		}
-		record.RequestedAt, record.Input = q.RequestedAt, InputDigest(q.Input)
+		return
 	}
 	s.recordTurn(record)
 }
@@ -284,7 +283,7 @@ func (s *State) applyDiverted(id events.TurnID, p *events.TurnDiverted, at event
 		}
 	}
 	s.recordTurn(TurnRecord{
-		ID: id, End: p.End, By: p.By, Session: p.Session, Input: InputDigest(q.Input), RequestedAt: q.RequestedAt, CompletedAt: at, Seq: s.Seq,
+		ID: id, End: p.End, By: p.By, Session: p.Session, Input: InputDigest(q.Input), RequestedAt: q.RequestedAt, CompletedAt: at, Seq: s.Seq, Asked: q.Seq,
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/turn"
 )
 
 // Approvals lists the questions about calls of the running turn that wait for
@@ -33,17 +34,17 @@ func (h *Host) Approvals(ctx context.Context, id events.SessionID) ([]projector.
 	return list, nil
 }
 
-// Approve answers a question about a call. The first answer counts; the same
-// again does nothing, another is [ErrDifferent]. When it returns nil the
-// answer is durable, and the turn goes on wherever a worker takes it; unless
-// it is cancelled before. Errors besides: [api.ErrNotAsked].
+// Approve answers a question about a call. The first answer in the history
+// counts; the same again does nothing, another is [ErrDifferent]. When it
+// returns nil the answer is in the history, and the turn goes on wherever a
+// worker takes it, unless it is cancelled before. Other errors: [api.ErrNotAsked].
 func (h *Host) Approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
 	ctx, asked := api.TakeAsked(ctx)
-	actor := h.stamp("", asked).actor.ID
+	by := h.stamp("approve", api.Asked{Actor: asked.Actor})
 	if answer.By == "" {
-		answer.By = actor
+		answer.By = by.actor.ID
 	}
-	err := h.approve(ctx, id, answer, actor)
+	err := h.approve(ctx, id, answer, by)
 	if errors.Is(err, api.ErrNotAsked) && asked.Key != "" {
 		err = h.approvedBefore(ctx, id, asked.Since, answer, err)
 	}
@@ -68,29 +69,29 @@ func (h *Host) approvedBefore(ctx context.Context, id events.SessionID, since ev
 	return refused
 }
 
-func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven, actor string) error {
-	s, err := h.State(ctx, id)
-	if err != nil {
-		return err
-	}
-	t := s.Turn()
-	if t == nil || t.Cancelled || t.Approval(answer.Effect) == nil {
-		return api.ErrNotAsked
-	}
-	if asked := t.Approval(answer.Effect); asked.Answered {
-		return sameAnswer(&asked.Answer, answer)
-	}
-	first, err := h.settle(ctx, s, events.TurnID(events.DerivedID("answer-", string(answer.Effect))), Command{Answer: answer, Actor: actor})
-	if err != nil {
-		return err
-	}
-	if given, ok := first.(*events.ToolApprovalGiven); ok {
-		return sameAnswer(given, answer)
-	}
-	return api.ErrNotAsked
+func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven, by stamp) error {
+	answered := false
+	return h.decideThen(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
+		answered = false
+		t := s.Turn()
+		if t == nil || t.Cancelled || t.Approval(answer.Effect) == nil {
+			return nil, api.ErrNotAsked
+		}
+		if asked := t.Approval(answer.Effect); asked.Answered {
+			answered = true
+			return nil, sameAnswer(&asked.Answer, answer)
+		}
+		out, err := turn.Step(s, turn.Answer{ToolApprovalGiven: answer})
+		return out.Events, err
+	}, func(s *projector.State) error {
+		if answered {
+			h.Wake(s) // the host that appended the answer may have died before its wake
+		}
+		return nil
+	})
 }
 
-// sameAnswer tells whoever answers otherwise what counts.
+// sameAnswer refuses an answer that differs from the first one, which counts.
 func sameAnswer(first *events.ToolApprovalGiven, answer events.ToolApprovalGiven) error {
 	if first.Granted == answer.Granted {
 		return nil
@@ -102,15 +103,17 @@ func sameAnswer(first *events.ToolApprovalGiven, answer events.ToolApprovalGiven
 	return fmt.Errorf("%s has %s it before: %w", first.By, word, ErrDifferent)
 }
 
-// ResolveTool gives the result of a pending call, by its completion key, which
-// may be before the call is pending. The first result counts.
+// ResolveTool gives the result of a pending call of the running turn, by its
+// completion key, which may be before the call is pending. The first result in
+// the history counts. A key that names no call without a result is [ErrUnknownTurn].
 func (h *Host) ResolveTool(ctx context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error {
 	ctx, asked := api.TakeAsked(ctx)
-	resolve, err := h.resolution(ctx, events.ToolResolved{Effect: key, Result: result, By: h.stamp("", asked).actor.ID})
+	by := h.stamp("resolve", api.Asked{Actor: asked.Actor})
+	resolve, err := h.resolution(ctx, events.ToolResolved{Effect: key, Result: result, By: by.actor.ID})
 	if err != nil {
 		return fmt.Errorf("resolve %s: %w", key, err)
 	}
-	err = h.resolve(ctx, id, resolve)
+	err = h.resolve(ctx, id, resolve, by)
 	if asked.Key != "" && (errors.Is(err, api.ErrResolved) || errors.Is(err, ErrUnknownTurn)) {
 		err = h.resolvedBefore(ctx, id, asked.Since, &resolve, err)
 	}
@@ -132,21 +135,22 @@ func (h *Host) resolution(ctx context.Context, r events.ToolResolved) (events.To
 	return *spilled.(*events.ToolResolved), nil
 }
 
-func (h *Host) resolve(ctx context.Context, id events.SessionID, resolve events.ToolResolved) error {
-	s, err := h.State(ctx, id)
-	if err != nil {
-		return err
-	}
-	if t := s.Turn(); t == nil || t.Cancelled {
-		return ErrUnknownTurn
-	} else if t.Resolution(resolve.Effect) != nil {
-		return api.ErrResolved
-	}
-	first, err := h.settle(ctx, s, events.TurnID(events.DerivedID("resolve-", string(resolve.Effect))), Command{Resolve: resolve, Actor: resolve.By})
-	if err != nil {
-		return err
-	}
-	return sameResult(first, &resolve)
+func (h *Host) resolve(ctx context.Context, id events.SessionID, resolve events.ToolResolved, by stamp) error {
+	resolved := false
+	return h.decideThen(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
+		t := s.Turn()
+		if t == nil || t.Cancelled {
+			return nil, ErrUnknownTurn
+		}
+		if resolved = t.Resolution(resolve.Effect) != nil; resolved {
+			return nil, api.ErrResolved
+		}
+		if !turn.Resolvable(t, resolve.Effect) {
+			return nil, fmt.Errorf("call %s of turn %s: %w", resolve.Effect, t.ID, ErrUnknownTurn)
+		}
+		out, err := turn.Step(s, turn.Resolved{ToolResolved: resolve})
+		return out.Events, err
+	}, func(*projector.State) error { return nil })
 }
 
 // resolvedBefore is nil where it is the same result that the history has.
@@ -161,7 +165,7 @@ func (h *Host) resolvedBefore(ctx context.Context, id events.SessionID, since ev
 	return sameResult(first, resolve)
 }
 
-// sameResult tells whoever brings another result that it does not count.
+// sameResult refuses a result that differs from the first one, which counts.
 func sameResult(first events.Payload, resolve *events.ToolResolved) error {
 	if _, ok := first.(*events.ToolResolved); !ok {
 		return ErrUnknownTurn // it has ended meanwhile, or is about to
@@ -175,41 +179,4 @@ func sameResult(first events.Payload, resolve *events.ToolResolved) error {
 		err = api.ErrResolved
 	}
 	return err
-}
-
-// settle puts what somebody says of a call in the queue, and finds out which
-// word counts: the one that the history has since the state was seen, or else
-// the one that waits. It is the turn's cancel or end where that came first.
-func (h *Host) settle(ctx context.Context, seen *projector.State, name events.TurnID, cmd Command) (events.Payload, error) {
-	for {
-		waited, err := enqueueNew(ctx, h.b, seen.Session, name, cmd)
-		if err != nil {
-			return nil, err
-		}
-		waits, there := cmd, true
-		if waited {
-			if waits, there, err = h.queuedCommand(ctx, seen.Session, name); err != nil {
-				return nil, err
-			}
-		}
-		first, err := h.firstSince(ctx, seen.Session, seen.Seq, func(ev *events.Event) bool {
-			switch p := ev.Payload.(type) {
-			case *events.ToolApprovalGiven:
-				return p.Effect == cmd.Answer.Effect
-			case *events.ToolResolved:
-				return p.Effect == cmd.Resolve.Effect
-			case *events.TurnCancelRequested, *events.TurnCompleted:
-				return ev.Turn == seen.Turn().ID
-			}
-			return false
-		})
-		switch {
-		case err != nil || first != nil:
-			return first, err
-		case there && !cmd.Answer.IsZero():
-			return &waits.Answer, nil
-		case there:
-			return &waits.Resolve, nil
-		} // what waited was dropped meanwhile
-	}
 }

@@ -15,7 +15,7 @@ type stamp struct {
 	keyed bool // no other request has the cause
 }
 
-// stamp of what is decided on somebody's behalf. The key makes the cause one that no other request has.
+// stamp of a decision for a request. The key makes the cause one that no other request has.
 func (h *Host) stamp(cause string, a api.Asked) stamp {
 	s := stamp{actor: h.actor, cause: cause}
 	if a.Actor != "" {
@@ -27,8 +27,8 @@ func (h *Host) stamp(cause string, a api.Asked) stamp {
 	return s
 }
 
-// decideAsked is decide on somebody's behalf. What landed under the request's
-// key is not decided again: the decision runs once more on the state as it was
+// decideAsked is decide for a request. A commit that has the request's key is
+// not decided again: the decision runs once more on the state as it was
 // then, for what it answers.
 //
 // The history is looked at before every try, up to the state that the try is

@@ -99,11 +99,11 @@ func finished(s *projector.State, turn events.TurnID) (record projector.TurnReco
 			from = records[i].Seq
 		}
 	}
-	_, known, err := findTurn(s, turn)
+	found, err := findTurn(s, turn)
 	switch {
 	case err != nil:
 		return record, 0, err
-	case known != "":
+	case found.digest != "":
 		return record, 0, ErrTurnRunning
 	}
 	return record, 0, ErrUnknownTurn

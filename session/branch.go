@@ -16,8 +16,8 @@ func BranchOf(id events.SessionID, turn events.TurnID) events.SessionID {
 	return events.SessionID(events.DerivedID("branch-", string(id), string(turn)))
 }
 
-// Branch makes the session in which a waiting turn goes on, and puts the turn
-// in its queue. The session is this one as it was before the turn in the way
+// Branch makes the session in which a waiting turn goes on, and asks for the
+// turn there. The session is this one as it was before the turn in the way
 // began: its path, configuration, catalogue and the plugins' states. Any number
 // may do it at once or again, and finish what another began: on return there is
 // one such session, and it has the turn or will. Reading the state of then
@@ -31,7 +31,7 @@ func (h *Host) Branch(ctx context.Context, id events.SessionID, q projector.Queu
 			continue // finish what the other one has begun
 		}
 		if err == nil {
-			err = enqueue(ctx, h.b, branch, q.ID, Command{Input: q.Input, Actor: h.actor.ID})
+			_, err = h.request(ctx, branch, stamp{actor: h.actor, cause: string(q.ID)}, q.ID, q.Input, events.BusyEnqueue)
 		}
 		if err != nil {
 			return "", fmt.Errorf("branch turn %s of session %s: %w", q.ID, id, err)

@@ -287,7 +287,6 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 	s := o.h.held(o.id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.queue = backlog{known: true}
 	if begun == nil {
 		opened.Commits = int64(len(commits) - 1)
 		s.state = projector.New(o.id)
@@ -297,7 +296,7 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 	}
 	for _, list := range commits {
 		if err := o.h.appendLocked(ctx, s, o.by, list); err != nil {
-			s.state, s.queue = nil, backlog{}
+			s.state = nil
 			return err
 		}
 	}
@@ -332,19 +331,23 @@ func (h *Host) Fork(ctx context.Context, from events.SessionID, req CreateReques
 
 // CloseSession ends a session and, in the same commit, its live tasks. A second
 // close does nothing, nor does that of a session which never was; a turn that
-// runs or waits refuses it with [ErrTurnRunning].
+// runs or waits in the queue refuses it with [ErrTurnRunning]; one that waits for
+// its time ends as cancelled, in the same commit.
 func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
 	ctx, asked := api.TakeAsked(ctx)
-	err := h.decideAsked(ctx, id, "close", asked, func(s *projector.State) ([]events.Event, error) {
-		switch {
-		case s.Status == projector.StatusClosed:
-			return nil, nil
-		case !s.Idle():
-			return nil, fmt.Errorf("close session %s: %w", id, ErrTurnRunning)
-		}
-		list := task.CancelAll(s, task.Live(s), "session closed")
-		return append(list, events.Of("", &events.SessionClosed{Reason: reason})), open(s)
-	})
+	err := h.endScheduled(ctx, id, asked)
+	if err == nil {
+		err = h.decideAsked(ctx, id, "close", asked, func(s *projector.State) ([]events.Event, error) {
+			switch {
+			case s.Status == projector.StatusClosed:
+				return nil, nil
+			case !s.Idle():
+				return nil, fmt.Errorf("close session %s: %w", id, ErrTurnRunning)
+			}
+			list := append(cancelScheduled(s, 0), task.CancelAll(s, task.Live(s), "session closed")...)
+			return append(list, events.Of("", &events.SessionClosed{Reason: reason})), open(s)
+		})
+	}
 	switch {
 	case errors.Is(err, events.ErrNoSession):
 		return nil // host specification 2.4
@@ -352,6 +355,37 @@ func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason str
 		h.stacks.forget(id)
 	}
 	return err
+}
+
+// keptToClose is how many turns that wait for their time the closing commit ends itself.
+const keptToClose = 64
+
+// endScheduled ends the turns that wait for their time, but for a few, in
+// commits of a bounded size, where the session can be closed.
+func (h *Host) endScheduled(ctx context.Context, id events.SessionID, asked api.Asked) error {
+	for left := keptToClose + 1; left > keptToClose; {
+		err := h.decideAs(ctx, id, h.stamp("close", api.Asked{Actor: asked.Actor}), func(s *projector.State) ([]events.Event, error) {
+			if left = len(s.Scheduled); left <= keptToClose || s.Status != projector.StatusOpen || !s.Idle() {
+				left = 0
+				return nil, nil
+			}
+			list := cancelScheduled(s, keptToClose)
+			return list[:min(len(list), events.MaxEvents/2)], nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cancelScheduled ends the turns that wait for their time, but for so many, the latest first.
+func cancelScheduled(s *projector.State, keep int) []events.Event {
+	var list []events.Event
+	for i := len(s.Scheduled) - 1; i >= keep; i-- {
+		list = append(list, events.Of(s.Scheduled[i].ID, &events.TurnCompleted{End: events.EndCancelled}))
+	}
+	return list
 }
 
 // OpenFrame starts a fresh prompt over the same graph. It is false, and does
@@ -389,4 +423,16 @@ func hasFrame(s *projector.State, id events.FrameID) bool {
 		}
 	}
 	return false
+}
+
+// CloseOpening closes a session whose creator died before it had appended all
+// initial nodes. A creator that goes on after all finds its session closed.
+// One that moved since the sequence is left as it is.
+func (h *Host) CloseOpening(ctx context.Context, id events.SessionID, at events.Seq, reason string) error {
+	return h.decide(ctx, id, "expire", func(s *projector.State) ([]events.Event, error) {
+		if s.Status != projector.StatusOpening || s.Seq != at {
+			return nil, nil
+		}
+		return []events.Event{events.Of("", &events.SessionClosed{Reason: reason})}, nil
+	})
 }

@@ -15,7 +15,7 @@ import (
 // again returns the first tombstone. Sessions that began as its copies, or as its
 // children, stay. Errors: [events.ErrNoSession].
 func (h *Host) Erase(ctx context.Context, id events.SessionID, reason string) (bus.Tombstone, error) {
-	t, err := follow.Erase(ctx, h.b, id, events.Free(0), bus.Tombstone{
+	t, err := follow.Erase(ctx, h.b, id, nil, bus.Tombstone{
 		At: events.Millis(time.Now().UnixMilli()), By: h.actor.ID, Reason: reason,
 	})
 	if err != nil {

@@ -35,7 +35,7 @@ func exportLog(t *testing.T, list ...[]events.Event) *events.MemLog {
 	log := &events.MemLog{}
 	for i, e := range list {
 		c := &events.Commit{ID: events.CommitID(rune('a' + i)), Session: "s1", At: 1, Actor: events.Actor{Kind: events.ActorNode}, Events: e}
-		if _, err := log.Append(t.Context(), c, events.At(events.Seq(i))); err != nil {
+		if _, err := log.Append(t.Context(), c, events.Seq(i)); err != nil {
 			t.Fatal(err)
 		}
 	}

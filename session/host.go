@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/turn"
 )
 
 // Config of a host.
@@ -28,8 +29,14 @@ type Config struct {
 	Complete CompleteFunc
 	// Spawner runs tasks of this process. Without it, those are [plugin.ErrUnavailable] here.
 	Spawner Spawner
-	// Commands asks for turns and looks into the queue for a host that must not. Defaults to doing it.
-	Commands Commands
+	// Submitter accepts turns in the host's place, for a host that must not append. Defaults to the host.
+	Submitter Submitter
+	// Worker of this process, if it has one: wakes name it first, as it has the state.
+	Worker events.WorkerID
+	// Moved is told of each commit of this host that leaves a worker something to do. It must not block.
+	Moved func(events.SessionID)
+	// States is how many sessions' states are kept. Defaults to 1024.
+	States int
 	// Trace takes what plugins and sessions trace. Without it, traces go nowhere.
 	Trace TraceFunc
 	// TraceMetadata is part of the context of every record.
@@ -55,38 +62,36 @@ type Host struct {
 	dropped   time.Time // when idle listeners were looked for last
 
 	plugins   *plugin.Host
-	commands  Commands // nil: itself
+	submitter Submitter // nil: the host itself
+	worker    events.WorkerID
+	moved     func(events.SessionID)
 	complete  CompleteFunc
 	spawner   Spawner
 	trace     TraceFunc
 	stacks    stacks
-	callbacks map[taskKey]*callback // of tasks that somebody outside runs
+	callbacks map[taskKey]*callback // of tasks that another program runs
 
 	traceMetadata map[string]string
 	maxQueued     int
+	maxHeld       int
 }
 
 var _ api.Service = (*Host)(nil)
 
-// Commands is what a host does with the queue.
-type Commands interface {
-	// AskForTurn is [Host.Submit] that also tells the digest of the input, with large bodies in blobs.
-	AskForTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (turn events.TurnID, input string, err error)
-	// Waits reports whether a request for the turn waits in the queue.
-	Waits(ctx context.Context, id events.SessionID, turn events.TurnID) (bool, error)
+// Submitter accepts turns for a host that must not append.
+type Submitter interface {
+	// SubmitTurn is [Host.Submit] that also tells what was accepted.
+	SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error)
 }
-
-var _ Commands = (*Host)(nil)
 
 // held is a session's state as this host saw it last.
 type held struct {
 	mu    sync.Mutex // one decision at a time: they would only conflict with each other
 	state *projector.State
-	queue backlog
 }
 
-// maxHeld bounds the states that a host keeps.
-const maxHeld = 1024
+// DefaultMaxQueued is how many turns may wait in one session, where nothing else is configured.
+const DefaultMaxQueued = 1024
 
 // New makes a host.
 func New(cfg Config) (*Host, error) {
@@ -105,13 +110,19 @@ func New(cfg Config) (*Host, error) {
 	if cfg.MaxQueued <= 0 {
 		cfg.MaxQueued = DefaultMaxQueued
 	}
+	if cfg.States <= 0 {
+		cfg.States = 1024
+	}
+	if cfg.Moved == nil {
+		cfg.Moved = func(events.SessionID) {}
+	}
 	return &Host{
 		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
 		actor:    events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
-		commands: cfg.Commands, plugins: cfg.Plugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
+		submitter: cfg.Submitter, worker: cfg.Worker, moved: cfg.Moved, plugins: cfg.Plugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
 		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID]plugin.Overlay)},
-		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued,
+		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued, maxHeld: cfg.States,
 	}, nil
 }
 
@@ -121,7 +132,7 @@ func (h *Host) held(id events.SessionID) *held {
 	s := h.sessions[id]
 	if s == nil {
 		for old := range h.sessions { // any one will do
-			if len(h.sessions) < maxHeld {
+			if len(h.sessions) < h.maxHeld {
 				break
 			}
 			delete(h.sessions, old)
@@ -168,6 +179,17 @@ func (h *Host) decideAs(ctx context.Context, id events.SessionID, by stamp, d de
 	return h.decideLocked(ctx, id, s, by, d)
 }
 
+// decideThen is decideAs, and then looks at the state that the decision led to.
+func (h *Host) decideThen(ctx context.Context, id events.SessionID, by stamp, d decision, then func(*projector.State) error) error {
+	s := h.held(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := h.decideLocked(ctx, id, s, by, d); err != nil {
+		return err
+	}
+	return then(s.state)
+}
+
 func (h *Host) decideLocked(ctx context.Context, id events.SessionID, s *held, by stamp, d decision) error {
 	for fresh := s.state == nil; ; {
 		if err := h.loadLocked(ctx, id, s, fresh); err != nil {
@@ -194,18 +216,21 @@ func (h *Host) appendLocked(ctx context.Context, s *held, by stamp, list []event
 	if err != nil {
 		return err
 	}
-	seq, err := h.log.Append(ctx, c, events.At(s.state.Seq))
+	seq, err := h.log.Append(ctx, c, s.state.Seq)
 	if errors.Is(err, bus.ErrFull) {
 		err = &api.LimitError{What: "hot sessions", Limit: h.b.MaxHot(), Err: err}
 	}
 	if err != nil {
 		return err
 	}
+	api.Note(ctx, c.Session, seq)
+	due := turn.Due(s.state)
 	if err := s.state.Apply(events.Entry{Seq: seq, Commit: c}); err != nil {
 		s.state = nil
 		return err
 	}
 	_ = h.b.MarkDirty(c.Session)
+	h.hint(s.state, c.Events, due)
 	return nil
 }
 

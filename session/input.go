@@ -12,6 +12,9 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
+// MaxInputs is how many injected inputs may be pending in one session.
+const MaxInputs = 1024
+
 // Inject queues an input. It never waits for the running turn: the next
 // checkpoint takes it, or the next turn's start.
 func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectRequest) (events.InputID, error) {
@@ -40,6 +43,9 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectReques
 		}
 		if err := open(s); err != nil {
 			return nil, err
+		}
+		if len(s.Inputs) >= MaxInputs {
+			return nil, &api.LimitError{What: "pending inputs", Limit: MaxInputs}
 		}
 		// A node of the id that it would get came with a fork, or a host appended it.
 		n, err := s.Node(projector.InputNode(req.ID))

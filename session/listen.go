@@ -2,12 +2,10 @@ package session
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/projector"
 )
 
 // listener is a session's live subscription, shared by all who wait on it here.
@@ -137,12 +135,9 @@ func (e *ear) ended(ctx context.Context, turn events.TurnID, look time.Duration)
 			if err != nil {
 				return err
 			}
-			record, digest, err := findTurn(s, turn)
-			switch {
-			case err != nil || record != nil:
+			found, err := findTurn(s, turn)
+			if err != nil || found.record != nil {
 				return err
-			case digest == "" && s.Status == projector.StatusClosed:
-				return fmt.Errorf("turn %s of session %s: %w", turn, e.session, ErrClosed)
 			}
 			timer.Reset(laterLook)
 		}

@@ -31,11 +31,8 @@ func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec event
 	if err != nil {
 		return err
 	}
-	t, err := h.task(ctx, id, events.TaskOf(spec.ID), false)
-	if err != nil {
-		return err
-	}
-	return h.enqueueTask(ctx, id, &t)
+	_, err = h.rewakeTask(ctx, id, events.TaskOf(spec.ID))
+	return err
 }
 
 // StopMonitor stops a monitor, whether it runs or not. It stays stopped until
@@ -118,7 +115,7 @@ func (h *Host) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, up
 }
 
 // poll registers the tasks of armed monitors that have none, and makes sure
-// that those which no worker has claimed yet are queued.
+// that those which no worker has claimed yet have a wake.
 func (h *Host) poll(ctx context.Context, id events.SessionID) (*projector.State, error) {
 	if err := h.registerDeclared(ctx, id); err != nil {
 		return nil, err
@@ -138,27 +135,10 @@ func (h *Host) poll(ctx context.Context, id events.SessionID) (*projector.State,
 	}
 	for i := range s.Tasks {
 		if t := &s.Tasks[i]; t.Of == events.TaskMonitor && t.Attempt == 0 {
-			if err := h.enqueueTask(ctx, id, t); err != nil {
-				return nil, err
-			}
+			h.wakeTask(s, t.ID)
 		}
 	}
 	return s, nil
-}
-
-// Wake asks for a turn that goes on with inputs that wait. Where none wait when
-// its time comes, because another turn took them, nothing is recorded. The
-// same key is the same turn.
-func (h *Host) Wake(ctx context.Context, id events.SessionID, key string) (events.TurnID, error) {
-	if err := events.CheckToken("session", id); err != nil {
-		return "", fmt.Errorf("wake: %w", err)
-	}
-	turn := "wake-" + key
-	if events.CheckToken("key", turn) != nil {
-		turn = events.DerivedID("wake-", key)
-	}
-	err := enqueue(ctx, h.b, id, events.TurnID(turn), Command{Input: events.TurnInput{Continue: true}, Actor: h.actor.ID, Wake: true})
-	return events.TurnID(turn), err
 }
 
 // registerDeclared registers the monitors that the session's plugins declare, where this host has plugins.

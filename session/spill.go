@@ -110,6 +110,10 @@ func bodiesOf(p events.Payload) (events.Payload, bodies) {
 		c := *p
 		list.parts(&c.Input.Parts)
 		return &c, list
+	case *events.TurnScheduled:
+		c := *p
+		list.parts(&c.Input.Parts)
+		return &c, list
 	case *events.InputInjected:
 		c := *p
 		list.parts(&c.Parts)
@@ -126,6 +130,10 @@ func bodiesOf(p events.Payload) (events.Payload, bodies) {
 		}
 		return &c, list
 	case *events.ToolResolved:
+		c := *p
+		list.result(&c.Result)
+		return &c, list
+	case *events.ToolResultScheduled:
 		c := *p
 		list.result(&c.Result)
 		return &c, list

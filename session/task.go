@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -13,54 +12,22 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// TaskJob is a run of a task, as it travels in the queue.
-type TaskJob struct {
-	Task events.TaskID `msgpack:"t"`
-	Seq  events.Seq    `msgpack:"q"`           // of the registration
-	Args []byte        `msgpack:"a,omitempty"` // in dead letters: the task's, which its record loses with its end
+// TaskOwed reports whether a worker has to see to a task: it lives, and no host runs it.
+func TaskOwed(t *projector.Task) bool {
+	return t.Live() && (t.Runner != "" || t.Worker != "" || t.From != "")
 }
 
-// DecodeTaskJob reads a queued run.
-func DecodeTaskJob(body []byte) (TaskJob, error) {
-	var j TaskJob
-	err := events.DecodePayload(body, &j)
-	return j, err
-}
-
-// TaskJobID is the id of a task's job in the queue; false for one that has none: it has ended, or a host runs it.
-func TaskJobID(t *projector.Task) (string, bool) {
-	return string(t.ID) + "-" + strconv.FormatUint(uint64(t.Seq), 10), t.Live() && (t.Runner != "" || t.Worker != "" || t.From != "")
-}
-
-// TaskClass is the class of the queue that a task's job is of.
-func TaskClass(t *projector.Task) bus.Class {
+// TaskKey names the wake of a task.
+func TaskKey(id events.SessionID, t *projector.Task) bus.WakeKey {
+	key := bus.WakeKey{Class: bus.ClassTask, Session: id, Task: t.ID}
 	if t.Of == events.TaskTool && t.Runner == task.ToolRunner {
-		return bus.ClassTool
+		key.Class = bus.ClassTool
 	}
-	return bus.ClassTask
-}
-
-// enqueueTask puts a run in the queue. The registration's sequence is part of
-// the job's id: the job of an earlier task of the same id, which is about to be
-// acked, must not stand in the way. Once more is harmless while the task lives.
-func (h *Host) enqueueTask(ctx context.Context, id events.SessionID, t *projector.Task) error {
-	job, owed := TaskJobID(t)
-	if !owed {
-		return nil
-	}
-	body, err := events.EncodePayload(&TaskJob{Task: t.ID, Seq: t.Seq})
-	if err != nil {
-		return err
-	}
-	err = h.b.Enqueue(ctx, TaskClass(t), id, job, body)
-	if errors.Is(err, bus.ErrQueued) {
-		return nil
-	}
-	return err
+	return key
 }
 
 // RegisterTask puts a task in the session's registry. The id of a live task is
-// [ErrTaskRunning]. When it returns nil the task is durable, and so is its run.
+// [ErrTaskRunning]. When it returns nil the task is in the history, and a worker runs it soon.
 func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req TaskRequest) (projector.Task, error) {
 	reg := events.TaskRegistered{
 		Task: req.ID, Of: req.Of, Producer: req.Producer, Child: req.Child, Parent: req.Parent, Cancel: req.Cancel, Close: req.Close,
@@ -79,20 +46,25 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req TaskRe
 		return projector.Task{}, fmt.Errorf("register task: %w", err)
 	}
 	var lookErr error
-	if err != nil {
-		t, lookErr = h.task(ctx, id, req.ID, false)
+	if err != nil { // whoever registered it may have died before its wake
+		t, lookErr = h.rewakeTask(ctx, id, req.ID)
 	}
-	if err == nil && lookErr == nil && req.OnCancel != nil {
+	if err == nil && req.OnCancel != nil {
 		lookErr = h.onCancel(id, t, req.OnCancel)
-	}
-	if lookErr == nil {
-		// Also where it runs already: whoever registered it may have died before this.
-		lookErr = h.enqueueTask(ctx, id, &t)
 	}
 	if err = errors.Join(err, lookErr); err != nil {
 		return t, fmt.Errorf("register task: %w", err)
 	}
 	return t, nil
+}
+
+func (h *Host) rewakeTask(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
+	s, err := h.State(ctx, id)
+	if err != nil {
+		return projector.Task{}, err
+	}
+	h.wakeTask(s, name)
+	return taskOf(s, name)
 }
 
 // decideTask is a decision about one task, and the task's record as that left

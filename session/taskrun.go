@@ -51,15 +51,9 @@ func (h *Host) AbandonTask(ctx context.Context, id events.SessionID, c task.Clai
 	})
 }
 
-// ReportMonitor records lines that came together, in one commit, and returns
-// the input that one of them became, empty where none did. The session is to
-// be woken for it: [Host.Wake].
-func (h *Host) ReportMonitor(ctx context.Context, id events.SessionID, c task.Claim, lines []task.Line) (wake events.InputID, err error) {
-	err = h.decide(ctx, id, string(c.Task), func(s *projector.State) (list []events.Event, err error) {
-		list, wake, err = task.Report(s, c, lines)
-		return list, err
-	})
-	return wake, err
+// ReportMonitor records lines that came together, in one commit.
+func (h *Host) ReportMonitor(ctx context.Context, id events.SessionID, c task.Claim, lines []task.Line) error {
+	return h.decide(ctx, id, string(c.Task), func(s *projector.State) ([]events.Event, error) { return task.Report(s, c, lines) })
 }
 
 // EndMonitor records how a monitor's command ended, and ends its task.

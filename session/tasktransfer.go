@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/lash-go/lash/events"
@@ -17,14 +18,15 @@ import (
 // one commit, then the source marks all as transferred in one. In between they
 // are in both, the source's word counts, and a task that changes there is
 // registered anew before the source lets go. A caller that dies in between
-// calls again, or leaves it to the tasks' jobs in the target, which finish the
-// transfer when a worker takes them.
+// calls again, or leaves it to the worker that the wakes of the tasks in the
+// target bring, which finishes the transfer. A task whose earlier transfer is
+// not finished is not passed on before it is, as its first source still runs it.
 func (h *Host) TransferHandles(ctx context.Context, from, to events.SessionID, ids []events.TaskID) error {
 	if from == to || len(ids) == 0 {
 		return nil
 	}
 	for {
-		moved, err := h.transfer(ctx, from, to, ids)
+		moved, err := h.transfer(ctx, from, to, ids, h.FinishTransfer)
 		if err != nil {
 			return fmt.Errorf("transfer tasks from %s to %s: %w", from, to, err)
 		}
@@ -34,7 +36,34 @@ func (h *Host) TransferHandles(ctx context.Context, from, to events.SessionID, i
 	}
 }
 
-func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []events.TaskID) (moved bool, err error) {
+// finisher finishes an earlier transfer of a task, where that is not finished.
+type finisher func(context.Context, events.SessionID, projector.Task) (finished bool, err error)
+
+// FinishTransfer finishes a transfer whose caller stopped after the target had
+// the task: t is the task's record there. finished is false where nothing was to be done.
+func (h *Host) FinishTransfer(ctx context.Context, id events.SessionID, t projector.Task) (finished bool, err error) {
+	if !t.Live() || t.From == "" {
+		return false, nil
+	}
+	there, err := h.Task(ctx, t.From, t.ID)
+	switch {
+	case errors.Is(err, ErrUnknownTask), errors.Is(err, events.ErrNoSession):
+		return false, nil
+	case err != nil:
+		return false, err
+	case there.To != "" || there.CreatedAt != t.CreatedAt:
+		return false, nil
+	}
+	for moved := false; !moved && err == nil; {
+		moved, err = h.transfer(ctx, t.From, id, []events.TaskID{t.ID}, notFurther)
+	}
+	return true, err
+}
+
+// notFurther finishes nothing: of a task that is on its way back, either direction will do.
+func notFurther(context.Context, events.SessionID, projector.Task) (bool, error) { return false, nil }
+
+func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []events.TaskID, finish finisher) (moved bool, err error) {
 	source, err := h.State(ctx, from)
 	if err != nil {
 		return false, err
@@ -42,6 +71,12 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 	list, err := task.Leaving(source, ids)
 	if err != nil || len(list) == 0 {
 		return true, err
+	}
+	for i := range list {
+		t, _ := source.Task(list[i].Task)
+		if finished, err := finish(ctx, from, *t); finished || err != nil {
+			return false, err // the task may be another one by now
+		}
 	}
 	err = h.decide(ctx, to, "transfer tasks", func(s *projector.State) ([]events.Event, error) {
 		if err := open(s); err != nil {
@@ -52,17 +87,8 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 	if err != nil {
 		return false, err
 	}
-	for i := range list {
-		t, err := h.task(ctx, to, list[i].Task, false)
-		if err != nil {
-			return false, err
-		}
-		if err := h.enqueueTask(ctx, to, &t); err != nil {
-			return false, err
-		}
-	}
 	err = h.decide(ctx, from, "transfer tasks", func(s *projector.State) (out []events.Event, err error) {
-		out, moved = task.Leave(s, to, list)
+		out, moved = task.Leave(s, to, list, source.Seq)
 		return out, nil
 	})
 	if err == nil && moved {

@@ -7,10 +7,10 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/turn"
 )
 
 // Ask is a request for a turn that answers a text.
@@ -18,22 +18,22 @@ func Ask(text string) TurnRequest {
 	return TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: text}}}}
 }
 
-// Submit asks for a turn and returns its id. When it returns nil the command
-// is durable: it ends in the history. It does not wait for anything else. An
-// id that was used with other input is [ErrDifferent] where that waits in the
-// queue still, or this host knows of it; [Host.Run] finds out for certain. A
-// session in which too many turns wait refuses more with an [api.LimitError].
-// What becomes of it while another turn runs, WhenBusy says: a policy that does
-// not exist, or does not fit the input, is [events.ErrInvalid].
+// Submit asks for a turn and returns its id. When it returns nil the request is
+// in the history, in its place in the order of turns, and from then on it ends
+// there. It waits for nothing else. An id that was used with the same input is
+// the same turn; with other input it is [ErrDifferent]. A session in which as
+// many turns wait as may refuses more with an [api.LimitError]. What becomes of
+// the turn while another one runs, WhenBusy says: a policy that does not exist,
+// or does not fit the input, is [events.ErrInvalid].
 func (h *Host) Submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, error) {
-	turn, _, err := h.AskForTurn(ctx, id, req)
-	return turn, err
+	a, err := h.SubmitTurn(ctx, id, req)
+	return a.Turn, err
 }
 
-// AskForTurn implements [Commands].
-func (h *Host) AskForTurn(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, string, error) {
-	if h.commands != nil {
-		return h.commands.AskForTurn(ctx, id, req)
+// SubmitTurn implements [Submitter].
+func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req TurnRequest) (api.SubmitAnswer, error) {
+	if h.submitter != nil {
+		return h.submitter.SubmitTurn(ctx, id, req)
 	}
 	if req.ID == "" {
 		req.ID = events.TurnID(ulid.Make().String())
@@ -41,36 +41,65 @@ func (h *Host) AskForTurn(ctx context.Context, id events.SessionID, req TurnRequ
 	ctx, asked := api.TakeAsked(ctx)
 	input, err := h.prepare(ctx, id, req)
 	if err != nil {
-		return "", "", err
+		return api.SubmitAnswer{}, err
 	}
-	if err := h.roomFor(ctx, id, req.ID); err != nil {
-		return "", "", fmt.Errorf("submit turn %s: %w", req.ID, err)
+	a, err := h.request(ctx, id, h.stamp(string(req.ID), api.Asked{Actor: asked.Actor}), req.ID, input, busyOf(req.WhenBusy))
+	if err != nil {
+		return api.SubmitAnswer{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
-	digest := projector.InputDigest(input)
-	waited, err := enqueueNew(ctx, h.b, id, req.ID, Command{
-		Input: input, Actor: h.stamp("", asked).actor.ID, Busy: busyOf(req.WhenBusy), Seen: h.seen(id),
-	})
-	if err == nil && waited {
-		err = wrapSubmit(req.ID, h.sameTurn(ctx, id, req.ID, digest))
-	}
-	return req.ID, digest, err
+	return a, nil
 }
 
-// seen is the end of a session as this host saw it last.
-func (h *Host) seen(id events.SessionID) events.Seq {
-	s := h.held(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state == nil {
-		return 0
+// request appends the request of a turn, with what its policy decides. Of a
+// turn that the history has it only wakes a worker again, as the first host may
+// have died before its wake.
+func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, name events.TurnID, input events.TurnInput, busy events.WhenBusy) (api.SubmitAnswer, error) {
+	a := api.SubmitAnswer{Turn: name, Input: projector.InputDigest(input)}
+	attached := false
+	err := h.decideThen(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
+		found, err := findTurn(s, name)
+		attached = found.digest != "" && !found.scheduled
+		switch {
+		case err != nil:
+			return nil, err
+		case found.digest != "" && found.digest != a.Input:
+			return nil, ErrDifferent
+		case attached:
+			return nil, nil
+		}
+		if err := errors.Join(open(s), busy.Check(input)); err != nil {
+			return nil, err
+		}
+		if !found.scheduled {
+			err = h.room(s)
+		}
+		return turn.Request(s, name, input, busy), err
+	}, func(s *projector.State) error {
+		found, err := findTurn(s, name)
+		api.Note(ctx, id, found.seq)
+		if a.Seq = found.seq; attached && found.record == nil {
+			h.Wake(s)
+		}
+		return err
+	})
+	return a, err
+}
+
+// room refuses a turn where as many wait, in the queue and for their time, as may.
+func (h *Host) room(s *projector.State) error {
+	if len(s.Queue)+len(s.Scheduled) < h.maxQueued {
+		return nil
 	}
-	return s.state.Seq
+	return &api.LimitError{What: "queued turns", Limit: h.maxQueued}
 }
 
 // prepare checks a request, and puts what is large of its input in blobs.
 func (h *Host) prepare(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnInput, error) {
 	if err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", req.ID)); err != nil {
 		return events.TurnInput{}, fmt.Errorf("submit turn: %w", err)
+	}
+	if err := busyOf(req.WhenBusy).Check(req.Input); err != nil {
+		return events.TurnInput{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
 	spilled, err := Spill(ctx, h.b, &events.TurnRequested{Input: req.Input})
 	if err != nil {
@@ -91,49 +120,18 @@ func busyOf(w WhenBusy) events.WhenBusy {
 	return events.WhenBusy(w)
 }
 
-// sameTurn refuses an id under which a turn with other input waits in the
-// queue, or has just been taken from it.
-func (h *Host) sameTurn(ctx context.Context, id events.SessionID, turn events.TurnID, digest string) error {
-	found, err := h.queuedTurn(ctx, id, turn)
-	if err == nil {
-		_, err = h.sameInput(ctx, id, turn, found, digest)
+// admissible refuses an input that the session's protocol does not take. The
+// state at hand may be old: the worker that starts the turn asks again.
+func (h *Host) admissible(ctx context.Context, id events.SessionID, name events.TurnID, input events.TurnInput) error {
+	if h.plugins == nil {
+		return nil
 	}
-	return err
-}
-
-// sameInput reports whether a turn that was looked for waits, or the history
-// has it. With other input it is [ErrDifferent].
-func (h *Host) sameInput(ctx context.Context, id events.SessionID, turn events.TurnID, found unrecordedTurn, digest string) (known bool, err error) {
-	have := projector.InputDigest(found.input)
-	if !found.waits {
-		s, err := h.State(ctx, id)
-		if err != nil {
-			return false, err
-		}
-		if _, have, err = findTurn(s, turn); have == "" || err != nil {
-			return false, err
-		}
-	}
-	if have != digest {
-		return true, ErrDifferent
-	}
-	return true, nil
-}
-
-// admissible refuses at the door what the state at hand already rules out.
-// The state may be old: the worker decides for good.
-func (h *Host) admissible(ctx context.Context, id events.SessionID, turn events.TurnID, input events.TurnInput) error {
-	digest := ""
+	known := false
 	s, err := h.atHand(ctx, id, func(s *projector.State) (err error) {
-		if _, digest, err = findTurn(s, turn); err == nil && digest == "" {
-			err = open(s) // one that it has is the same turn, whatever the session became
-		}
+		known, err = turn.Known(s, name)
 		return err
 	})
-	if err == nil && digest != "" && digest != projector.InputDigest(input) {
-		return ErrDifferent
-	}
-	if err != nil || digest != "" || h.plugins == nil {
+	if err != nil || known || open(s) != nil {
 		return err
 	}
 	p, _, release, err := h.Stack(ctx, s)
@@ -147,22 +145,34 @@ func (h *Host) admissible(ctx context.Context, id events.SessionID, turn events.
 	return nil
 }
 
-// findTurn looks a turn up wherever it is: record is nil while it is not
-// finished, digest is empty when the session never heard of it.
-func findTurn(s *projector.State, id events.TurnID) (record *projector.TurnRecord, digest string, err error) {
+// foundTurn is where a session has a turn.
+type foundTurn struct {
+	record    *projector.TurnRecord // of one that has ended
+	scheduled bool                  // it waits for its time
+	digest    string                // of its input; empty: the session has no such turn
+	seq       events.Seq            // of the commit that accepted it
+}
+
+// findTurn looks a turn up wherever it is.
+func findTurn(s *projector.State, id events.TurnID) (foundTurn, error) {
 	if t := s.Turn(); t != nil && t.ID == id {
-		return nil, projector.InputDigest(t.Input), nil
+		return foundTurn{digest: projector.InputDigest(t.Input), seq: t.Seq}, nil
 	}
 	for i := range s.Queue {
-		if s.Queue[i].ID == id {
-			return nil, projector.InputDigest(s.Queue[i].Input), nil
+		if q := &s.Queue[i]; q.ID == id {
+			return foundTurn{digest: projector.InputDigest(q.Input), seq: q.Seq}, nil
 		}
 	}
-	record, err = s.Record(id)
-	if record != nil {
-		digest = record.Input
+	for i := range s.Scheduled {
+		if d := &s.Scheduled[i]; d.ID == id {
+			return foundTurn{scheduled: true, digest: projector.InputDigest(d.Input), seq: d.Seq}, nil
+		}
 	}
-	return record, digest, err
+	record, err := s.Record(id)
+	if record == nil {
+		return foundTurn{}, err
+	}
+	return foundTurn{record: record, digest: record.Input, seq: record.Asked}, err
 }
 
 // Run submits a turn and waits for its end, which another turn in its way may
@@ -173,20 +183,16 @@ func (h *Host) Run(ctx context.Context, id events.SessionID, req TurnRequest) (T
 		return TurnResult{}, err
 	}
 	defer ear.close()
-	turn, input, err := h.AskForTurn(ctx, id, req)
+	a, err := h.SubmitTurn(ctx, id, req)
 	if err != nil {
 		return TurnResult{}, err
 	}
-	if !h.knownEnded(id, turn) {
-		if err := ear.ended(ctx, turn, firstLook); err != nil {
+	if !h.knownEnded(id, a.Turn) {
+		if err := ear.ended(ctx, a.Turn, firstLook); err != nil {
 			return TurnResult{}, err
 		}
 	}
-	r, err := h.result(ctx, id, turn)
-	if (err == nil || errors.Is(err, api.ErrTurnFailed) || errors.Is(err, ErrTurnRunning)) && r.Input != input {
-		return TurnResult{}, fmt.Errorf("run turn %s: %w", turn, ErrDifferent)
-	}
-	return r, err
+	return h.result(ctx, id, a.Turn)
 }
 
 // knownEnded reports whether the state at hand has the turn's end already.
@@ -202,19 +208,18 @@ func (h *Host) knownEnded(id events.SessionID, turn events.TurnID) bool {
 }
 
 // Await waits until a turn has ended. Any number may wait for the same turn,
-// also after its end and before any worker took its command. A turn that
-// nobody asked for is [ErrUnknownTurn].
+// also after its end. A turn that the history does not have is [ErrUnknownTurn].
 func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnID) (TurnResult, error) {
 	ear, err := h.listen(id)
 	if err != nil {
 		return TurnResult{}, err
 	}
 	defer ear.close()
-	_, record, _, err := h.askedFor(ctx, id, turn)
+	found, err := h.accepted(ctx, id, turn)
 	if err != nil {
 		return TurnResult{}, fmt.Errorf("await turn %s of session %s: %w", turn, id, err)
 	}
-	if record == nil {
+	if found.record == nil {
 		if err := ear.ended(ctx, turn, laterLook); err != nil {
 			return TurnResult{}, err
 		}
@@ -222,75 +227,17 @@ func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnI
 	return h.result(ctx, id, turn)
 }
 
-// askedFor is the session of a turn, with the turn's record where it has ended,
-// and whether its history has the turn: else it waits. [ErrUnknownTurn] where it does neither.
-func (h *Host) askedFor(ctx context.Context, id events.SessionID, turn events.TurnID) (s *projector.State, record *projector.TurnRecord, known bool, err error) {
-	waits, err := h.Waits(ctx, id, turn)
+// accepted is where the history has a turn; [ErrUnknownTurn] where it has none.
+func (h *Host) accepted(ctx context.Context, id events.SessionID, turn events.TurnID) (foundTurn, error) {
+	s, err := h.State(ctx, id)
 	if err != nil {
-		return nil, nil, false, err
+		return foundTurn{}, err
 	}
-	s, err = h.State(ctx, id) // after the look into the queue, from which turns come here
-	if err != nil {
-		return nil, nil, false, err
-	}
-	record, digest, err := findTurn(s, turn)
-	if err == nil && digest == "" && (!waits || s.Status == projector.StatusClosed) {
+	found, err := findTurn(s, turn)
+	if err == nil && found.digest == "" {
 		err = ErrUnknownTurn
 	}
-	return s, record, digest != "", err
-}
-
-// Waits implements [Commands]. A turn that the state at hand has waits for nothing.
-func (h *Host) Waits(ctx context.Context, id events.SessionID, turn events.TurnID) (bool, error) {
-	if h.commands != nil && !h.knows(id, turn) {
-		return h.commands.Waits(ctx, id, turn)
-	}
-	found, err := h.unrecorded(ctx, id, turn)
-	return found.waits, err
-}
-
-// unrecordedTurn is a turn whose command no worker has taken.
-type unrecordedTurn struct {
-	waits bool             // it is there
-	timed bool             // and waits for its time
-	input events.TurnInput // of it
-}
-
-// unrecorded looks for the command of a turn in the queue and among the timers, unless the state at hand has the turn.
-func (h *Host) unrecorded(ctx context.Context, id events.SessionID, turn events.TurnID) (found unrecordedTurn, err error) {
-	if err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", turn)); err != nil {
-		return found, err
-	}
-	if h.knows(id, turn) {
-		return found, nil
-	}
-	if found, err = h.queuedTurn(ctx, id, turn); err != nil || found.waits {
-		return found, err
-	}
-	timer, err := h.b.Timer(ctx, id, string(turn))
-	if errors.Is(err, bus.ErrNotFound) { // it may have come into the queue since that was looked at
-		return h.queuedTurn(ctx, id, turn)
-	}
-	if err != nil {
-		return found, err
-	}
-	alarm, err := DecodeAlarm(timer.Body)
-	if err != nil || alarm.ID != turn {
-		return found, err
-	}
-	return unrecordedTurn{waits: true, timed: true, input: alarm.Command.Input}, nil
-}
-
-// knows reports whether the state at hand has the turn.
-func (h *Host) knows(id events.SessionID, turn events.TurnID) bool {
-	s := h.held(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state == nil {
-		return false
-	}
-	_, digest, err := findTurn(s.state, turn)
-	return err == nil && digest != ""
+	return found, err
 }
 
 // result reads how a finished turn ended, from the state at hand where that knows.
@@ -321,7 +268,7 @@ func (h *Host) result(ctx context.Context, id events.SessionID, turn events.Turn
 	return TurnResult{}, fmt.Errorf("turn %s of session %s: %w", turn, id, ErrUnknownTurn)
 }
 
-// answerText is what a finished turn came to: the text of its last assistant
+// answerText is the answer of a finished turn: the text of its last assistant
 // message, or of the tool result that ended it.
 func answerText(s *projector.State, record *projector.TurnRecord) (string, error) {
 	path, err := s.Path()

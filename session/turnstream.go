@@ -15,8 +15,7 @@ import (
 // An id that is known is attached to: its events come from its beginning, for
 // which the session is read from its start. The loop may be left, or never
 // begun: the turn goes on. Errors are those of [Host.Submit]; those inside the
-// stream, which are terminal, of [Host.Observe], and [ErrDifferent] for an id
-// that was used with other input.
+// stream, which are terminal, of [Host.Observe].
 func (h *Host) StartTurnStream(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, iter.Seq2[SessionEvent, error], error) {
 	if req.ID == "" {
 		req.ID = events.TurnID(ulid.Make().String())
@@ -25,18 +24,18 @@ func (h *Host) StartTurnStream(ctx context.Context, id events.SessionID, req Tur
 	if err != nil {
 		return "", nil, fmt.Errorf("start turn %s: %w", req.ID, err)
 	}
-	_, known, err := findTurn(before, req.ID)
+	found, err := findTurn(before, req.ID)
 	if err != nil {
 		return "", nil, fmt.Errorf("start turn %s: %w", req.ID, err)
 	}
-	if known != "" {
+	if found.digest != "" {
 		before = projector.New(id) // where it began is not at hand
 	}
-	turn, input, err := h.AskForTurn(ctx, id, req)
+	a, err := h.SubmitTurn(ctx, id, req)
 	if err != nil {
 		return "", nil, err
 	}
-	return turn, h.turnEvents(ctx, turn, input, before), nil
+	return a.Turn, h.turnEvents(ctx, a.Turn, before), nil
 }
 
 // WatchTurn gives the events of a turn that was submitted before, from its
@@ -44,20 +43,16 @@ func (h *Host) StartTurnStream(ctx context.Context, id events.SessionID, req Tur
 // read from its start. It writes nothing. A turn that nobody asked for is
 // [ErrUnknownTurn]; errors inside the stream, which are terminal, are those of [Host.Observe].
 func (h *Host) WatchTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (iter.Seq2[SessionEvent, error], error) {
-	before, _, known, err := h.askedFor(ctx, id, turn)
-	if err != nil {
+	if _, err := h.accepted(ctx, id, turn); err != nil {
 		return nil, fmt.Errorf("watch turn %s of session %s: %w", turn, id, err)
 	}
-	if known {
-		before = projector.New(id) // where it began is not at hand
-	}
-	return h.turnEvents(ctx, turn, "", before), nil
+	return h.turnEvents(ctx, turn, projector.New(id)), nil // the state before it is not at hand
 }
 
 // turnEvents follows a session for the events of one turn, from a state before it.
-func (h *Host) turnEvents(ctx context.Context, turn events.TurnID, input string, before *projector.State) iter.Seq2[SessionEvent, error] {
+func (h *Host) turnEvents(ctx context.Context, turn events.TurnID, before *projector.State) iter.Seq2[SessionEvent, error] {
 	return func(yield func(SessionEvent, error) bool) {
-		t := &turnStream{h: h, input: input, events: NewEventStream(turn, before.Clone())}
+		t := &turnStream{h: h, events: NewEventStream(turn, before.Clone())}
 		for seen, err := range h.Observe(ctx, before.Session, before.Seq) {
 			list, err := t.next(ctx, seen, err)
 			for _, e := range list {
@@ -78,7 +73,6 @@ func (h *Host) turnEvents(ctx context.Context, turn events.TurnID, input string,
 // turnStream is one run of a turn's events.
 type turnStream struct {
 	h      *Host
-	input  string // digest of what was submitted; empty where whoever watches did not
 	events *EventStream
 }
 
@@ -102,10 +96,6 @@ func (t *turnStream) prepare(ctx context.Context, ev *events.Event) (err error) 
 		return nil
 	}
 	switch p := ev.Payload.(type) {
-	case *events.TurnRequested:
-		if t.input != "" && projector.InputDigest(p.Input) != t.input {
-			return ErrDifferent
-		}
 	case *events.ModelReplied, *events.ToolReturned:
 		ev.Payload, err = fillPayload(ctx, t.h.b, p)
 	}

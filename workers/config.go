@@ -16,11 +16,32 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/code"
 	"github.com/lash-go/lash/workers/builtin/standard"
+	"github.com/lash-go/lash/workers/internal/task"
+	"github.com/lash-go/lash/workers/internal/wake"
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// ErrSuperseded is what a worker meets that finds its turn in other hands. It wrote nothing.
-var ErrSuperseded = errors.New("superseded by another worker")
+var (
+	// ErrSuperseded is the cause that ends the context of a task that another worker has taken over.
+	ErrSuperseded = wake.ErrSuperseded
+	// ErrStopped is the cause of what the hard stop of a node cancels.
+	ErrStopped = wake.ErrStopped
+	// ErrTaskCancelled is the cause that ends the context of a cancelled task.
+	ErrTaskCancelled = task.ErrTaskCancelled
+	// ErrOutOfTouch is the cause that ends the context of a task whose worker has lost touch with the queue.
+	ErrOutOfTouch = task.ErrOutOfTouch
+)
+
+type (
+	// TaskFunc does a background task's work; see [Config.Runners].
+	TaskFunc = task.Func
+	// RunningTask is what a task's function knows of itself.
+	RunningTask = task.Running
+	// Tasks runs the background tasks of a node.
+	Tasks = task.Service
+	// JobRetry says how often, and when, work is tried again whose attempts fail one after the other.
+	JobRetry = wake.Retry
+)
 
 // Builtins are the protocols that come with workers: "standard", which is the default, and "code".
 func Builtins() []plugin.Factory {
@@ -37,11 +58,11 @@ type Config struct {
 	Plugins *plugin.Host
 	// Tools offered to a session, where no Plugins are given. Defaults to none.
 	Tools func(events.SessionID) *plugin.Tools
-	// Trace takes what plugins and sessions trace, see [TraceFile]. Defaults to nobody.
+	// Trace takes what plugins and sessions trace, see [TraceFile]. Defaults to none.
 	Trace session.TraceFunc
 	// TraceMetadata is part of the context of every record, beside the worker's id.
 	TraceMetadata map[string]string
-	// Runners of background tasks, by name; see [Tasks]. Only a [Node] uses them.
+	// Runners of background tasks, by the name that tasks are registered with.
 	Runners map[string]TaskFunc
 
 	// ArchiveAfter is how long a session has no work before a [Node] makes it cold. Defaults to 30 min; negative keeps it hot.
@@ -59,8 +80,11 @@ type Config struct {
 	MaxQueued   int           // turns that may wait in one session. Defaults to 1024
 	ModelRetry  ModelRetry
 	JobRetry    JobRetry
-	Sessions    int         // states kept between turns. Defaults to 1024
-	Logger      *zap.Logger // nil is silent
+	// Patience is how long other nodes are left a session whose plugins this one
+	// cannot build, before its turn ends with that reason. Defaults to 30 s.
+	Patience time.Duration
+	Sessions int         // states kept between turns. Defaults to 1024
+	Logger   *zap.Logger // nil is silent
 	// Name of the node, the same in every run of it and no other node's; may be
 	// empty. A node that comes back goes on at once with what its last run left,
 	// instead of making sure for a moment that that one is gone.
@@ -101,7 +125,7 @@ func (c *Config) defaults() error {
 	if c.Concurrency < 0 {
 		errs = append(errs, fmt.Errorf("concurrency: %d, want at least 1", c.Concurrency))
 	}
-	errs = append(errs, c.JobRetry.defaults())
+	errs = append(errs, c.JobRetry.Defaults())
 	if c.MaxQueued < 0 {
 		errs = append(errs, fmt.Errorf("max queued: %d, want at least 1", c.MaxQueued))
 	}
@@ -118,6 +142,9 @@ func (c *Config) defaults() error {
 	}
 	c.ArchiveAfter = orDefault(c.ArchiveAfter, 30*time.Minute)
 	c.Concurrency = orDefault(c.Concurrency, 256)
+	c.HeldTasks = orDefault(c.HeldTasks, 1024)
+	c.HeldTools = orDefault(c.HeldTools, 256)
+	c.Patience = orDefault(c.Patience, 30*time.Second)
 	c.MaxQueued = orDefault(c.MaxQueued, session.DefaultMaxQueued)
 	c.Sessions = orDefault(c.Sessions, 1024)
 	c.Linger = max(orDefault(c.Linger, 2*time.Millisecond), 0)

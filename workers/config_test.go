@@ -10,7 +10,7 @@ import (
 // TestConfig reports everything that is wrong at once.
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	_, err := workers.New(workers.Config{Provider: "none", Concurrency: -1})
+	_, err := workers.NewNode(workers.Config{Provider: "none", Concurrency: -1})
 	for _, want := range []string{"bus is required", `provider "none" is not among the providers`, "concurrency: -1, want at least 1"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to say %q", err, want)

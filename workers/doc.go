@@ -1,91 +1,84 @@
-// Package workers runs what sessions owe: it takes commands from the queue,
-// steps the turn's state machine, starts model and tool calls, and records
-// what came of them.
+// Package workers is a node: what one process runs for the sessions of a bus.
+// Embedders make one with [NewNode], give it providers, plugins, runners and
+// roles, and start and stop it. The work is done by the packages below
+// internal: wake (who owes work, and who lives), run (turns), call (one model
+// call, one tool call), task (background tasks and monitors), trace.
 //
-// A worker keeps nothing that matters. The claim of a turn is the event
-// turn.started in the session's history; the queue's message, kept by
-// progress acks, only tells when a worker has gone quiet. Whoever gets the
-// message then folds the history, appends turn.started with the next attempt
-// and goes on with what the state still owes. The guarded append is the fence:
-// the old worker's next one conflicts, it folds again, sees another worker's
-// name and stops ([ErrSuperseded]).
+// # Who decides
 //
-// The fence is in the log, so it cannot stop an effect that an overtaken worker
-// is about to begin. Such a worker learns late of what it appended, or has waited for a
-// call: the other one has then run what follows, and recorded it. Where the last
-// append or look of a run began more than 150 ms ago ([trusted]) it asks the
-// leader before it begins an effect. What two workers begin within that time
-// runs twice, as an effect does whose worker dies.
+// The log decides. A host that accepts a command appends its event, guarded,
+// and answers; then it publishes a wake, an empty message that says "this
+// session owes work". The claim of a turn is the event turn.started, and the
+// guarded append is the only fence. A wake that is lost, doubled, late or acked by the wrong
+// worker costs time, and nothing else.
 //
-// A worker acks a message only when the session owes nothing more, so turns
-// that were queued behind the one it ran are covered by that same message. The
-// queue takes an ack of whoever had a message, however late. So no queued turn is
-// claimed, and no other message's turn taken over, under a message that came
-// before to somebody who fell quiet: the worker puts a new command there that
-// asks for nothing, and covers them, and acks the old one.
+// # Life of a wake
 //
-// A turn that is asked for while another one runs or waits is recorded by
-// whoever has its message, and what its policy makes of the two in the same
-// guarded append: a death leaves both undone or done. What may follow (the end
-// of an interrupted turn that no worker holds, the session of one that branches)
-// is owed by the state from then on, and the message stays until it is done or
-// the running turn's message covers it.
+// The queue holds at most one wake of each session, and one of each task.
 //
-// The session's plugins are built once in a process and brought to what the
-// history has before they are asked. What they decide at a point is an effect
-// like a model's reply: it is recorded with what follows from it, and only then
-// counts. A turn that waits for an approval or a pending call is parked: no
-// worker holds it, and the answer's own command brings one.
+//	              publish: replaces the wake that is there, held
+//	              or not, and goes to the end of the queue
+//	                  │
+//	 (none) ─────────►▼
+//	   ▲          ┌─────────┐   deliver    ┌──────┐  progress, every third of AckWait
+//	   │          │ waiting │─────────────►│ held │◄──┐
+//	   │          └─────────┘              └──────┘───┘
+//	   │               ▲                    │ │ │ │
+//	   │               │ 1. silent for AckWait, or given back
+//	   │               └────────────────────┘ │ │ │
+//	   │ 2. ack: the state at the end of the log owes nothing
+//	   ├──────────────────────────────────────┘ │ │
+//	   │ 3. handed over: the worker that runs the turn holds it from now on
+//	   │                                held ◄──┘ │
+//	   │ 4. the stream is purged or deleted       │
+//	   └──────────────────────────────────────────┘
 //
-// Attempts that come to nothing are counted durably ([JobRetry]); what a turn
-// records begins the count anew. Once it is full the job becomes a dead letter,
-// and what it is about ends in the history with the reason.
+//	transition            the fault that it survives
+//	a publish is lost     the sweep finds a session that owes work and has no wake
+//	a publish is doubled  one message a subject: the second replaces the first
+//	3 wrong worker        a wake that reaches another worker is handed to the one that has the turn
+//	1 the holder dies     its neighbour in the ring wakes the session at once, the queue after AckWait
+//	1 the holder hangs    the queue delivers after AckWait; the holder's next append conflicts
+//	2 a stale ack         is for a message that was replaced: the new one stays
+//	2 an append meanwhile has a wake of its own, published after the append: it is later than the ack
+//	4 the queue is lost   a worker makes the stream again, the sweep publishes the wakes
 //
-// Background tasks and monitors are run by [Tasks] in the same way: the claim
-// is task.started, the queue's message stands as long as the task lives. Before
-// a worker takes a task over it asks the one that has it: no answer means gone.
+// # Life of a takeover
 //
-// # Fairness
+//	holder                       log                 another worker, with a wake
+//	turn.started, attempt 1 ────►│
+//	effects, appends ───────────►│
+//	(dies, hangs, or not)        │◄─ folds to the end: the turn is the holder's
+//	  ◄──────────────────────────── asks: do you run attempt 1? here is the wake
+//	"mine" ────────────────────────► drops the wake; the holder keeps it alive
+//	"not mine", no listener,     │
+//	or no answer in 250 ms ────────► turn.started, attempt 2; goes on with what is owed
+//	the next append conflicts ◄──┤   the holder folds, is superseded, and writes nothing
 //
-// The queue hands commands out in the order they came. So that a flood of one
-// session's holds nobody up, a worker without a free slot goes on looking, for
-// what no other worker waits for: commands of sessions that run here are
-// recorded behind their turns, the others wait in its room for a slot, or for a
-// worker that asks. A run that had eight turns while its worker is full makes
-// place: a new command, which asks for nothing and stands behind all that wait,
-// covers what the session has queued. Where nobody waits in its own room, the
-// worker first has another give back the session that waits longest in that
-// one's: so each eight turns of a flood let somebody in, however slow the worker
-// is that came to him first.
+//	step                               the fault that it survives
+//	the question or answer is lost     the asking worker takes over, and the guard decides
+//	the holder dies after "mine"       the wake comes again after AckWait, or its neighbour publishes one
+//	two workers take over at once      both append attempt 2 at one sequence: one conflicts, and asks again
+//	the holder ends the turn first     the claim conflicts; the asking worker folds, owes nothing, and acks
 //
-// # Drain
-//
-// A worker that is stopped begins nothing more. Calls in flight may land until
-// its time is over, and those that the history says have begun are run, as
-// nobody else may; then the job is given back, and the next worker goes on at
-// once. What a node cannot hand over, the queue does, [bus.AckWait] later.
-// Where the queue itself lost a command, a [Sweeper] finds out.
+// A worker that stops in order appends turn.released, so that its attempt does
+// not count as a failed one.
 //
 // # How long a takeover takes
 //
-// The queue delivers a job again [bus.AckWait] after the last sign of life.
-// Nodes need not wait for that where a process has ended: they watch each
-// other in a ring, the servers know at once that nobody listens for one that
-// is gone, and its jobs are given back to the queue on its behalf, half a
-// second after a kill. A node that comes back under the same [Config.Name]
-// does that for its own last run at once. A process that is frozen is not gone:
-// it keeps its connection, and the queue alone tells. A worker that is wrongly
-// believed gone is superseded, as one that went quiet: that costs the effects
-// under way.
+// Nodes watch each other in a ring: the servers know at once that no process
+// listens for one that is gone, so its neighbour wakes its sessions half a
+// second after a kill. A node that comes back under the same [Config.Name] does
+// that at once. A process that is frozen keeps its connection: the queue
+// delivers its wakes after [bus.AckWait]. A wake that is lost with its worker is
+// repaired by the sweep, which looks every 3 s at sessions that are quiet for 4 s.
 //
 // # Clocks
 //
-// Who runs what is decided by sequences and by the queue. Wall clocks are
-// recorded (the time of a commit, of traces) and measured with (durations, by the
-// monotonic clock). Where two machines' clocks are compared, one that is wrong
-// costs time: sessions become cold early or late, a sweep looks early, a wait
-// between attempts is cut short, a late delivery is tried once more, a deadline that a
-// hook gives for an approval is reckoned from its node's clock. Timers are the
-// server's to fire. What erases for good, retention, asks a server for the time,
-// and holds it against the time that the appending node gave the last commit.
+// Sequences decide who runs what. Wall clocks are recorded, and durations are
+// measured by the monotonic clock. Where two machines' clocks are compared, one
+// that is wrong costs time: a wait between attempts is cut short, sessions become
+// cold early or late, a node whose clock is behind leaves timers to others. What
+// is due is the servers' to tell: a wake that a timer led to says which time has
+// passed. Retention, which erases, asks a server for the time.
 package workers

@@ -2,27 +2,40 @@ package workers
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/service"
 	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/workers/internal/call"
+	"github.com/lash-go/lash/workers/internal/run"
+	"github.com/lash-go/lash/workers/internal/task"
+	"github.com/lash-go/lash/workers/internal/wake"
 )
 
 // Node is what one process runs on a bus: what its roles say. Whatever they
-// are, it has a host, and runs the tasks that this process spawns.
+// are, it has a host, and runs the tasks that this process spawns. It is
+// started and stopped once.
 type Node struct {
-	worker  *Worker
+	cfg     Config
+	log     *zap.Logger
+	host    *session.Host
+	peers   *wake.Peers
+	pool    *run.Pool
 	tasks   *Tasks
+	sweep   *wake.Sweeper
 	project *follow.Projector
 	archive *follow.Archiver
-	sweep   *Sweeper
 	serve   func(context.Context) error // stops the session service
-	log     *zap.Logger
+	mute    func()                      // stops answering other workers
 	cancel  context.CancelFunc
 	wait    sync.WaitGroup
 
@@ -31,46 +44,89 @@ type Node struct {
 
 // NewNode makes a node.
 func NewNode(cfg Config) (*Node, error) {
-	w, err := New(cfg)
+	if err := cfg.defaults(); err != nil {
+		return nil, fmt.Errorf("new node: %w", err)
+	}
+	n := &Node{cfg: cfg, log: cfg.Logger.Named("worker").With(zap.String("worker", string(cfg.ID)))}
+	cfg.Plugins.WarnTo(func(plugin, point string, err error) {
+		n.log.Warn("hook", zap.String("plugin", plugin), zap.String("point", point), zap.Error(err))
+	})
+	calls := &call.Env{
+		Bus: cfg.Bus, Blobs: call.NewBlobCache(cfg.Bus), Log: n.log,
+		Providers: cfg.Providers, Provider: cfg.Provider, Model: cfg.Model, Retry: call.Retry(cfg.ModelRetry),
+		RunsTools: n.Has(RoleTool),
+	}
+	host := session.Config{
+		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: cfg.Plugins, Complete: calls.Complete, Spawner: spawner{n}, Logger: cfg.Logger,
+		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata, MaxQueued: cfg.MaxQueued, States: cfg.Sessions,
+	}
+	if n.Has(RoleTurn) {
+		host.Worker, host.Moved = cfg.ID, func(id events.SessionID) { n.pool.Hint(id) }
+	}
+	var err error
+	if n.host, err = session.New(host); err != nil {
+		return nil, err
+	}
+	calls.Host = n.host
+	n.peers = wake.NewPeers(cfg.Bus, cfg.ID, cfg.Name, cfg.Logger)
+	n.sweep = wake.NewSweeper(wake.SweeperConfig{Bus: cfg.Bus, Host: n.host, Lead: n.peers.Lowest, Logger: cfg.Logger})
+	n.pool = run.New(run.Config{
+		Bus: cfg.Bus, Host: n.host, Calls: calls, Peers: n.peers, ID: cfg.ID, Retry: cfg.JobRetry, Concurrency: cfg.Concurrency,
+		Linger: cfg.Linger, Patience: cfg.Patience, Logger: cfg.Logger, Lost: n.sweep.Lost,
+	})
+	taskHost, err := session.New(session.Config{Bus: cfg.Bus, Actor: string(cfg.ID), Kind: events.ActorNode, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
-	archive := follow.NewArchiver(cfg.Bus, follow.ArchiverConfig{
-		After: w.cfg.ArchiveAfter, Retain: cfg.Retain, Parked: turn.Parked, Logger: cfg.Logger,
+	n.tasks = task.New(task.Config{
+		Bus: cfg.Bus, Host: taskHost, Calls: calls, Peers: n.peers, ID: cfg.ID, Runners: cfg.Runners, Retry: cfg.JobRetry,
+		Held: cfg.HeldTasks, HeldTools: cfg.HeldTools, Classes: cfg.taskClasses(), Logger: cfg.Logger, Lost: n.sweep.Lost,
 	})
-	return &Node{
-		worker: w, tasks: w.tasks, project: follow.NewProjector(cfg.Bus, cfg.Logger), archive: archive,
-		sweep: NewSweeper(SweeperConfig{Bus: cfg.Bus, Host: w.host, Logger: cfg.Logger}), log: w.log,
-	}, nil
+	calls.Spawn = n.tasks.SpawnTool
+	n.project = follow.NewProjector(cfg.Bus, cfg.Logger)
+	n.archive = follow.NewArchiver(cfg.Bus, follow.ArchiverConfig{
+		After: cfg.ArchiveAfter, Retain: cfg.Retain, Parked: turn.Parked, Logger: cfg.Logger,
+	})
+	return n, nil
 }
 
 // Host is the node's own host: it has the plugins.
-func (n *Node) Host() *session.Host { return n.worker.Host() }
+func (n *Node) Host() *session.Host { return n.host }
 
 // Tasks is the node's service of background tasks, for closures and hidden tasks.
 func (n *Node) Tasks() *Tasks { return n.tasks }
 
+// ID names this run of the node in histories.
+func (n *Node) ID() events.WorkerID { return n.cfg.ID }
+
+// Has reports whether the node has a role.
+func (n *Node) Has(role Role) bool { return slices.Contains(n.cfg.Roles, role) }
+
 // Start joins the queues.
-func (n *Node) Start(ctx context.Context) error {
+func (n *Node) Start(ctx context.Context) (err error) {
+	if n.mute, err = n.peers.Answer(); err != nil {
+		return fmt.Errorf("start node: %w", err)
+	}
 	if n.Has(RoleTurn) {
-		if err := n.worker.Start(ctx); err != nil {
-			return err
-		}
+		err = n.pool.Start(ctx)
 	}
-	if err := n.tasks.Start(ctx); err != nil {
-		n.worker.Stop(ctx)
-		return err
+	if err == nil {
+		err = n.tasks.Start(ctx)
 	}
-	if err := n.startService(); err != nil {
+	if err == nil {
+		err = n.startService()
+	}
+	if err != nil {
 		n.tasks.Stop(ctx)
-		n.worker.Stop(ctx)
+		n.pool.Stop(ctx)
+		n.mute()
 		return err
 	}
 	beside, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
 	n.cancel = cancel
 	if n.Has(RoleTurn) {
+		n.wait.Go(func() { n.peers.Run(beside) })
 		n.wait.Go(func() { n.sweep.Run(beside) })
-		n.wait.Go(func() { newOrphans(n.worker).run(beside) })
 	}
 	if n.Has(RoleProjector) {
 		n.wait.Go(func() {
@@ -89,19 +145,21 @@ func (n *Node) Start(ctx context.Context) error {
 func (n *Node) startService() (err error) {
 	n.serve = func(context.Context) error { return nil }
 	if n.Has(RoleAPI) {
-		about := map[string]string{"worker": string(n.worker.cfg.ID)}
-		n.serve, err = service.Serve(n.worker.cfg.Bus, n.Host(), service.Config{Metadata: about, Logger: n.log})
+		about := map[string]string{"worker": string(n.cfg.ID)}
+		n.serve, err = service.Serve(n.cfg.Bus, n.Host(), service.Config{Metadata: about, Logger: n.log})
 	}
 	return err
 }
 
-// Stop is soft until ctx ends, then hard; see [Worker.Stop] and [Tasks.Stop].
-// Of a node that did not start nothing is to be stopped.
+// Stop is soft until ctx ends, then hard: effects that run may end until then
+// and are recorded; the rest is handed over. On a node that did not start it does
+// nothing.
 func (n *Node) Stop(ctx context.Context) {
 	if n.cancel == nil {
 		return
 	}
 	n.stopping.Store(true)
+	n.pool.Drain()
 	var stopping sync.WaitGroup
 	stopping.Go(func() {
 		if err := n.serve(ctx); err != nil {
@@ -109,8 +167,23 @@ func (n *Node) Stop(ctx context.Context) {
 		}
 	})
 	stopping.Go(func() { n.tasks.Stop(ctx) }) // beside the turns, whose tools may wait for tasks
-	n.worker.Stop(ctx)
+	n.pool.Stop(ctx)
 	stopping.Wait()
 	n.cancel()
 	n.wait.Wait()
+	n.mute()
+}
+
+// Running is how many sessions' turns, and how many tasks, the node works on.
+func (n *Node) Running() (turns, tasks int) { return n.pool.Running(), n.tasks.Running() }
+
+// ErrStopping is a node that takes no more work.
+var ErrStopping = errors.New("node is stopping")
+
+// Ready is nil where the node takes work and its servers answer.
+func (n *Node) Ready(ctx context.Context) error {
+	if n.stopping.Load() {
+		return ErrStopping
+	}
+	return n.cfg.Bus.Ready(ctx)
 }

@@ -11,7 +11,7 @@ type Role string
 
 // The roles.
 const (
-	RoleTurn      Role = "turn"      // runs turns: asks models and hooks, and finds turns that nobody works on
+	RoleTurn      Role = "turn"      // runs turns: asks models and hooks, and finds turns that no node works on
 	RoleTool      Role = "tool"      // runs tool calls: portable ones of any node's turns; without it, its own turns' are run elsewhere
 	RoleTask      Role = "task"      // runs background tasks and monitors
 	RoleProjector Role = "projector" // keeps the directory and snapshots up to date
@@ -35,6 +35,3 @@ func (c *Config) taskClasses() []bus.Class {
 	}
 	return list
 }
-
-// Has reports whether the node has a role.
-func (n *Node) Has(role Role) bool { return slices.Contains(n.worker.cfg.Roles, role) }

@@ -91,7 +91,7 @@ func appendForEver(dir string) error {
 		return err
 	}
 	for n := int(last); ; n++ {
-		if _, err := b.Log().Append(ctx, commit(n+1), events.At(events.Seq(n))); err != nil {
+		if _, err := b.Log().Append(ctx, commit(n+1), events.Seq(n)); err != nil {
 			return err
 		}
 		fmt.Println(n + 1)
@@ -201,7 +201,7 @@ func write(t *testing.T, dir string, profile busembed.Profile, from, n int) {
 	}
 	defer b.Close()
 	for i := from; i < n; i++ {
-		if _, err := b.Log().Append(t.Context(), commit(i+1), events.At(events.Seq(i))); err != nil {
+		if _, err := b.Log().Append(t.Context(), commit(i+1), events.Seq(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -230,7 +230,7 @@ func TestHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	if _, err := b.Log().Append(t.Context(), commit(1), events.At(0)); err != nil {
+	if _, err := b.Log().Append(t.Context(), commit(1), 0); err != nil {
 		t.Errorf("append after the refusals: got %v", err)
 	}
 	b.Close()

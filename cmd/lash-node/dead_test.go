@@ -12,7 +12,8 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// TestServeDead has a served node give up what nobody can read and what is for no session, and looks at it from other processes.
+// TestServeDead looks at the dead letters of a served node from other processes,
+// and has sessions taken up again.
 func TestServeDead(t *testing.T) {
 	t.Parallel()
 	s := serveModel(t, endpoint(t, "none {}"), "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0")
@@ -28,52 +29,53 @@ func TestServeDead(t *testing.T) {
 	if out := run(exitOK, "ls"); out != "no dead letters\n" {
 		t.Errorf("list of nothing: got %q", out)
 	}
+	if out := run(exitOK, "ls", "--json"); strings.TrimSpace(out) != "[]" {
+		t.Errorf("JSON list of nothing: got %q", out)
+	}
 	b, err := bus.Open(limited(t), bus.Config{URL: s.url})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	body, err := events.EncodePayload(&session.Command{Input: session.Ask("go").Input})
-	if err != nil {
+	h := clientOf(t, s)
+	if _, err := h.Create(limited(t), session.CreateRequest{ID: "mended"}); err != nil {
 		t.Fatal(err)
 	}
-	for id, body := range map[string][]byte{"t1": body, "junk": []byte("junk")} {
-		if err := b.Enqueue(limited(t), bus.ClassTurn, "later", id, body); err != nil {
+	for _, letter := range []bus.DeadLetter{
+		{Session: "mended", Error: "commit 3:\tcannot be read", Attempts: 8, At: 86_400_000, Worker: "w1"},
+		{Session: "deadly", Attempts: 8, At: 86_401_000, Worker: "w2"},
+		{Session: "gone", Error: "no more", Attempts: 1, At: 86_402_000, Worker: "w2"},
+	} {
+		if err := b.PutDead(limited(t), &letter); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var list []bus.DeadLetter
-	for ctx := limited(t); len(list) < 2; {
-		list = nil
-		if err := json.Unmarshal([]byte(run(exitOK, "ls", "--json")), &list); err != nil || ctx.Err() != nil {
-			t.Fatalf("list: got %+v, %v, want two", list, err)
-		}
+	if err := json.Unmarshal([]byte(run(exitOK, "ls", "--json")), &list); err != nil || len(list) != 3 || list[0].Session != "mended" || list[2].Session != "gone" {
+		t.Errorf("JSON list: got %+v, %v, want three, the oldest first", list, err)
 	}
-	if out := run(exitOK, "ls"); !strings.Contains(out, "turn later junk  unreadable after 1 attempts") || !strings.Contains(out, "turn later t1  no_session after 1") {
+	if out := run(exitOK, "ls"); !strings.Contains(out, "mended  after 8 attempts, 1970-01-02 00:00:00Z\n  commit 3:") || !strings.Contains(out, "deadly  after 8 attempts") {
 		t.Errorf("list: got %q", out)
 	}
-	if out := run(exitOK, "show", "later", "t1"); !strings.Contains(out, "  command  turn: go\n") {
+	if out := run(exitOK, "show", "mended"); !strings.Contains(out, "mended after 8 attempts\n  error    commit 3:") || !strings.Contains(out, "worker w1\n") || strings.Contains(out, "\t") {
 		t.Errorf("show: got %q", out)
 	}
-	if out := run(exitOK, "show", "later", "junk"); !strings.Contains(out, "  command  4 bytes that nobody can read\n") {
-		t.Errorf("show of junk: got %q", out)
+	if out := run(exitOK, "show", "deadly"); strings.Contains(out, "error") {
+		t.Errorf("show without an error: got %q", out)
 	}
-	run(exitDifferent, "show", "later", "junk", "--class", "task")
-	run(exitFailed, "show", "later", "junk", "--class", "other")
-	if out := run(exitOK, "drop", "later", "junk", "--json"); !strings.Contains(out, `"id"`) || !strings.Contains(out, `"junk"`) {
+	run(exitDifferent, "show", "none")
+	run(exitFailed, "show", "a.b")
+	if out := run(exitOK, "drop", "deadly", "--json"); !strings.Contains(out, `"session"`) || !strings.Contains(out, `"deadly"`) {
 		t.Errorf("drop: got %q", out)
 	}
-	run(exitDifferent, "drop", "later", "junk")
-	run(exitFailed, "retry", "later", "t1")
-	h := clientOf(t, s)
-	if _, err := h.Create(limited(t), session.CreateRequest{ID: "later"}); err != nil {
-		t.Fatal(err)
-	}
-	if out := run(exitOK, "retry", "later", "t1"); out != "queued: turn t1 of session later\n" {
+	run(exitDifferent, "drop", "deadly")
+	run(exitFailed, "retry", "gone") // there is no such session: nothing is left to be done
+	run(exitDifferent, "show", "gone")
+	if out := run(exitOK, "retry", "mended"); out != "woken: session mended\n" {
 		t.Errorf("retry: got %q", out)
 	}
-	if r, err := h.Await(limited(t), "later", "t1"); err != nil || r.End != events.EndFinished {
-		t.Errorf("turn: got %+v, %v", r, err)
+	run(exitDifferent, "retry", "mended")
+	if r, err := h.Run(limited(t), "mended", session.Ask("go")); err != nil || r.End != events.EndFinished {
+		t.Errorf("turn after the retry: got %+v, %v", r, err)
 	}
-	run(exitDifferent, "retry", "later", "t1")
 }

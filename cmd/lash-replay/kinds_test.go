@@ -41,6 +41,7 @@ func makeKinds(args []string) error {
 		events.Of("t3", &events.TurnDiverted{End: events.EndBranched, By: "t2", Session: "elsewhere"}),
 	)
 	h.add(events.Of("t2", &events.TurnCompleted{End: events.EndRuntimeError, Issue: events.Issue{Kind: "runtime", Code: "gave_up", Message: "nobody came"}}))
+	h.in("t4", &events.TurnCompleted{End: events.EndCancelled})
 	h.add(events.Of("", &events.SessionClosed{Reason: "that was all"}))
 	have := make(map[events.Kind]bool)
 	for _, c := range h.list {
@@ -185,6 +186,9 @@ func (h *badHistory) kindsLeftOpen() {
 	h.in("t2",
 		&events.ToolCalled{Calls: []int64{1}},
 		&events.ToolPended{Calls: []int64{1}},
+		&events.ToolResultScheduled{Effect: "t2/0/1", At: 86_400_000, Result: events.ToolResult{Call: 1, Text: "too late"}, By: "alarm"},
 		&events.ToolApprovalAsked{Effect: "t2/0/0", Tool: "add", Args: []byte(`{"x":1}`), Plugin: "guard", Question: "again?"},
+		&events.TurnReleased{Worker: "w1"},
 	)
+	h.in("t4", &events.TurnScheduled{Input: events.TurnInput{Parts: say("tomorrow")}, At: 86_400_000, Busy: events.BusyInterrupt})
 }

@@ -119,6 +119,9 @@ func (v *shown) footer(e *env) {
 	for i := range s.Queue {
 		e.println("queued: turn", joined(string(s.Queue[i].ID), string(s.Queue[i].Busy)))
 	}
+	for i := range s.Scheduled {
+		e.println("scheduled: turn", joined(string(s.Scheduled[i].ID), "at "+clock(s.Scheduled[i].At), string(s.Scheduled[i].Busy)))
+	}
 	for i := range s.Inputs {
 		e.println("pending input:", s.Inputs[i].ID)
 	}
@@ -138,6 +141,7 @@ type sessionJSON struct {
 	Records  eventjson.Value `json:"turn_records"`
 	Run      eventjson.Value `json:"running_turn"`
 	Queue    eventjson.Value `json:"queue"`
+	Timed    eventjson.Value `json:"scheduled"`
 	Inputs   eventjson.Value `json:"pending_inputs"`
 	Catalog  eventjson.Value `json:"catalog"`
 	Ledger   eventjson.Value `json:"ledger"`
@@ -176,7 +180,7 @@ func (v *shown) json() sessionJSON {
 	out := sessionJSON{
 		listed: listedOf(s), Seq: s.Seq, Config: eventjson.Value{V: s.Config}, Leaf: s.Leaf, Frame: string(s.Frame().ID),
 		Frames: eventjson.Value{V: s.Frames}, Roots: branchesJSON(v.branches[""]), Path: make([]nodeJSON, 0, len(v.path)),
-		Records: eventjson.Value{V: v.turns}, Run: eventjson.Value{V: s.Turn()}, Queue: eventjson.Value{V: s.Queue}, Inputs: eventjson.Value{V: s.Inputs},
+		Records: eventjson.Value{V: v.turns}, Run: eventjson.Value{V: s.Turn()}, Queue: eventjson.Value{V: s.Queue}, Timed: eventjson.Value{V: s.Scheduled}, Inputs: eventjson.Value{V: s.Inputs},
 		Catalog: eventjson.Value{V: s.Catalog}, Ledger: eventjson.Value{V: s.Ledger}, NodesAll: s.Nodes, Children: eventjson.Value{V: s.Children},
 		Plugins: eventjson.Value{V: s.Plugins}, Tasks: eventjson.Value{V: s.Tasks}, Monitors: eventjson.Value{V: s.Monitors}, Updates: eventjson.Value{V: s.Feed.Updates},
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/transcript"
 	"github.com/lash-go/lash/session/turn"
@@ -26,14 +27,26 @@ func (v *shown) origin(e *env) {
 func waits(e *env, t *projector.Turn) {
 	for i := range t.Asks {
 		if a := &t.Asks[i]; !a.Answered {
-			e.println("waits for approval:", joined("call "+string(a.Effect), "tool "+quoted(a.Tool), bodySummary(a.Args, a.Blob), quoted(a.Plugin)+" asks "+short(a.Question)))
+			e.println("waits for approval:", joined("call "+string(a.Effect), "tool "+quoted(a.Tool), bodySummary(a.Args, a.Blob), quoted(a.Plugin)+" asks "+short(a.Question), until("until ", a.Until)))
 		}
 	}
 	for i := range t.Calls {
 		if c := &t.Calls[i]; c.Pended && !c.Done {
-			e.println("waits for somebody outside:", joined("call "+string(turn.ToolEffect(t.ID, t.Iteration, int64(i))), "tool "+quoted(c.Tool)))
+			effect, due := turn.ToolEffect(t.ID, t.Iteration, int64(i)), events.Millis(0)
+			if timed := t.TimedResult(effect); timed != nil {
+				due = timed.At
+			}
+			e.println("waits for somebody outside:", joined("call "+string(effect), "tool "+quoted(c.Tool), until("its result comes at ", due)))
 		}
 	}
+}
+
+// until tells of a time that is set; nothing where none is.
+func until(prefix string, at events.Millis) string {
+	if at == 0 {
+		return ""
+	}
+	return prefix + clock(at)
 }
 
 // standing tells what stands beside the conversation: options, plugins, tasks, monitors, usage.

@@ -25,7 +25,7 @@ type totals struct {
 	Blobs      int64                       `json:"blobs"` // bodies outside the log, each once a session
 	BlobBytes  int64                       `json:"blob_bytes"`
 	Kinds      map[events.Kind]int64       `json:"kinds"`
-	Turns      int64                       `json:"turns"` // requested
+	Turns      int64                       `json:"turns"` // requested, or scheduled
 	TurnEnds   map[events.TurnEnd]int64    `json:"turn_ends"`
 	ModelCalls int64                       `json:"model_calls"` // answered
 	ModelFails int64                       `json:"model_failures"`
@@ -100,7 +100,7 @@ func (e *env) each(ctx context.Context, targets []string, visit func(source, eve
 
 func (t *totals) session(ctx context.Context, src source, id events.SessionID) error {
 	t.Sessions++
-	c := &counter{totals: t, blobs: make(map[string]bool), calls: make(map[replyKey][]call)}
+	c := &counter{totals: t, blobs: make(map[string]bool), calls: make(map[replyKey][]call), scheduled: make(map[events.TurnID]bool)}
 	for entry, err := range src.Log().Read(ctx, id, 1) {
 		if err != nil {
 			return err
@@ -118,8 +118,9 @@ func (t *totals) session(ctx context.Context, src source, id events.SessionID) e
 // counter counts one session.
 type counter struct {
 	*totals
-	blobs map[string]bool
-	calls map[replyKey][]call
+	blobs     map[string]bool
+	calls     map[replyKey][]call
+	scheduled map[events.TurnID]bool
 }
 
 type replyKey struct {
@@ -142,8 +143,12 @@ func (c *counter) event(ev *events.Event) {
 		}
 	}
 	switch p := ev.Payload.(type) {
+	case *events.TurnScheduled:
+		c.Turns, c.scheduled[ev.Turn] = c.Turns+1, true
 	case *events.TurnRequested:
-		c.Turns++
+		if !c.scheduled[ev.Turn] {
+			c.Turns++
+		}
 	case *events.TurnCompleted:
 		c.TurnEnds[p.End]++
 	case *events.TurnDiverted:

@@ -63,7 +63,7 @@ func openTestStore(dir string, cfg busembed.Config) (*busembed.Server, *bus.Bus,
 func say(s string) []events.Part { return []events.Part{{Kind: events.PartText, Text: s}} }
 
 // testWorker answers by turn: t1 adds, t2 gets something big, t4 hangs, the others just answer.
-func testWorker(b *bus.Bus) (w *workers.Worker, hangs chan struct{}, err error) {
+func testWorker(b *bus.Bus) (w *workers.Node, hangs chan struct{}, err error) {
 	tools := plugin.NewTools()
 	plugin.AddTool(tools, plugin.Tool{Name: "add"}, func(_ context.Context, _ plugin.Call, in struct{ A, B int }) (int, error) {
 		return in.A + in.B, nil
@@ -75,7 +75,7 @@ func testWorker(b *bus.Bus) (w *workers.Worker, hangs chan struct{}, err error) 
 	provider := scripted.New(func(_ context.Context, req llm.Request) (scripted.Answer, error) {
 		return scripted.Answer{Response: answer(req), Hang: req.Turn == "t4"}, nil
 	})
-	w, err = workers.New(workers.Config{
+	w, err = workers.NewNode(workers.Config{
 		Bus: b, Providers: map[string]llm.Provider{"scripted": hanging{provider, hangs}}, Provider: "scripted",
 		Tools: func(events.SessionID) *plugin.Tools { return tools },
 	})

@@ -28,6 +28,10 @@ func summary(ev *events.Event) string {
 		return joined("frame "+quoted(string(p.Frame)), quoted(p.Reason), nodesSummary(p.Nodes))
 	case *events.TurnRequested:
 		return joined(requestSummary(p), partsSummary(p.Input.Parts))
+	case *events.TurnScheduled:
+		return joined("at "+clock(p.At), string(p.Busy), partsSummary(p.Input.Parts))
+	case *events.TurnReleased:
+		return "let go by " + string(p.Worker)
 	case *events.TurnDiverted:
 		return joined(fmt.Sprintf("%s by turn %s", p.End, p.By), prefixed("goes on in session ", string(p.Session)), prefixed("at ", string(p.At)))
 	case *events.TurnStarted:
@@ -94,6 +98,9 @@ func requestSummary(p *events.TurnRequested) string {
 	}
 	return fmt.Sprintf("%s, behind turn %s", p.Busy, p.Behind)
 }
+
+// clock is a time of an event, as UTC.
+func clock(at events.Millis) string { return at.Time().UTC().Format("2006-01-02T15:04:05.000Z") }
 
 func configSummary(c events.Config) string {
 	return joined(prefixed("provider ", c.Provider), prefixed("model ", c.Model), prefixed("effort ", c.Effort), prefixed("protocol ", c.Protocol))

@@ -84,7 +84,7 @@ func (l *FaultyLog) draw(fit ...Fault) Fault {
 }
 
 // Append implements [events.Log].
-func (l *FaultyLog) Append(ctx context.Context, c *events.Commit, at events.Expect) (events.Seq, error) {
+func (l *FaultyLog) Append(ctx context.Context, c *events.Commit, at events.Seq) (events.Seq, error) {
 	data, err := events.Encode(c)
 	if err != nil {
 		return 0, err
@@ -109,7 +109,7 @@ func (l *FaultyLog) Append(ctx context.Context, c *events.Commit, at events.Expe
 	})
 }
 
-func (l *FaultyLog) publish(ctx context.Context, c *events.Commit, at events.Expect) (events.Seq, error) {
+func (l *FaultyLog) publish(ctx context.Context, c *events.Commit, at events.Seq) (events.Seq, error) {
 	l.arrive(ctx)
 	fault := l.draw(FaultLostBefore, FaultLostAfter, FaultMoved, FaultDelayed)
 	switch fault {

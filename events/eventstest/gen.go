@@ -42,19 +42,25 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		if flag(t) {
 			p.Root, p.Switches = token[events.TurnID](t), rapid.Int64Range(1, events.MaxSwitches).Draw(t, "switches")
 		}
-		p.Input = events.TurnInput{Options: bytes(t), Extension: maybe(t, extension), Plugins: labels(t)}
-		if rapid.Bool().Draw(t, "continue") {
-			p.Input.Continue = true
-			return p
-		}
-		p.Input.Parts = list(t, 0, part)
-		if p.Switches == 0 && flag(t) {
+		p.Input = turnInput(t)
+		if p.Switches == 0 && !p.Input.Continue && flag(t) {
 			p.Busy, p.Behind = one(t, events.BusyReject, events.BusyInterrupt, events.BusyBranch, events.BusyInject), token[events.TurnID](t)
 			if p.Busy == events.BusyInject {
 				p.Input = events.TurnInput{Parts: p.Input.Parts}
 			}
 		}
 		return p
+	},
+	events.KindTurnScheduled: func(t *rapid.T) events.Payload {
+		p := &events.TurnScheduled{Input: turnInput(t), At: rapid.Custom(moment).Draw(t, "at")}
+		p.Busy = one(t, events.BusyEnqueue, events.BusyReject, events.BusyInterrupt, events.BusyBranch, events.BusyInject)
+		if p.Busy == events.BusyInject {
+			p.Input = events.TurnInput{Parts: p.Input.Parts}
+		}
+		return p
+	},
+	events.KindTurnReleased: func(t *rapid.T) events.Payload {
+		return &events.TurnReleased{Worker: token[events.WorkerID](t)}
 	},
 	events.KindTurnStarted: func(t *rapid.T) events.Payload {
 		return &events.TurnStarted{
@@ -166,6 +172,11 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	events.KindToolResolved: func(t *rapid.T) events.Payload {
 		return &events.ToolResolved{Effect: id[events.EffectID](t), Result: result(t), By: maybe(t, id[string])}
 	},
+	events.KindToolResultScheduled: func(t *rapid.T) events.Payload {
+		return &events.ToolResultScheduled{
+			Effect: id[events.EffectID](t), At: rapid.Custom(moment).Draw(t, "at"), Result: result(t), By: maybe(t, id[string]),
+		}
+	},
 	events.KindToolNestedCalled: func(t *rapid.T) events.Payload {
 		return &events.ToolNestedCalled{Effect: id[events.EffectID](t), Tool: id[string](t), Digest: text(t)}
 	},
@@ -264,4 +275,19 @@ func event(t *rapid.T) events.Event {
 // Unknown is an event of a kind that this program does not know. raw is one msgpack value.
 func Unknown(turn events.TurnID, kind string, raw []byte) events.Event {
 	return events.Event{Kind: events.Kind(kind), V: 3, Turn: turn, Raw: raw}
+}
+
+func turnInput(t *rapid.T) events.TurnInput {
+	in := events.TurnInput{Options: bytes(t), Extension: maybe(t, extension), Plugins: labels(t)}
+	if rapid.Bool().Draw(t, "continue") {
+		in.Continue = true
+		return in
+	}
+	in.Parts = list(t, 0, part)
+	return in
+}
+
+// moment is a time that may be set.
+func moment(t *rapid.T) events.Millis {
+	return events.Millis(rapid.Int64Range(1, 4_000_000_000_000).Draw(t, "ms"))
 }

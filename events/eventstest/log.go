@@ -56,13 +56,13 @@ func (l *logCase) create(t *testing.T, n events.Seq) []*events.Commit {
 	var list []*events.Commit
 	for last := range n {
 		c := l.commit()
-		l.mustAppend(t, c, events.At(last), last+1)
+		l.mustAppend(t, c, last, last+1)
 		list = append(list, c)
 	}
 	return list
 }
 
-func (l *logCase) mustAppend(t *testing.T, c *events.Commit, at events.Expect, want events.Seq) {
+func (l *logCase) mustAppend(t *testing.T, c *events.Commit, at events.Seq, want events.Seq) {
 	t.Helper()
 	got, err := l.Append(t.Context(), c, at)
 	if err != nil || got != want {
@@ -71,7 +71,7 @@ func (l *logCase) mustAppend(t *testing.T, c *events.Commit, at events.Expect, w
 }
 
 // refuse appends and wants the error, and nothing written.
-func (l *logCase) refuse(t *testing.T, c *events.Commit, at events.Expect, want error) {
+func (l *logCase) refuse(t *testing.T, c *events.Commit, at events.Seq, want error) {
 	t.Helper()
 	if err := l.refused(t, c, at); !errors.Is(err, want) {
 		t.Fatalf("append: got error %v, want %v", err, want)
@@ -79,7 +79,7 @@ func (l *logCase) refuse(t *testing.T, c *events.Commit, at events.Expect, want 
 }
 
 // refused appends and wants an error, which it returns, and nothing written.
-func (l *logCase) refused(t *testing.T, c *events.Commit, at events.Expect) error {
+func (l *logCase) refused(t *testing.T, c *events.Commit, at events.Seq) error {
 	t.Helper()
 	before, beforeErr := l.Last(t.Context(), l.session)
 	got, err := l.Append(t.Context(), c, at)
@@ -96,7 +96,7 @@ func (l *logCase) refused(t *testing.T, c *events.Commit, at events.Expect) erro
 // conflict appends and wants a conflict with all its fields, and nothing written.
 func (l *logCase) conflict(t *testing.T, c *events.Commit, expected, last events.Seq) {
 	t.Helper()
-	err := l.refused(t, c, events.At(expected))
+	err := l.refused(t, c, expected)
 	got, ok := errors.AsType[*events.ConflictError](err)
 	if !ok {
 		t.Fatalf("append: got error %v, want a conflict", err)

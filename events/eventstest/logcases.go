@@ -24,51 +24,33 @@ var logCases = []struct {
 	}},
 	{"create_retried", func(t *testing.T, l *logCase) {
 		first := l.create(t, 1)
-		l.mustAppend(t, first[0], events.At(0), 1)
+		l.mustAppend(t, first[0], 0, 1)
 		l.holds(t, 0, first...)
 	}},
-	{"guarded", func(t *testing.T, l *logCase) {
+	{"append", func(t *testing.T, l *logCase) {
 		l.holds(t, 0, l.create(t, 5)...)
 	}},
-	{"guarded_stale", func(t *testing.T, l *logCase) {
+	{"append_stale", func(t *testing.T, l *logCase) {
 		list := l.create(t, 4)
 		for expected := range events.Seq(4) {
 			l.conflict(t, l.commit(), expected, 4)
 		}
 		l.holds(t, 0, list...)
 	}},
-	{"guarded_beyond_the_end", func(t *testing.T, l *logCase) {
+	{"append_beyond_the_end", func(t *testing.T, l *logCase) {
 		list := l.create(t, 2)
 		l.conflict(t, l.commit(), 3, 2)
 		l.conflict(t, l.commit(), 1000, 2)
 		l.holds(t, 0, list...)
 	}},
-	{"guarded_retried", func(t *testing.T, l *logCase) {
+	{"append_retried", func(t *testing.T, l *logCase) {
 		list := l.create(t, 3)
-		l.mustAppend(t, list[2], events.At(2), 3)
-		l.mustAppend(t, list[1], events.At(1), 2) // others have come after it
-		l.holds(t, 0, list...)
-	}},
-	{"free", func(t *testing.T, l *logCase) {
-		list := l.create(t, 2)
-		for since := range events.Seq(3) {
-			c := l.commit()
-			l.mustAppend(t, c, events.Free(since), 3+since)
-			list = append(list, c)
-		}
-		l.holds(t, 0, list...)
-	}},
-	{"free_retried", func(t *testing.T, l *logCase) {
-		list := append(l.create(t, 2), l.commit(), l.commit())
-		l.mustAppend(t, list[2], events.Free(1), 3)
-		l.mustAppend(t, list[2], events.Free(1), 3)
-		l.mustAppend(t, list[3], events.Free(0), 4)
-		l.mustAppend(t, list[2], events.Free(1), 3)
+		l.mustAppend(t, list[2], 2, 3)
+		l.mustAppend(t, list[1], 1, 2) // others have come after it
 		l.holds(t, 0, list...)
 	}},
 	{"append_to_missing", func(t *testing.T, l *logCase) {
-		l.refuse(t, l.commit(), events.At(3), events.ErrNoSession)
-		l.refuse(t, l.commit(), events.Free(0), events.ErrNoSession)
+		l.refuse(t, l.commit(), 3, events.ErrNoSession)
 	}},
 	{"read_missing", func(t *testing.T, l *logCase) {
 		for _, from := range []events.Seq{0, 1, 9} {
@@ -83,7 +65,7 @@ var logCases = []struct {
 			t.Fatalf("last: got %v, want %v", err, events.ErrNoSession)
 		}
 		for n := range events.Seq(3) {
-			l.mustAppend(t, l.commit(), events.At(n), n+1)
+			l.mustAppend(t, l.commit(), n, n+1)
 			if last, err := l.Last(t.Context(), l.session); err != nil || last != n+1 {
 				t.Fatalf("last: got %d, %v, want %d", last, err, n+1)
 			}
@@ -118,36 +100,34 @@ var logCases = []struct {
 	}},
 	{"read_ends_at_what_was_last", readWhileAppending},
 	{"race_for_one_place", raceForOnePlace},
-	{"race_guarded", raceGuarded},
-	{"race_free", raceFree},
+	{"race", race},
 	{"race_of_one_commit", raceOfOneCommit},
 	{"largest_commit", func(t *testing.T, l *logCase) {
 		c := l.sized(t, events.MaxCommitBytes)
 		list := append(l.create(t, 1), c)
-		l.mustAppend(t, c, events.At(1), 2)
+		l.mustAppend(t, c, 1, 2)
 		l.holds(t, 0, list...)
 	}},
 	{"commit_too_large", func(t *testing.T, l *logCase) {
 		c := l.sized(t, events.MaxCommitBytes)
 		c.Events[0].Payload.(*events.SessionClosed).Reason += "x"
 		l.create(t, 1)
-		l.refuse(t, c, events.At(1), events.ErrTooLarge)
-		l.refuse(t, c, events.Free(1), events.ErrTooLarge)
+		l.refuse(t, c, 1, events.ErrTooLarge)
 	}},
 	{"invalid_commit", func(t *testing.T, l *logCase) {
 		l.create(t, 1)
 		c := l.commit()
 		c.Events = nil
-		l.refuse(t, c, events.At(1), events.ErrInvalid)
-		l.refuse(t, l.commit(events.Of("", &events.TurnCompleted{End: "nowhere"})), events.At(1), events.ErrInvalid)
-		l.refuse(t, l.commit(events.Of("not a token", &events.SessionClosed{})), events.Free(0), events.ErrInvalidID)
+		l.refuse(t, c, 1, events.ErrInvalid)
+		l.refuse(t, l.commit(events.Of("", &events.TurnCompleted{End: "nowhere"})), 1, events.ErrInvalid)
+		l.refuse(t, l.commit(events.Of("not a token", &events.SessionClosed{})), 1, events.ErrInvalidID)
 		c = l.commit()
 		c.Session = "not/a.token"
-		l.refuse(t, c, events.At(0), events.ErrInvalidID)
+		l.refuse(t, c, 0, events.ErrInvalidID)
 	}},
 	{"unknown_kind", func(t *testing.T, l *logCase) {
 		c := l.commit(Unknown("t1", "later.happened", []byte{0x93, 0x01, 0xcd, 0x00, 0x02, 0xc0}), events.Of("", &events.SessionClosed{}))
-		l.mustAppend(t, c, events.At(0), 1)
+		l.mustAppend(t, c, 0, 1)
 		l.holds(t, 0, c)
 	}},
 	{"sessions_apart", func(t *testing.T, l *logCase) {
@@ -157,13 +137,13 @@ var logCases = []struct {
 		l.holds(t, 0, mine...)
 		other.holds(t, 0, theirs...)
 		third := &logCase{Log: l.Log, session: l.session + "-c"}
-		third.refuse(t, third.commit(), events.At(3), events.ErrNoSession)
+		third.refuse(t, third.commit(), 3, events.ErrNoSession)
 	}},
 	{"copies", func(t *testing.T, l *logCase) {
 		c := l.commit(events.Of("", &events.SessionOpened{Labels: map[string]string{"a": "b"}}))
 		want := *c
 		want.Events = []events.Event{events.Of("", &events.SessionOpened{Labels: map[string]string{"a": "b"}})}
-		l.mustAppend(t, c, events.At(0), 1)
+		l.mustAppend(t, c, 0, 1)
 		spoil(c)
 		l.holds(t, 0, &want)
 		spoil(l.read(t, 0)[0].Commit)
@@ -205,14 +185,14 @@ func (l *logCase) sized(t *testing.T, size int) *events.Commit {
 func readWhileAppending(t *testing.T, l *logCase) {
 	list := l.create(t, 3)
 	seen := 0
-	for entry, err := range l.Read(t.Context(), l.session, 0) {
+	for _, err := range l.Read(t.Context(), l.session, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		seen++
 		c := l.commit()
 		list = append(list, c)
-		l.mustAppend(t, c, events.Free(entry.Seq), events.Seq(len(list)))
+		l.mustAppend(t, c, events.Seq(len(list)-1), events.Seq(len(list)))
 	}
 	if seen != 3 {
 		t.Fatalf("got %d commits, want the 3 that were there when it began", seen)
@@ -227,7 +207,7 @@ func raceForOnePlace(t *testing.T, l *logCase) {
 	for i := range commits {
 		commits[i] = l.commit()
 	}
-	each(racers, func(i int) { _, errs[i] = l.Append(t.Context(), commits[i], events.At(1)) })
+	each(racers, func(i int) { _, errs[i] = l.Append(t.Context(), commits[i], 1) })
 	var won []*events.Commit
 	for i, err := range errs {
 		if err == nil {
@@ -243,7 +223,7 @@ func raceForOnePlace(t *testing.T, l *logCase) {
 }
 
 // race lets goroutines append commits of their own and checks that each is where its append said, once.
-func race(t *testing.T, l *logCase, appendOne func(*events.Commit) (events.Seq, error)) {
+func race(t *testing.T, l *logCase) {
 	const racers, rounds = 8, 6
 	l.create(t, 1)
 	placed := make([]map[events.Seq]events.CommitID, racers)
@@ -252,7 +232,7 @@ func race(t *testing.T, l *logCase, appendOne func(*events.Commit) (events.Seq, 
 		placed[i] = make(map[events.Seq]events.CommitID)
 		for range rounds {
 			c := l.commit()
-			seq, err := appendOne(c)
+			seq, err := l.appendAtEnd(t, c)
 			if err != nil {
 				errs[i] = err
 				return
@@ -280,34 +260,29 @@ func race(t *testing.T, l *logCase, appendOne func(*events.Commit) (events.Seq, 
 	}
 }
 
-func raceGuarded(t *testing.T, l *logCase) {
-	race(t, l, func(c *events.Commit) (events.Seq, error) {
-		for {
-			last, err := l.Last(t.Context(), l.session)
-			if err != nil {
-				return 0, err
-			}
-			seq, err := l.Append(t.Context(), c, events.At(last))
-			if _, moved := errors.AsType[*events.ConflictError](err); moved {
-				continue
-			}
-			if err == nil && seq != last+1 {
-				err = fmt.Errorf("got sequence %d, want %d", seq, last+1)
-			}
-			return seq, err
+// appendAtEnd appends c to the end of the history, wherever others have moved that.
+func (l *logCase) appendAtEnd(t *testing.T, c *events.Commit) (events.Seq, error) {
+	for {
+		last, err := l.Last(t.Context(), l.session)
+		if err != nil {
+			return 0, err
 		}
-	})
-}
-
-func raceFree(t *testing.T, l *logCase) {
-	race(t, l, func(c *events.Commit) (events.Seq, error) { return l.Append(t.Context(), c, events.Free(1)) })
+		seq, err := l.Append(t.Context(), c, last)
+		if _, moved := errors.AsType[*events.ConflictError](err); moved {
+			continue
+		}
+		if err == nil && seq != last+1 {
+			err = fmt.Errorf("got sequence %d, want %d", seq, last+1)
+		}
+		return seq, err
+	}
 }
 
 func raceOfOneCommit(t *testing.T, l *logCase) {
 	list := append(l.create(t, 1), l.commit())
 	errs := make([]error, 8)
 	each(len(errs), func(i int) {
-		seq, err := l.Append(t.Context(), list[1], events.At(1))
+		seq, err := l.Append(t.Context(), list[1], 1)
 		if err == nil && seq != 2 {
 			err = fmt.Errorf("got sequence %d, want 2", seq)
 		}
@@ -323,12 +298,12 @@ func afterCancel(t *testing.T, l *logCase) {
 	list := l.create(t, 3)
 	ctx := cancelled(t)
 	c := l.commit()
-	if _, err := l.Append(ctx, c, events.At(3)); !errors.Is(err, context.Canceled) {
+	if _, err := l.Append(ctx, c, 3); !errors.Is(err, context.Canceled) {
 		t.Fatalf("append: got %v, want %v", err, context.Canceled)
 	} else if !errors.Is(err, events.ErrOutcomeUnknown) {
 		l.holds(t, 0, list...)
 	}
-	l.mustAppend(t, c, events.At(3), 4) // the outcome, known or not, is settled by the same append
+	l.mustAppend(t, c, 3, 4) // the outcome, known or not, is settled by the same append
 	list = append(list, c)
 	l.holds(t, 0, list...)
 

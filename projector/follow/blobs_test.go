@@ -30,7 +30,7 @@ func refer(t *testing.T, b *bus.Bus, id events.SessionID, n int, ref events.Blob
 	c.Events = append(c.Events, events.Of("", &events.GraphAppended{Nodes: []events.NewNode{{
 		ID: events.NodeID(name), Kind: events.NodeMessage, Message: events.Message{ID: events.MessageID(name), Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Blob: ref}}},
 	}}}))
-	if _, err := b.Log().Append(t.Context(), c, events.At(events.Seq(n-1))); err != nil {
+	if _, err := b.Log().Append(t.Context(), c, events.Seq(n-1)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -48,7 +48,7 @@ func TestSweepBlobs(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	lost, own, shared, cold := put(t, b, "lost"), put(t, b, "own"), put(t, b, "shared"), put(t, b, "cold")
-	soon, queued, text := put(t, b, "soon"), put(t, b, "queued"), put(t, b, "text")
+	soon, text := put(t, b, "soon"), put(t, b, "text")
 	refer(t, b, "erased", 1, own)
 	refer(t, b, "erased", 2, shared)
 	refer(t, b, "fork", 1, shared)
@@ -56,16 +56,13 @@ func TestSweepBlobs(t *testing.T) {
 	if done, err := follow.NewArchiver(b, follow.ArchiverConfig{}).Archive(t.Context(), "cold"); !done || err != nil {
 		t.Fatalf("archive: got %t, %v", done, err)
 	}
-	if err := b.Enqueue(t.Context(), bus.ClassTurn, "fork", "t1", []byte("0"+queued.Digest+"0")); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := b.Snapshots().Put(t.Context(), "fork", []byte("[blob] "+text.Digest+" 4"), 0); err != nil {
 		t.Fatal(err)
 	}
 	s := follow.NewBlobs(b)
 	sweep(t, s, 0, 0) // lost and soon are suspects
 	refer(t, b, "fork", 2, soon)
-	if _, err := follow.Erase(t.Context(), b, "erased", events.Free(0), stone("erased")); err != nil {
+	if _, err := follow.Erase(t.Context(), b, "erased", nil, stone("erased")); err != nil {
 		t.Fatal(err)
 	}
 	sweep(t, s, 11*time.Hour, 0) // and own
@@ -78,7 +75,7 @@ func TestSweepBlobs(t *testing.T) {
 		gone bool
 	}{
 		"lost": {lost, true}, "own": {own, true}, "shared": {shared, false}, "cold": {cold, false},
-		"soon": {soon, false}, "queued": {queued, false}, "text": {text, false},
+		"soon": {soon, false}, "text": {text, false},
 	} {
 		if _, err := b.Blob(t.Context(), c.ref); errors.Is(err, bus.ErrNotFound) != c.gone {
 			t.Errorf("blob %s: got %v, want gone %t", what, err, c.gone)
@@ -112,7 +109,7 @@ func TestSweepKeepsSnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	grow(t, b, "gone", 0, 3, 1)
-	if _, err := follow.Erase(t.Context(), b, "gone", events.Free(0), stone("gone")); err != nil {
+	if _, err := follow.Erase(t.Context(), b, "gone", nil, stone("gone")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.Snapshots().Put(t.Context(), "gone", []byte(strings.Repeat("late", 10)), 0); err != nil {

@@ -27,24 +27,25 @@ type Erased struct {
 // buried reports whether a row is a tombstone, which no projector replaces.
 func (d *Directory) buried() bool { return d.Status == StatusErasing || d.Status == StatusErased }
 
-// Erase removes everything of a session, where it ends as expected, but its
-// tombstone: the entry among the archives, which keeps its id taken, and the
-// row of the directory. From the row on, which comes first unless the end is
-// guarded, it is finished by whoever comes next. Erasing again returns the
+// Erase removes everything of a session but its tombstone: the entry among the
+// archives, which keeps its id taken, and the row of the directory. Where end is
+// not nil, the history must end at that sequence. An archiver finishes what an
+// error interrupts after the row was written. The row is written first where end
+// is nil, and else once the history ends for good. Erasing again returns the
 // first tombstone. Errors: [events.ErrNoSession], [events.ConflictError].
-func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, at events.Expect, t bus.Tombstone) (bus.Tombstone, error) {
+func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *events.Seq, t bus.Tombstone) (bus.Tombstone, error) {
 	last, err := b.Log().Last(ctx, session)
 	gone := errors.As(err, new(*events.ErasedError))
 	if err != nil && !gone {
 		return t, fmt.Errorf("erase: %w", err)
 	}
-	if _, guarded := at.Guarded(); !guarded && !gone {
+	if end == nil && !gone {
 		t.Last = last
 		if err := mark(ctx, b, session, StatusErasing, t); err != nil {
 			return t, err
 		}
 	}
-	if t, err = b.Bury(ctx, session, at, t); err != nil {
+	if t, err = b.Bury(ctx, session, end, t); err != nil {
 		return t, err
 	}
 	if err = mark(ctx, b, session, StatusErasing, t); err == nil {

@@ -59,7 +59,7 @@ func TestEraseRows(t *testing.T) {
 	if err := late.Project(t.Context(), "s"); err != nil {
 		t.Fatal(err)
 	}
-	got, err := follow.Erase(t.Context(), b, "s", events.Free(0), stone("s"))
+	got, err := follow.Erase(t.Context(), b, "s", nil, stone("s"))
 	if err != nil || got.Last != 40 {
 		t.Fatalf("erase: got %+v, %v, want the end at 40", got, err)
 	}
@@ -89,7 +89,7 @@ func TestEraseFinished(t *testing.T) {
 				grow(t, b, id, 0, 3, 1)
 				mustProject(t, b, id)
 				done := bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error {
-					_, err := follow.Erase(ctx, victim, id, events.Free(0), stone(id))
+					_, err := follow.Erase(ctx, victim, id, nil, stone(id))
 					return err
 				})
 				retain := func() bool {
@@ -122,7 +122,7 @@ func kept(t *testing.T, b *bus.Bus, id events.SessionID, retain int64, last even
 	t.Helper()
 	c := commit(id, 1, 1)
 	c.At, c.Events[0] = last, events.Of("", &events.SessionOpened{Config: events.Config{RetainMillis: retain}})
-	if _, err := b.Log().Append(t.Context(), c, events.At(0)); err != nil {
+	if _, err := b.Log().Append(t.Context(), c, 0); err != nil {
 		t.Fatal(err)
 	}
 	mustProject(t, b, id)
@@ -153,7 +153,7 @@ func TestRetain(t *testing.T) {
 	works := commit("works", 2, 0)
 	works.At, works.Events = 995_000, []events.Event{events.Of("t1", &events.TurnRequested{})}
 	for _, c := range []*events.Commit{woken, works} {
-		if _, err := b.Log().Append(t.Context(), c, events.At(1)); err != nil {
+		if _, err := b.Log().Append(t.Context(), c, 1); err != nil {
 			t.Fatal(err)
 		}
 	}

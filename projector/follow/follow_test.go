@@ -202,7 +202,7 @@ func TestLargeHead(t *testing.T) {
 			Input: events.InputID("i" + string(rune('a'+i))), Role: events.RoleUser,
 			Parts: []events.Part{{Kind: events.PartText, Text: string(make([]byte, 60<<10))}},
 		}))
-		if _, err := b.Log().Append(t.Context(), c, events.At(events.Seq(2+i))); err != nil {
+		if _, err := b.Log().Append(t.Context(), c, events.Seq(2+i)); err != nil {
 			t.Fatal(err)
 		}
 	}

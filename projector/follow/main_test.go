@@ -51,7 +51,7 @@ func commit(session events.SessionID, n, size int) *events.Commit {
 func grow(t *testing.T, b *bus.Bus, session events.SessionID, from, n, size int) {
 	t.Helper()
 	for i := from + 1; i <= n; i++ {
-		if _, err := b.Log().Append(t.Context(), commit(session, i, size), events.At(events.Seq(i-1))); err != nil {
+		if _, err := b.Log().Append(t.Context(), commit(session, i, size), events.Seq(i-1)); err != nil {
 			t.Fatal(err)
 		}
 	}

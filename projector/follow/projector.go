@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -25,7 +26,9 @@ type Directory struct {
 	Turns     int64             `json:"turns"`
 	Running   events.TurnID     `json:"running,omitempty"`
 	Queued    int               `json:"queued"`
-	Tasks     int               `json:"tasks"` // live ones
+	Tasks     int               `json:"tasks"`            // live ones
+	Waking    bool              `json:"waking,omitempty"` // a monitor's input waits for a turn of its own
+	Due       events.Millis     `json:"due_ms,omitempty"` // the earliest time that is set, about: a scheduled turn, a call's result, the end of the time for an answer
 	CreatedAt events.Millis     `json:"created_at"`
 	UpdatedAt events.Millis     `json:"updated_at"`
 	Retain    int64             `json:"retain_ms,omitempty"` // see [events.Config]
@@ -43,6 +46,7 @@ func RowOf(s *projector.State) Directory {
 	d := Directory{
 		Session: s.Session, Seq: s.Seq, Status: s.Status, Place: PlaceHot, Parent: s.Parent, Labels: s.Labels,
 		Events: s.Events, Turns: s.Turns, Queued: len(s.Queue), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Retain: s.Config.RetainMillis,
+		Due: s.EarliestDue(), Waking: slices.ContainsFunc(s.Monitors, func(m projector.Monitor) bool { return m.Wake != "" }),
 	}
 	if t := s.Turn(); t != nil {
 		d.Running = t.ID
@@ -57,7 +61,7 @@ func RowOf(s *projector.State) Directory {
 
 // Rests reports whether nothing of the session's runs, waits, or is still being put together.
 func (d *Directory) Rests() bool {
-	return d.Running == "" && d.Queued == 0 && d.Tasks == 0 && d.Status != projector.StatusOpening
+	return d.Running == "" && d.Queued == 0 && d.Tasks == 0 && !d.Waking && d.Status != projector.StatusOpening
 }
 
 const (
@@ -115,7 +119,7 @@ func (p *Projector) Run(ctx context.Context) error {
 	}
 	var swept time.Time
 	for ctx.Err() == nil {
-		err := marks.Fetch(ctx, 64, fetchWait, func(j *bus.Job) { p.handle(ctx, j) })
+		err := marks.Fetch(ctx, 64, fetchWait, func(m *bus.DirtyMark) { p.handle(ctx, m) })
 		if err == nil && time.Since(swept) > sweepEvery {
 			err, swept = p.sweep(ctx), time.Now()
 		}
@@ -145,7 +149,7 @@ func (p *Projector) sweep(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (p *Projector) handle(ctx context.Context, j *bus.Job) {
+func (p *Projector) handle(ctx context.Context, j *bus.DirtyMark) {
 	held := p.hold(j.Session)
 	if wait := rowEvery - time.Since(held.rows); wait > 0 {
 		_ = j.GiveBack(wait)

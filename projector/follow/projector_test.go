@@ -34,7 +34,7 @@ func TestProject(t *testing.T) {
 	running.Events = []events.Event{
 		events.Of("t1", &events.TurnRequested{}), events.Of("t2", &events.TurnRequested{}), events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w"}),
 	}
-	if _, err := b.Log().Append(t.Context(), running, events.At(3)); err != nil {
+	if _, err := b.Log().Append(t.Context(), running, 3); err != nil {
 		t.Fatal(err)
 	}
 	mustProject(t, b, "s")

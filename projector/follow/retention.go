@@ -49,7 +49,7 @@ func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
 
 func (a *Archiver) retain(ctx context.Context, id events.SessionID, row *Directory, now time.Time) error {
 	if row.Status == StatusErasing && row.Erased != nil {
-		_, err := Erase(ctx, a.b, id, events.Free(0), bus.Tombstone{At: row.Erased.At, By: row.Erased.By, Reason: row.Erased.Reason})
+		_, err := Erase(ctx, a.b, id, nil, bus.Tombstone{At: row.Erased.At, By: row.Erased.By, Reason: row.Erased.Reason})
 		return known(err)
 	}
 	if row.Status == StatusErased || !a.past(row.UpdatedAt, row.Retain, now) {
@@ -57,14 +57,14 @@ func (a *Archiver) retain(ctx context.Context, id events.SessionID, row *Directo
 	}
 	s, err := Open(ctx, a.b, id) // the row may be behind
 	if gone := new(events.ErasedError); errors.As(err, &gone) {
-		_, err = Erase(ctx, a.b, id, events.Free(0), bus.Tombstone{At: gone.At, Reason: gone.Reason}) // of one that died before it marked the row
+		_, err = Erase(ctx, a.b, id, nil, bus.Tombstone{At: gone.At, Reason: gone.Reason}) // of one that died before it marked the row
 		return err
 	}
 	if err != nil || !a.past(s.UpdatedAt, s.Config.RetainMillis, now) || !a.restful(s) {
 		return known(err)
 	}
 	kept := a.retention(s.Config.RetainMillis)
-	_, err = Erase(ctx, a.b, id, events.At(s.Seq), bus.Tombstone{
+	_, err = Erase(ctx, a.b, id, &s.Seq, bus.Tombstone{
 		At: events.Millis(now.UnixMilli()), By: byRetention, Reason: fmt.Sprintf("kept for %s after its last event", kept),
 	})
 	return known(err)

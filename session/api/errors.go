@@ -56,9 +56,6 @@ func (e *LimitError) Error() string {
 
 func (e *LimitError) Unwrap() error { return e.Err }
 
-// CodeQueueFull is the code of a turn that a worker refused as too many waited before it.
-const CodeQueueFull = "queue_full"
-
 // More errors of sessions (host specification 11.3).
 var (
 	// ErrProtocol is something that the session's protocol refuses.

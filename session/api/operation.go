@@ -20,7 +20,6 @@ const (
 	OpClose            Operation = "close"
 	OpSubmit           Operation = "submit"
 	OpSubmitAt         Operation = "submit_at"
-	OpWaits            Operation = "waits"
 	OpCancel           Operation = "cancel"
 	OpInject           Operation = "inject"
 	OpCancelInputs     Operation = "cancel_inputs"
@@ -62,10 +61,11 @@ type Request struct {
 	Body    []byte           `msgpack:"b,omitempty"` // of the operation's own type
 }
 
-// Answer is what comes back: one of both is set.
+// Answer is what comes back: one of error and body is set.
 type Answer struct {
-	Error ErrorBody `msgpack:"e,omitempty"`
-	Body  []byte    `msgpack:"b,omitempty"` // of the operation's own type
+	Error ErrorBody  `msgpack:"e,omitempty"`
+	Body  []byte     `msgpack:"b,omitempty"` // of the operation's own type
+	Seq   events.Seq `msgpack:"q,omitempty"` // of the commit that the request made; 0 where it made none
 }
 
 // EncodeRequest writes a request. One that is too large is an
@@ -138,10 +138,11 @@ type (
 		Current  events.Config `msgpack:"c"`
 		Key      string        `msgpack:"k,omitempty"`
 	}
-	// SubmitAnswer is a turn that was asked for.
+	// SubmitAnswer is a turn that was accepted.
 	SubmitAnswer struct {
 		Turn  events.TurnID `msgpack:"t"`
 		Input string        `msgpack:"i"` // digest
+		Seq   events.Seq    `msgpack:"q"` // of the commit that accepted it
 	}
 	// SubmitAtArgs asks for a turn at a time.
 	SubmitAtArgs struct {

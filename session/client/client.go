@@ -51,7 +51,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{b: cfg.Bus, actor: cfg.Actor, silence: cfg.Silence, log: cfg.Logger.Named("client")}
 	var err error
-	c.reads, err = session.New(session.Config{Bus: cfg.Bus, Actor: cfg.Actor, Logger: cfg.Logger, Commands: commands{c}})
+	c.reads, err = session.New(session.Config{Bus: cfg.Bus, Actor: cfg.Actor, Logger: cfg.Logger, Submitter: c})
 	if err != nil {
 		return nil, fmt.Errorf("new client: %w", err)
 	}
@@ -76,7 +76,8 @@ func request[Out any](ctx context.Context, c *Client, op api.Operation, r api.Re
 		return isUnknown(err) || isUndone(err)
 	}
 	err = repeat(ctx, unanswered, func() error {
-		err := c.once(ctx, op, data, &out)
+		seq, err := c.once(ctx, op, data, &out)
+		api.Note(ctx, r.Session, seq)
 		if unanswered(err) {
 			c.log.Debug("not answered", zap.String("op", string(op)), zap.Error(err))
 		}
@@ -122,22 +123,22 @@ func (c *Client) encode(r api.Request, in any) (data []byte, err error) {
 }
 
 // once is one try.
-func (c *Client) once(ctx context.Context, op api.Operation, data []byte, out any) error {
+func (c *Client) once(ctx context.Context, op api.Operation, data []byte, out any) (events.Seq, error) {
 	reply, err := c.b.Request(ctx, string(op), data, c.silence)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var a api.Answer
 	if err := events.DecodePayload(reply, &a); err != nil {
-		return fmt.Errorf("answer to %s: %w", op, err)
+		return 0, fmt.Errorf("answer to %s: %w", op, err)
 	}
 	if !a.Error.IsZero() {
-		return api.DecodeError(a.Error)
+		return a.Seq, api.DecodeError(a.Error)
 	}
 	if err := events.DecodePayload(a.Body, out); err != nil {
-		return fmt.Errorf("answer to %s: %w", op, err)
+		return a.Seq, fmt.Errorf("answer to %s: %w", op, err)
 	}
-	return nil
+	return a.Seq, nil
 }
 
 // none is what operations take or give that have nothing to say.

@@ -190,6 +190,9 @@ func (c *Client) InvokeAction(ctx context.Context, id events.SessionID, name str
 	if err != nil {
 		return out, fmt.Errorf("%s: %w", api.OpInvokeAction, err)
 	}
-	err = repeat(ctx, isUndone, func() error { return c.once(ctx, api.OpInvokeAction, data, &out) })
+	err = repeat(ctx, isUndone, func() error {
+		_, err := c.once(ctx, api.OpInvokeAction, data, &out)
+		return err
+	})
 	return out, err
 }

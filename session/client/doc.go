@@ -4,14 +4,14 @@
 // What decides something is asked of a node, of any that serves (package
 // service). What reads is done here, from the same streams and buckets that
 // nodes read: so a watcher sees a session while every node is dead, and it
-// takes no permission to write a stream, nor to look into the work queue.
+// takes no permission to write a stream, nor to read the work queue.
 //
 //	decides   request to <prefix>.api.<operation>, answered by one node of a queue group
 //	reads     State, StateAt, View, Observe, Approvals, Tasks, Task, ToolOutput, AssembledTurn,
 //	          and the waiting of Run, Await and StartTurnStream
 //
-// Await of a turn that the history does not have yet asks a node whether its
-// command waits. Where no node answers it waits for one, as the turn does.
+// A turn that was accepted is in the history: Await of one that the history
+// does not have is [api.ErrUnknownTurn], and asks no node.
 //
 // # Encoding
 //
@@ -36,7 +36,7 @@
 // second effect, and the same answer:
 //
 //	Create, Fork             the session's id, and the key in the cause of its first commit; half a creation is finished
-//	Submit, SubmitAt, Run, StartTurnStream   the turn's id: the same id with the same input is the same turn
+//	Submit, SubmitAt, Run, StartTurnStream   the turn's id, in the history: the same id with the same input is the same turn
 //	Cancel                   the request's id, in the history
 //	Inject                   the input's id
 //	AppendNodes              the idempotency key, in the history with the nodes; made here where there is none

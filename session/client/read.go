@@ -26,33 +26,21 @@ func again[Out any](ctx context.Context, read func(context.Context) (Out, error)
 // isUnread reports whether the servers did not answer.
 func isUnread(err error) bool { return errors.Is(err, events.ErrOutcomeUnknown) }
 
-// commands asks nodes for what the reading host must not do by itself.
-type commands struct{ c *Client }
-
-// AskForTurn implements [session.Commands].
-func (q commands) AskForTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, string, error) {
+// SubmitTurn implements [session.Submitter]: a node accepts the turn.
+func (c *Client) SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error) {
 	if req.ID == "" {
 		req.ID = events.TurnID(ulid.Make().String())
 	}
 	if err := events.CheckToken("session", id); err != nil {
-		return "", "", fmt.Errorf("submit turn: %w", err)
+		return api.SubmitAnswer{}, fmt.Errorf("submit turn: %w", err)
 	}
-	a, err := request[api.SubmitAnswer](ctx, q.c, api.OpSubmit, plain(id), &req)
-	return a.Turn, a.Input, err
-}
-
-// Waits implements [session.Commands].
-func (q commands) Waits(ctx context.Context, id events.SessionID, turn events.TurnID) (bool, error) {
-	if err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", turn)); err != nil {
-		return false, err
-	}
-	return request[bool](ctx, q.c, api.OpWaits, plain(id), &turn)
+	return request[api.SubmitAnswer](ctx, c, api.OpSubmit, plain(id), &req)
 }
 
 // Submit implements [api.Service].
 func (c *Client) Submit(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, error) {
-	turn, _, err := commands{c}.AskForTurn(ctx, id, req)
-	return turn, err
+	a, err := c.SubmitTurn(ctx, id, req)
+	return a.Turn, err
 }
 
 // SubmitAt implements [api.Service].

@@ -95,6 +95,11 @@ func (d *describer) responses(r *route) object {
 		if body != nil {
 			answer["content"] = content("application/json", d.ref(body))
 		}
+		if r.changes() {
+			answer["headers"] = object{seqHeader: object{
+				"description": "the sequence, in the session's history, of the commit that the request made", "schema": object{"type": "string", "pattern": "^[0-9]+$"},
+			}}
+		}
 		out[strconv.Itoa(status)] = answer
 	}
 	if r.events != nil {

@@ -63,8 +63,12 @@ func (o *operation) serve(w http.ResponseWriter, r *http.Request, token *Token) 
 	if o.changes() {
 		ctx = api.WithAsked(ctx, api.Asked{Actor: c.bearer, Key: r.Header.Get(keyHeader)})
 	}
+	ctx, receipt := api.WithReceipt(ctx, c.session)
 	c.Request = r.WithContext(ctx)
 	out, err := o.handle(c)
+	if seq := receipt.Seq(); seq != 0 {
+		w.Header().Set(seqHeader, strconv.FormatUint(uint64(seq), 10))
+	}
 	switch {
 	case err != nil:
 		return err
@@ -74,6 +78,9 @@ func (o *operation) serve(w http.ResponseWriter, r *http.Request, token *Token) 
 	}
 	return o.answer(w, out)
 }
+
+// seqHeader of an answer is the sequence of the commit that the request made.
+const seqHeader = "Lash-Seq"
 
 // parameters checks the query and the ids in the path, and takes how long the request would wait.
 func (o *operation) parameters(c *call) (err error) {

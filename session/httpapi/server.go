@@ -253,7 +253,7 @@ func (s *Server) crossOrigin(w http.ResponseWriter, r *http.Request) (answered b
 		return false
 	}
 	h.Set("Access-Control-Allow-Origin", origin)
-	h.Set("Access-Control-Expose-Headers", "Location, Retry-After")
+	h.Set("Access-Control-Expose-Headers", "Location, Retry-After, Lash-Seq")
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false
 	}

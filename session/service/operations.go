@@ -17,14 +17,10 @@ func (d *door) operations() map[api.Operation]operation {
 		api.OpConfigure: typed(d.configure),
 		api.OpClose:     silent(h.CloseSession),
 
-		api.OpSubmit: typed(func(ctx context.Context, id events.SessionID, req api.TurnRequest) (a api.SubmitAnswer, err error) {
-			a.Turn, a.Input, err = h.AskForTurn(ctx, id, req)
-			return a, err
-		}),
+		api.OpSubmit: typed(h.SubmitTurn),
 		api.OpSubmitAt: typed(func(ctx context.Context, id events.SessionID, in api.SubmitAtArgs) (events.TurnID, error) {
 			return h.SubmitAt(ctx, id, in.At.Time(), in.Request)
 		}),
-		api.OpWaits: typed(h.Waits),
 		api.OpCancel: typed(func(ctx context.Context, id events.SessionID, in api.CancelArgs) (a api.CancelAnswer, err error) {
 			a.Receipt, a.Evidence, err = h.Cancel(ctx, id, in.Turn, in.Request)
 			return a, err

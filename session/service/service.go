@@ -56,8 +56,8 @@ type operation func(ctx context.Context, session events.SessionID, body []byte) 
 
 // answer does what a request asks for, whatever that holds.
 func (d *door) answer(ctx context.Context, op api.Operation, run operation, data []byte) ([]byte, string) {
-	body, err := d.do(ctx, op, run, data)
-	a := api.Answer{Body: body}
+	body, seq, err := d.do(ctx, op, run, data)
+	a := api.Answer{Body: body, Seq: seq}
 	if err != nil {
 		a = api.Answer{Error: d.told(op, err)}
 	}
@@ -84,18 +84,19 @@ func (d *door) told(op api.Operation, err error) api.ErrorBody {
 // errPanicked is a request that made the host panic.
 var errPanicked = errors.New("panicked")
 
-func (d *door) do(ctx context.Context, op api.Operation, run operation, data []byte) (body []byte, err error) {
+func (d *door) do(ctx context.Context, op api.Operation, run operation, data []byte) (body []byte, seq events.Seq, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			body, err = nil, fmt.Errorf("%s: %w: %v", op, errPanicked, p)
+			body, seq, err = nil, 0, fmt.Errorf("%s: %w: %v", op, errPanicked, p)
 		}
 	}()
 	r, err := api.DecodeRequest(data)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	ctx = api.WithAsked(ctx, api.Asked{Actor: r.Actor, Key: r.Key, Since: r.Since})
-	return run(ctx, r.Session, r.Body)
+	ctx, receipt := api.WithReceipt(api.WithAsked(ctx, api.Asked{Actor: r.Actor, Key: r.Key, Since: r.Since}), r.Session)
+	body, err = run(ctx, r.Session, r.Body)
+	return body, receipt.Seq(), err
 }
 
 // typed is an operation that takes In and gives Out.

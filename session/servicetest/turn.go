@@ -18,6 +18,25 @@ var turnCases = []testCase{
 		equal(b, "text again", b.run(id, "x").Text, "you said x")
 		equal(b, "messages", b.texts(id), []string{"x", "you said x"})
 	}},
+	{"receipt", func(b *bench) {
+		id := b.open()
+		submit := func(turn events.TurnID) events.Seq {
+			ctx, receipt := api.WithReceipt(b.ctx, id)
+			_, err := b.Submit(ctx, id, asks(turn, "x"))
+			b.must("submit", err, nil)
+			return receipt.Seq()
+		}
+		first := submit("t1")
+		b.run(id, "x")
+		equal(b, "sequence of the repeat", submit("t1"), first)
+		equal(b, "sequence of the next is later", submit("t2") > first, true)
+		for seen, err := range b.Observe(b.ctx, id, first-1) {
+			b.must("observe", err, nil)
+			equal(b, "sequence of the request", seen.Seq, first)
+			equal(b, "kind", seen.Commit.Events[0].Kind, events.KindTurnRequested)
+			break
+		}
+	}},
 	{"run_new_id", func(b *bench) {
 		r, err := b.Run(b.ctx, b.open(), asks("", "x"))
 		b.must("run", err, nil)

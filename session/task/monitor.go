@@ -116,23 +116,25 @@ type Line struct {
 
 // Report records the lines that came together. The first one on standard
 // output becomes an input, where the policy is to queue a turn and no input
-// of the monitor is pending; wake is its id.
-func Report(s *projector.State, c Claim, lines []Line) (list []events.Event, wake events.InputID, err error) {
+// of the monitor is pending.
+func Report(s *projector.State, c Claim, lines []Line) ([]events.Event, error) {
 	t, err := Held(s, c)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	id, ok := monitorOf(t)
 	m, known := s.Monitor(id)
 	if !ok || !known {
-		return nil, "", fmt.Errorf("task %s: %w", c.Task, ErrUnknownMonitor)
+		return nil, fmt.Errorf("task %s: %w", c.Task, ErrUnknownMonitor)
 	}
 	p := &events.MonitorReported{Monitor: id}
+	var list []events.Event
+	var wake events.InputID
 	for i, l := range lines {
 		line := events.MonitorLine{Sequence: s.Feed.Sequence + int64(i) + 1, Text: l.Text, Stderr: l.Stderr}
 		if !l.Stderr && m.Spec.Wake == events.WakeQueueTurn && m.Wake == "" && wake == "" {
 			if wake, err = freeWake(s, id, line.Sequence); err != nil {
-				return nil, "", err
+				return nil, err
 			}
 			line.Wake = wake
 			list = of(&events.InputInjected{
@@ -141,7 +143,7 @@ func Report(s *projector.State, c Claim, lines []Line) (list []events.Event, wak
 		}
 		p.Lines = append(p.Lines, line)
 	}
-	return append(list, events.Of("", p)), wake, nil
+	return append(list, events.Of("", p)), nil
 }
 
 // freeWake is the id of the input that a line becomes. A fork has nodes of its

@@ -35,11 +35,17 @@ func started(t *testing.T, s events.MonitorSpec) (*history, task.Claim) {
 	return h, task.ClaimOf(k)
 }
 
+// report gives the input that the lines become; empty where they become none.
 func (h *history) report(c task.Claim, lines ...task.Line) events.InputID {
 	h.t.Helper()
-	list, wake, err := task.Report(h.State, c, lines)
+	list, err := task.Report(h.State, c, lines)
 	h.add(list, err)
-	return wake
+	for i := range list {
+		if p, ok := list[i].Payload.(*events.InputInjected); ok {
+			return p.Input
+		}
+	}
+	return ""
 }
 
 // TestMonitorRegister is a table of what a registration does to what is armed.
@@ -134,7 +140,7 @@ func TestMonitorEnds(t *testing.T) {
 			if got := h.Feed.Updates[0].Message; got != tt.update {
 				t.Errorf("update: got %q, want %q", got, tt.update)
 			}
-			if _, _, err := task.Report(h.State, c, []task.Line{{Text: "late"}}); !errors.Is(err, task.ErrTaken) {
+			if _, err := task.Report(h.State, c, []task.Line{{Text: "late"}}); !errors.Is(err, task.ErrTaken) {
 				t.Errorf("line after the end: got %v, want %v", err, task.ErrTaken)
 			}
 			if list, _ := task.StartArmed(h.State); len(list) != 0 {

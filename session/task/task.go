@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/turn"
 )
 
 // Errors of decisions. Nothing is appended where one is returned.
@@ -146,18 +147,42 @@ func RequestCancel(s *projector.State, id events.TaskID, reason string) []events
 	return of(&events.TaskCancelRequested{Task: id, Reason: reason})
 }
 
-// Cancel ends a live task as cancelled, at once; that of a monitor stops the monitor.
+// Cancel ends a live task as cancelled, at once; that of a monitor stops the
+// monitor, and that of a call gives the call its result, as no worker may look
+// at the task any more.
 func Cancel(s *projector.State, id events.TaskID, reason string) []events.Event {
 	t, ok := here(s, id)
 	if !ok || !t.Live() {
 		return nil
 	}
-	list := RequestCancel(s, id, reason)
+	list := append(cancelCall(s, t), RequestCancel(s, id, reason)...)
 	list = append(list, events.Of("", &events.TaskEnded{Task: id, State: events.TaskCancelled, Summary: reason}))
 	if m, ok := monitorOf(t); ok {
 		list = append(list, endMonitor(s, m, &events.MonitorEnded{Monitor: m, State: events.MonitorStopped})...)
 	}
 	return list
+}
+
+// CallTask is the id of the task that runs a call of a turn elsewhere.
+func CallTask(session events.SessionID, effect events.EffectID) events.TaskID {
+	return events.TaskID(events.DerivedID("call-", string(session), string(effect)))
+}
+
+// cancelCall is the result of the call that a task runs, where the turn awaits one.
+func cancelCall(s *projector.State, t *projector.Task) []events.Event {
+	run := s.Turn()
+	if t.Of != events.TaskTool || t.Runner != ToolRunner || run == nil || run.Cancelled {
+		return nil
+	}
+	for i := range run.Calls {
+		effect := turn.ToolEffect(run.ID, run.Iteration, int64(i))
+		if CallTask(s.Session, effect) == t.ID && turn.Resolvable(run, effect) {
+			return []events.Event{events.Of(run.ID, &events.ToolResolved{Effect: effect, By: string(t.ID), Result: events.ToolResult{
+				Call: int64(i), Outcome: events.OutcomeCancelled, Text: "[cancelled] the call was cancelled",
+			}})}
+		}
+	}
+	return nil
 }
 
 // CancelAll cancels tasks in the order given.

@@ -206,6 +206,36 @@ func TestWhile(t *testing.T) {
 	}
 }
 
+// TestTransferCameBack refuses to mark a task that left and came back since the
+// list was made: what the list registered in the target has left from there again.
+func TestTransferCameBack(t *testing.T) {
+	t.Parallel()
+	a, b := in(t, events.TaskRunning), begin(t, "s2")
+	pass := func(from, to *history) {
+		t.Helper()
+		list, err := task.Leaving(from.State, []events.TaskID{"k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		to.add(task.Arrive(to.State, list))
+		out, moved := task.Leave(from.State, to.Session, list, from.Seq)
+		if !moved || len(out) != 1 {
+			t.Fatalf("leave: got %v, %v, want moved", out, moved)
+		}
+		from.add(out, nil)
+	}
+	slow, err := task.Leaving(a.State, []events.TaskID{"k"})
+	seen := a.Seq
+	if err != nil || len(slow) != 1 {
+		t.Fatalf("leaving: got %v, %v, want one", slow, err)
+	}
+	pass(a, b)
+	pass(b, a)
+	if out, moved := task.Leave(a.State, "s2", slow, seen); moved || out != nil {
+		t.Errorf("leave: got %v, %v, want refused", out, moved)
+	}
+}
+
 // TestKept drops the ended task that ended first, beyond what is kept, and no live one.
 func TestKept(t *testing.T) {
 	t.Parallel()
@@ -239,17 +269,17 @@ func TestTransfer(t *testing.T) {
 	}
 	// It ends in between: the copy has to learn of it first.
 	from.add(task.Complete(from.State, "k", events.TaskCompleted, "42"), nil)
-	if out, moved := task.Leave(from.State, "s2", list); moved || out != nil {
+	if out, moved := task.Leave(from.State, "s2", list, from.Seq); moved || out != nil {
 		t.Errorf("leave with an old copy: got %v, %v, want refused", out, moved)
 	}
 	list, _ = task.Leaving(from.State, []events.TaskID{"k"})
 	to.add(task.Arrive(to.State, list))
-	out, moved := task.Leave(from.State, "s2", list)
+	out, moved := task.Leave(from.State, "s2", list, from.Seq)
 	if !moved {
 		t.Fatal("leave: got refused, want moved")
 	}
 	from.add(out, nil)
-	if out, moved := task.Leave(from.State, "s2", list); !moved || out != nil {
+	if out, moved := task.Leave(from.State, "s2", list, from.Seq); !moved || out != nil {
 		t.Errorf("second leave: got %v, %v, want nothing to do", out, moved)
 	}
 	if got := to.Tasks[0]; got.State != events.TaskCompleted || got.Summary != "42" || got.From != "s1" || got.CreatedAt != from.Tasks[0].CreatedAt {

@@ -61,15 +61,18 @@ func sameCopy(t *projector.Task, reg *events.TaskRegistered) bool {
 }
 
 // Leave marks tasks as transferred, where they are still what was registered
-// in the other session; moved is false when one is not, and then nothing is marked.
-func Leave(s *projector.State, to events.SessionID, list []events.TaskRegistered) (out []events.Event, moved bool) {
+// in the other session; moved is false when one is not, and then nothing is
+// marked. seen is where the source ended when the list was made: a task that was
+// registered after that has left and come back meanwhile, and what was
+// registered in the other session may have gone on from there.
+func Leave(s *projector.State, to events.SessionID, list []events.TaskRegistered, seen events.Seq) (out []events.Event, moved bool) {
 	var ids []events.TaskID
 	for i := range list {
 		t, ok := here(s, list[i].Task)
 		if !ok || t.CreatedAt != list[i].Created {
 			continue // removed or transferred meanwhile, by a call like this one
 		}
-		if t.State != list[i].State || t.Worker != list[i].Worker || t.Attempt != list[i].Attempt {
+		if t.Seq > seen || t.State != list[i].State || t.Worker != list[i].Worker || t.Attempt != list[i].Attempt {
 			return nil, false
 		}
 		ids = append(ids, t.ID)

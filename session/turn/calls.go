@@ -35,7 +35,7 @@ func (m *machine) tool(name string) (*events.ToolEntry, bool) {
 // CancelledText is what the model reads in place of the result of a cancelled call.
 const CancelledText = "[cancelled] The call was cancelled."
 
-// CancelledBegunText is the same for a call that may not run twice and was begun: its fate is unknown.
+// CancelledBegunText is the same for a call that may not run twice and was started: its outcome is unknown.
 const CancelledBegunText = "[cancelled] The call was cancelled after it had begun. It may or may not have taken effect."
 
 // closeCalls gives every call without a result a cancelled one.
@@ -187,12 +187,23 @@ func (m *machine) answer(in Answer) (Output, error) {
 		return Output{}, fmt.Errorf("%w: nobody asked for %s", ErrStale, in.Effect)
 	}
 	m.emit(&in.ToolApprovalGiven)
-	skip := make(map[int64]bool)
-	for i := range m.t.Calls {
-		skip[int64(i)] = !in.Granted || ToolEffect(m.id, m.t.Iteration, int64(i)) != in.Effect
-	}
-	m.begin(m.t.Iteration, m.t.Calls, skip)
 	return m.done()
+}
+
+// beginOwed records the calls that must not run twice and that an answer lets start.
+func (m *machine) beginOwed() (Output, error) {
+	if len(Owed(m.s).Calls) == 0 {
+		return Output{}, fmt.Errorf("%w: no call starts", ErrStale)
+	}
+	m.begin(m.t.Iteration, m.t.Calls, m.held())
+	return m.done()
+}
+
+// Unbegun reports whether the state owes a call that must not run twice and
+// that no event says has begun: [Begin] comes before it.
+func Unbegun(s *projector.State) bool {
+	out, err := Step(s, Begin{})
+	return err == nil && len(out.Events) > 0
 }
 
 func (m *machine) resolved(in Resolved) (Output, error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -14,7 +15,7 @@ func (m *machine) claim(c Claim) (Output, error) {
 		m.id = m.t.ID
 		return m.takeOver(c)
 	}
-	input, err := m.next(c)
+	input, err := m.next()
 	if err != nil {
 		return Output{}, err
 	}
@@ -46,15 +47,12 @@ func (m *machine) claim(c Claim) (Output, error) {
 }
 
 func (m *machine) started(c Claim, attempt int64) *events.TurnStarted {
-	start := &events.TurnStarted{Attempt: attempt, Worker: c.Worker, Points: c.Points}
-	if c.Job != m.id {
-		start.Job = c.Job
-	}
-	return start
+	return &events.TurnStarted{Attempt: attempt, Worker: c.Worker, Points: c.Points}
 }
 
-// next picks the turn to start: the first of the queue, else the command's own.
-func (m *machine) next(c Claim) (events.TurnInput, error) {
+// next picks the turn to start: the first of the queue, else one that goes on
+// with the input that a monitor left.
+func (m *machine) next() (events.TurnInput, error) {
 	if m.s.Status != projector.StatusOpen {
 		return events.TurnInput{}, fmt.Errorf("%w: session is %q", ErrStale, m.s.Status)
 	}
@@ -65,12 +63,30 @@ func (m *machine) next(c Claim) (events.TurnInput, error) {
 		m.id = m.s.Queue[0].ID
 		return m.s.Queue[0].Input, nil
 	}
-	if c.Turn == "" {
+	wake := wakeInput(m.s)
+	if wake == "" {
 		return events.TurnInput{}, fmt.Errorf("%w: nothing is queued", ErrStale)
 	}
-	m.id = c.Turn
-	m.emit(&events.TurnRequested{Input: c.Input})
-	return c.Input, nil
+	m.id = m.freeTurn("wake-", string(wake))
+	input := events.TurnInput{Continue: true}
+	m.emit(&events.TurnRequested{Input: input})
+	return input, nil
+}
+
+// freeTurn is an id for a turn that follows from a name, and that no turn of the session has.
+func (m *machine) freeTurn(prefix, name string) events.TurnID {
+	id := events.TurnID(prefix + name)
+	if events.CheckToken("turn", id) != nil {
+		id = events.TurnID(events.DerivedID(prefix, name))
+	}
+	for n := 2; ; n++ {
+		known, err := Known(m.s, id)
+		m.errs = errors.Join(m.errs, err)
+		if !known {
+			return id
+		}
+		id = events.TurnID(events.DerivedID(prefix, name, strconv.Itoa(n)))
+	}
 }
 
 // takeOver goes on where a worker that went quiet left off.
@@ -90,22 +106,24 @@ func (m *machine) takeOver(c Claim) (Output, error) {
 		}
 	}
 	if m.t.Gated || !slices.Contains(c.Points, events.PointBeforeTool) {
-		m.begin(m.t.Iteration, m.t.Calls, m.asking())
+		m.begin(m.t.Iteration, m.t.Calls, m.held())
 	}
 	return m.done()
 }
 
-// isResolved reports whether somebody gave a call's result, which may be
-// before its worker died over making it pending.
+// isResolved reports whether the history has a call's result from outside. It
+// may come before the call is pending, where its worker died.
 func (m *machine) isResolved(call int64) bool {
 	return m.t.Resolution(ToolEffect(m.id, m.t.Iteration, call)) != nil
 }
 
-// asking are the calls that wait for an approval.
-func (m *machine) asking() map[int64]bool {
+// held are the calls that do not start: they wait for an approval, or were refused one.
+func (m *machine) held() map[int64]bool {
 	list := make(map[int64]bool)
 	for i := range m.t.Calls {
-		list[int64(i)] = m.t.Asking(ToolEffect(m.id, m.t.Iteration, int64(i)))
+		effect := ToolEffect(m.id, m.t.Iteration, int64(i))
+		a := m.t.Approval(effect)
+		list[int64(i)] = m.t.Asking(effect) || a != nil && !a.Answer.Granted
 	}
 	return list
 }
@@ -121,7 +139,7 @@ func (m *machine) heal() {
 
 // Offer is the catalogue of a worker's tools where it differs from the one at
 // hand; nil where it does not. Overrides set by hosts stay, also those of tools
-// that nobody offers now.
+// that are not offered now.
 func Offer(have *projector.Catalog, tools []events.ToolEntry) *events.ToolStateApplied {
 	entries := make([]events.ToolEntry, 0, len(tools))
 	old := have.Tools

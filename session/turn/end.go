@@ -75,9 +75,9 @@ func (m *machine) followOn(root events.TurnID, n int64) events.TurnID {
 		if len(id) > events.MaxTokenBytes {
 			id = events.DerivedID("", string(root)) + suffix
 		}
-		record, err := m.s.Record(events.TurnID(id))
+		known, err := Known(m.s, events.TurnID(id))
 		m.errs = errors.Join(m.errs, err)
-		if record == nil {
+		if !known {
 			return events.TurnID(id)
 		}
 	}
@@ -130,18 +130,6 @@ func (m *machine) maxTurns() {
 func (m *machine) limitReached(next int64) bool {
 	limit := m.s.Config.MaxIterations
 	return limit > 0 && next >= limit
-}
-
-// cancel records a request, once. Where it was recorded before, and the turn is
-// parked all the same, whoever brings it has to see to the end; of any other turn somebody does.
-func (m *machine) cancel(in Cancel) (Output, error) {
-	switch {
-	case in.Turn != m.id, m.t.Cancelled && !Owed(m.s).Parked():
-		return Output{}, fmt.Errorf("%w: no end of %s to see to", ErrStale, in.Turn)
-	case !m.t.Cancelled:
-		m.emit(&in.TurnCancelRequested)
-	}
-	return m.done()
 }
 
 func (m *machine) stop() (Output, error) {

@@ -40,14 +40,8 @@ func (a args) machine(t *testing.T, name string, tools []events.ToolEntry, s *pr
 		iteration = a.num("iteration")
 	}
 	switch name {
-	case "claim": // claim <worker> [<turn> [<text>]] [job=<turn>] [problem=<code>]
-		c := turn.Claim{Worker: events.WorkerID(a.word(0)), Turn: events.TurnID(a.word(1)), Tools: tools}
-		if c.Job = events.TurnID(a.get("job")); c.Job == "" {
-			c.Job = c.Turn
-		}
-		if c.Turn != "" {
-			c.Input = a.input(2)
-		}
+	case "claim": // claim <worker> [problem=<code>]
+		c := turn.Claim{Worker: events.WorkerID(a.word(0)), Tools: tools}
 		if code := a.get("problem"); code != "" {
 			c.Problem = events.Issue{Kind: "input_validation", Code: code}
 		}
@@ -71,8 +65,8 @@ func (a args) machine(t *testing.T, name string, tools []events.ToolEntry, s *pr
 		return turn.Results{Iteration: iteration, Pending: []int64{n}}
 	case "resolve": // resolve <effect> <text>
 		return turn.Resolved{ToolResolved: events.ToolResolved{Effect: events.EffectID(a.word(0)), Result: events.ToolResult{Text: a.word(1)}}}
-	case "wake": // wake <turn> <request>: whoever cancels a parked turn
-		return turn.Cancel{Turn: events.TurnID(a.word(0)), TurnCancelRequested: events.TurnCancelRequested{Request: a.word(1)}}
+	case "begin":
+		return turn.Begin{}
 	case "stop":
 		return turn.Stop{}
 	}
@@ -130,7 +124,6 @@ func render(e *events.Event) string {
 	case *events.TurnStarted:
 		add("attempt", p.Attempt)
 		add("worker", p.Worker)
-		add("job", p.Job)
 		add("message", p.Message)
 	case *events.TurnCompleted:
 		line += " " + string(p.End)
@@ -161,6 +154,15 @@ func render(e *events.Event) string {
 	case *events.TurnCancelRequested:
 		add("request", p.Request)
 		add("origin", p.Origin)
+	case *events.ToolResolved:
+		add("effect", p.Effect)
+		add("text", p.Result.Text)
+		add("by", p.By)
+	case *events.ToolApprovalGiven:
+		add("effect", p.Effect)
+		line += fmt.Sprint(" granted=", p.Granted)
+		add("by", p.By)
+		add("reason", p.Reason)
 	case *events.ToolReturned:
 		add("iteration", p.Iteration)
 		for _, r := range p.Results {

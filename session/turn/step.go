@@ -16,15 +16,12 @@ const MaxAccepted = 64
 var ErrStale = errors.New("input does not fit the state")
 
 // Input is what happened outside: one of [Claim], [Reply], [Failure], [Switch],
-// [Broken], [Results], [Hooks], [Answer], [Resolved], [Cancel], [Facts], [Stop].
+// [Broken], [Results], [Hooks], [Answer], [Resolved], [Begin], [Facts], [Stop].
 type Input interface{ input() }
 
 // Claim takes the next turn, or takes over the running one.
 type Claim struct {
 	Worker  events.WorkerID
-	Job     events.TurnID      // the command that the worker holds
-	Turn    events.TurnID      // the turn of the command, when it is not in the state yet
-	Input   events.TurnInput   // of that turn
 	Tools   []events.ToolEntry // what the worker offers, sorted by name
 	Points  []events.HookPoint // where the session's plugins want to be asked
 	Problem events.Issue       // why the input cannot be run; zero when it can
@@ -81,11 +78,9 @@ type Answer struct{ events.ToolApprovalGiven }
 // Resolved is what a pending call came to.
 type Resolved struct{ events.ToolResolved }
 
-// Cancel is a request to end a turn that is parked.
-type Cancel struct {
-	Turn events.TurnID
-	events.TurnCancelRequested
-}
+// Begin is a worker that is about to start the calls owed: those that must not
+// run twice are recorded before.
+type Begin struct{}
 
 // Facts are what a running effect records on its way.
 type Facts struct{ Beside []events.Payload }
@@ -102,7 +97,7 @@ func (Results) input()  {}
 func (Hooks) input()    {}
 func (Answer) input()   {}
 func (Resolved) input() {}
-func (Cancel) input()   {}
+func (Begin) input()    {}
 func (Facts) input()    {}
 func (Stop) input()     {}
 
@@ -139,8 +134,8 @@ func Step(s *projector.State, in Input) (Output, error) {
 		return m.answer(in)
 	case Resolved:
 		return m.resolved(in)
-	case Cancel:
-		return m.cancel(in)
+	case Begin:
+		return m.beginOwed()
 	case Facts:
 		m.beside(in.Beside)
 		return m.done()

@@ -124,6 +124,9 @@ func (p *player) happen(words []string) {
 			p.fold("", &events.InputInjected{Input: events.InputID(id), Role: events.RoleUser, Parts: textParts(id), Boundary: events.Boundary(a.get("boundary"))})
 		}
 	default:
+		if p.duty(words[0], a) {
+			return
+		}
 		p.step(a.machine(p.t, words[0], p.tools, p.s))
 	}
 }

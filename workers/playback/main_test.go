@@ -53,7 +53,7 @@ func setup(t *testing.T) *bundle {
 func (b *bundle) work(n int) {
 	b.t.Helper()
 	for range n {
-		w, err := workers.New(workers.Config{
+		w, err := workers.NewNode(workers.Config{
 			Bus: bustest.Open(b.t, b.server), Provider: "scripted", Tools: b.player.Tools,
 			Providers: map[string]llm.Provider{"scripted": b.player.Provider()},
 		})

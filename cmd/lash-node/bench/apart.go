@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 )
 
@@ -92,7 +93,7 @@ func NodeApart(ctx context.Context, url string, in io.Reader, out io.Writer) err
 	if err != nil {
 		return err
 	}
-	b, node, err := newNode(ctx, url, plugins)
+	b, node, err := newNode(ctx, bus.Config{URL: url}, plugins)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -58,21 +57,14 @@ func (r *runner) appends(ctx context.Context) error {
 		}
 	}
 	r.report.AppendRatio = r.report.Lash["append_interval_p50_ms"] / r.report.Raw["append_interval_p50_ms"]
-	servers, err := busembed.StartCluster(filepath.Join(r.dir, "cluster"))
-	if err != nil {
-		return err
-	}
-	defer func() {
-		for _, s := range servers {
-			s.Stop()
+	return r.withCluster(func(at bus.Config) error {
+		b, err := bus.Open(ctx, at)
+		if err != nil {
+			return err
 		}
-	}()
-	b, err := bus.Open(ctx, bus.Config{URL: busembed.URLs(servers), Replicas: 3})
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	return r.appendPair(ctx, b, "cluster", 3)
+		defer b.Close()
+		return r.appendPair(ctx, b, string(busembed.ProfileCluster), at.Replicas)
+	})
 }
 
 func (r *runner) appendPair(ctx context.Context, b *bus.Bus, name string, replicas int) error {
@@ -81,7 +73,7 @@ func (r *runner) appendPair(ctx context.Context, b *bus.Bus, name string, replic
 		return err
 	}
 	log := b.Log()
-	if _, err := log.Append(ctx, opened("s"), events.At(0)); err != nil {
+	if _, err := log.Append(ctx, opened("s"), 0); err != nil {
 		return err
 	}
 	var raw, lash samples
@@ -101,7 +93,7 @@ func (r *runner) appendPair(ctx context.Context, b *bus.Bus, name string, replic
 			return err
 		}
 		err = z.timed(func() error {
-			_, err := log.Append(ctx, c, events.At(events.Seq(i+1)))
+			_, err := log.Append(ctx, c, events.Seq(i+1))
 			return err
 		})
 		if err != nil {
@@ -123,7 +115,7 @@ func (r *runner) toolStep(ctx context.Context) error {
 			return err
 		}
 		append1 := func(c *events.Commit) error {
-			seq, err := log.Append(ctx, c, events.At(state.Seq))
+			seq, err := log.Append(ctx, c, state.Seq)
 			if err != nil {
 				return err
 			}
@@ -169,7 +161,7 @@ func (r *runner) stepSetup(ctx context.Context, b *bus.Bus) (bus.Log, jetstream.
 	first := opened("s")
 	first.Events = append(first.Events,
 		events.Of("t1", &events.TurnRequested{}), events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "bench"}))
-	seq, err := log.Append(ctx, first, events.At(0))
+	seq, err := log.Append(ctx, first, 0)
 	if err == nil {
 		err = state.Apply(events.Entry{Seq: seq, Commit: first})
 	}
@@ -190,7 +182,7 @@ func (r *runner) sessions64(ctx context.Context) error {
 			if js[i], err = rawStream(ctx, b, fmt.Sprintf("raw%d", i), 1); err != nil {
 				return err
 			}
-			if _, err := log.Append(ctx, opened(sessionID("s", i)), events.At(0)); err != nil {
+			if _, err := log.Append(ctx, opened(sessionID("s", i)), 0); err != nil {
 				return err
 			}
 		}
@@ -206,7 +198,7 @@ func (r *runner) sessions64(ctx context.Context) error {
 			return err
 		}
 		lashRate, err := rate(n, func(i, k int) error {
-			_, err := log.Append(ctx, replied(sessionID("s", i), int64(k)), events.At(events.Seq(k+1)))
+			_, err := log.Append(ctx, replied(sessionID("s", i), int64(k)), events.Seq(k+1))
 			return err
 		})
 		r.report.Raw["events_64_per_s"], r.report.Lash["events_64_per_s"] = rawRate, lashRate

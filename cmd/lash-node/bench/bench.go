@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -22,26 +23,34 @@ import (
 
 // Report is what a run prints. Latencies are medians in milliseconds unless named otherwise.
 type Report struct {
-	AppendRatio     float64 `json:"append_p50_ratio"`
-	ToolStep        float64 `json:"tool_step_in_raw_appends"`
-	Events64Ratio   float64 `json:"events_64_ratio"`
-	ReplayRatio     float64 `json:"replay_ratio"`
-	FoldPerSecond   float64 `json:"fold_events_per_s"`
-	Open10kOver10   float64 `json:"open_10k_over_10"`
-	HotBytes        float64 `json:"hot_session_bytes"`
-	EffectP50       float64 `json:"effect_p50_ms_1"`
-	EffectsPerSec   float64 `json:"effects_per_s_64"`
-	EffectFsyncP50  float64 `json:"effect_fsync_p50_ms_1"`
-	EffectsFsyncSec float64 `json:"effects_fsync_per_s_64"`
-	HooksTurnRatio  float64 `json:"hooks_turn_p50_ratio"`
-	HooksFoldRatio  float64 `json:"hooks_fold_ratio"`
-	Cold100kMB      float64 `json:"cold_100k_sessions_mb"`
-	ColdOpenP50     float64 `json:"cold_open_p50_ms"`
-	Nodes1          float64 `json:"nodes_1_turns_per_s"`
-	Nodes2          float64 `json:"nodes_2_turns_per_s"`
-	Nodes4          float64 `json:"nodes_4_turns_per_s"`
-	NodesOfRaw      float64 `json:"nodes_best_of_raw"`
-	WatchP99        float64 `json:"watch_1000_p99_ms"`
+	AppendRatio         float64 `json:"append_p50_ratio"`
+	ToolStep            float64 `json:"tool_step_in_raw_appends"`
+	Events64Ratio       float64 `json:"events_64_ratio"`
+	ReplayRatio         float64 `json:"replay_ratio"`
+	FoldPerSecond       float64 `json:"fold_events_per_s"`
+	Open10kOver10       float64 `json:"open_10k_over_10"`
+	HotBytes            float64 `json:"hot_session_bytes"`
+	EffectP50           float64 `json:"effect_p50_ms_1"`
+	EffectsPerSec       float64 `json:"effects_per_s_64"`
+	EffectFsyncP50      float64 `json:"effect_fsync_p50_ms_1"`
+	EffectsFsyncSec     float64 `json:"effects_fsync_per_s_64"`
+	EffectsOfRaw        float64 `json:"effects_64_of_raw"`
+	EffectsFsyncOfRaw   float64 `json:"effects_fsync_64_of_raw"`
+	EffectClusterP50    float64 `json:"effect_cluster_p50_ms_1"`
+	EffectsClusterSec   float64 `json:"effects_cluster_per_s_64"`
+	EffectsClusterOfRaw float64 `json:"effects_cluster_64_of_raw"`
+	SubmitRatio         float64 `json:"submit_in_raw_appends"`
+	HooksTurnRatio      float64 `json:"hooks_turn_p50_ratio"`
+	HooksFoldRatio      float64 `json:"hooks_fold_ratio"`
+	Cold100kMB          float64 `json:"cold_100k_sessions_mb"`
+	ColdOpenP50         float64 `json:"cold_open_p50_ms"`
+	Nodes1              float64 `json:"nodes_1_turns_per_s"`
+	Nodes2              float64 `json:"nodes_2_turns_per_s"`
+	Nodes4              float64 `json:"nodes_4_turns_per_s"`
+	Nodes2Of1           float64 `json:"nodes_2_of_1"`
+	Nodes4Of1           float64 `json:"nodes_4_of_1"`
+	NodesOfRaw          float64 `json:"nodes_best_of_raw"`
+	WatchP99            float64 `json:"watch_1000_p99_ms"`
 
 	Raw  Figures `json:"raw"`
 	Lash Figures `json:"lash"`
@@ -72,6 +81,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}{
 		{"whole turns, fsync every 100 ms", func(ctx context.Context) error { return r.turns(ctx, busembed.ProfileInterval) }},
 		{"whole turns, fsync on every write", func(ctx context.Context) error { return r.turns(ctx, busembed.ProfileAlways) }},
+		{"whole turns, three servers", r.turnsOnCluster},
+		{"submit to a session at hand", r.submits},
 		{"ten hooks at every point", r.hooks},
 		{"append in each durability profile", r.appends},
 		{"durable tool step", r.toolStep},
@@ -146,6 +157,20 @@ func (r *runner) withServer(ctx context.Context, profile busembed.Profile, part 
 	}
 	defer b.Close()
 	return part(ctx, b)
+}
+
+// withCluster runs part on three fresh servers.
+func (r *runner) withCluster(part func(at bus.Config) error) error {
+	servers, err := busembed.StartCluster(filepath.Join(r.dir, "cluster"))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, s := range servers {
+			s.Stop()
+		}
+	}()
+	return part(bus.Config{URL: busembed.URLs(servers), Replicas: 3})
 }
 
 // rawStream is a stream as a careful user of raw NATS would make it.

@@ -40,7 +40,7 @@ func (r *runner) cold(ctx context.Context) (err error) {
 	}
 	f["cold_server_restart_ms"] = ms(time.Since(began))
 	began = time.Now()
-	g, err := newRig(ctx, s.url)
+	g, err := newRig(ctx, bus.Config{URL: s.url})
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func finished(ctx context.Context, log events.Log, id events.SessionID) error {
 	if _, err := history(ctx, log, id, coldEffects); err != nil {
 		return err
 	}
-	_, err := log.Append(ctx, commit(id, events.Of("t1", &events.TurnCompleted{End: events.EndFinished})), events.At(coldEffects+1))
+	_, err := log.Append(ctx, commit(id, events.Of("t1", &events.TurnCompleted{End: events.EndFinished})), coldEffects+1)
 	return err
 }
 
@@ -135,7 +135,7 @@ func (r *runner) openCold(ctx context.Context, b *bus.Bus, cold int) (int, error
 		})
 		if err == nil {
 			err = woken.timed(func() error {
-				_, err := b.Log().Append(ctx, replied(id, coldEffects), events.At(at))
+				_, err := b.Log().Append(ctx, replied(id, coldEffects), at)
 				return err
 			})
 		}

@@ -25,7 +25,7 @@ func history(ctx context.Context, log events.Log, id events.SessionID, effects i
 	first := opened(id)
 	first.Events = append(first.Events,
 		events.Of("t1", &events.TurnRequested{}), events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "bench"}))
-	if _, err := log.Append(ctx, first, events.At(0)); err != nil {
+	if _, err := log.Append(ctx, first, 0); err != nil {
 		return 0, err
 	}
 	for i := range effects {
@@ -33,7 +33,7 @@ func history(ctx context.Context, log events.Log, id events.SessionID, effects i
 		if i%2 == 1 {
 			c = returned(id, int64(i/2))
 		}
-		if _, err := log.Append(ctx, c, events.At(events.Seq(i+1))); err != nil {
+		if _, err := log.Append(ctx, c, events.Seq(i+1)); err != nil {
 			return 0, err
 		}
 		if i%2 == 1 {

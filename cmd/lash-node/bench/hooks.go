@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -109,7 +110,7 @@ func (r *runner) hooked(ctx context.Context, hooks int) (*hookedRig, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := newRigWith(ctx, s.URL(), plugins)
+	g, err := newRigWith(ctx, bus.Config{URL: s.URL()}, plugins)
 	if err != nil {
 		return nil, err
 	}

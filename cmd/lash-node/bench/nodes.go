@@ -9,12 +9,13 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 )
 
-// turnMessages is how many messages a whole turn stores: seven commits and its command.
-const turnMessages = 8
+// turnMessages is how many messages a whole turn stores: eight commits and its wake.
+const turnMessages = 9
 
 // nodes measures whole turns in 64 sessions at once by one, two and four node
 // processes, on a server in a process of its own, beside raw publishes of as
@@ -25,7 +26,7 @@ func (r *runner) nodes(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	b, host, err := newClient(ctx, s.url)
+	b, host, err := newClient(ctx, bus.Config{URL: s.url})
 	if err != nil {
 		return err
 	}
@@ -60,6 +61,7 @@ func (r *runner) nodes(ctx context.Context) (err error) {
 		r.report.Lash[fmt.Sprintf("nodes_%d_of_raw", f.count)] = *f.into / raw
 	}
 	r.report.NodesOfRaw = best / raw
+	r.report.Nodes2Of1, r.report.Nodes4Of1 = r.report.Nodes2/r.report.Nodes1, r.report.Nodes4/r.report.Nodes1
 	return nil
 }
 

@@ -50,26 +50,26 @@ type rig struct {
 	inner  *bus.Bus
 }
 
-func newRig(ctx context.Context, url string) (*rig, error) {
+func newRig(ctx context.Context, at bus.Config) (*rig, error) {
 	plugins, err := stack(0)
 	if err != nil {
 		return nil, err
 	}
-	return newRigWith(ctx, url, plugins)
+	return newRigWith(ctx, at, plugins)
 }
 
-func newRigWith(ctx context.Context, url string, plugins *plugin.Host) (*rig, error) {
-	inner, node, err := newNode(ctx, url, plugins)
+func newRigWith(ctx context.Context, at bus.Config, plugins *plugin.Host) (*rig, error) {
+	inner, node, err := newNode(ctx, at, plugins)
 	if err != nil {
 		return nil, err
 	}
-	client, host, err := newClient(ctx, url)
+	client, host, err := newClient(ctx, at)
 	return &rig{node, host, client, inner}, err
 }
 
 // newNode starts a node that plays the bench's model, with a connection of its own.
-func newNode(ctx context.Context, url string, plugins *plugin.Host) (*bus.Bus, *workers.Node, error) {
-	b, err := bus.Open(ctx, bus.Config{URL: url})
+func newNode(ctx context.Context, at bus.Config, plugins *plugin.Host) (*bus.Bus, *workers.Node, error) {
+	b, err := bus.Open(ctx, at)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,8 +84,8 @@ func newNode(ctx context.Context, url string, plugins *plugin.Host) (*bus.Bus, *
 }
 
 // newClient is a host with a connection of its own.
-func newClient(ctx context.Context, url string) (*bus.Bus, *session.Host, error) {
-	b, err := bus.Open(ctx, bus.Config{URL: url})
+func newClient(ctx context.Context, at bus.Config) (*bus.Bus, *session.Host, error) {
+	b, err := bus.Open(ctx, at)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,7 +112,7 @@ func (r *runner) withRig(ctx context.Context, profile busembed.Profile, part fun
 		return err
 	}
 	defer s.Stop()
-	g, err := newRig(ctx, s.URL())
+	g, err := newRig(ctx, bus.Config{URL: s.URL()})
 	if err != nil {
 		return err
 	}
@@ -134,20 +134,36 @@ func runTurn(ctx context.Context, host *session.Host, id events.SessionID) error
 // turns measures effects of whole turns, alone and in 64 sessions at once,
 // beside the same number of raw publishes.
 func (r *runner) turns(ctx context.Context, profile busembed.Profile) error {
-	return r.withRig(ctx, profile, func(ctx context.Context, g *rig) error { return r.turnsOn(ctx, g, profile) })
+	return r.withRig(ctx, profile, func(ctx context.Context, g *rig) error { return r.turnsOn(ctx, g, profile, 1) })
 }
 
-func (r *runner) turnsOn(ctx context.Context, g *rig, profile busembed.Profile) error {
+// turnsOnCluster measures the same where three servers hold each message.
+func (r *runner) turnsOnCluster(ctx context.Context) error {
+	return r.withCluster(func(at bus.Config) error {
+		g, err := newRig(ctx, at)
+		if err != nil {
+			return err
+		}
+		defer g.close()
+		return r.turnsOn(ctx, g, busembed.ProfileCluster, at.Replicas)
+	})
+}
+
+func (r *runner) turnsOn(ctx context.Context, g *rig, profile busembed.Profile, replicas int) error {
 	for i := range parallel {
 		if _, err := g.host.Create(ctx, session.CreateRequest{ID: sessionID("s", i)}); err != nil {
 			return err
 		}
 	}
-	prefix, p50, perSecond := "effect", &r.report.EffectP50, &r.report.EffectsPerSec
-	if profile == busembed.ProfileAlways {
-		prefix, p50, perSecond = "effect_fsync", &r.report.EffectFsyncP50, &r.report.EffectsFsyncSec
+	prefix, p50, perSecond, ofRaw := "effect", &r.report.EffectP50, &r.report.EffectsPerSec, &r.report.EffectsOfRaw
+	switch profile {
+	case busembed.ProfileInterval:
+	case busembed.ProfileAlways:
+		prefix, p50, perSecond, ofRaw = "effect_fsync", &r.report.EffectFsyncP50, &r.report.EffectsFsyncSec, &r.report.EffectsFsyncOfRaw
+	case busembed.ProfileCluster:
+		prefix, p50, perSecond, ofRaw = "effect_cluster", &r.report.EffectClusterP50, &r.report.EffectsClusterSec, &r.report.EffectsClusterOfRaw
 	}
-	if err := r.rawEffects(ctx, g.client, prefix); err != nil {
+	if err := r.rawEffects(ctx, g.client, prefix, replicas); err != nil {
 		return err
 	}
 	var alone samples
@@ -159,16 +175,17 @@ func (r *runner) turnsOn(ctx context.Context, g *rig, profile busembed.Profile) 
 	*p50 = alone.p50() / turnEffects
 	turns, err := rate(r.scaled(60), func(i, _ int) error { return g.turn(ctx, sessionID("s", i)) })
 	*perSecond = turns * turnEffects
+	*ofRaw = *perSecond / r.report.Raw[prefix+"s_per_s_64"]
 	r.report.Lash[prefix+"_p50_ms_1"], r.report.Lash[prefix+"s_per_s_64"] = *p50, *perSecond
 	return err
 }
 
 // rawEffects publishes one message an effect, with an expected sequence.
-func (r *runner) rawEffects(ctx context.Context, b *bus.Bus, prefix string) error {
+func (r *runner) rawEffects(ctx context.Context, b *bus.Bus, prefix string, replicas int) error {
 	var js [parallel]jetstream.JetStream
 	for i := range parallel {
 		var err error
-		if js[i], err = rawStream(ctx, b, fmt.Sprintf("raw%d", i), 1); err != nil {
+		if js[i], err = rawStream(ctx, b, fmt.Sprintf("raw%d", i), replicas); err != nil {
 			return err
 		}
 	}

@@ -62,7 +62,7 @@ func (r *runner) watchers(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	writer, host, err := newClient(ctx, s.url)
+	writer, host, err := newClient(ctx, bus.Config{URL: s.url})
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (r *runner) watchers(ctx context.Context) (err error) {
 	var wires [watchHosts]wire
 	for i := range wires {
 		w := &wires[i]
-		if w.b, w.host, err = newClient(ctx, s.url); err != nil {
+		if w.b, w.host, err = newClient(ctx, bus.Config{URL: s.url}); err != nil {
 			return err
 		}
 		defer w.b.Close()
@@ -126,7 +126,7 @@ func (a *audience) perform(ctx context.Context, b *bus.Bus, first events.Seq, wi
 		a.mu.Lock()
 		a.appended[seq+1] = time.Now()
 		a.mu.Unlock()
-		if _, err := b.Log().Append(ctx, replied("watched", int64(seq)), events.At(seq)); err != nil {
+		if _, err := b.Log().Append(ctx, replied("watched", int64(seq)), seq); err != nil {
 			return err
 		}
 		if n := int(seq - first); n > 0 && n%every == 0 && n/every <= len(wires) {

@@ -67,7 +67,7 @@ func (d *dispatch) handOver(ctx context.Context, tool *plugin.Registered, args [
 
 // RemoteTask is the id of the task of a [Remote] call.
 func RemoteTask(id events.SessionID, effect events.EffectID) events.TaskID {
-	return events.TaskID(events.DerivedID("call-", string(id), string(effect)))
+	return task.CallTask(id, effect)
 }
 
 // RunRemote does the work of a task of class tool: it runs the call, and passes

@@ -1,0 +1,86 @@
+package bus_test
+
+import (
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+// moved is one delivery of [bus.Bus.Moved].
+type moved struct {
+	id         events.SessionID
+	background bool
+}
+
+// TestMoved delivers the commits of every session, and which are about background tasks.
+func TestMoved(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	got := make(chan moved, 8)
+	m, err := b.Moved(func(id events.SessionID, background bool) { got <- moved{id, background} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for _, c := range []struct {
+		id         events.SessionID
+		payload    events.Payload
+		background bool
+	}{
+		{"s1", &events.TurnStarted{Attempt: 1, Worker: "w"}, false},
+		{"s2", &events.TaskProgressed{Task: "k", Message: "m"}, true},
+		{"s3", &events.MonitorArmed{Monitor: "m"}, true},
+		{"s4", &events.SessionClosed{}, false},
+	} {
+		said := commit(c.id, 1)
+		said.Events = []events.Event{events.Of("", c.payload)}
+		if _, err := b.Log().Append(t.Context(), said, 0); err != nil {
+			t.Fatal(err)
+		}
+		if seen := delivered(t, got); seen != (moved{c.id, c.background}) {
+			t.Errorf("got %+v, want %s, background %v", seen, c.id, c.background)
+		}
+	}
+	if m.Lost() {
+		t.Error("got lost messages, want none")
+	}
+}
+
+// TestMovedAfterReconnect says once that messages may have been lost.
+func TestMovedAfterReconnect(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{Listen: true})
+	b, err := bus.Open(t.Context(), bus.Config{URL: server.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	got := make(chan moved, 8)
+	m, err := b.Moved(func(id events.SessionID, background bool) { got <- moved{id, background} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if m.Lost() {
+		t.Error("at first: got lost messages")
+	}
+	back := b.Conn().StatusChanged(nats.CONNECTED)
+	if err := b.Conn().ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	delivered(t, back)
+	for !m.Lost() && t.Context().Err() == nil { // until the listener before has it too
+	}
+	if m.Lost() {
+		t.Error("the second time: got lost messages")
+	}
+	grow(t, b.Log(), "s", 1)
+	if seen := delivered(t, got); seen.id != "s" {
+		t.Errorf("got %+v, want s", seen)
+	}
+}

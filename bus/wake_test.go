@@ -1,0 +1,408 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+// fetchWait bounds a fetch that must bring something.
+const fetchWait = 20 * time.Second
+
+func turnKey(id events.SessionID) bus.WakeKey {
+	return bus.WakeKey{Class: bus.ClassTurn, Session: id}
+}
+
+// onEach runs a test on one server and on three. Each call of open is another connection.
+func onEach(t *testing.T, test func(t *testing.T, open func() *bus.Bus)) {
+	t.Helper()
+	t.Run("one", func(t *testing.T) {
+		t.Parallel()
+		s := bustest.Server(t, busembed.Config{})
+		test(t, func() *bus.Bus { return bustest.Open(t, s) })
+	})
+	t.Run("three", func(t *testing.T) {
+		t.Parallel()
+		c := bustest.StartCluster(t)
+		test(t, func() *bus.Bus { return c.Open(t) })
+	})
+}
+
+func joinQueue(t *testing.T, b *bus.Bus, class bus.Class) *bus.Queue {
+	t.Helper()
+	q, err := b.Queue(t.Context(), class)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func publish(t *testing.T, b *bus.Bus, key bus.WakeKey, hint bus.WakeHint) {
+	t.Helper()
+	if err := b.PublishWake(key, hint); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// next is the next wake.
+func next(t *testing.T, q *bus.Queue) *bus.Wake {
+	t.Helper()
+	w := within(t, q, fetchWait)
+	if w == nil {
+		t.Fatal("got no wake, want one")
+	}
+	return w
+}
+
+// within is a wake that comes within a time; nil where none does, also where
+// the server is too slow to say so in that time.
+func within(t *testing.T, q *bus.Queue, wait time.Duration) (w *bus.Wake) {
+	t.Helper()
+	remade, err := q.Fetch(t.Context(), 1, wait, func(got *bus.Wake) { w = got })
+	if remade || err != nil && !errors.Is(err, events.ErrOutcomeUnknown) {
+		t.Fatalf("fetch: got remade %v, %v", remade, err)
+	}
+	return w
+}
+
+// confirm acks a wake and waits until the queue says that it has the ack.
+func confirm(t *testing.T, b *bus.Bus, w *bus.Wake) {
+	t.Helper()
+	if _, err := b.Conn().RequestWithContext(t.Context(), w.Handle(), []byte("+ACK")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// flush returns when the queue has every wake that this bus published.
+func flush(t *testing.T, b *bus.Bus) {
+	t.Helper()
+	if _, err := jetStream(t, b).Publish(t.Context(), "lash.work.task.flush.flush", nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitWakes waits until the queue holds so many wakes.
+func awaitWakes(t *testing.T, b *bus.Bus, n int) {
+	t.Helper()
+	for {
+		wakes, err := b.Wakes(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(wakes) == n {
+			return
+		}
+	}
+}
+
+func TestWakeReplacesTheOneBefore(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, open func() *bus.Bus) {
+		b := open()
+		q := joinQueue(t, b, bus.ClassTurn)
+		for i := range 100 {
+			publish(t, b, turnKey("s"), bus.WakeHint{Worker: events.WorkerID(fmt.Sprintf("w%d", i)), Repair: i == 99})
+		}
+		flush(t, b)
+		stream, err := jetStream(t, b).Stream(t.Context(), "lash-work")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := stream.CachedInfo().State.Msgs; n != 2 {
+			t.Errorf("messages: got %d, want the wake and the flush", n)
+		}
+		w := next(t, q)
+		if w.WakeKey != turnKey("s") || w.WakeHint != (bus.WakeHint{Worker: "w99", Repair: true}) || w.Deliveries != 1 {
+			t.Errorf("got %+v %+v, delivery %d, want the newest", w.WakeKey, w.WakeHint, w.Deliveries)
+		}
+		if err := w.Ack(); err != nil {
+			t.Error(err)
+		}
+		awaitWakes(t, b, 1)
+	})
+}
+
+// TestWakeWhileOneIsHeld replaces a wake that a worker holds: the ack of the
+// replaced one, before and after the delivery of the new one, does not touch it.
+func TestWakeWhileOneIsHeld(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, open func() *bus.Bus) {
+		b := open()
+		q := joinQueue(t, b, bus.ClassTurn)
+		publish(t, b, turnKey("s"), bus.WakeHint{Worker: "first"})
+		first := next(t, q)
+		publish(t, b, turnKey("s"), bus.WakeHint{Worker: "second"})
+		flush(t, b)
+		confirm(t, b, first)
+		second := next(t, q)
+		if second.Worker != "second" || second.Deliveries != 1 {
+			t.Errorf("got %+v, delivery %d, want the second wake", second.WakeHint, second.Deliveries)
+		}
+		confirm(t, b, first)
+		if err := first.Progress(); err != nil {
+			t.Error(err)
+		}
+		if err := second.GiveBack(0); err != nil {
+			t.Error(err)
+		}
+		if again := next(t, q); again.Worker != "second" || again.Deliveries != 2 {
+			t.Errorf("got %+v, delivery %d, want the second wake again", again.WakeHint, again.Deliveries)
+		}
+	})
+}
+
+// TestWakeAfterAck publishes right after each confirmed ack: every wake is delivered.
+func TestWakeAfterAck(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, open func() *bus.Bus) {
+		b, other := open(), open()
+		q := joinQueue(t, b, bus.ClassTurn)
+		publish(t, other, turnKey("s"), bus.WakeHint{})
+		for i := range 200 {
+			w := next(t, q)
+			if want := events.WorkerID(fmt.Sprint(i)); i > 0 && w.Worker != want {
+				t.Fatalf("got the wake of round %s, want %s", w.Worker, want)
+			}
+			confirm(t, b, w)
+			publish(t, other, turnKey("s"), bus.WakeHint{Worker: events.WorkerID(fmt.Sprint(i + 1))})
+		}
+	})
+}
+
+// TestWakeOfSilentWorker is delivered again after AckWait of silence, and not
+// while its worker says that it makes progress.
+func TestWakeOfSilentWorker(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	q := joinQueue(t, b, bus.ClassTurn)
+	for name, sign := range map[string]func(w *bus.Wake) error{
+		"progress": (*bus.Wake).Progress,
+		"hold":     func(w *bus.Wake) error { return w.Hold(t.Context()) },
+	} {
+		publish(t, b, turnKey("s"), bus.WakeHint{})
+		w := next(t, q)
+		for range 5 {
+			if again := within(t, q, bus.AckWait/3); again != nil {
+				t.Fatalf("%s: got delivery %d of a wake that is held", name, again.Deliveries)
+			}
+			if err := sign(w); err != nil {
+				t.Fatal(err)
+			}
+		}
+		began := time.Now()
+		w = next(t, q)
+		if silent := time.Since(began); w.Deliveries != 2 || silent < bus.AckWait*9/10 {
+			t.Errorf("%s: got delivery %d after %v of silence, want the second after %v", name, w.Deliveries, silent, bus.AckWait)
+		}
+		confirm(t, b, w)
+	}
+}
+
+func TestWakeGivenBack(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	q := joinQueue(t, b, bus.ClassTurn)
+	publish(t, b, turnKey("s"), bus.WakeHint{})
+	w := next(t, q)
+	for n, delay := range []time.Duration{0, -time.Second, time.Second} {
+		began := time.Now()
+		if err := w.GiveBack(delay); err != nil {
+			t.Fatal(err)
+		}
+		w = next(t, q)
+		if took := time.Since(began); w.Deliveries != n+2 || took < delay*9/10 || took > delay+bus.AckWait*9/10 {
+			t.Errorf("given back for %v: got delivery %d after %v", delay, w.Deliveries, took)
+		}
+	}
+}
+
+// TestHoldOfGoneWake asks for a wake that is gone: the queue answers as for any other.
+func TestHoldOfGoneWake(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	q := joinQueue(t, b, bus.ClassTurn)
+	publish(t, b, turnKey("s"), bus.WakeHint{})
+	w := next(t, q)
+	confirm(t, b, w)
+	if err := w.Hold(t.Context()); err != nil {
+		t.Errorf("hold: got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.Hold(ctx); !errors.Is(err, events.ErrOutcomeUnknown) {
+		t.Errorf("hold, cancelled: got %v, want %v", err, events.ErrOutcomeUnknown)
+	}
+}
+
+// TestAdopt hands a wake to another connection, which keeps it alive after the
+// first is gone, and acks it.
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, open func() *bus.Bus) {
+		first, second, third := open(), open(), open()
+		publish(t, first, turnKey("s"), bus.WakeHint{})
+		w := next(t, joinQueue(t, first, bus.ClassTurn))
+		adopted, err := second.Adopt(w.WakeKey, w.Handle())
+		if err != nil {
+			t.Fatal(err)
+		}
+		first.Close()
+		q := joinQueue(t, third, bus.ClassTurn)
+		for range 6 {
+			if err := adopted.Hold(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if again := within(t, q, bus.AckWait/3); again != nil {
+				t.Fatalf("got delivery %d of a wake that was handed over", again.Deliveries)
+			}
+		}
+		if err := adopted.Ack(); err != nil {
+			t.Fatal(err)
+		}
+		awaitWakes(t, third, 0)
+	})
+}
+
+func TestAdoptRefuses(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	for name, handle := range map[string]string{
+		"empty": "", "work": "lash.work.turn.s", "request": "$JS.API.STREAM.DELETE.lash-work", "inbox": "_INBOX.lash-work.turn.x",
+		"stream": "$JS.ACK.lash-dirty.projector.1.1.1.1.0", "class": "$JS.ACK.lash-work.task.1.1.1.1.0",
+	} {
+		if _, err := b.Adopt(turnKey("s"), handle); !errors.Is(err, events.ErrInvalid) {
+			t.Errorf("%s: got %v, want %v", name, err, events.ErrInvalid)
+		}
+	}
+	w, err := b.Adopt(turnKey("s"), "$JS.ACK.lash-work.turn.1.1.1.1.0\r\nPUB lash.work.turn.s2 0\r\n\r\nPUB x")
+	if err == nil {
+		err = errors.Join(w.Ack(), b.Conn().Flush())
+	}
+	if wakes, listErr := b.Wakes(t.Context()); err == nil || listErr != nil || len(wakes) != 0 {
+		t.Errorf("commands in a handle: got %v and the wakes %v, %v, want a refusal", err, wakes, listErr)
+	}
+}
+
+func TestPublishWakeRefuses(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	for _, key := range []bus.WakeKey{
+		turnKey(""), turnKey("a.b"), turnKey(">"),
+		{Class: bus.ClassTask, Session: "s"},
+		{Class: bus.ClassTool, Session: "s", Task: "*"},
+		{Class: bus.ClassTask, Session: "a b", Task: "k"},
+	} {
+		if err := b.PublishWake(key, bus.WakeHint{}); !errors.Is(err, events.ErrInvalidID) {
+			t.Errorf("%+v: got %v, want %v", key, err, events.ErrInvalidID)
+		}
+	}
+}
+
+// TestWakes lists what has a wake, held or not. Of a queue that was deleted it
+// lists nothing, and makes it again.
+func TestWakes(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	q := joinQueue(t, b, bus.ClassTurn)
+	keys := []bus.WakeKey{
+		turnKey("s1"), turnKey("s2"), {Class: bus.ClassTask, Session: "s1", Task: "k"}, {Class: bus.ClassTool, Session: "s1", Task: "k"},
+	}
+	publish(t, b, keys[0], bus.WakeHint{})
+	held := next(t, q)
+	for _, key := range keys[1:] {
+		publish(t, b, key, bus.WakeHint{})
+	}
+	awaitWakes(t, b, len(keys))
+	wakes, err := b.Wakes(t.Context())
+	for _, key := range keys {
+		if err != nil || !wakes[key] {
+			t.Errorf("got %v, %v, want %+v among them", wakes, err, key)
+		}
+	}
+	if err := jetStream(t, b).DeleteStream(t.Context(), "lash-work"); err != nil {
+		t.Fatal(err)
+	}
+	if wakes, err := b.Wakes(t.Context()); err != nil || len(wakes) != 0 {
+		t.Errorf("deleted: got %v, %v, want none", wakes, err)
+	}
+	publish(t, b, held.WakeKey, bus.WakeHint{})
+	awaitWakes(t, b, 1)
+}
+
+// TestFetchMakesQueueAgain deletes the queue, and then its consumer, before and during a fetch.
+func TestFetchMakesQueueAgain(t *testing.T) {
+	t.Parallel()
+	for name, remove := range map[string]func(ctx context.Context, b *bus.Bus) error{
+		"stream": func(ctx context.Context, b *bus.Bus) error { return jetStream(t, b).DeleteStream(ctx, "lash-work") },
+		"consumer": func(ctx context.Context, b *bus.Bus) error {
+			return jetStream(t, b).DeleteConsumer(ctx, "lash-work", string(bus.ClassTurn))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := bustest.Start(t)
+			q := joinQueue(t, b, bus.ClassTurn)
+			if err := remove(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			if remade, err := q.Fetch(t.Context(), 1, fetchWait, func(*bus.Wake) {}); !remade || err != nil {
+				t.Errorf("fetch after: got remade %v, %v", remade, err)
+			}
+			publish(t, b, turnKey("s1"), bus.WakeHint{})
+			confirm(t, b, next(t, q))
+			done := make(chan error, 1)
+			go func() {
+				remade, err := q.Fetch(t.Context(), 1, fetchWait, func(*bus.Wake) {})
+				if err == nil && !remade {
+					err = errors.New("it did not say so")
+				}
+				done <- err
+			}()
+			for waiting := false; !waiting; { // the server has the pull
+				c, err := jetStream(t, b).Consumer(t.Context(), "lash-work", string(bus.ClassTurn))
+				if err != nil {
+					t.Fatal(err)
+				}
+				waiting = c.CachedInfo().NumWaiting > 0
+			}
+			if err := remove(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			if err := delivered(t, done); err != nil {
+				t.Errorf("fetch during: got %v", err)
+			}
+			publish(t, b, turnKey("s2"), bus.WakeHint{})
+			if w := next(t, q); w.Session != "s2" {
+				t.Errorf("got %s, want s2", w.Session)
+			}
+		})
+	}
+}
+
+// TestFetchStops gives back what comes while the worker stops.
+func TestFetchStops(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	q := joinQueue(t, b, bus.ClassTurn)
+	ctx, cancel := context.WithCancel(t.Context())
+	publish(t, b, turnKey("s1"), bus.WakeHint{})
+	publish(t, b, turnKey("s2"), bus.WakeHint{})
+	var taken []events.SessionID
+	_, err := q.Fetch(ctx, 2, fetchWait, func(w *bus.Wake) {
+		taken = append(taken, w.Session)
+		cancel()
+	})
+	if !errors.Is(err, context.Canceled) || len(taken) != 1 {
+		t.Errorf("took %v, %v, want one and %v", taken, err, context.Canceled)
+	}
+	if w := next(t, q); w.Session != "s2" {
+		t.Errorf("got %s, want the one that was given back", w.Session)
+	}
+}

@@ -1,0 +1,137 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/turn"
+)
+
+const (
+	fairTurns = 2 // of one session that a run does while its node is full
+	attempts  = 8 // that append nothing but their start, before a turn is given up
+	free      = 3 // of these that follow each other without a wait
+)
+
+// points are where the plugin of every session is asked.
+var points = []events.HookPoint{events.PointBeforeTool}
+
+func (r *run) claim() turn.Claim {
+	return turn.Claim{Worker: r.n.id, Tools: catalog, Points: points}
+}
+
+// claimNext starts the turn that is next.
+func (r *run) claimNext() error {
+	switch {
+	case r.n.draining:
+		return r.handOver()
+	case r.turns >= fairTurns && r.n.full():
+		return r.yields()
+	}
+	r.turns++
+	return r.take(r.claim())
+}
+
+// yields ends a run between two turns, in favour of a new wake at the end of the queue.
+func (r *run) yields() error {
+	if len(r.batch.events) > 0 {
+		return r.flush()
+	}
+	return errYields
+}
+
+func (r *run) handOver() error {
+	if len(r.batch.events) > 0 {
+		return r.flush()
+	}
+	return errHandedOver
+}
+
+// meet is what a run does about a turn that it has not claimed: it hands its
+// wake to the worker that runs the turn, or takes the turn over.
+func (r *run) meet(t *projector.Turn) error {
+	if len(r.inflight) > 0 || len(r.batch.events) > 0 {
+		return errSuperseded
+	}
+	if t.Worker != r.n.id && !r.alone {
+		r.asked, r.phase = r.wake, asks
+		return nil
+	}
+	r.alone = false
+	switch {
+	case r.n.draining:
+		return errHandedOver
+	case t.Starts >= attempts:
+		list, err := turn.GiveUp(r.state, events.Issue{Kind: "runtime", Code: "poisoned", Message: "given up"})
+		if err != nil {
+			return unlessStale(err)
+		}
+		return r.record(list)
+	case t.Starts >= free && r.w.now-t.ClaimedAt < 1000:
+		return errSoon
+	}
+	return r.take(r.claim())
+}
+
+// ask puts the question to the worker that the turn names.
+func (r *run) ask() {
+	t := r.state.Turn()
+	r.yes = r.w.asks(t.Worker, func(to *node) bool { return to.holds(r.session, t.ID, t.Attempt, r.asked) })
+	r.w.t.Logf("%s asks %s about %s of %s: %t", r.n.id, t.Worker, t.ID, r.session, r.yes)
+	r.phase = answered
+}
+
+// heard ends a run whose wake another worker holds now, unless a new wake came meanwhile.
+func (r *run) heard() error {
+	r.phase, r.pace, r.alone = works, goOn, !r.yes
+	if !r.yes || r.wake != r.asked {
+		return nil
+	}
+	r.wake = nil
+	return errDropped
+}
+
+// release lets the running turn go, in the history.
+func (r *run) release(t *projector.Turn) error {
+	if err := r.record([]events.Event{events.Of(t.ID, &events.TurnReleased{Worker: r.n.id})}); err != nil {
+		return err
+	}
+	r.holds("", 0)
+	return errHandedOver
+}
+
+// begun reports whether a call has begun, by the history, and has no result of it.
+func begun(t *projector.Turn) bool {
+	return slices.ContainsFunc(t.Calls, func(c projector.Call) bool { return c.Begun && !c.Done && !c.Pended })
+}
+
+// branchOff does the next thing for a turn that goes on in a session of its
+// own: make that, ask for the turn there, end it here.
+func (r *run) branchOff(q projector.QueuedTurn) error {
+	id := branchOf(r.session, q.ID)
+	switch {
+	case r.branched != q.ID:
+		r.w.open(id)
+		r.branched = q.ID
+		r.branch = []func(){func() {}}
+	case len(r.branch) == 1:
+		hints, err := r.n.host.request(id, q.ID, events.BusyEnqueue)
+		if err != nil {
+			return err
+		}
+		r.branch = append(r.branch, append(hints, func() {})...)
+	case len(r.branch) > 2:
+		do := r.branch[1]
+		r.branch = slices.Delete(r.branch, 1, 2)
+		do()
+	default:
+		r.branched = ""
+		return r.record([]events.Event{events.Of(q.ID, &events.TurnDiverted{End: events.EndBranched, By: q.Behind, Session: id})})
+	}
+	return nil
+}
+
+func branchOf(id events.SessionID, name events.TurnID) events.SessionID {
+	return id + "-" + events.SessionID(name)
+}

@@ -1,0 +1,237 @@
+package sim
+
+import (
+	"fmt"
+
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// policies are what clients ask for in case that a turn is in the way.
+var policies = []events.WhenBusy{
+	events.BusyEnqueue, events.BusyEnqueue, events.BusyInject, events.BusyReject, events.BusyInterrupt, events.BusyBranch,
+}
+
+// asked is the host that a client asks: a process of its own, or a node's.
+func (w *world) asked() *host {
+	if n := w.nodes[rapid.IntRange(0, len(w.nodes)-1).Draw(w.t, "host")]; !n.frozen && rapid.Bool().Draw(w.t, "node's") {
+		return n.host
+	}
+	return w.door
+}
+
+func (w *world) anySession() events.SessionID {
+	return pick(w, w.facts.ids, "session")
+}
+
+func (w *world) anyTurn() events.TurnID {
+	return turnID(rapid.IntRange(0, turns-1).Draw(w.t, "turn"))
+}
+
+func (w *world) firstSession() events.SessionID {
+	return sessionID(rapid.IntRange(0, sessions-1).Draw(w.t, "session"))
+}
+
+func inputOf(id events.TurnID) events.TurnInput {
+	return events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: string(id)}}}
+}
+
+// submit is a client that asks for a turn, perhaps once more.
+func (w *world) submit(*rapid.T) {
+	id, name, busy := w.firstSession(), w.anyTurn(), rapid.SampledFrom(policies).Draw(w.t, "busy")
+	w.asked().submit(id, name, busy)
+}
+
+func (h *host) submit(id events.SessionID, name events.TurnID, busy events.WhenBusy) {
+	hints, err := h.request(id, name, busy)
+	h.answered(hints, err, func() { h.w.facts.of[id].told(name) })
+}
+
+// request appends the request of a turn. Of one that the history has, it only wakes the worker again.
+func (h *host) request(id events.SessionID, name events.TurnID, busy events.WhenBusy) (hints []func(), err error) {
+	attached, ended := false, false
+	hints, err = h.decide(id, func(s *projector.State) ([]events.Event, error) {
+		known, err := turn.Known(s, name)
+		attached = known && !isScheduled(s, name)
+		if err != nil || attached {
+			record, err := s.Record(name)
+			ended = record != nil
+			return nil, err
+		}
+		return turn.Request(s, name, inputOf(name), busy), nil
+	})
+	if err == nil && attached && !ended {
+		hints = h.wake(h.held[id])
+	}
+	return hints, err
+}
+
+func isScheduled(s *projector.State, name events.TurnID) bool {
+	for i := range s.Scheduled {
+		if s.Scheduled[i].ID == name {
+			return true
+		}
+	}
+	return false
+}
+
+// schedule is a client that asks for a turn at a time.
+func (w *world) schedule(*rapid.T) {
+	id, name, h := w.firstSession(), w.anyTurn(), w.asked()
+	p := &events.TurnScheduled{Input: inputOf(name), At: w.now + w.anyWait(), Busy: rapid.SampledFrom(policies).Draw(w.t, "busy")}
+	hints, err := h.decide(id, func(s *projector.State) ([]events.Event, error) {
+		if known, err := turn.Known(s, name); known || err != nil {
+			return nil, err
+		}
+		return []events.Event{events.Of(name, p)}, nil
+	})
+	h.answered(hints, err, func() { w.facts.of[id].told(name) })
+}
+
+func (w *world) anyWait() events.Millis {
+	return rapid.SampledFrom([]events.Millis{1, 300, 4000, 30_000}).Draw(w.t, "wait")
+}
+
+// cancel is a client that wants a turn to stop.
+func (w *world) cancel(*rapid.T) {
+	w.ids++
+	id, name, request, h := w.anySession(), w.anyTurn(), fmt.Sprintf("r%d", w.ids), w.asked()
+	won := false
+	hints, err := h.decide(id, func(s *projector.State) (list []events.Event, err error) {
+		list, won, err = cancelling(s, name, request)
+		return list, err
+	})
+	if err == nil && len(hints) == 0 {
+		hints = h.wake(h.held[id]) // the host that appended the request may have died before its wake
+	}
+	h.answered(hints, err, func() { w.facts.of[id].cancelTold(w, name, won) })
+}
+
+// cancelling is the request of a cancel; won: the turn has ended, or goes on elsewhere.
+func cancelling(s *projector.State, name events.TurnID, request string) (list []events.Event, won bool, err error) {
+	list = []events.Event{events.Of(name, &events.TurnCancelRequested{Request: request})}
+	if t := s.Turn(); t != nil && t.ID == name {
+		if t.Cancelled {
+			return nil, false, nil
+		}
+		return list, false, nil
+	}
+	for i := range s.Queue {
+		switch q := &s.Queue[i]; {
+		case q.ID != name:
+		case q.Busy == events.BusyBranch:
+			return nil, true, nil
+		case q.Cancelled:
+			return nil, false, nil
+		default:
+			return list, false, nil
+		}
+	}
+	if isScheduled(s, name) {
+		return append(list, events.Of(name, &events.TurnCompleted{End: events.EndCancelled})), false, nil
+	}
+	record, err := s.Record(name)
+	if record == nil && err == nil {
+		err = errRefused
+	}
+	return nil, true, err
+}
+
+// inject is a client that adds a message beside the turns.
+func (w *world) inject(*rapid.T) {
+	w.ids++
+	id, input, h := w.anySession(), events.InputID(fmt.Sprintf("i%d", w.ids)), w.asked()
+	p := &events.InputInjected{Input: input, Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: string(input)}}}
+	hints, err := h.decide(id, func(s *projector.State) ([]events.Event, error) {
+		if len(s.Inputs) > 4 {
+			return nil, errRefused
+		}
+		return []events.Event{events.Of("", p)}, nil
+	})
+	h.answered(hints, err, func() {})
+}
+
+// word is an answer that a client is about to give.
+type word struct {
+	session events.SessionID
+	given   events.ToolApprovalGiven
+}
+
+// answer is a client that answers a question, or has seen one and answers it
+// later, however late, and perhaps again.
+func (w *world) answer(*rapid.T) {
+	id := w.anySession()
+	var list []word
+	if t := w.state(id).Turn(); t != nil {
+		for i := range t.Asks {
+			list = append(list, word{id, events.ToolApprovalGiven{Effect: t.Asks[i].Effect}})
+		}
+	}
+	one := pick(w, list, "question")
+	if len(list) == 0 {
+		return
+	}
+	one.given.Granted = rapid.IntRange(0, 3).Draw(w.t, "granted") > 0
+	h := w.asked()
+	if w.chance(4, "late") {
+		h.later(func() { h.approve(one) })
+		return
+	}
+	h.approve(one)
+}
+
+func (h *host) approve(one word) {
+	answered := false
+	hints, err := h.decide(one.session, func(s *projector.State) ([]events.Event, error) {
+		answered = false
+		t := s.Turn()
+		if t == nil || t.Cancelled || t.Approval(one.given.Effect) == nil {
+			return nil, errRefused
+		}
+		if a := t.Approval(one.given.Effect); a.Answered {
+			answered = true
+			if a.Answer.Granted != one.given.Granted {
+				return nil, errRefused
+			}
+			return nil, nil
+		}
+		out, err := turn.Step(s, turn.Answer{ToolApprovalGiven: one.given})
+		return out.Events, err
+	})
+	if err == nil && answered {
+		hints = h.wake(h.held[one.session])
+	}
+	h.answered(hints, err, func() { h.w.facts.of[one.session].approvalTold(h.w, one.given) })
+}
+
+// resolve is a client that gives a pending call its result.
+func (w *world) resolve(*rapid.T) {
+	id := w.anySession()
+	var list []events.EffectID
+	if t := w.state(id).Turn(); t != nil {
+		for i := range t.Calls {
+			if effect := turn.ToolEffect(t.ID, t.Iteration, int64(i)); t.Calls[i].Tool == toolOutside && turn.Resolvable(t, effect) {
+				list = append(list, effect)
+			}
+		}
+	}
+	if effect := pick(w, list, "call"); effect != "" {
+		h := w.asked()
+		hints, err := h.resolve(id, effect, events.ToolResult{Text: "from outside"})
+		h.answered(hints, err, func() { w.facts.of[id].resolveTold(w, effect) })
+	}
+}
+
+func (h *host) resolve(id events.SessionID, effect events.EffectID, result events.ToolResult) ([]func(), error) {
+	return h.decide(id, func(s *projector.State) ([]events.Event, error) {
+		t := s.Turn()
+		if t == nil || t.Cancelled || !turn.Resolvable(t, effect) {
+			return nil, errRefused
+		}
+		out, err := turn.Step(s, turn.Resolved{ToolResolved: events.ToolResolved{Effect: effect, Result: result}})
+		return out.Events, err
+	})
+}

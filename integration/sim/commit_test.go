@@ -1,0 +1,155 @@
+package sim
+
+import (
+	"errors"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// batch is the commit that a run is putting together. Its events are folded
+// ahead into the run's state; durable is the state without them.
+type batch struct {
+	ahead   bool // a reply among the inputs answers a prompt that was built on events of the batch
+	events  []events.Event
+	inputs  []turn.Input
+	durable *projector.State
+	at      events.Millis
+}
+
+// take steps an input. What must not wait is appended before it returns.
+func (r *run) take(in turn.Input) error {
+	out, err := turn.Step(r.state, in)
+	if err != nil {
+		return unlessStale(err)
+	}
+	r.add(in, out.Events)
+	if out.Linger && !r.w.chance(3, "flushes") {
+		return nil
+	}
+	return r.flush()
+}
+
+// unlessStale drops the error of an input that the state does not owe any more.
+func unlessStale(err error) error {
+	if errors.Is(err, turn.ErrStale) {
+		return nil
+	}
+	return err
+}
+
+// record appends events that follow from no input of the machine.
+func (r *run) record(list []events.Event) error {
+	r.add(nil, list)
+	return r.flush()
+}
+
+func (r *run) add(in turn.Input, list []events.Event) {
+	if len(r.batch.events) == 0 {
+		r.batch.durable, r.batch.at = r.state.Clone(), r.w.now
+	}
+	for i := range list {
+		r.state.Ahead(&list[i], r.batch.at)
+		r.batch.events = append(r.batch.events, list[i])
+	}
+	if in != nil {
+		r.batch.inputs = append(r.batch.inputs, in)
+	}
+}
+
+// rollBack drops the batch.
+func (r *run) rollBack() {
+	if r.batch.durable != nil {
+		r.state = r.batch.durable
+	}
+	r.batch = batch{}
+}
+
+// flush appends the batch. After a conflict it folds what others appended and
+// steps the same inputs again.
+func (r *run) flush() error {
+	for len(r.batch.events) > 0 {
+		c := r.w.commit(r.session, r.n.id, r.batch.events...)
+		c.At = r.batch.at
+		count, at := r.came, r.batch.durable.Seq
+		r.w.logAppend(string(r.n.id), c, at)
+		seq, err := r.w.log.Append(r.w.ctx, c, at)
+		if err == nil && seq == at+1 {
+			r.current, r.seen = r.w.now, count
+			r.committed()
+			return nil
+		}
+		inputs, ahead := r.batch.inputs, r.batch.ahead
+		r.rollBack()
+		if err == nil { // nothing guards the log
+			err = &events.ConflictError{Session: r.session, Expected: at, Last: seq}
+		}
+		if !errors.As(err, new(*events.ConflictError)) {
+			return err
+		}
+		if err := r.redo(inputs, ahead); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// committed makes the batch history: the state has it already.
+func (r *run) committed() {
+	r.state.Landed()
+	r.n.host.held[r.session] = r.state.Clone()
+	list := r.batch.events
+	r.batch = batch{}
+	for _, e := range r.inflight {
+		e.ahead = false
+	}
+	for i := range list {
+		if p, ok := list[i].Payload.(*events.TurnStarted); ok {
+			r.holds(list[i].Turn, p.Attempt)
+		}
+	}
+}
+
+// redo folds the tail and decides again on the same inputs.
+func (r *run) redo(inputs []turn.Input, ahead bool) error {
+	r.w.t.Logf("%s conflicts in %s", r.n.id, r.session)
+	if err := follow.Sync(r.w.ctx, r.w.log, r.state); err != nil {
+		return err
+	}
+	for _, in := range inputs {
+		if _, claims := in.(turn.Claim); claims {
+			return nil // decided anew
+		}
+		if !r.ours(r.state.Turn()) {
+			return errSuperseded
+		}
+		if reply, ok := in.(turn.Reply); ok && ahead && !r.prompts(reply.Prompt.Digest) {
+			continue
+		}
+		out, err := turn.Step(r.state, in)
+		if errors.Is(err, turn.ErrStale) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		r.add(in, out.Events)
+		r.batch.ahead = ahead
+	}
+	kept := r.inflight[:0]
+	for _, e := range r.inflight {
+		if e.cancelled = e.ahead && !r.prompts(e.prompt); !e.cancelled {
+			kept = append(kept, e)
+		}
+	}
+	r.inflight = kept
+	return nil
+}
+
+// prompts reports whether the state gives the prompt of that digest.
+func (r *run) prompts(digest string) bool {
+	p, err := r.state.Prompt()
+	return err == nil && p.Ref.Digest == digest
+}

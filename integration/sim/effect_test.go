@@ -1,0 +1,289 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// What the tools are for.
+const (
+	toolAgain   = "again"   // may run again
+	toolFar     = "far"     // runs as a task; may run again
+	toolFarOnce = "faronce" // runs as a task, once
+	toolGuarded = "guarded" // a plugin asks about it; must run once
+	toolNests   = "nests"   // makes two calls, the first of which must run once
+	toolOnce    = "once"    // must run once
+	toolOutside = "outside" // waits for a result from outside, or for one that it sets for a time
+	toolPure    = "pure"
+)
+
+// catalog is what every node offers, by name.
+var catalog = []events.ToolEntry{
+	{Name: toolAgain, Effects: events.EffectsIdempotent},
+	{Name: toolFar, Effects: events.EffectsIdempotent},
+	{Name: toolFarOnce},
+	{Name: toolGuarded},
+	{Name: toolNests, Effects: events.EffectsIdempotent},
+	{Name: toolOnce},
+	{Name: toolOutside, Effects: events.EffectsIdempotent},
+	{Name: toolPure, Effects: events.EffectsNone},
+}
+
+// scripts are the calls of a turn's replies; the one after the last is the answer.
+var scripts = [][][]string{
+	{{toolAgain, toolGuarded, toolOnce}, {toolGuarded, toolPure}},
+	{{toolNests, toolPure}, {toolOnce}},
+	{},
+	{{toolFar, toolFarOnce}, {toolGuarded, toolFarOnce}},
+	{{toolOutside, toolAgain}, {toolNests, toolGuarded}},
+	{{toolOnce}, {toolOutside, toolGuarded, toolPure}},
+}
+
+// effect is one that a node runs. It goes on after its run has ended: then
+// nothing that it does is recorded.
+type effect struct {
+	r         *run
+	host      *host
+	id        events.EffectID
+	owes      turn.Owes
+	call      turn.Call
+	at        *projector.State // when it was started
+	ahead     bool             // it builds on events that are not in the log yet
+	prompt    string           // digest, of model calls
+	cancelled bool
+	over      bool
+	begun     bool
+	todo      []func() // hints of what it appended as a host
+	fact      *fact
+	inner     int
+	in        turn.Input // that it came to
+}
+
+// fact is what an effect wants recorded.
+type fact struct {
+	turn     events.TurnID
+	list     []events.Payload
+	answered bool
+	refused  bool
+}
+
+// starts reports whether the state owes an effect that is not in flight.
+func (r *run) starts(owes turn.Owes) bool {
+	switch {
+	case owes.Hooks != "":
+		return !r.flies(turn.HookEffect(owes))
+	case owes.Model:
+		return !r.flies(turn.ModelEffect(owes.Turn, owes.Iteration))
+	}
+	return slices.ContainsFunc(owes.Calls, func(c turn.Call) bool { return !r.flies(c.Effect) })
+}
+
+func (r *run) flies(id events.EffectID) bool {
+	return slices.ContainsFunc(r.inflight, func(e *effect) bool { return e.id == id })
+}
+
+// start starts the effects that are owed and not in flight.
+func (r *run) start(owes turn.Owes) error {
+	switch {
+	case owes.Hooks != "":
+		r.launch(&effect{id: turn.HookEffect(owes), owes: owes})
+	case owes.Model:
+		p, err := r.state.Prompt()
+		if err != nil {
+			return err
+		}
+		r.launch(&effect{id: turn.ModelEffect(owes.Turn, owes.Iteration), owes: owes, prompt: p.Ref.Digest})
+	}
+	for _, c := range owes.Calls {
+		r.launch(&effect{id: c.Effect, owes: owes, call: c})
+	}
+	return nil
+}
+
+func (r *run) launch(e *effect) {
+	if r.flies(e.id) {
+		return
+	}
+	knows := r.state.Seq
+	if len(r.batch.events) > 0 {
+		knows = r.batch.durable.Seq
+	}
+	r.w.begins(r.n.id, r.session, e.id, knows)
+	r.w.t.Logf("%s starts %s of %s", r.n.id, e.id, r.session)
+	e.r, e.host, e.at, e.ahead = r, r.n.host, r.state.Clone(), e.prompt != "" && len(r.batch.events) > 0
+	r.inflight = append(r.inflight, e)
+	r.n.effects = append(r.n.effects, e)
+}
+
+// step does the effect's next thing. One that was cancelled ends, or goes on all the same.
+func (e *effect) step() {
+	if e.cancelled && len(e.todo) == 0 && (e.fact != nil || e.r.w.settling || rapid.Bool().Draw(e.r.w.t, "ends")) {
+		e.over = true
+		return
+	}
+	switch {
+	case len(e.todo) > 0:
+		do := e.todo[0]
+		e.todo = e.todo[1:]
+		do()
+	case e.in == nil:
+		e.does()
+	default:
+		e.completes(e.in)
+	}
+}
+
+// completes hands over what the effect came to.
+func (e *effect) completes(in turn.Input) {
+	e.in, e.over = in, true
+	e.r.completions = append(e.r.completions, e)
+}
+
+func (e *effect) does() {
+	switch {
+	case e.owes.Hooks != "":
+		e.completes(e.gate())
+	case e.owes.Model:
+		e.completes(e.reply())
+	case e.call.Resolved != nil:
+		result := *e.call.Resolved
+		result.Call = e.call.Index
+		e.completes(turn.Results{Iteration: e.owes.Iteration, Results: []events.ToolResult{result}})
+	case e.call.Answer != nil && !e.call.Answer.Granted:
+		e.returns(events.ToolResult{Outcome: events.OutcomeFailure, Text: "[failed] not approved"})
+	case e.call.Tool == toolNests:
+		e.nests()
+	case e.call.Tool == toolOutside:
+		e.pends(e.waitsForTime)
+	case e.call.Tool == toolFar, e.call.Tool == toolFarOnce:
+		e.pends(e.handsOver)
+	case !e.begun:
+		e.begun = true
+		e.r.w.runs(e.r.session, e.call.Tool, e.id)
+	default:
+		e.returns(events.ToolResult{Text: "done"})
+	}
+}
+
+func (e *effect) returns(result events.ToolResult) {
+	result.Call = e.call.Index
+	e.completes(turn.Results{Iteration: e.owes.Iteration, Results: []events.ToolResult{result}})
+}
+
+// pends makes the call wait, once what it waits for is in the history.
+func (e *effect) pends(how func() ([]func(), error)) {
+	if e.begun {
+		e.completes(turn.Results{Iteration: e.owes.Iteration, Pending: []int64{e.call.Index}})
+		return
+	}
+	hints, err := how()
+	e.todo, e.begun = hints, err == nil // else once more
+}
+
+// waitsForTime sets a time for the call's result. A client may give one before.
+func (e *effect) waitsForTime() ([]func(), error) {
+	w := e.r.w
+	p := &events.ToolResultScheduled{Effect: e.id, At: w.now + w.anyWait(), Result: events.ToolResult{Text: "in time"}}
+	return e.host.decide(e.r.session, func(s *projector.State) ([]events.Event, error) {
+		t := s.Turn()
+		if t == nil || t.Cancelled || !turn.Resolvable(t, e.id) || t.TimedResult(e.id) != nil {
+			return nil, nil
+		}
+		return []events.Event{events.Of(t.ID, p)}, nil
+	})
+}
+
+// gate is what the plugin decides before the calls of a reply: it asks about some.
+func (e *effect) gate() turn.Input {
+	in := turn.Hooks{Ran: events.HookRan{Point: e.owes.Hooks, At: e.owes.At, Iteration: e.owes.Iteration}}
+	for i, c := range e.at.Turn().Calls {
+		if c.Tool == toolGuarded {
+			effect := turn.ToolEffect(e.owes.Turn, e.owes.Iteration, int64(i))
+			ask := events.ToolApprovalAsked{Effect: effect, Tool: c.Tool, Args: c.Args, Plugin: "p", Question: "really?"}
+			if rapid.Bool().Draw(e.r.w.t, "until") {
+				ask.Until = e.r.w.now + e.r.w.anyWait()
+			}
+			in.Asks = append(in.Asks, ask)
+		}
+	}
+	return in
+}
+
+// reply is what the model says at an iteration.
+func (e *effect) reply() turn.Input {
+	p, err := e.at.Prompt()
+	if err != nil {
+		e.r.w.t.Fatal(err)
+	}
+	m := events.ModelReplied{
+		Iteration: e.owes.Iteration, Prompt: p.Ref, Stop: events.StopEnd, Parts: []events.Part{{Kind: events.PartText, Text: "done"}},
+	}
+	script := scripts[(e.r.w.script+len(e.owes.Turn)+int(e.owes.Turn[len(e.owes.Turn)-1]))%len(scripts)]
+	if int(e.owes.Iteration) < len(script) {
+		m.Stop = events.StopToolUse
+		for i, tool := range script[e.owes.Iteration] {
+			m.Parts = append(m.Parts, events.Part{Kind: events.PartToolCall, Call: events.CallID(fmt.Sprintf("c%d", i)), Tool: tool, Args: []byte("{}")})
+		}
+	}
+	return turn.Reply{ModelReplied: m}
+}
+
+// complete steps what an effect returned. Results that completed beside it join it.
+func (r *run) complete(e *effect) error {
+	first := r.taken(e)
+	results, ok := first.(turn.Results)
+	for ok && len(r.completions) > 0 {
+		next := r.completions[0]
+		more, same := next.in.(turn.Results)
+		if !same || more.Iteration != results.Iteration {
+			break
+		}
+		r.completions = r.completions[1:]
+		if r.taken(next) != nil {
+			results.Results = append(results.Results, more.Results...)
+			results.Pending = append(results.Pending, more.Pending...)
+		}
+	}
+	if ok {
+		slices.SortFunc(results.Results, func(a, b events.ToolResult) int { return int(a.Call - b.Call) })
+		slices.Sort(results.Pending)
+		first = results
+	}
+	if first == nil {
+		return nil
+	}
+	return r.take(first)
+}
+
+// taken removes an effect from those in flight. What belongs to an earlier turn
+// is dropped, and what was cancelled.
+func (r *run) taken(e *effect) turn.Input {
+	i := slices.Index(r.inflight, e)
+	if i < 0 {
+		return nil
+	}
+	r.inflight = slices.Delete(r.inflight, i, i+1)
+	r.batch.ahead = r.batch.ahead || e.ahead
+	if t := r.state.Turn(); t == nil || t.ID != e.owes.Turn {
+		return nil
+	}
+	return e.in
+}
+
+// stopTurn ends a turn whose cancel was requested: effects are cancelled, what
+// they still deliver is recorded, the rest is left behind.
+func (r *run) stopTurn() error {
+	if len(r.completions) > 0 {
+		e := r.completions[0]
+		r.completions = r.completions[1:]
+		return r.complete(e)
+	}
+	r.cancelAll()
+	return r.take(turn.Stop{})
+}

@@ -1,0 +1,254 @@
+package sim
+
+import (
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// facts are what the histories say, and what clients were told that they do.
+type facts struct {
+	ids []events.SessionID
+	of  map[events.SessionID]*history
+	ran map[events.EffectID]int // runs of calls, by session and effect
+}
+
+// history is what one session's history says.
+type history struct {
+	id        events.SessionID
+	verifier  *projector.Verifier
+	waiting   []request
+	running   events.TurnID
+	requested map[events.TurnID]bool
+	ends      map[events.TurnID][]events.TurnEnd
+	cancelled map[events.TurnID]bool
+	recorded  map[events.EffectID]events.Seq // where effects came to something
+	claimed   map[events.WorkerID]events.Seq
+	given     map[events.EffectID]bool
+	resolved  map[events.EffectID]bool
+
+	accepted   []events.TurnID // that clients were told are
+	scheduled  map[events.TurnID]bool
+	toldCancel []events.TurnID
+}
+
+// request is a turn that waits to start here.
+type request struct {
+	id          events.TurnID
+	interrupts  bool
+	followsOn   bool
+	branchesOff bool
+}
+
+func newFacts() *facts {
+	return &facts{of: make(map[events.SessionID]*history), ran: make(map[events.EffectID]int)}
+}
+
+func (f *facts) add(id events.SessionID) {
+	f.ids = append(f.ids, id)
+	f.of[id] = &history{
+		id: id, verifier: projector.NewVerifier(id), requested: make(map[events.TurnID]bool), ends: make(map[events.TurnID][]events.TurnEnd),
+		cancelled: make(map[events.TurnID]bool), recorded: make(map[events.EffectID]events.Seq), claimed: make(map[events.WorkerID]events.Seq),
+		given: make(map[events.EffectID]bool), resolved: make(map[events.EffectID]bool), scheduled: make(map[events.TurnID]bool),
+	}
+}
+
+// check verifies what is new in the histories.
+func (w *world) check(t *rapid.T) {
+	for _, id := range w.facts.ids {
+		h := w.facts.of[id]
+		seq := h.verifier.State().Seq
+		if last, err := w.truth.Last(w.ctx, id); err != nil || last == seq {
+			continue
+		}
+		for entry, err := range w.truth.Read(w.ctx, id, seq+1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, wrong := range h.verifier.Apply(entry) {
+				t.Fatalf("session %s: %+v", id, wrong)
+			}
+			for _, wrong := range h.verifier.Check() {
+				t.Fatalf("session %s: %+v", id, wrong)
+			}
+			for i := range entry.Commit.Events {
+				h.note(t, entry.Seq, &entry.Commit.Events[i])
+				h.noteResult(t, entry.Seq, &entry.Commit.Events[i])
+			}
+			w.noteTasks(h, entry)
+		}
+	}
+}
+
+// note keeps what an event says of turns, and wants it to be right.
+func (h *history) note(t *rapid.T, seq events.Seq, ev *events.Event) {
+	switch p := ev.Payload.(type) {
+	case *events.TurnScheduled:
+		h.scheduled[ev.Turn] = true
+	case *events.TurnRequested:
+		if h.requested[ev.Turn] {
+			t.Fatalf("turn %s of %s at %d is requested twice", ev.Turn, h.id, seq)
+		}
+		h.requested[ev.Turn] = true
+		delete(h.scheduled, ev.Turn)
+		h.waiting = append(h.waiting, request{
+			id: ev.Turn, interrupts: p.Busy == events.BusyInterrupt, followsOn: p.Switches > 0, branchesOff: p.Busy == events.BusyBranch,
+		})
+	case *events.TurnStarted:
+		h.claimed[p.Worker] = seq
+		if p.Attempt == 1 {
+			h.starts(t, seq, ev.Turn)
+		} else if h.running != ev.Turn {
+			t.Fatalf("turn %s of %s at %d is taken over, and %q runs", ev.Turn, h.id, seq, h.running)
+		}
+	case *events.TurnCancelRequested:
+		if h.cancelled[ev.Turn] {
+			t.Fatalf("turn %s of %s at %d is cancelled twice", ev.Turn, h.id, seq)
+		}
+		h.cancelled[ev.Turn] = true
+	case *events.TurnCompleted:
+		h.over(t, seq, ev.Turn, p.End)
+	case *events.TurnDiverted:
+		h.over(t, seq, ev.Turn, p.End)
+	}
+}
+
+// starts wants a turn to start alone, and in the order of the log.
+func (h *history) starts(t *rapid.T, seq events.Seq, id events.TurnID) {
+	i := slices.IndexFunc(h.waiting, func(r request) bool { return r.id == id })
+	if h.running != "" || i < 0 {
+		t.Fatalf("turn %s of %s at %d starts while %q runs, or was not requested", id, h.id, seq, h.running)
+	}
+	r := h.waiting[i]
+	for _, before := range h.waiting[:i] {
+		switch {
+		case before.branchesOff, r.followsOn && !before.followsOn, r.interrupts && !before.interrupts && !before.followsOn:
+		default:
+			t.Fatalf("turn %s of %s at %d starts before %s", id, h.id, seq, before.id)
+		}
+	}
+	h.waiting = slices.Delete(h.waiting, i, i+1)
+	h.running = id
+}
+
+func (h *history) over(t *rapid.T, seq events.Seq, id events.TurnID, end events.TurnEnd) {
+	if len(h.ends[id]) > 0 || !h.requested[id] && !h.scheduled[id] {
+		t.Fatalf("turn %s of %s at %d ends as %s, had ended: %v", id, h.id, seq, end, h.ends[id])
+	}
+	delete(h.scheduled, id)
+	h.ends[id] = append(h.ends[id], end)
+	if h.running == id {
+		h.running = ""
+	}
+	h.waiting = slices.DeleteFunc(h.waiting, func(r request) bool { return r.id == id })
+}
+
+// noteResult keeps what an event says of effects: each comes to something once,
+// and a question has one answer, which counts.
+func (h *history) noteResult(t *rapid.T, seq events.Seq, ev *events.Event) {
+	record := func(effect events.EffectID) {
+		if at, before := h.recorded[effect]; before {
+			t.Fatalf("%s of %s is recorded at %d, and was at %d", effect, h.id, seq, at)
+		}
+		h.recorded[effect] = seq
+	}
+	switch p := ev.Payload.(type) {
+	case *events.ToolCalled:
+		for _, c := range p.Calls {
+			effect := turn.ToolEffect(ev.Turn, p.Iteration, c)
+			if running := h.verifier.State().Turn(); running.Calls[c].Tool == toolGuarded && !h.given[effect] {
+				t.Fatalf("%s of %s begins at %d, and nothing approves it", effect, h.id, seq)
+			}
+		}
+	case *events.ModelReplied:
+		record(turn.ModelEffect(ev.Turn, p.Iteration))
+	case *events.ToolReturned:
+		for _, r := range p.Results {
+			effect := turn.ToolEffect(ev.Turn, p.Iteration, r.Call)
+			record(effect)
+			if given, known := h.given[effect]; known && given != (r.Outcome != events.OutcomeFailure) && r.Outcome != events.OutcomeCancelled {
+				t.Fatalf("%s of %s at %d returns %q, the answer was %t", effect, h.id, seq, r.Text, given)
+			}
+		}
+	case *events.ToolLost:
+		for _, c := range p.Calls {
+			record(turn.ToolEffect(ev.Turn, p.Iteration, c))
+		}
+	case *events.ToolNestedReturned:
+		record(p.Effect)
+	case *events.HookRan:
+		record(turn.HookEffect(turn.Owes{Turn: ev.Turn, Hooks: p.Point, At: p.At, Iteration: p.Iteration}))
+	case *events.ToolApprovalGiven:
+		if _, before := h.given[p.Effect]; before {
+			t.Fatalf("%s of %s at %d is answered twice", p.Effect, h.id, seq)
+		}
+		h.given[p.Effect] = p.Granted
+	case *events.ToolResolved:
+		if h.resolved[p.Effect] {
+			t.Fatalf("%s of %s at %d is resolved twice", p.Effect, h.id, seq)
+		}
+		h.resolved[p.Effect] = true
+	}
+}
+
+// begins wants an effect that begins not to be recorded where its node can know:
+// in what it has folded, or before its claim, as a claim is a decision on the
+// whole history. A worker that was overtaken and does not know may begin one again.
+func (w *world) begins(node events.WorkerID, id events.SessionID, effect events.EffectID, knows events.Seq) {
+	w.check(w.t)
+	h := w.facts.of[id]
+	knows = max(knows, h.claimed[node])
+	if at, recorded := h.recorded[effect]; recorded && at <= knows {
+		w.t.Fatalf("%s begins %s of %s, which is recorded at %d; it knows the history up to %d", node, effect, id, at, knows)
+	}
+}
+
+// runs wants a call that starts to be allowed to: approved where a plugin asks,
+// and not started before where it must run once.
+func (w *world) runs(id events.SessionID, tool string, effect events.EffectID) {
+	w.check(w.t)
+	name := events.EffectID(id) + "/" + effect
+	w.facts.ran[name]++
+	w.t.Logf("call %s runs", name)
+	if tool == toolGuarded && !w.facts.of[id].given[effect] {
+		w.t.Fatalf("call %s runs, and nothing approves it", name)
+	}
+	if !repeatable(tool) && w.facts.ran[name] > 1 {
+		w.t.Fatalf("call %s, which must run once, ran again", name)
+	}
+}
+
+// told is a client that has the answer: the turn is accepted.
+func (h *history) told(id events.TurnID) { h.accepted = append(h.accepted, id) }
+
+// cancelTold is a client that was told that a turn is cancelled, or had ended before.
+func (h *history) cancelTold(w *world, id events.TurnID, won bool) {
+	w.check(w.t)
+	if !won {
+		h.toldCancel = append(h.toldCancel, id)
+		return
+	}
+	if len(h.ends[id]) == 0 && !slices.ContainsFunc(h.waiting, func(r request) bool { return r.id == id && r.branchesOff }) {
+		w.t.Fatalf("a client was told that turn %s of %s has ended", id, h.id)
+	}
+}
+
+// approvalTold is a client that was told that its answer counts.
+func (h *history) approvalTold(w *world, a events.ToolApprovalGiven) {
+	w.check(w.t)
+	if given, known := h.given[a.Effect]; !known || given != a.Granted {
+		w.t.Fatalf("answer to %s of %s: got %t %t, a client was told %t", a.Effect, h.id, given, known, a.Granted)
+	}
+}
+
+// resolveTold is a client that was told that its result counts.
+func (h *history) resolveTold(w *world, effect events.EffectID) {
+	w.check(w.t)
+	if !h.resolved[effect] {
+		w.t.Fatalf("a client was told that %s of %s is resolved", effect, h.id)
+	}
+}

@@ -1,0 +1,214 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// host is what a process decides with: the states that it holds, and the calls
+// that it is in the middle of. Between two parts of a call others act.
+type host struct {
+	w     *world
+	id    events.WorkerID // of the node that it is in; empty: none
+	held  map[events.SessionID]*projector.State
+	calls [][]func() // what is left of each
+}
+
+func newHost(w *world, id events.WorkerID) *host {
+	return &host{w: w, id: id, held: make(map[events.SessionID]*projector.State)}
+}
+
+// later makes parts of a call happen one by one.
+func (h *host) later(parts ...func()) {
+	if len(parts) > 0 {
+		h.calls = append(h.calls, parts)
+	}
+}
+
+// goOn does the next part of one of the calls. Its process may die before.
+func (h *host) goOn(*rapid.T) {
+	if len(h.calls) == 0 {
+		return
+	}
+	i := 0
+	if len(h.calls) > 1 {
+		i = rapid.IntRange(0, len(h.calls)-1).Draw(h.w.t, "call")
+	}
+	parts := h.calls[i]
+	h.calls = slices.Delete(h.calls, i, i+1)
+	if h.id == "" && h.w.lossy && h.w.chance(6, "dies") {
+		h.w.t.Logf("a host dies before its wake")
+		return
+	}
+	h.later(parts[1:]...)
+	parts[0]()
+}
+
+// die is the end of the process. Where no publish is lost, it was a moment later.
+func (h *host) die() {
+	if !h.w.lossy {
+		h.finish()
+	}
+	h.calls = nil
+}
+
+// finish brings every call to its end, one after the other: two transfers of a
+// task in opposite directions, in step, would go on for ever.
+func (h *host) finish() {
+	for last := len(h.calls) - 1; last >= 0; last = len(h.calls) - 1 {
+		parts := h.calls[last]
+		h.calls = h.calls[:last]
+		h.later(parts[1:]...)
+		parts[0]()
+	}
+}
+
+// load is the state as the process has it, or with all that was appended since.
+func (h *host) load(id events.SessionID, fresh bool) *projector.State {
+	s := h.held[id]
+	if s == nil {
+		s, fresh = projector.New(id), true
+		h.held[id] = s
+	}
+	if fresh {
+		if err := follow.Sync(h.w.ctx, h.w.log, s); err != nil {
+			h.w.t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// decision is events to append at the state that they were decided on; none: nothing is to be done.
+type decision func(*projector.State) ([]events.Event, error)
+
+// decide appends a decision on the state at hand, or on the newest one where
+// that does not do. The hints of the commit are what the caller has to do next.
+func (h *host) decide(id events.SessionID, d decision) (hints []func(), err error) {
+	return h.decideAs(id, act{}, d)
+}
+
+// decideAs is decide by a worker that acts on a claim of a task.
+func (h *host) decideAs(id events.SessionID, by act, d decision) (hints []func(), err error) {
+	for fresh := h.held[id] == nil; ; {
+		s := h.load(id, fresh)
+		list, err := d(s)
+		if (err != nil || len(list) == 0) && !fresh {
+			fresh = true
+			continue
+		}
+		if err != nil || len(list) == 0 {
+			return nil, err
+		}
+		c := h.w.commit(id, h.id, list...)
+		h.w.acts[c.ID] = by
+		h.w.logAppend("host "+string(h.id), c, s.Seq)
+		seq, err := h.w.log.Append(h.w.ctx, c, s.Seq)
+		if errors.As(err, new(*events.ConflictError)) {
+			fresh = true
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		due := turn.Due(s)
+		if s.Apply(events.Entry{Seq: seq, Commit: c}) != nil { // nothing guards the log: that is for the histories to show
+			delete(h.held, id)
+			h.load(id, true)
+			return nil, nil
+		}
+		return h.hints(s, list, due), nil
+	}
+}
+
+func (w *world) logAppend(by string, c *events.Commit, at events.Seq) {
+	for i := range c.Events {
+		about := fmt.Sprintf("%q", c.Events[i].Turn)
+		switch p := c.Events[i].Payload.(type) {
+		case *events.TaskRegistered:
+			about = fmt.Sprintf("%s, from %q", p.Task, p.From)
+		case *events.TaskStarted:
+			about = fmt.Sprintf("%s, attempt %d", p.Task, p.Attempt)
+		case *events.TaskTransferred:
+			about = fmt.Sprintf("%v, to %s", p.Tasks, p.To)
+		case *events.TaskEnded:
+			about = fmt.Sprintf("%s, %s", p.Task, p.State)
+		}
+		w.t.Logf("%s appends %s of %s to %s at %d", by, c.Events[i].Kind, about, c.Session, at)
+	}
+}
+
+// hints tell workers of a commit that leaves them something to do.
+func (h *host) hints(s *projector.State, list []events.Event, due events.Millis) (hints []func()) {
+	asks := false
+	for i := range list {
+		switch p := list[i].Payload.(type) {
+		case *events.TurnRequested, *events.TurnScheduled, *events.TurnCancelRequested, *events.ToolApprovalGiven,
+			*events.ToolResolved, *events.ToolResultScheduled, *events.InputInjected:
+			asks = true
+		case *events.TaskRegistered:
+			hints = append(hints, h.wakeTask(s, p.Task)...)
+		}
+	}
+	if asks {
+		hints = append(hints, h.wake(s)...)
+	}
+	if at := turn.Due(s); at != 0 && at != due {
+		id := s.Session
+		hints = append(hints, func() { h.w.setTimer(id, at) })
+	}
+	return hints
+}
+
+// wake tells workers that a session owes work, where it does.
+func (h *host) wake(s *projector.State) (hints []func()) {
+	if !turn.Owing(s, h.w.now) {
+		return nil
+	}
+	id, hint := s.Session, h.id
+	if t := s.Turn(); t != nil && !turn.Parked(s) {
+		if hint = t.Worker; hint != h.id {
+			hints = append(hints, func() { h.w.notify(hint, id) })
+		}
+	} else if hint == "" {
+		hint = s.Worker
+	}
+	if h.id != "" {
+		hints = append(hints, func() {
+			if n := h.w.node(h.id); n != nil {
+				n.hinted(id)
+			}
+		})
+	}
+	return append(hints, func() { h.w.publish(wakeKey{session: id}, hint) })
+}
+
+func (h *host) wakeTask(s *projector.State, id events.TaskID) []func() {
+	if t, ok := s.Task(id); !ok || !session.TaskOwed(t) {
+		return nil
+	}
+	key := wakeKey{s.Session, id}
+	return []func(){func() { h.w.publish(key, "") }}
+}
+
+// answered is what remains of a client's call after its append: the hints, and
+// then the client has the answer. A call whose append has no outcome is over.
+func (h *host) answered(hints []func(), err error, told func()) {
+	switch {
+	case err == nil:
+		h.later(append(hints, told)...)
+	case !errors.Is(err, events.ErrOutcomeUnknown) && !errors.Is(err, errRefused):
+		h.w.t.Fatal(err)
+	}
+}
+
+// errRefused is a command that is refused: nothing was appended.
+var errRefused = errors.New("refused")

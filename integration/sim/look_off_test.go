@@ -1,0 +1,5 @@
+//go:build nolook
+
+package sim
+
+const looks = false

@@ -1,0 +1,227 @@
+package sim
+
+import (
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// sweep publishes the hints that sessions and tasks lack.
+func (w *world) sweep(*rapid.T) {
+	if !w.lossy {
+		return
+	}
+	for _, id := range w.facts.ids {
+		s, key := w.state(id), wakeKey{session: id}
+		owing := turn.Owing(s, w.now)
+		if owing && !w.queue.has(key) {
+			w.publish(key, s.Worker)
+		}
+		w.sweepTasks(s)
+		if due := turn.Due(s); due != 0 && !owing {
+			w.setTimer(id, due)
+		}
+	}
+}
+
+// rounds are how many an orderly end takes at most.
+const rounds = 400
+
+// settle lets everything go on without faults until nothing is left to do, and
+// checks that whatever was accepted has ended.
+func (w *world) settle() {
+	w.log = eventstest.NewFaultyLog(w.truth, eventstest.FaultOptions{})
+	restart := rapid.Bool().Draw(w.t, "restart")
+	w.settling = true
+	for _, n := range w.nodes {
+		n.frozen = false
+		if restart {
+			n.kill()
+		}
+	}
+	w.t.Logf("faults end")
+	for i := 0; !w.done(); i++ {
+		if i == rounds {
+			w.stuck()
+		}
+		w.round(i)
+		w.check(w.t)
+	}
+	for _, id := range w.facts.ids {
+		w.checkEnded(w.facts.of[id])
+	}
+}
+
+func (w *world) round(i int) {
+	w.now += 100
+	if i > rounds/2 { // what waits for its time
+		w.now += 2000
+	}
+	w.door.finish()
+	if i%8 == 0 {
+		w.approveAll()
+		w.redeliver()
+		w.sweep(w.t)
+	}
+	w.ring(w.t)
+	for _, n := range w.nodes {
+		n.settle()
+	}
+}
+
+// settle gives every part of a node its turn.
+func (n *node) settle() {
+	n.host.finish()
+	n.drained()
+	for _, m := range n.w.queue.waiting(n.w.now, false) {
+		if !n.draining && !n.full() {
+			n.w.queue.deliver(m)
+			n.deliver(m)
+		}
+	}
+	for _, m := range n.w.queue.waiting(n.w.now, true) {
+		if !n.draining {
+			n.takeTask(m)
+		}
+	}
+	for range 2 { // a look, and what follows from it
+		for _, r := range slices.Clone(n.runs) {
+			r.step()
+		}
+	}
+	for _, e := range slices.Clone(n.effects) {
+		if !e.over {
+			e.step()
+		}
+	}
+	n.effects = slices.DeleteFunc(n.effects, func(e *effect) bool { return e.over })
+	for _, r := range slices.Clone(n.tasks) {
+		n.stepRun(r)
+	}
+}
+
+// redeliver is the end of the ack wait for wakes that no node keeps.
+func (w *world) redeliver() {
+	kept := make(map[*wake]bool)
+	for _, n := range w.nodes {
+		for _, r := range n.runs {
+			kept[r.wake] = true
+		}
+		for _, r := range n.tasks {
+			kept[r.wake] = true
+			for _, m := range r.inbox {
+				kept[m] = true
+			}
+		}
+	}
+	for _, m := range w.queue.list {
+		if m.held && !kept[m] {
+			w.queue.silent(m)
+		}
+	}
+}
+
+// approveAll is a client that answers whatever waits.
+func (w *world) approveAll() {
+	for _, id := range w.facts.ids {
+		t := w.state(id).Turn()
+		for i := 0; t != nil && !t.Cancelled && i < len(t.Asks); i++ {
+			if !t.Asks[i].Answered {
+				w.door.approve(word{id, events.ToolApprovalGiven{Effect: t.Asks[i].Effect, Granted: true}})
+			}
+		}
+	}
+}
+
+// done reports whether nothing is left to do anywhere.
+func (w *world) done() bool {
+	if len(w.queue.list) > 0 || len(w.door.calls) > 0 {
+		return false
+	}
+	for _, id := range w.facts.ids {
+		if s := w.state(id); !ended(s) {
+			return false
+		}
+	}
+	return w.tasksDone()
+}
+
+func ended(s *projector.State) bool { return s.Idle() && len(s.Scheduled) == 0 }
+
+// stuck tells what never ends.
+func (w *world) stuck() {
+	for _, m := range w.queue.list {
+		w.t.Logf("wake: %+v", *m)
+	}
+	for name, k := range w.tasks {
+		if k.live {
+			w.t.Logf("task: %+v %+v", name, *k)
+		}
+	}
+	for _, id := range w.facts.ids {
+		if s := w.state(id); !ended(s) {
+			w.t.Fatalf("session %s never ends: turn %+v, owed %+v, queue %+v, scheduled %+v", id, s.Turn(), turn.Owed(s), s.Queue, s.Scheduled)
+		}
+	}
+	w.t.Fatalf("a wake, or a task, never ends")
+}
+
+// checkEnded wants a turn that was accepted to have ended once, and its message
+// to stand in the one turn that it is part of.
+func (w *world) checkEnded(h *history) {
+	s := h.verifier.State()
+	for id := range h.requested {
+		if len(h.ends[id]) != 1 {
+			w.t.Fatalf("turn %s of %s: got ends %v, want one", id, h.id, h.ends[id])
+		}
+	}
+	for _, id := range h.accepted {
+		if len(h.ends[id]) != 1 {
+			w.t.Fatalf("turn %s of %s: a client was told that it is accepted, got ends %v", id, h.id, h.ends[id])
+		}
+	}
+	for _, id := range h.toldCancel {
+		if end := h.ends[id]; len(end) != 1 || end[0] != events.EndCancelled && end[0] != events.EndFailed {
+			w.t.Fatalf("turn %s of %s: a client was told that it is cancelled, got ends %v", id, h.id, h.ends[id])
+		}
+	}
+	w.checkMessages(h, s)
+}
+
+func (w *world) checkMessages(h *history, s *projector.State) {
+	nodes, err := s.AllNodes()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	said := make(map[string][]events.TurnID)
+	for _, n := range nodes {
+		if n.Message.Role == events.RoleUser {
+			said[n.Message.Text()] = append(said[n.Message.Text()], n.Turn)
+		}
+	}
+	for i := range turns {
+		id := turnID(i)
+		record, err := s.Record(id)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		var want []events.TurnID
+		switch {
+		case record == nil:
+		case record.Index > 0:
+			want = []events.TurnID{id}
+		case record.End == events.EndInjected:
+			want = []events.TurnID{record.By}
+		case record.End == events.EndBranched && len(w.facts.of[record.Session].ends[id]) != 1:
+			w.t.Fatalf("turn %s of %s: got no end in %s", id, h.id, record.Session)
+		}
+		if !slices.Equal(said[string(id)], want) {
+			w.t.Fatalf("message of turn %s of %s: got it in turns %v, want %v", id, h.id, said[string(id)], want)
+		}
+	}
+}

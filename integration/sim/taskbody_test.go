@@ -1,0 +1,217 @@
+package sim
+
+import (
+	"errors"
+
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/task"
+)
+
+// runs lets the body or its supervisor do something.
+func (r *taskRun) runs() (over bool) {
+	switch {
+	case r.ended != "":
+		return r.finish()
+	case r.n.draining && (r.again || r.monitors):
+		r.stop(causeStopped)
+		r.ended = bodyFailed
+		return false
+	case r.quiet && !r.local && r.n.w.chance(2, "fence"):
+		r.stop(causeOutOfTouch)
+		r.ended = bodyFailed
+		return false
+	}
+	do := "ends"
+	if !r.n.w.settling {
+		do = r.body()
+	}
+	for r.n.w.settling && len(r.inbox) > 0 {
+		r.hold(r.inbox[0])
+		r.inbox = r.inbox[1:]
+	}
+	switch do {
+	case "holds":
+		r.hold(r.inbox[0])
+		r.inbox = r.inbox[1:]
+	case "look":
+		r.compare()
+	case "says":
+		_ = r.decide(func(s *projector.State) []events.Event { return task.Progress(s, r.task, "half of it") })
+	case "waits":
+		_ = r.decide(func(s *projector.State) []events.Event { return task.Transition(s, r.task, events.TaskWaiting) })
+	case "reports":
+		r.report()
+	case "ends":
+		r.ends()
+	}
+	return false
+}
+
+// ends is the end of the body; before it, a call's tool runs and gives its result.
+func (r *taskRun) ends() {
+	if r.call == nil || r.cause != "" {
+		r.ended = bodyDone
+		if r.cause != "" || !r.n.w.settling && rapid.Bool().Draw(r.n.w.t, "fails") {
+			r.ended = bodyFailed
+		}
+		return
+	}
+	s := r.n.host.load(r.session, true)
+	switch {
+	case r.result == nil && !r.call.awaited(s.Turn()):
+		r.ended = bodyDone // the turn has ended
+	case r.result == nil:
+		r.n.w.runs(r.session, r.call.tool, r.call.effect)
+		r.result = &events.ToolResult{Text: "done"}
+	case r.resolve(*r.call, *r.result) == nil:
+		r.ended, r.resolved = bodyDone, true
+	}
+}
+
+// report records a line of a monitor, which may become a turn.
+func (r *taskRun) report() {
+	own := act{by: r.n.id, claim: r.claim, own: true}
+	hints, err := r.n.host.decideAs(r.session, own, func(s *projector.State) ([]events.Event, error) {
+		return task.Report(s, r.claim, []task.Line{{Text: "line"}})
+	})
+	_ = r.n.w.tolerated(err)
+	r.hints = append(r.hints, hints...)
+}
+
+// decide appends what a run decides while the claim is its own.
+func (r *taskRun) decide(d func(*projector.State) []events.Event) error {
+	own := act{by: r.n.id, claim: r.claim, own: true}
+	hints, err := r.n.host.decideAs(r.session, own, func(s *projector.State) ([]events.Event, error) {
+		return task.While(s, r.claim, func() []events.Event { return d(s) })
+	})
+	r.hints = append(r.hints, hints...)
+	return r.n.w.tolerated(err)
+}
+
+// stop ends the body's context; the first cause counts.
+func (r *taskRun) stop(cause string) {
+	if r.cause == "" {
+		r.cause = cause
+	}
+}
+
+// hold takes a wake that came while the task runs.
+func (r *taskRun) hold(m *wake) {
+	have := r.wake
+	r.wake = m
+	if r.over { // it may be of another task of that id, which is to wait for the end of this run
+		r.later()
+		r.wake = have
+	}
+}
+
+// settle acks the wake: nothing is owed any more.
+func (r *taskRun) settle() {
+	r.over = true
+	r.ack()
+}
+
+// compare compares a run with the history.
+func (r *taskRun) compare() {
+	if r.over {
+		return
+	}
+	rec, ok := r.record(r.session)
+	switch {
+	case !ok:
+		r.settle()
+	case rec.To != "" && rec.CreatedAt == r.made:
+		r.moves(rec.To)
+	case rec.Seq != r.claim.Seq: // the id stands for another registration
+		r.over = true
+		r.giveBack()
+		r.wake = nil
+	case !rec.Live():
+		r.settle()
+		r.stop(causeCancelled)
+	case rec.Worker != r.claim.Worker || rec.Attempt != r.claim.Attempt:
+		r.over, r.listed, r.wake = true, false, nil
+		r.stop(causeSuperseded)
+	case rec.State == events.TaskCancelling:
+		r.asked = true
+		r.stop(causeCancelled)
+	}
+}
+
+// moves follows the task to another session. Its wake there comes by itself.
+func (r *taskRun) moves(to events.SessionID) {
+	rec, ok := r.record(to)
+	if !ok || rec.CreatedAt != r.made {
+		r.settle()
+		return
+	}
+	if r.wake != nil && r.wake.session == r.session { // the other one may be here already
+		r.ack()
+	}
+	r.session, r.claim.Seq = to, rec.Seq
+}
+
+// finish records what a body came to.
+func (r *taskRun) finish() (over bool) {
+	gone := r.cause == causeOutOfTouch || r.cause == causeStopped
+	switch {
+	case r.call != nil && r.cause == causeCancelled && !r.resolved:
+		r.resolved = r.resolve(*r.call, cancelledCall()) == nil
+		return false
+	case r.over:
+		return true
+	case gone && r.again:
+		_ = r.decide(func(s *projector.State) []events.Event { return task.Transition(s, r.task, events.TaskWaiting) })
+		return r.giveBack()
+	case r.call != nil && r.ended == bodyFailed && !r.resolved:
+		r.resolved = r.resolve(*r.call, events.ToolResult{Outcome: events.OutcomeLost, Text: "lost"}) == nil
+		return false
+	}
+	return r.recordEnd(gone)
+}
+
+func (r *taskRun) recordEnd(gone bool) (over bool) {
+	state, summary := r.endState(), r.ended
+	if gone && r.ended != bodyDone {
+		state, summary = events.TaskFailed, "abandoned: worker "+string(r.n.id)+" "+r.cause
+	}
+	var err error
+	if r.monitors && !gone && r.cause == "" {
+		err = r.endMonitor()
+	} else {
+		err = r.decide(func(s *projector.State) []events.Event { return task.Complete(s, r.task, state, summary) })
+	}
+	switch {
+	case err == nil:
+		r.settle()
+		r.do = func() bool { return true } // after the hints
+	case errors.Is(err, task.ErrTaken):
+		was := r.session
+		if r.compare(); !r.over && r.session == was {
+			r.n.w.t.Fatalf("claim %+v is taken, and the history has it", r.claim)
+		}
+	}
+	return false // unknown: once more
+}
+
+func (r *taskRun) endMonitor() error {
+	own := act{by: r.n.id, claim: r.claim, own: true}
+	hints, err := r.n.host.decideAs(r.session, own, func(s *projector.State) ([]events.Event, error) {
+		return task.EndMonitor(s, r.claim, events.MonitorEnded{State: events.MonitorExited})
+	})
+	r.hints = append(r.hints, hints...)
+	return r.n.w.tolerated(err)
+}
+
+func (r *taskRun) endState() events.TaskState {
+	switch {
+	case r.ended == bodyDone:
+		return events.TaskCompleted
+	case r.asked:
+		return events.TaskCancelled
+	}
+	return events.TaskFailed
+}

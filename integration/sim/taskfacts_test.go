@@ -1,0 +1,149 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/task"
+)
+
+// taskName names a task among those of all sessions.
+type taskName struct {
+	session events.SessionID
+	task    events.TaskID
+}
+
+// taskFacts are what a history says of the last task that had an id.
+type taskFacts struct {
+	claim      task.Claim
+	made       events.Millis
+	again      bool // another worker may run it again
+	live       bool
+	cancelling bool
+	ran        *int // times that its body began, in any session
+}
+
+// act is what a worker appends, by the claim that it acts on: its own, or of one that it found gone.
+type act struct {
+	by    events.WorkerID
+	claim task.Claim
+	own   bool
+}
+
+// noteTasks keeps what a commit says of tasks, and wants it to be right: a task
+// ends once, what must run once starts once, and a worker appends only while the
+// claim that it acts on is the one that counts.
+func (w *world) noteTasks(h *history, e events.Entry) {
+	for i := range e.Commit.Events {
+		switch p := e.Commit.Events[i].Payload.(type) {
+		case *events.TaskRegistered:
+			w.noteRegistered(h, e, p)
+		case *events.TaskTransferred:
+			for _, id := range p.Tasks {
+				w.tasks[taskName{h.id, id}].live = false
+			}
+		case *events.TaskStarted:
+			k := w.actsOn(h, p.Task, e)
+			k.claim.Attempt++
+			k.claim.Worker = p.Worker
+			if p.Attempt != k.claim.Attempt || p.Attempt > 1 && !k.again {
+				w.t.Fatalf("task %s of %s at %d starts, attempt %d, want %d, which may repeat: %t", p.Task, h.id, e.Seq, p.Attempt, k.claim.Attempt, k.again)
+			}
+		case *events.TaskProgressed:
+			w.actsOn(h, p.Task, e)
+		case *events.TaskStateChanged:
+			w.actsOn(h, p.Task, e)
+		case *events.TaskCancelRequested:
+			k := w.actsOn(h, p.Task, e)
+			if k.cancelling {
+				w.t.Fatalf("task %s of %s at %d is to be cancelled twice", p.Task, h.id, e.Seq)
+			}
+			k.cancelling = true
+		case *events.TaskEnded:
+			k := w.actsOn(h, p.Task, e)
+			k.live = false
+			w.checkEnd(k, p, w.acts[e.Commit.ID])
+		}
+	}
+}
+
+func (w *world) noteRegistered(h *history, e events.Entry, p *events.TaskRegistered) {
+	name := taskName{h.id, p.Task}
+	made := e.Commit.At
+	if p.From != "" {
+		made = p.Created
+	}
+	old := w.tasks[name]
+	if old != nil && old.live && old.made != made {
+		w.t.Fatalf("task %+v at %d is registered while it lives", name, e.Seq)
+	}
+	k := &taskFacts{
+		claim: task.Claim{Task: p.Task, Seq: e.Seq, Worker: p.Worker, Attempt: p.Attempt}, made: made,
+		again: p.Restart == events.RestartAlways, live: !p.State.Terminal(), cancelling: p.State == events.TaskCancelling, ran: new(int),
+	}
+	if from := w.tasks[taskName{p.From, p.Task}]; from != nil && from.made == made {
+		k.ran = from.ran
+	}
+	w.tasks[name] = k
+}
+
+// actsOn is the task that a commit is about: a live one, whose claim is the one that the commit's author believes.
+func (w *world) actsOn(h *history, name events.TaskID, e events.Entry) *taskFacts {
+	k, by := w.tasks[taskName{h.id, name}], w.acts[e.Commit.ID]
+	switch {
+	case k == nil || !k.live:
+		w.t.Fatalf("commit %d of %s is about task %s, which does not live", e.Seq, h.id, name)
+	case by.by == "": // a client, whoever runs it
+	case by.claim != k.claim:
+		w.t.Fatalf("commit %d of %s: %s acts on %+v, the history has %+v", e.Seq, h.id, by.by, by.claim, k.claim)
+	case by.own && by.by != k.claim.Worker:
+		w.t.Fatalf("commit %d of %s: %s acts for %s", e.Seq, h.id, by.by, k.claim.Worker)
+	}
+	return k
+}
+
+// checkEnd wants a task whose worker is gone to end only where it must not run
+// again, with the evidence, or was cancelled.
+func (w *world) checkEnd(k *taskFacts, p *events.TaskEnded, by act) {
+	if by.by == "" || by.own || p.State == events.TaskCancelled && k.cancelling {
+		return
+	}
+	if want := goneText(k.claim.Worker); k.again && k.claim.Attempt < attempts || p.State != events.TaskFailed || p.Summary != want {
+		w.t.Fatalf("task %+v ends as %s, %q, want %q", *k, p.State, p.Summary, want)
+	}
+}
+
+func goneText(worker events.WorkerID) string {
+	return fmt.Sprintf("abandoned: worker %s is gone", worker)
+}
+
+// taskRuns wants a task that must run once to do so.
+func (w *world) taskRuns(r *taskRun) {
+	w.check(w.t)
+	k := w.tasks[taskName{r.session, r.task}]
+	if k == nil || k.claim.Seq != r.claim.Seq {
+		return // it moved since
+	}
+	if *k.ran++; *k.ran > 1 && !k.again {
+		w.t.Fatalf("task %s of %s, which must run once, ran again", r.task, r.session)
+	}
+}
+
+// taskTold is a client that was told that a task is registered.
+func (w *world) taskTold(id events.SessionID, name events.TaskID, seq events.Seq) {
+	w.check(w.t)
+	if k := w.tasks[taskName{id, name}]; k == nil || k.claim.Seq < seq {
+		w.t.Fatalf("task %s of %s is not in the history, and a client was told that it is", name, id)
+	}
+}
+
+// tasksDone reports whether every task has ended; that none did twice was seen on the way.
+func (w *world) tasksDone() bool {
+	w.check(w.t)
+	for _, k := range w.tasks {
+		if k.live {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,324 @@
+package sim
+
+import (
+	"errors"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/task"
+)
+
+// taskRun is a node's work on one task: it looks at the wake, claims, runs and records.
+type taskRun struct {
+	n        *node
+	session  events.SessionID
+	task     events.TaskID
+	wake     *wake // nil: another node has a newer one, or it was acknowledged
+	inbox    []*wake
+	do       func() (over bool)
+	hints    []func() // of what it appended, to be done before anything else
+	claim    task.Claim
+	made     events.Millis
+	again    bool
+	call     *remote // that it runs
+	monitors bool
+	local    bool // a closure of its node
+	reserved bool // the node answers for it: it is about to be listed
+	listed   bool // the node answers for it, and gives it wakes
+	quiet    bool // its node was out of touch with the queue
+
+	over     bool // the history owes it nothing any more
+	asked    bool // to stop
+	cause    string
+	ended    string // how its body ended, until that is recorded
+	result   *events.ToolResult
+	resolved bool // the call has it
+}
+
+// What ends the context of a task's body, and what the body comes to.
+const (
+	causeCancelled  = "cancelled"
+	causeSuperseded = "superseded"
+	causeOutOfTouch = "was out of touch"
+	causeStopped    = "stopped"
+	bodyDone        = "done"
+	bodyFailed      = "failed"
+)
+
+// takeTask takes the wake of a task. The node's run of it gets it, if there is one.
+func (n *node) takeTask(m *wake) {
+	n.w.queue.deliver(m)
+	if r := n.findTask(m.session, m.task); r != nil {
+		r.inbox = append(r.inbox, m)
+		return
+	}
+	r := &taskRun{n: n, session: m.session, task: m.task, wake: m}
+	r.do = r.look
+	n.tasks = append(n.tasks, r)
+}
+
+func (n *node) findTask(id events.SessionID, name events.TaskID) *taskRun {
+	for _, r := range n.tasks {
+		if r.listed && r.session == id && r.task == name {
+			return r
+		}
+	}
+	return nil
+}
+
+// stepTask lets one of the node's task runs do the next thing.
+func (n *node) stepTask() {
+	if r := pick(n.w, n.tasks, "task run"); r != nil {
+		n.stepRun(r)
+	}
+}
+
+func (n *node) stepRun(r *taskRun) {
+	if len(r.hints) > 0 {
+		do := r.hints[0]
+		r.hints = r.hints[1:]
+		do()
+		return
+	}
+	if r.do() {
+		n.tasks = slices.DeleteFunc(n.tasks, func(have *taskRun) bool { return have == r })
+		for _, m := range r.inbox { // that it never came to
+			r.wake = m
+			r.giveBack()
+		}
+	}
+}
+
+func (r *taskRun) giveBack() (over bool) {
+	if m := r.wake; m != nil {
+		r.n.w.say(func() { r.n.w.queue.giveBack(m, r.n.w.now) })
+	}
+	return true
+}
+
+func (r *taskRun) ack() (over bool) {
+	if m := r.wake; m != nil {
+		r.n.w.say(func() { r.n.w.queue.ack(m) })
+	}
+	r.wake = nil
+	return true
+}
+
+// later gives the wake back for a while.
+func (r *taskRun) later() (over bool) {
+	if m := r.wake; m != nil {
+		r.n.w.say(func() { r.n.w.queue.giveBack(m, r.n.w.now+100) })
+	}
+	return true
+}
+
+// record is a task's record on the newest state.
+func (r *taskRun) record(id events.SessionID) (projector.Task, bool) {
+	if r.n.w.facts.of[id] == nil {
+		return projector.Task{}, false
+	}
+	t, ok := r.n.host.load(id, true).Task(r.task)
+	if !ok {
+		return projector.Task{}, false
+	}
+	return *t, true
+}
+
+// look decides what to do about a wake on the newest state.
+func (r *taskRun) look() (over bool) {
+	if have := r.n.findTask(r.session, r.task); have != nil { // it began meanwhile
+		have.inbox = append(have.inbox, r.wake)
+		return true
+	}
+	rec, ok := r.record(r.session)
+	if ok && rec.Live() && r.n.host.inTwo(&rec) {
+		m := &move{h: r.n.host, from: rec.From, to: r.session, ids: []events.TaskID{rec.ID}, finishes: true}
+		r.do = func() bool {
+			if m.step() {
+				r.do = r.look
+			}
+			return false
+		}
+		return false
+	}
+	call, remote := remoteOf(&rec)
+	switch {
+	case !ok:
+		return r.ack()
+	case !rec.Live() && remote:
+		return r.resolveEnded()
+	case !session.TaskOwed(&rec), rec.Runner == "" && rec.Worker == "":
+		return r.ack()
+	case rec.Attempt == 0 && rec.Runner != "":
+		r.do = func() bool { return r.begin(&rec) }
+		return false
+	case !r.gone(&rec):
+		return true // the other holds it
+	}
+	if remote {
+		r.call = &call
+	}
+	return r.takeOver(&rec)
+}
+
+// resolveEnded gives the call of a task that was ended from outside its result.
+func (r *taskRun) resolveEnded() (over bool) {
+	call, waits := awaits(r.n.host.load(r.session, true), r.task)
+	if !waits {
+		return r.ack()
+	}
+	if err := r.resolve(call, cancelledCall()); err != nil {
+		return r.later()
+	}
+	r.do = r.ack
+	return false
+}
+
+func cancelledCall() events.ToolResult {
+	return events.ToolResult{Outcome: events.OutcomeCancelled, Text: "[cancelled]"}
+}
+
+// resolve gives a call its result, unless it has one, or no turn awaits it.
+func (r *taskRun) resolve(call remote, result events.ToolResult) error {
+	result.Call = call.index
+	hints, err := r.n.host.resolve(r.session, call.effect, result)
+	r.hints = append(r.hints, hints...)
+	if errors.Is(err, errRefused) {
+		return nil
+	}
+	return err
+}
+
+// gone asks the worker of a task whether it runs it: then that holds the wake.
+// One that is dead does not, and one that was stopped so long ends its work.
+func (r *taskRun) gone(rec *projector.Task) bool {
+	n := r.n.w.node(rec.Worker)
+	if n == nil {
+		return true
+	}
+	for _, other := range n.tasks {
+		same := other.session == r.session && other.task == r.task || rec.From != "" && other.task == r.task && other.made == rec.CreatedAt
+		switch {
+		case !same || !other.listed && !other.reserved || other == r:
+		case n.frozen || n != r.n && other.quiet:
+			other.quiet = true
+			return true
+		case other.listed:
+			other.inbox = append(other.inbox, r.wake)
+			return false
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// takeOver is for a task whose worker is gone: it runs again, or ends with the evidence.
+func (r *taskRun) takeOver(rec *projector.Task) (over bool) {
+	seen := task.ClaimOf(rec)
+	switch {
+	case rec.State == events.TaskCancelling:
+		r.do = r.resolveThen(cancelledCall(), func(s *projector.State) ([]events.Event, error) {
+			return task.While(s, seen, func() []events.Event { return task.Cancel(s, r.task, "requested by host") })
+		}, seen)
+	case rec.Restart == events.RestartAlways && rec.Runner != "" && rec.Starts < attempts:
+		r.do = func() bool { return r.begin(rec) }
+	default:
+		r.do = r.resolveThen(events.ToolResult{Outcome: events.OutcomeLost, Text: "lost"}, func(s *projector.State) ([]events.Event, error) {
+			return task.Abandon(s, seen, goneText(rec.Worker))
+		}, seen)
+	}
+	return false
+}
+
+// resolveThen ends a task whose worker is gone, once its call has a result.
+func (r *taskRun) resolveThen(result events.ToolResult, end decision, seen task.Claim) func() bool {
+	return func() bool {
+		if r.call != nil {
+			if err := r.resolve(*r.call, result); err != nil {
+				return r.later()
+			}
+		}
+		r.do = func() bool {
+			hints, err := r.n.host.decideAs(r.session, act{by: r.n.id, claim: seen}, end)
+			if r.hints = append(r.hints, hints...); r.n.w.tolerated(err) != nil {
+				return r.later()
+			}
+			r.do = r.ack
+			return false
+		}
+		return false
+	}
+}
+
+// begin claims a task on top of the claim that was seen.
+func (r *taskRun) begin(rec *projector.Task) (over bool) {
+	if r.n.draining {
+		return r.later()
+	}
+	r.reserved = true
+	seen := task.ClaimOf(rec)
+	_, err := r.n.host.decideAs(r.session, act{by: r.n.id, claim: seen}, func(s *projector.State) ([]events.Event, error) {
+		return task.Start(s, seen, r.n.id)
+	})
+	if r.n.w.tolerated(err) != nil {
+		return r.later()
+	}
+	claimed, _ := r.n.host.load(r.session, false).Task(r.task)
+	now := *claimed
+	r.do = func() bool { return r.launch(&now) }
+	return false
+}
+
+// launch starts the body of a task that was claimed.
+func (r *taskRun) launch(rec *projector.Task) (over bool) {
+	if old := r.n.findTask(r.session, r.task); old != nil {
+		old.listed = false
+	}
+	r.claim, r.made, r.again = task.ClaimOf(rec), rec.CreatedAt, rec.Restart == events.RestartAlways
+	r.reserved, r.listed = false, true
+	if call, ok := remoteOf(rec); ok {
+		r.call = &call
+	}
+	r.monitors = rec.Of == events.TaskMonitor && rec.Runner == task.MonitorRunner
+	r.n.w.taskRuns(r)
+	r.do = r.runs
+	return false
+}
+
+// spawn registers a task whose body is a closure of the node, and runs it.
+func (n *node) spawn() {
+	if n.frozen || n.draining {
+		return
+	}
+	id := n.w.firstSession()
+	r := &taskRun{n: n, session: id, task: n.w.taskID(id), local: true, reserved: true}
+	r.do = func() bool {
+		reg := events.TaskRegistered{Task: r.task, Worker: n.id, State: events.TaskRunning}
+		hints, err := n.host.decide(r.session, func(s *projector.State) ([]events.Event, error) { return registering(s, reg) })
+		if r.hints = hints; n.w.tolerated(err) != nil {
+			return true
+		}
+		t, _ := n.host.load(r.session, false).Task(r.task)
+		rec := *t
+		r.do = func() bool { return r.launch(&rec) }
+		return false
+	}
+	n.tasks = append(n.tasks, r)
+}
+
+// body is one thing that the body or its supervisor does, while things go wrong.
+func (r *taskRun) body() string {
+	does := []string{"look", "says", "waits", "ends"}
+	if r.monitors {
+		does = append(does, "reports", "reports")
+	}
+	if len(r.inbox) > 0 {
+		does = append(does, "holds", "holds")
+	}
+	return rapid.SampledFrom(does).Draw(r.n.w.t, "body")
+}

@@ -1,0 +1,87 @@
+package projector
+
+import (
+	"slices"
+
+	"github.com/lash-go/lash/events"
+)
+
+func (s *State) applyScheduled(id events.TurnID, p *events.TurnScheduled, at events.Millis) {
+	i := len(s.Scheduled)
+	for i > 0 && s.Scheduled[i-1].At > p.At {
+		i--
+	}
+	due := ScheduledTurn{ID: id, Input: p.Input, At: p.At, Busy: p.Busy, Seq: s.Seq, Asked: at}
+	s.Scheduled = slices.Concat(s.Scheduled[:i], []ScheduledTurn{due}, s.Scheduled[i:])
+}
+
+// unschedule takes a turn out of those that wait for their time.
+func (s *State) unschedule(id events.TurnID) (ScheduledTurn, bool) {
+	i := slices.IndexFunc(s.Scheduled, func(d ScheduledTurn) bool { return d.ID == id })
+	if i < 0 {
+		return ScheduledTurn{}, false
+	}
+	due := s.Scheduled[i]
+	s.Scheduled = slices.Concat(s.Scheduled[:i], s.Scheduled[i+1:])
+	return due, true
+}
+
+func (s *State) applyTimed(id events.TurnID, p *events.ToolResultScheduled) {
+	if t := s.running(id); t != nil && t.TimedResult(p.Effect) == nil {
+		t.Timed = append(slices.Clip(t.Timed), TimedResult{Effect: p.Effect, At: p.At, Result: p.Result, By: p.By})
+	}
+}
+
+// TimedResult is the result that a call gets at a time; nil where none is scheduled.
+func (t *Turn) TimedResult(effect events.EffectID) *TimedResult {
+	for i := range t.Timed {
+		if t.Timed[i].Effect == effect {
+			return &t.Timed[i]
+		}
+	}
+	return nil
+}
+
+// progress are the kinds of events after which the attempts of a turn are
+// counted anew: what an effect returned, what was asked and answered, and the
+// end of an orderly stop. A start is none of them, nor is tool.called: a call
+// that kills its worker is recorded as lost by the next one, which is progress.
+//
+//nolint:gochecknoglobals // read-only
+var progress = map[events.Kind]bool{
+	events.KindTurnPrepared: true, events.KindTurnCheckpointed: true, events.KindHookRan: true,
+	events.KindModelReplied: true, events.KindModelFailed: true, events.KindModelCompleted: true,
+	events.KindToolReturned: true, events.KindToolLost: true, events.KindToolPended: true, events.KindToolResolved: true,
+	events.KindToolApprovalAsked: true, events.KindToolApprovalGiven: true, events.KindToolNestedReturned: true,
+}
+
+// progressed counts the attempts of the running turn anew.
+func (s *State) progressed(id events.TurnID) {
+	if t := s.running(id); t != nil {
+		t.Starts = 0
+	}
+}
+
+// EarliestDue is the earliest time that is set, 0 where none is: for listings,
+// as a call may have its result by now.
+func (s *State) EarliestDue() (due events.Millis) {
+	earlier := func(at events.Millis) {
+		if at != 0 && (due == 0 || at < due) {
+			due = at
+		}
+	}
+	if len(s.Scheduled) > 0 {
+		earlier(s.Scheduled[0].At)
+	}
+	if t := s.Turn(); t != nil {
+		for i := range t.Timed {
+			earlier(t.Timed[i].At)
+		}
+		for i := range t.Asks {
+			if !t.Asks[i].Answered {
+				earlier(t.Asks[i].Until)
+			}
+		}
+	}
+	return due
+}

@@ -1,0 +1,13 @@
+package api_test
+
+import (
+	"testing"
+
+	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/session/api"
+)
+
+func TestEncoding(t *testing.T) {
+	t.Parallel()
+	eventstest.TestEncoding(t, api.Request{}, api.Answer{}, api.ErrorBody{}, api.Delta{})
+}

@@ -1,0 +1,13 @@
+package session_test
+
+import (
+	"testing"
+
+	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/session"
+)
+
+func TestEncoding(t *testing.T) {
+	t.Parallel()
+	eventstest.TestEncoding(t, session.Delta{})
+}

@@ -1,0 +1,30 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+)
+
+// Retry has workers take up a session again that has a dead letter, and then
+// forgets the letter. Where the session still cannot be folded the letter comes
+// again. Errors: [events.ErrNoSession].
+func (h *Host) Retry(ctx context.Context, letter *bus.DeadLetter) error {
+	_, err := h.log.Last(ctx, letter.Session)
+	if err == nil {
+		err = h.b.DropTrial(ctx, letter.Session)
+	}
+	if err == nil {
+		err = h.b.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: letter.Session}, bus.WakeHint{})
+	}
+	if err == nil || errors.Is(err, events.ErrNoSession) {
+		err = errors.Join(err, h.b.DropDead(ctx, letter))
+	}
+	if err != nil {
+		return fmt.Errorf("retry session %s: %w", letter.Session, err)
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+package session_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+)
+
+// soon is a time that does not come during the tests.
+var soon = time.Now().Add(time.Hour)
+
+func (b *bundle) submitAt(id events.TurnID, at time.Time) {
+	b.t.Helper()
+	if got, err := b.host.SubmitAt(b.t.Context(), sid, at, ask(id, "go")); err != nil || got != id {
+		b.t.Fatalf("submit %s: got %s, %v", id, got, err)
+	}
+}
+
+// awaitTimer waits until the session has a timer.
+func (b *bundle) awaitTimer() {
+	b.t.Helper()
+	for {
+		list, err := b.bus.Timers(b.t.Context())
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if slices.Equal(list, []events.SessionID{sid}) {
+			return
+		}
+	}
+}
+
+// TestSubmitAtAgain is the same turn; another time, policy or input is another one.
+func TestSubmitAtAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.submitAt("t1", soon)
+	b.awaitTimer()
+	before := b.state()
+	other := b.another(0)
+	if _, err := other.SubmitAt(t.Context(), sid, soon, ask("t1", "go")); err != nil {
+		t.Errorf("the same again: got %v", err)
+	}
+	reject := ask("t1", "go")
+	reject.WhenBusy = session.WhenBusyReject
+	for name, do := range map[string]func() error{
+		"time": func() error {
+			_, err := other.SubmitAt(t.Context(), sid, soon.Add(time.Millisecond), ask("t1", "go"))
+			return err
+		},
+		"policy": func() error { _, err := other.SubmitAt(t.Context(), sid, soon, reject); return err },
+		"input":  func() error { _, err := other.SubmitAt(t.Context(), sid, soon, ask("t1", "stop")); return err },
+		"submit": func() error { _, err := other.Submit(t.Context(), sid, ask("t1", "stop")); return err },
+	} {
+		if err := do(); !errors.Is(err, session.ErrDifferent) {
+			t.Errorf("other %s: got %v, want %v", name, err, session.ErrDifferent)
+		}
+	}
+	for _, at := range []time.Time{{}, time.UnixMilli(-1), time.UnixMilli(1 << 50)} {
+		if _, err := other.SubmitAt(t.Context(), sid, at, ask("never", "go")); !errors.Is(err, events.ErrInvalid) {
+			t.Errorf("at %v: got %v, want %v", at, err, events.ErrInvalid)
+		}
+	}
+	b.unchanged(before, "refused")
+}
+
+// TestSubmitBeforeItsTime starts the turn at once: it keeps its place in the history.
+func TestSubmitBeforeItsTime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.submitAt("t1", soon)
+	accepted := b.state().Seq
+	for range 2 {
+		if a, err := b.another(0).SubmitTurn(t.Context(), sid, ask("t1", "go")); err != nil || a.Seq != accepted {
+			t.Errorf("got %+v, %v, want it accepted at %d", a, err, accepted)
+		}
+	}
+	if s := b.state(); len(s.Queue) != 1 || s.Queue[0].Seq != accepted || len(s.Scheduled) != 0 || s.Seq != accepted+1 {
+		t.Errorf("got %+v, %d scheduled", s.Queue, len(s.Scheduled))
+	}
+	before := b.state()
+	b.submitAt("t1", soon)
+	b.submitAt("t1", soon.Add(time.Hour)) // the time has no meaning any more
+	b.unchanged(before, "scheduled again")
+	b.takeWake()
+}
+
+// TestCancelBeforeItsTime ends the turn without having run.
+func TestCancelBeforeItsTime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.submitAt("t1", soon)
+	receipt, evidence, err := b.another(0).Cancel(t.Context(), sid, "t1", session.CancelRequest{ID: "r", Reason: "no"})
+	if err != nil || receipt != session.CancelRequested || evidence.ID != "r" {
+		t.Errorf("got %s, %+v, %v", receipt, evidence, err)
+	}
+	if receipt, _, err = b.host.Cancel(t.Context(), sid, "t1", session.CancelRequest{ID: "r2"}); err != nil || receipt != session.CancelCompletionWon {
+		t.Errorf("again: got %s, %v, want %s", receipt, err, session.CancelCompletionWon)
+	}
+	before := b.state()
+	if r, err := b.host.Await(t.Context(), sid, "t1"); err != nil || r.End != events.EndCancelled || r.Attempts != 0 {
+		t.Errorf("await: got %+v, %v", r, err)
+	}
+	b.submitAt("t1", soon) // has ended: it is the same turn
+	b.unchanged(before, "scheduled again")
+	if _, _, err := b.host.Cancel(t.Context(), sid, "none", session.CancelRequest{}); !errors.Is(err, session.ErrUnknownTurn) {
+		t.Errorf("unknown: got %v, want %v", err, session.ErrUnknownTurn)
+	}
+}
+
+// TestCloseEndsScheduled has more scheduled turns than one commit ends.
+func TestCloseEndsScheduled(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const n = 200
+	for i := range n {
+		b.submitAt(events.TurnID(fmt.Sprintf("t%d", i)), soon.Add(time.Duration(i%7)*time.Minute))
+	}
+	if got := len(b.state().Scheduled); got != n {
+		t.Fatalf("scheduled: got %d, want %d", got, n)
+	}
+	if err := b.host.CloseSession(t.Context(), sid, "over"); err != nil {
+		t.Fatal(err)
+	}
+	s := b.state()
+	records, err := s.Records()
+	if err != nil || len(records) != n || len(s.Scheduled) != 0 || len(s.Queue) != 0 {
+		t.Fatalf("got %d records, %v, %d scheduled, %d queued", len(records), err, len(s.Scheduled), len(s.Queue))
+	}
+	for _, r := range records {
+		if r.End != events.EndCancelled {
+			t.Errorf("turn %s: got %s, want it cancelled", r.ID, r.End)
+		}
+	}
+	if _, err := b.host.SubmitAt(t.Context(), sid, soon, ask("late", "go")); !errors.Is(err, session.ErrClosed) {
+		t.Errorf("after the close: got %v, want %v", err, session.ErrClosed)
+	}
+}
+
+// TestScheduledTurnsCount among those that may wait.
+func TestScheduledTurnsCount(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	h := b.another(4)
+	for i := range 4 {
+		var err error
+		if id := events.TurnID(fmt.Sprint("t", i)); i%2 == 0 {
+			_, err = h.Submit(t.Context(), sid, ask(id, "go"))
+		} else {
+			_, err = h.SubmitAt(t.Context(), sid, soon, ask(id, "go"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := h.Submit(t.Context(), sid, ask("more", "go")); !errors.As(err, new(*api.LimitError)) {
+		t.Errorf("submit: got %v, want the limit", err)
+	}
+	if _, err := h.SubmitAt(t.Context(), sid, soon, ask("more", "go")); !errors.As(err, new(*api.LimitError)) {
+		t.Errorf("submit at: got %v, want the limit", err)
+	}
+	if _, err := h.Submit(t.Context(), sid, ask("t1", "go")); err != nil {
+		t.Errorf("one that is scheduled: got %v", err)
+	}
+}
+
+// TestResolveAt keeps the first time of a call.
+func TestResolveAt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.pending(2)
+	at := func(h *session.Host, effect events.EffectID, at time.Time, text string) error {
+		return h.ResolveAt(t.Context(), sid, effect, at, events.ToolResult{Text: text})
+	}
+	if err := at(b.host, "t1/0/0", soon, "first"); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitTimer()
+	before := b.state()
+	if err := at(b.another(0), "t1/0/0", soon.Add(-time.Minute), "second"); err != nil {
+		t.Errorf("again: got %v", err)
+	}
+	b.unchanged(before, "again")
+	if r := b.state().Turn().TimedResult("t1/0/0"); r == nil || r.Result.Text != "first" || r.At != events.MillisOf(soon) {
+		t.Errorf("got %+v, want the first", r)
+	}
+	for _, effect := range []events.EffectID{"t1/0/2", "t1/1/0", "t2/0/0", "x"} {
+		if err := at(b.host, effect, soon, ""); !errors.Is(err, session.ErrUnknownTurn) {
+			t.Errorf("%s: got %v, want %v", effect, err, session.ErrUnknownTurn)
+		}
+	}
+	if err := b.host.ResolveTool(t.Context(), sid, "t1/0/0", events.ToolResult{Text: "sooner"}); err != nil {
+		t.Errorf("resolve before the time: got %v", err)
+	}
+	if err := at(b.host, "t1/0/0", soon, "late"); !errors.Is(err, session.ErrUnknownTurn) {
+		t.Errorf("of a call that has its result: got %v, want %v", err, session.ErrUnknownTurn)
+	}
+	if _, _, err := b.host.Cancel(t.Context(), sid, "t1", session.CancelRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := at(b.host, "t1/0/1", soon, "late"); !errors.Is(err, session.ErrUnknownTurn) {
+		t.Errorf("of a cancelled turn: got %v, want %v", err, session.ErrUnknownTurn)
+	}
+}
+
+// TestResolveTool keeps the first result, whichever of many hosts brings it.
+func TestResolveTool(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.pending(1)
+	b.takeWake() // of the request
+	before := b.state()
+	var all sync.WaitGroup
+	done := make(chan error, 8)
+	for i := range cap(done) {
+		h := b.another(0)
+		all.Go(func() { done <- h.ResolveTool(t.Context(), sid, "t1/0/0", events.ToolResult{Text: fmt.Sprint(i)}) })
+	}
+	all.Wait()
+	close(done)
+	resolved := 0
+	for err := range done {
+		if err == nil {
+			resolved++
+		} else if !errors.Is(err, api.ErrResolved) {
+			t.Errorf("got %v, want %v", err, api.ErrResolved)
+		}
+	}
+	if got := b.history(before.Seq); resolved != 1 || !slices.Equal(got, []events.Kind{events.KindToolResolved}) {
+		t.Errorf("resolved %d times, history %v, want once", resolved, got)
+	}
+	if err := b.host.ResolveTool(t.Context(), sid, "t1/0/1", events.ToolResult{}); !errors.Is(err, session.ErrUnknownTurn) {
+		t.Errorf("unknown key: got %v, want %v", err, session.ErrUnknownTurn)
+	}
+	b.takeWake()
+}
+
+// TestApprove keeps the first answer; the same again wakes again, another is refused.
+func TestApprove(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.running(1)
+	b.append("t1", &events.ToolApprovalAsked{Effect: "t1/0/0", Tool: "t"})
+	approve := func(h *session.Host, effect events.EffectID, granted bool) error {
+		return h.Approve(t.Context(), sid, events.ToolApprovalGiven{Effect: effect, Granted: granted, By: "mum"})
+	}
+	b.takeWake() // of the request
+	if err := approve(b.host, "t1/0/0", true); err != nil {
+		t.Fatal(err)
+	}
+	b.takeWake()
+	before := b.state()
+	if a := before.Turn().Approval("t1/0/0"); a == nil || !a.Answered || !a.Answer.Granted || a.Answer.By != "mum" {
+		t.Errorf("got %+v", a)
+	}
+	other := b.another(0)
+	if err := approve(other, "t1/0/0", true); err != nil {
+		t.Errorf("the same again: got %v", err)
+	}
+	b.takeWake()
+	if err := approve(other, "t1/0/0", false); !errors.Is(err, session.ErrDifferent) {
+		t.Errorf("another answer: got %v, want %v", err, session.ErrDifferent)
+	}
+	if err := approve(other, "t1/0/9", true); !errors.Is(err, api.ErrNotAsked) {
+		t.Errorf("no question: got %v, want %v", err, api.ErrNotAsked)
+	}
+	b.unchanged(before, "again")
+}

@@ -1,0 +1,47 @@
+package turn_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// TestNothingBeginsBeforeHooks wants no call to be recorded as begun while the
+// plugins have not said which calls run: one that waits for an approval would be
+// lost with the next claim.
+func TestNothingBeginsBeforeHooks(t *testing.T) {
+	t.Parallel()
+	s := projector.New("s1")
+	fold := func(list ...events.Event) {
+		t.Helper()
+		if err := s.Apply(events.Entry{Seq: s.Seq + 1, Commit: &events.Commit{Session: "s1", At: 1, Events: list}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step := func(in turn.Input) {
+		t.Helper()
+		out, err := turn.Step(s, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fold(out.Events...)
+	}
+	fold(events.Of("", &events.SessionOpened{}), events.Of("t1", &events.TurnRequested{Input: events.TurnInput{Parts: textParts("hi")}}))
+	step(turn.Claim{Worker: "w1", Tools: []events.ToolEntry{{Name: "pay"}}, Points: []events.HookPoint{events.PointBeforeTool}})
+	step(turn.Reply{ModelReplied: events.ModelReplied{
+		Stop: events.StopToolUse, Parts: []events.Part{{Kind: events.PartToolCall, Call: "c", Tool: "pay", Args: []byte("{}")}},
+	}})
+	if owes := turn.Owed(s); owes.Hooks != events.PointBeforeTool {
+		t.Fatalf("owed: got %+v, want the hooks before the calls", owes)
+	}
+	if _, err := turn.Step(s, turn.Begin{}); !errors.Is(err, turn.ErrStale) || turn.Unbegun(s) {
+		t.Errorf("begin before the hooks: got %v, want %v", err, turn.ErrStale)
+	}
+	step(turn.Hooks{Ran: events.HookRan{Point: events.PointBeforeTool}})
+	if c := s.Turn().Calls[0]; !c.Begun {
+		t.Errorf("call after the hooks: got %+v, want it begun", c)
+	}
+}

@@ -1,0 +1,130 @@
+package turn
+
+import (
+	"slices"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// Owing reports whether a worker has something to do for the session at a time:
+// a turn that can start, one that runs and is not parked, one that goes on in
+// another session, or something whose time has come. It is the one rule for
+// when a session is woken, worked on, acknowledged and repaired.
+func Owing(s *projector.State, now events.Millis) bool {
+	if s.Status != projector.StatusOpen {
+		return false
+	}
+	if due := Due(s); due != 0 && due <= now {
+		return true
+	}
+	if s.Turn() == nil {
+		return len(s.Queue) > 0 || wakeInput(s) != ""
+	}
+	return Branching(s) != nil || !Parked(s)
+}
+
+// wakeInput is the pending input of a monitor for which a turn is to start; empty where there is none.
+func wakeInput(s *projector.State) events.InputID {
+	for i := range s.Monitors {
+		if s.Monitors[i].Wake != "" {
+			return s.Monitors[i].Wake
+		}
+	}
+	return ""
+}
+
+// Due is the earliest time at which the state owes something that it does not
+// owe before: a scheduled turn, the scheduled result of a call, the end of the
+// time for an answer. 0 where nothing is scheduled.
+func Due(s *projector.State) (due events.Millis) {
+	earlier := func(at events.Millis) {
+		if at != 0 && (due == 0 || at < due) {
+			due = at
+		}
+	}
+	if s.Status != projector.StatusOpen {
+		return 0
+	}
+	if len(s.Scheduled) > 0 {
+		earlier(s.Scheduled[0].At)
+	}
+	t := s.Turn()
+	if t == nil || t.Cancelled {
+		return due
+	}
+	for i := range t.Timed {
+		if Resolvable(t, t.Timed[i].Effect) {
+			earlier(t.Timed[i].At)
+		}
+	}
+	for i := range t.Asks {
+		if !t.Asks[i].Answered {
+			earlier(t.Asks[i].Until)
+		}
+	}
+	return due
+}
+
+// Ring is what follows from the time: at most one scheduled turn is requested,
+// as its policy counts what the one before it made of the queue; results and
+// refusals that are due all land together. Nothing where nothing is due.
+func Ring(s *projector.State, now events.Millis) []events.Event {
+	if due := Due(s); due == 0 || due > now {
+		return nil
+	}
+	if len(s.Scheduled) > 0 && s.Scheduled[0].At <= now {
+		first := &s.Scheduled[0]
+		return Request(s, first.ID, first.Input, first.Busy)
+	}
+	var list []events.Event
+	t := s.Turn()
+	for i := range t.Timed {
+		if r := &t.Timed[i]; r.At <= now && Resolvable(t, r.Effect) {
+			list = append(list, events.Of(t.ID, &events.ToolResolved{Effect: r.Effect, Result: r.Result, By: r.By}))
+		}
+	}
+	for i := range t.Asks {
+		if a := &t.Asks[i]; !a.Answered && a.Until != 0 && a.Until <= now {
+			list = append(list, events.Of(t.ID, &events.ToolApprovalGiven{Effect: a.Effect, By: "timer", Reason: "no answer came in time"}))
+		}
+	}
+	return list
+}
+
+// Resolvable reports whether a call of the running iteration has no result yet.
+func Resolvable(t *projector.Turn, effect events.EffectID) bool {
+	if t.Resolution(effect) != nil {
+		return false
+	}
+	for i := range t.Calls {
+		if ToolEffect(t.ID, t.Iteration, int64(i)) == effect {
+			return !t.Calls[i].Done
+		}
+	}
+	return false
+}
+
+// Known reports whether a turn of that id was ever accepted.
+func Known(s *projector.State, id events.TurnID) (bool, error) {
+	if t := s.Turn(); t != nil && t.ID == id ||
+		slices.ContainsFunc(s.Queue, func(q projector.QueuedTurn) bool { return q.ID == id }) ||
+		slices.ContainsFunc(s.Scheduled, func(d projector.ScheduledTurn) bool { return d.ID == id }) {
+		return true, nil
+	}
+	record, err := s.Record(id)
+	return record != nil, err
+}
+
+// GiveUp ends the turn whose attempts all fail, with the reason: the running
+// one, else the one that would start next.
+func GiveUp(s *projector.State, issue events.Issue) ([]events.Event, error) {
+	if t := s.Turn(); t != nil {
+		out, err := Step(s, Broken{Iteration: t.Iteration, Issue: issue})
+		return out.Events, err
+	}
+	if len(s.Queue) == 0 {
+		return nil, nil
+	}
+	return []events.Event{events.Of(s.Queue[0].ID, &events.TurnCompleted{End: events.EndFailed, Issue: issue})}, nil
+}

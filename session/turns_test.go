@@ -1,0 +1,262 @@
+package session_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+)
+
+// TestQueueLimitIsExact has many hosts ask for more turns than may wait, all at
+// once: as many as may are accepted, and run in the order in which they were.
+func TestQueueLimitIsExact(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const limit, hosts, each = 64, 16, 8
+	type accepted struct {
+		seq events.Seq
+		id  events.TurnID
+	}
+	var mu sync.Mutex
+	var list []accepted
+	var all sync.WaitGroup
+	begin := make(chan struct{})
+	for n := range hosts {
+		h := b.another(limit)
+		all.Go(func() {
+			<-begin
+			for i := range each {
+				a, err := h.SubmitTurn(t.Context(), sid, ask(events.TurnID(fmt.Sprintf("t-%d-%d", n, i)), "go"))
+				refused, ok := errors.AsType[*api.LimitError](err)
+				switch {
+				case err == nil:
+					mu.Lock()
+					list = append(list, accepted{a.Seq, a.Turn})
+					mu.Unlock()
+				case !ok || refused.Limit != limit || refused.What != "queued turns":
+					t.Errorf("got %v, want the limit of %d queued turns", err, limit)
+				}
+			}
+		})
+	}
+	close(begin)
+	all.Wait()
+	if len(list) != limit {
+		t.Errorf("accepted: got %d, want %d", len(list), limit)
+	}
+	slices.SortFunc(list, func(x, y accepted) int { return int(x.seq) - int(y.seq) })
+	s := b.state()
+	if len(s.Queue) != len(list) {
+		t.Fatalf("queue: got %d, want %d", len(s.Queue), len(list))
+	}
+	for i, q := range s.Queue {
+		if q.ID != list[i].id || q.Seq != list[i].seq {
+			t.Errorf("place %d: got %s of %d, want %s of %d", i, q.ID, q.Seq, list[i].id, list[i].seq)
+		}
+	}
+	// One that ends makes room for one.
+	b.append(s.Queue[0].ID, &events.TurnCompleted{End: events.EndFailed})
+	h := b.another(limit)
+	if _, err := h.Submit(t.Context(), sid, ask("more", "go")); err != nil {
+		t.Errorf("where one has ended: got %v", err)
+	}
+	if _, err := h.Submit(t.Context(), sid, ask("too-many", "go")); !errors.As(err, new(*api.LimitError)) {
+		t.Errorf("after it: got %v, want the limit", err)
+	}
+	if _, err := h.Submit(t.Context(), sid, ask("more", "go")); err != nil {
+		t.Errorf("one that waits already: got %v", err)
+	}
+}
+
+// TestSubmitAgain attaches to the same turn, wherever it is, from any host.
+func TestSubmitAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first, err := b.host.SubmitTurn(t.Context(), sid, ask("t1", "go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stage := range []struct {
+		name string
+		do   func()
+	}{
+		{"queued", func() {}},
+		{"running", func() { b.append("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"}) }},
+		{"ended", func() { b.append("t1", &events.TurnCompleted{End: events.EndFinished}) }},
+		{"closed", func() {
+			if err := b.host.CloseSession(t.Context(), sid, ""); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		stage.do()
+		before := b.state()
+		for name, h := range map[string]*session.Host{"same": b.host, "other": b.another(0)} {
+			a, err := h.SubmitTurn(t.Context(), sid, ask("t1", "go"))
+			if err != nil || a != first {
+				t.Errorf("%s, %s host: got %+v, %v, want %+v", stage.name, name, a, err, first)
+			}
+			if _, err := h.SubmitTurn(t.Context(), sid, ask("t1", "stop")); !errors.Is(err, session.ErrDifferent) {
+				t.Errorf("%s, %s host, other input: got %v, want %v", stage.name, name, err, session.ErrDifferent)
+			}
+		}
+		b.unchanged(before, stage.name)
+	}
+	if _, err := b.host.Submit(t.Context(), sid, ask("t2", "go")); !errors.Is(err, session.ErrClosed) {
+		t.Errorf("another turn of a closed session: got %v, want %v", err, session.ErrClosed)
+	}
+}
+
+// TestSubmitAtOnce asks for one turn in many places at once: it stands once.
+func TestSubmitAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	before := b.state()
+	answers := make(chan api.SubmitAnswer, 8)
+	var all sync.WaitGroup
+	for range cap(answers) {
+		h := b.another(1)
+		all.Go(func() {
+			a, err := h.SubmitTurn(t.Context(), sid, ask("t1", "go"))
+			if err != nil {
+				t.Errorf("got %v", err)
+			}
+			answers <- a
+		})
+	}
+	all.Wait()
+	close(answers)
+	first := <-answers
+	for a := range answers {
+		if a != first {
+			t.Errorf("got %+v and %+v, want the same answer", a, first)
+		}
+	}
+	if got := b.history(before.Seq); !slices.Equal(got, []events.Kind{events.KindTurnRequested}) {
+		t.Errorf("history: got %v, want one request", got)
+	}
+}
+
+// TestSubmitAgainWakesAgain, as the host that asked first may have died before its wake.
+func TestSubmitAgainWakesAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for range 2 {
+		if _, err := b.host.Submit(t.Context(), sid, ask("t1", "go")); err != nil {
+			t.Fatal(err)
+		}
+		b.takeWake()
+	}
+	b.append("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"})
+	if _, err := b.another(0).Submit(t.Context(), sid, ask("t1", "go")); err != nil {
+		t.Fatal(err)
+	}
+	if w := b.takeWake(); w.Worker != "w1" {
+		t.Errorf("wake: got %+v, want it to name the worker that has the turn", w.WakeHint)
+	}
+	for range 2 {
+		if _, _, err := b.host.Cancel(t.Context(), sid, "t1", session.CancelRequest{ID: "r"}); err != nil {
+			t.Fatal(err)
+		}
+		b.takeWake()
+	}
+}
+
+// TestTooLargeIsRefused names the field and the limit, and leaves the history as it is.
+func TestTooLargeIsRefused(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.running(2)
+	b.append("t1", &events.ToolApprovalAsked{Effect: "t1/0/0", Tool: "t"})
+	long, id := strings.Repeat("x", 300<<10), strings.Repeat("x", 5000)
+	before := b.state()
+	for name, do := range map[string]func() error{
+		"cancelReason": func() error {
+			_, _, err := b.host.Cancel(t.Context(), sid, "t1", session.CancelRequest{ID: "r", Reason: long})
+			return err
+		},
+		"cancelOrigin": func() error {
+			_, _, err := b.host.Cancel(t.Context(), sid, "t1", session.CancelRequest{ID: "r", Origin: long})
+			return err
+		},
+		"cancelID": func() error {
+			_, _, err := b.host.Cancel(t.Context(), sid, "t1", session.CancelRequest{ID: id})
+			return err
+		},
+		"approvalReason": func() error {
+			return b.host.Approve(t.Context(), sid, events.ToolApprovalGiven{Effect: "t1/0/0", Reason: long})
+		},
+		"approvalBy": func() error {
+			return b.host.Approve(t.Context(), sid, events.ToolApprovalGiven{Effect: "t1/0/0", By: long})
+		},
+		"resultCode": func() error {
+			return b.host.ResolveTool(t.Context(), sid, "t1/0/1", events.ToolResult{Code: long})
+		},
+		"submitPlugins": func() error {
+			req := ask("t2", "go")
+			req.Input.Plugins = map[string]string{"p": long}
+			_, err := b.host.Submit(t.Context(), sid, req)
+			return err
+		},
+		"scheduledPlugins": func() error {
+			req := ask("t2", "go")
+			req.Input.Plugins = map[string]string{"p": long}
+			_, err := b.host.SubmitAt(t.Context(), sid, soon, req)
+			return err
+		},
+		"resultAt": func() error {
+			return b.host.ResolveAt(t.Context(), sid, "t1/0/1", soon, events.ToolResult{Code: long})
+		},
+		"injectID": func() error {
+			_, err := b.host.Inject(t.Context(), sid, session.InjectRequest{ID: events.InputID(id), Parts: session.Ask("x").Input.Parts})
+			return err
+		},
+		"turnID": func() error {
+			_, err := b.host.Submit(t.Context(), sid, ask(events.TurnID(id), "go"))
+			return err
+		},
+	} {
+		err := do()
+		field, ok := errors.AsType[*events.FieldError](err)
+		if !ok || field.Field == "" || !errors.Is(err, events.ErrTooLarge) && !errors.Is(err, events.ErrInvalid) && !errors.Is(err, events.ErrInvalidID) {
+			t.Errorf("%s: got %.200v, want the field and the limit", name, err)
+		} else {
+			t.Logf("%s: %.200v", name, err)
+		}
+		b.unchanged(before, name)
+	}
+}
+
+// TestIDsOfClients look like those that the runtime derives: each is a turn of its own.
+func TestIDsOfClients(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids := []events.TurnID{"timer-x", "wake-x", "answer-x", "timer-t1", "wake-monitor-m-1", "t1-frame-1", "t1", "due", "turn"}
+	for _, id := range ids {
+		if _, err := b.host.Submit(t.Context(), sid, ask(id, string(id))); err != nil {
+			t.Errorf("%s: got %v", id, err)
+		}
+		if _, err := b.host.Inject(t.Context(), sid, session.InjectRequest{ID: events.InputID(id), Parts: session.Ask("x").Input.Parts}); err != nil {
+			t.Errorf("input %s: got %v", id, err)
+		}
+		later := "later-" + id
+		if _, err := b.host.SubmitAt(t.Context(), sid, soon, ask(later, string(later))); err != nil {
+			t.Errorf("%s: got %v", later, err)
+		}
+	}
+	s := b.state()
+	if len(s.Queue) != len(ids) || len(s.Inputs) != len(ids) || len(s.Scheduled) != len(ids) {
+		t.Errorf("got %d turns, %d inputs and %d scheduled, want %d of each", len(s.Queue), len(s.Inputs), len(s.Scheduled), len(ids))
+	}
+	for i, q := range s.Queue {
+		if q.ID != ids[i] {
+			t.Errorf("place %d: got %s, want %s", i, q.ID, ids[i])
+		}
+	}
+}

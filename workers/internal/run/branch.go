@@ -1,0 +1,73 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// branching is the waiting turn that is to go on elsewhere, nil where there is
+// none. Where a branch failed just now, the run waits for its in-flight effects until the next tick.
+func (r *run) branching() *projector.QueuedTurn {
+	if r.branchLater && len(r.inflight) > 0 && r.state.Turn() != nil {
+		return nil
+	}
+	return turn.Branching(r.state)
+}
+
+// branchOff lets a waiting turn go on in a session of its own, and then ends it
+// here. That it goes there is in the history, so a worker that finds it waiting
+// does this from its beginning, whatever another one did of it. Where no such
+// session can be, the turn fails: it is no reason to end the one that runs.
+func (r *run) branchOff(ctx context.Context, q projector.QueuedTurn) error {
+	branch, err := r.branch(ctx, q)
+	if undecided(ctx, err) {
+		if r.branchLater = len(r.inflight) > 0 && ctx.Err() == nil; r.branchLater {
+			return nil
+		}
+		return err
+	}
+	end := events.Payload(&events.TurnDiverted{End: events.EndBranched, By: q.Behind, Session: branch})
+	if err != nil {
+		end, err = &events.TurnCompleted{End: events.EndFailed, Issue: issueOf("runtime", "branch_failed", err)}, nil
+	}
+	for err == nil {
+		if waits := turn.Branching(r.state); waits == nil || waits.ID != q.ID {
+			return nil
+		}
+		err = r.record(ctx, []events.Event{events.Of(q.ID, end)})
+	}
+	return err
+}
+
+// undecided reports whether an error says nothing about the session.
+func undecided(ctx context.Context, err error) bool {
+	return err != nil && (ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown))
+}
+
+// branch keeps the run's wake while the session is made, for which the history is read.
+func (r *run) branch(ctx context.Context, q projector.QueuedTurn) (events.SessionID, error) {
+	done := make(chan struct{})
+	var keeper sync.WaitGroup
+	keeper.Go(func() {
+		progress := time.NewTicker(bus.AckWait / 3)
+		defer progress.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-progress.C:
+				r.keep()
+			}
+		}
+	})
+	defer keeper.Wait()
+	defer close(done)
+	return r.p.cfg.Host.Branch(ctx, r.session, q)
+}

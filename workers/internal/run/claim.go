@@ -1,0 +1,254 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/workers/internal/wake"
+)
+
+// fairTurns is how many turns of one session a run does while its pool is full.
+const fairTurns = 8
+
+// claimNext starts the turn that is next: the first of the queue, or one for a monitor's input.
+func (r *run) claimNext(ctx context.Context) error {
+	switch {
+	case r.p.draining.Load():
+		return r.handOver(ctx)
+	case r.trial.Exhausted():
+		return r.giveUp(ctx, r.trial.Count)
+	case r.overdue():
+		return r.yield(ctx)
+	}
+	var input events.TurnInput
+	if len(r.state.Queue) > 0 {
+		input = r.state.Queue[0].Input
+	}
+	claim, err := r.claim(ctx, input)
+	if err != nil {
+		return err
+	}
+	if claim.Problem, err = r.checkInput(ctx, input); err != nil {
+		return err
+	}
+	r.turns++
+	return unlessStale(r.step(ctx, claim))
+}
+
+// unlessStale drops the error of a decision on a turn that has moved meanwhile.
+func unlessStale(err error) error {
+	if errors.Is(err, turn.ErrStale) {
+		return nil
+	}
+	return err
+}
+
+// meet is what a run does about a turn that it has not claimed: it hands its
+// wake to the worker that runs the turn, or takes the turn over.
+func (r *run) meet(ctx context.Context, t *projector.Turn) error {
+	if len(r.inflight) > 0 || len(r.batch.events) > 0 {
+		return fmt.Errorf("turn %s: %w", t.ID, wake.ErrSuperseded)
+	}
+	switch {
+	case t.Worker != r.p.cfg.ID && r.runsElsewhere(ctx, t):
+		return r.drop()
+	case r.p.draining.Load():
+		return r.handOver(ctx)
+	case r.trial.Exhausted():
+		return r.giveUp(ctx, r.trial.Count)
+	case t.Starts >= int64(r.p.cfg.Retry.Attempts):
+		return r.giveUp(ctx, t.Starts)
+	}
+	if wait := r.p.cfg.Retry.Pause(t.Starts, t.ClaimedAt, string(r.session)); wait > 0 {
+		return wake.SoonError(wait)
+	}
+	claim, err := r.claim(ctx, t.Input)
+	if err != nil {
+		return err
+	}
+	if !claim.Refused.IsZero() {
+		return r.fail(ctx, claim.Refused)
+	}
+	return unlessStale(r.step(ctx, claim))
+}
+
+// fail ends the running turn, or the next one, which this run has not claimed.
+func (r *run) fail(ctx context.Context, issue events.Issue) error {
+	list, err := turn.GiveUp(r.state, issue)
+	if err != nil {
+		return unlessStale(err)
+	}
+	return r.record(ctx, list)
+}
+
+// runsElsewhere asks the worker that a turn names whether it runs it. Where it
+// does, it holds the wake from now on; else the turn is to be taken over.
+func (r *run) runsElsewhere(ctx context.Context, t *projector.Turn) bool {
+	r.p.mu.Lock()
+	r.asked = r.wake
+	r.p.mu.Unlock()
+	q := wake.Question{Session: r.session, Turn: t.ID, Attempt: t.Attempt, Class: bus.ClassTurn}
+	if r.asked != nil {
+		q.Handle, q.Due = r.asked.Handle(), r.asked.Due
+	}
+	return r.p.cfg.Peers.Ask(ctx, t.Worker, q)
+}
+
+// drop ends a run whose wake another worker holds now. Where a new wake came
+// meanwhile the run goes on, to hand over that one too.
+func (r *run) drop() error {
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	if r.wake != r.asked {
+		return nil
+	}
+	r.wake = nil
+	r.p.endLocked(r)
+	return errDropped
+}
+
+// giveUp ends the turn whose attempts all failed, with the reason.
+func (r *run) giveUp(ctx context.Context, attempts int64) error {
+	err := r.fail(ctx, r.trial.Issue(attempts))
+	if err == nil {
+		r.trial.Clear(ctx)
+		r.trial = nil
+	}
+	return err
+}
+
+// overdue reports whether the run has had its share while the pool is full.
+func (r *run) overdue() bool {
+	if r.turns < fairTurns {
+		return false
+	}
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	return len(r.p.runs) >= r.p.cfg.Concurrency
+}
+
+// yield ends a run between two turns, in favour of a new wake, which stands
+// behind all that wait.
+func (r *run) yield(ctx context.Context) error {
+	if err := r.flush(ctx); err != nil {
+		return err
+	}
+	r.closeStack()
+	r.p.mu.Lock()
+	r.p.endLocked(r)
+	r.p.mu.Unlock()
+	if err := r.p.cfg.Bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: r.session}, bus.WakeHint{}); err != nil {
+		return err
+	}
+	return errDropped
+}
+
+// handOver ends a run of a pool that stops.
+func (r *run) handOver(ctx context.Context) error {
+	if err := r.flush(ctx); err != nil {
+		return err
+	}
+	return errHandedOver
+}
+
+// release lets the running turn go: the history says so, so that the attempt
+// does not count as a failed one, and the next worker need not ask for this one.
+func (r *run) release(ctx context.Context, t *projector.Turn) error {
+	if err := r.record(ctx, []events.Event{events.Of(t.ID, &events.TurnReleased{Worker: r.p.cfg.ID})}); err != nil {
+		return err
+	}
+	r.holds("", 0)
+	return errHandedOver
+}
+
+// releaseWait bounds the last append of a run that was cut off.
+const releaseWait = time.Second
+
+// releaseLate is release for a run that was cut off: its in-flight effects are
+// lost, and another worker continues the turn. Without it the attempt counts as
+// a failed one. A session that has moved is left as it is.
+func (r *run) releaseLate() {
+	if r.state == nil {
+		return
+	}
+	r.rollBack()
+	t := r.state.Turn()
+	if !r.ours(t) || t.Starts == 0 || turn.Parked(r.state) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), releaseWait) // the run's own has ended
+	defer cancel()
+	c := r.commit(events.MillisOf(time.Now()), []events.Event{events.Of(t.ID, &events.TurnReleased{Worker: r.p.cfg.ID})})
+	_, err := r.p.cfg.Bus.Log().Append(ctx, c, r.state.Seq)
+	if err != nil {
+		r.p.log.Debug("release turn", zap.String("session", string(r.session)), zap.Error(err))
+	}
+}
+
+// begun reports whether the history has the start of a call and not its
+// result. No other worker may run it.
+func begun(t *projector.Turn) bool {
+	return slices.ContainsFunc(t.Calls, func(c projector.Call) bool { return c.Begun && !c.Done && !c.Pended })
+}
+
+// claim is what the worker offers the next turn, or one that it takes over. A
+// session whose plugins cannot be built here is left to other workers for a while.
+func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error) {
+	if err := r.openStack(ctx); err != nil {
+		return turn.Claim{}, err
+	}
+	c := turn.Claim{Worker: r.p.cfg.ID}
+	if r.stack.Session == nil {
+		c.Refused = r.stack.issue
+		return c, r.unbuilt()
+	}
+	r.p.built(r.session)
+	entry, err := r.stack.Catalog(&r.state.Catalog)
+	if err != nil {
+		c.Refused = issueOf("plugin", "tool_catalog", err)
+		return c, nil
+	}
+	c.Tools, c.Points = entry.Tools, r.stack.Points()
+	if err := r.stack.Protocol().ValidateTurn(ctx, in); err != nil {
+		c.Refused = issueOf("protocol", "protocol_turn_extension", err)
+	}
+	if c.Refused.IsZero() {
+		c.Refused = r.providerIssue()
+	}
+	if c.Refused.IsZero() {
+		c.Beside = r.unsaved()
+	}
+	return c, nil
+}
+
+// unbuilt is nil where plugins could not be built here for as long as other workers are left the session.
+func (r *run) unbuilt() error {
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	since, known := r.p.unbuilt[r.session]
+	if !known {
+		since = time.Now()
+		r.p.unbuilt[r.session] = since
+	}
+	if time.Since(since) < r.p.cfg.Patience {
+		return fmt.Errorf("%w: %s", errElsewhere, r.stack.issue.Message)
+	}
+	delete(r.p.unbuilt, r.session)
+	return nil
+}
+
+// built forgets that a session's plugins could not be built.
+func (p *Pool) built(id events.SessionID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.unbuilt, id)
+}

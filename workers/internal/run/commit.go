@@ -1,0 +1,296 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/workers/internal/trace"
+	"github.com/lash-go/lash/workers/internal/wake"
+)
+
+// batch is the commit that a run is putting together. Its events are folded
+// ahead into the run's state; durable is the state without them.
+type batch struct {
+	ahead   bool // a reply among the inputs answers a prompt that was built on events of the batch
+	events  []events.Event
+	inputs  []turn.Input // what the events follow from, to be stepped again after a conflict
+	at      events.Millis
+	bytes   int
+	durable *projector.State
+	linger  *time.Timer
+}
+
+func (b *batch) timer() <-chan time.Time {
+	if b.linger == nil {
+		return nil
+	}
+	return b.linger.C
+}
+
+func (b *batch) clear() {
+	if b.linger != nil {
+		b.linger.Stop()
+	}
+	*b = batch{}
+}
+
+// flushBytes is how much a lingering commit holds before it is written.
+const flushBytes = 512 << 10
+
+// step decides and adds to the batch; what must not wait is appended before it returns.
+func (r *run) step(ctx context.Context, in turn.Input) error {
+	out, err := r.decide(ctx, in)
+	if err != nil {
+		return err
+	}
+	if out.Linger && r.p.cfg.Linger > 0 && r.batch.bytes < flushBytes {
+		if r.batch.linger == nil {
+			r.batch.linger = time.NewTimer(r.p.cfg.Linger)
+		}
+		return nil
+	}
+	return r.flush(ctx)
+}
+
+func (r *run) decide(ctx context.Context, in turn.Input) (turn.Output, error) {
+	out, err := turn.Step(r.state, in)
+	if err != nil {
+		return out, err
+	}
+	return out, r.add(ctx, in, out.Events)
+}
+
+// record appends events that follow from no input of the machine.
+func (r *run) record(ctx context.Context, list []events.Event) error {
+	if err := r.add(ctx, nil, list); err != nil {
+		return err
+	}
+	return r.flush(ctx)
+}
+
+// add puts events in the batch, large bodies in blobs.
+func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error {
+	if len(r.batch.events) == 0 {
+		r.batch.durable = r.state.Clone()
+		r.batch.at = events.MillisOf(time.Now())
+	}
+	for i := range list {
+		if r.stale(&list[i]) {
+			continue
+		}
+		payload, err := session.Spill(ctx, r.p.cfg.Calls.Blobs, list[i].Payload)
+		if err != nil {
+			r.discard(append(r.batch.inputs, in)...)
+			r.rollBack()
+			return r.refused(ctx, in, err)
+		}
+		list[i].Payload = payload
+		r.batch.bytes += session.BodyBytes(payload)
+		r.state.Ahead(&list[i], r.batch.at)
+		r.batch.events = append(r.batch.events, list[i])
+	}
+	if in != nil {
+		r.batch.inputs = append(r.batch.inputs, in)
+	}
+	return nil
+}
+
+// rollBack drops the batch.
+func (r *run) rollBack() {
+	if r.batch.durable != nil {
+		r.state = r.batch.durable
+	}
+	r.batch.clear()
+}
+
+// flush appends the batch. After a conflict it folds what others appended and
+// steps the same inputs again; nothing was started in between that the new
+// state does not owe as well.
+func (r *run) flush(ctx context.Context) error {
+	for len(r.batch.events) > 0 {
+		c := r.commit(r.batch.at, r.batch.events)
+		began, count := time.Now(), r.arrived() // an answer that is late is of a state that may be old
+		at := r.batch.durable.Seq
+		undo := r.claiming(c)
+		seq, err := r.p.cfg.Host.AppendAs(ctx, c, at, func() *projector.State { r.state.Landed(); return r.state.Clone() })
+		if err == nil && seq == at+1 {
+			r.current, r.seen = began, count
+			r.logCommit(seq, c)
+			r.committed(ctx, c)
+			return nil
+		}
+		undo()
+		inputs, ahead := r.batch.inputs, r.batch.ahead
+		if err == nil { // never seen of one server; of three, where a leader is lost in between, it is not ruled out
+			err = fmt.Errorf("append to %s: expected sequence %d, committed as %d", r.session, at+1, seq)
+		}
+		r.rollBack()
+		if !errors.As(err, new(*events.ConflictError)) {
+			r.discard(inputs...)
+			return r.refused(ctx, first(inputs), err)
+		}
+		if err := r.redo(ctx, inputs, ahead); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claiming says that the run has the turn whose claim is about to be appended:
+// another worker may read the claim, and ask, before its answer is here. Only a
+// claim that is in the log is asked for, so an append that fails does no harm.
+func (r *run) claiming(c *events.Commit) (undo func()) {
+	for i := range c.Events {
+		if p, ok := c.Events[i].Payload.(*events.TurnStarted); ok {
+			had, attempt := r.turn, r.attempt // written by this goroutine alone
+			r.holds(c.Events[i].Turn, p.Attempt)
+			return func() { r.holds(had, attempt) }
+		}
+	}
+	return func() {}
+}
+
+func first(inputs []turn.Input) turn.Input {
+	if len(inputs) == 0 {
+		return nil
+	}
+	return inputs[0]
+}
+
+// commit puts events in an envelope.
+func (r *run) commit(at events.Millis, list []events.Event) *events.Commit {
+	return &events.Commit{
+		ID: events.CommitID(ulid.Make().String()), Session: r.session, At: at,
+		Actor: events.Actor{Kind: events.ActorNode, ID: string(r.p.cfg.ID)}, Cause: string(list[0].Turn), Events: list,
+	}
+}
+
+// logCommit names what happened, and nothing of what was said.
+func (r *run) logCommit(seq events.Seq, c *events.Commit) {
+	entry := r.p.log.Check(zap.DebugLevel, "committed")
+	if entry == nil {
+		return
+	}
+	kinds := make([]string, len(c.Events))
+	for i := range c.Events {
+		kinds[i] = string(c.Events[i].Kind)
+	}
+	entry.Write(zap.String("session", string(c.Session)), zap.Uint64("seq", uint64(seq)), zap.Strings("events", kinds))
+}
+
+// hopeless reports whether the same events would be refused for ever.
+func hopeless(err error) bool {
+	return errors.Is(err, events.ErrTooLarge) || errors.Is(err, events.ErrInvalid) || errors.Is(err, events.ErrInvalidID)
+}
+
+// refused ends the turn where no log will ever take what follows from an input
+// of the turn's own, as trying again would give the same. Whatever else the
+// error is, it stays one.
+func (r *run) refused(ctx context.Context, in turn.Input, err error) error {
+	t := r.state.Turn()
+	if in == nil || !hopeless(err) || !r.ours(t) {
+		return err
+	}
+	for id, e := range r.inflight {
+		e.cancel()
+		delete(r.inflight, id)
+	}
+	r.restoreStack(ctx)
+	return r.step(ctx, turn.Broken{Iteration: t.Iteration, Issue: issueOf("runtime", "commit_refused", err)})
+}
+
+// committed makes the batch history: the state has it already.
+func (r *run) committed(ctx context.Context, c *events.Commit) {
+	trace.Commit(r.p.cfg.Host, r.batch.durable, c)
+	r.batch.clear()
+	r.stackCommitted(ctx, c)
+	for _, e := range r.inflight {
+		e.ahead = false // what it builds on is in the log now
+	}
+	for i := range c.Events {
+		if p, ok := c.Events[i].Payload.(*events.TurnCompleted); ok {
+			_ = r.p.cfg.Bus.MarkDirty(r.session)
+			if p.End != events.EndFailed { // nothing of what it did counts
+				r.tellPersisted(c.Events[i].Turn)
+			}
+			return
+		}
+	}
+}
+
+// redo folds the tail and decides again on the same inputs. What answers, or
+// is about to answer, a prompt that was built ahead of the log and that is
+// another one now is discarded, as no history could explain it. The state owes
+// it again.
+func (r *run) redo(ctx context.Context, inputs []turn.Input, ahead bool) error {
+	if err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.state); err != nil {
+		return err
+	}
+	if r.stack.Session != nil {
+		if err := r.openStack(ctx); err != nil {
+			return err
+		}
+	}
+	for _, in := range inputs {
+		if _, claims := in.(turn.Claim); claims {
+			r.stack.beside = append(slices.DeleteFunc(besideOf(in), isOptions), r.stack.beside...)
+			return nil // advance decides anew
+		}
+		if !r.ours(r.state.Turn()) {
+			r.discard(inputs...)
+			return fmt.Errorf("session %s: %w", r.session, wake.ErrSuperseded)
+		}
+		if digest := promptOf(in); ahead && digest != "" && !r.prompts(digest) {
+			r.discard(in)
+			continue
+		}
+		out, err := turn.Step(r.state, in)
+		if errors.Is(err, turn.ErrStale) {
+			r.discard(in)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.add(ctx, in, out.Events); err != nil {
+			return err
+		}
+		r.batch.ahead = ahead
+	}
+	r.restoreStack(ctx)
+	for id, e := range r.inflight {
+		if e.ahead && !r.prompts(e.prompt) {
+			e.cancel()
+			delete(r.inflight, id)
+		}
+	}
+	return nil
+}
+
+// promptOf is the digest of the prompt that an input answers; empty where it answers none.
+func promptOf(in turn.Input) string {
+	switch in := in.(type) {
+	case turn.Reply:
+		return in.Prompt.Digest
+	case turn.Failure:
+		return in.Prompt.Digest
+	}
+	return ""
+}
+
+// prompts reports whether the state gives the prompt of that digest.
+func (r *run) prompts(digest string) bool {
+	p, err := r.state.Prompt()
+	return err == nil && p.Ref.Digest == digest
+}

@@ -1,0 +1,87 @@
+package run
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lash-go/lash/session/turn"
+)
+
+// complete steps what an effect returned. Results that completed beside it
+// join it, so that calls which finish together are recorded in one event.
+func (r *run) complete(ctx context.Context, c completion) error {
+	first := r.take(c)
+	results, ok := first.(turn.Results)
+	if !ok {
+		return r.stepCompletion(ctx, first)
+	}
+	for {
+		select {
+		case next := <-r.completions:
+			in := r.take(next)
+			if more, ok := in.(turn.Results); ok && more.Iteration == results.Iteration {
+				results.Results = append(results.Results, more.Results...)
+				results.Pending = append(results.Pending, more.Pending...)
+				results.Beside = append(results.Beside, more.Beside...)
+				if results.Stopped == nil {
+					results.Stopped = more.Stopped
+				}
+				continue
+			}
+			if err := r.stepCompletion(ctx, sorted(results)); err != nil {
+				return err
+			}
+			return r.stepCompletion(ctx, in)
+		default:
+			return r.stepCompletion(ctx, sorted(results))
+		}
+	}
+}
+
+// take removes an effect from the in-flight effects. The completion of one that was
+// discarded, or belongs to an earlier turn, is dropped. A reply to a prompt that
+// is ahead of the log keeps the mark, for the batch that it is added to.
+func (r *run) take(c completion) turn.Input {
+	if r.inflight[c.id] != c.effect {
+		return nil
+	}
+	delete(r.inflight, c.id)
+	r.batch.ahead = r.batch.ahead || c.effect.ahead
+	if t := r.state.Turn(); t == nil || t.ID != c.turn {
+		return nil
+	}
+	return c.in
+}
+
+// stepCompletion drops a completion that the state does not owe any more.
+func (r *run) stepCompletion(ctx context.Context, in turn.Input) error {
+	if in == nil {
+		return nil
+	}
+	in = r.withUnsaved(in)
+	err := r.step(ctx, in)
+	if err != nil {
+		r.discard(in)
+		r.restoreStack(ctx)
+	}
+	if errors.Is(err, turn.ErrStale) {
+		return nil
+	}
+	return err
+}
+
+// withUnsaved adds what plugins changed to what made them change it, so that one commit has both.
+func (r *run) withUnsaved(in turn.Input) turn.Input {
+	switch in := in.(type) {
+	case turn.Reply:
+		in.Beside = append(in.Beside, r.unsaved()...)
+		return in
+	case turn.Results:
+		in.Beside = append(in.Beside, r.unsaved()...)
+		return in
+	case turn.Hooks:
+		in.Beside = append(in.Beside, r.unsaved()...)
+		return in
+	}
+	return in
+}

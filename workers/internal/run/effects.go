@@ -1,0 +1,214 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/workers/internal/call"
+)
+
+// start starts every effect that the state owes and that does not run yet. It
+// runs only when the events that owe them are durable, or linger.
+func (r *run) start(ctx context.Context) error {
+	owes := turn.Owed(r.state)
+	if len(owes.Calls) == 0 {
+		r.stack.ClearMessageSender() // no call runs
+	}
+	switch {
+	case owes.Turn == "":
+		return nil
+	case owes.Hooks != "":
+		return r.startHooks(ctx, owes)
+	case owes.Model:
+		return r.startModel(ctx, owes)
+	}
+	return r.startTools(ctx, owes)
+}
+
+// starts reports whether the state owes an effect that does not run yet.
+func (r *run) starts(owes turn.Owes) bool {
+	switch {
+	case owes.Hooks != "":
+		return r.inflight[turn.HookEffect(owes)] == nil
+	case owes.Model:
+		return r.inflight[turn.ModelEffect(owes.Turn, owes.Iteration)] == nil
+	}
+	return slices.ContainsFunc(owes.Calls, func(c turn.Call) bool { return r.inflight[c.Effect] == nil })
+}
+
+// effect is one that runs.
+type effect struct {
+	cancel context.CancelFunc
+	ahead  bool   // it builds on events that are not in the log yet
+	prompt string // digest, of model calls
+}
+
+// completion is the end of an effect.
+type completion struct {
+	turn   events.TurnID
+	id     events.EffectID
+	effect *effect
+	in     turn.Input // nil where the effect was cancelled and has nothing to record
+}
+
+// launch runs an effect in a goroutine of its own, once. Its completion comes
+// unless the run has ended. A panic that package call did not contain ends the turn.
+func (r *run) launch(runCtx context.Context, owner events.TurnID, id events.EffectID, prompt string, do func(context.Context) turn.Input) {
+	if _, started := r.inflight[id]; started {
+		return
+	}
+	ctx, cancel := context.WithCancel(runCtx)
+	e := &effect{cancel: cancel, ahead: prompt != "" && len(r.batch.events) > 0, prompt: prompt}
+	r.inflight[id] = e
+	iteration := r.state.Turn().Iteration
+	r.p.jobs.Go(func() {
+		defer cancel()
+		in := r.caught(iteration, id, func() turn.Input { return do(ctx) })
+		select {
+		case r.completions <- completion{owner, id, e, in}:
+		case <-runCtx.Done():
+		}
+	})
+}
+
+func (r *run) caught(iteration int64, id events.EffectID, effect func() turn.Input) (in turn.Input) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.p.log.Error("effect panicked", zap.String("session", string(r.session)), zap.String("effect", string(id)), zap.ByteString("stack", debug.Stack()))
+			in = turn.Broken{Iteration: iteration, Issue: issueOf("runtime", "effect_panic", fmt.Errorf("%s panicked: %v", id, p))}
+		}
+	}()
+	return effect()
+}
+
+// stopGrace is how long cancelled effects may take to hand over what they have.
+const stopGrace = 500 * time.Millisecond
+
+// stop ends a turn whose cancel was requested: effects are cancelled, what
+// they still deliver is recorded, the rest ends as cancelled.
+func (r *run) stop(ctx context.Context) error {
+	for _, e := range r.inflight {
+		e.cancel()
+	}
+	deadline := time.NewTimer(stopGrace)
+	defer deadline.Stop()
+	for len(r.inflight) > 0 {
+		select {
+		case c := <-r.completions:
+			if err := r.complete(ctx, c); err != nil {
+				return err
+			}
+		case f := <-r.facts:
+			if err := r.recordFact(ctx, f); err != nil {
+				return err
+			}
+		case <-deadline.C:
+			clear(r.inflight) // what ignores its context is left behind
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if t := r.state.Turn(); t == nil || !t.Cancelled {
+		return nil // a reply that completed meanwhile ended it
+	}
+	return r.step(ctx, turn.Stop{})
+}
+
+// snapshot copies the working state, for the effects that start together.
+func (r *run) snapshot() *call.Snapshot { return r.p.cfg.Calls.Snapshot(r.state, r.options()) }
+
+// startHooks asks the plugins at the point that the state owes.
+func (r *run) startHooks(ctx context.Context, owes turn.Owes) error {
+	effect := turn.HookEffect(owes)
+	if _, started := r.inflight[effect]; started {
+		return nil
+	}
+	h := call.Hooks{At: r.snapshot(), Stack: r.stack.Session, Owes: owes}
+	if owes.Hooks == events.PointBeforeTurn {
+		preamble, err := r.preamble()
+		if err != nil {
+			return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("protocol", "protocol_preamble", err)})
+		}
+		h.Preamble = preamble
+	}
+	r.launch(ctx, owes.Turn, effect, "", h.Run)
+	return nil
+}
+
+func (r *run) startModel(ctx context.Context, owes turn.Owes) error {
+	effect := turn.ModelEffect(owes.Turn, owes.Iteration)
+	if _, started := r.inflight[effect]; started {
+		return nil
+	}
+	if err := r.surface(ctx); err != nil {
+		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("plugin", "tool_catalog", err)})
+	}
+	prompt, err := r.state.Prompt()
+	if err != nil {
+		return err
+	}
+	preamble, err := r.preamble()
+	if err != nil {
+		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("protocol", "protocol_preamble", err)})
+	}
+	m := call.Model{At: r.snapshot(), Stack: r.stack.Session, Owes: owes, Prompt: prompt, Preamble: preamble}
+	r.launch(ctx, owes.Turn, effect, prompt.Ref.Digest, m.Run)
+	return nil
+}
+
+func (r *run) startTools(ctx context.Context, owes turn.Owes) error {
+	entry, err := r.stack.Catalog(&r.state.Catalog)
+	if err != nil {
+		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("plugin", "tool_catalog", err)})
+	}
+	facts := func(ctx context.Context, list ...events.Payload) error { return r.recordFor(ctx, owes.Turn, list...) }
+	var at *call.Snapshot
+	for _, c := range owes.Calls {
+		if _, started := r.inflight[c.Effect]; started {
+			continue
+		}
+		if at == nil {
+			at = r.snapshot()
+			r.stack.SetMessageSender(r.p.cfg.Calls.MessageSender(r.session, owes.Turn, owes.Iteration))
+		}
+		t := call.Tool{At: at, Stack: r.stack.Session, Catalog: entry, Iteration: owes.Iteration, Call: c, Record: facts}
+		r.launch(ctx, owes.Turn, c.Effect, "", t.Run)
+	}
+	return nil
+}
+
+// sorted has the calls in the reply's order, whichever finished, or was handed out, first.
+func sorted(in turn.Results) turn.Results {
+	slices.SortFunc(in.Results, func(a, b events.ToolResult) int { return int(a.Call - b.Call) })
+	slices.Sort(in.Pending)
+	return in
+}
+
+// checkInput looks for what makes an input impossible to run.
+func (r *run) checkInput(ctx context.Context, in events.TurnInput) (events.Issue, error) {
+	for i, p := range in.Parts {
+		if p.Blob.IsZero() {
+			continue
+		}
+		_, err := r.p.cfg.Calls.Blobs.Blob(ctx, p.Blob)
+		if errors.Is(err, bus.ErrNotFound) {
+			return events.Issue{
+				Kind: "input_validation", Code: "invalid_turn_input",
+				Message: fmt.Sprintf("parts[%d]: body %s does not exist", i, p.Blob.Digest),
+			}, nil
+		}
+		if err != nil {
+			return events.Issue{}, err
+		}
+	}
+	return events.Issue{}, nil
+}

@@ -1,0 +1,90 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers/internal/wake"
+)
+
+var (
+	// errDropped is a wake that another worker holds, or that a new one replaced.
+	errDropped = errors.New("the wake is another worker's")
+	// errHandedOver is a run whose pool stops. The wake is to reach another worker.
+	errHandedOver = errors.New("handed over")
+	// errElsewhere is a session that this worker cannot run just now, and another one may.
+	errElsewhere = errors.New("another worker may run it")
+)
+
+// elsewhereWait is how long a wake waits that this worker could not use.
+const elsewhereWait = time.Second
+
+// finish tells the queue how a run ended. w is nil where it held no wake.
+func (p *Pool) finish(ctx context.Context, r *run, w *bus.Wake, err error) {
+	log := p.log.With(zap.String("session", string(r.session)))
+	ack, back := func() {}, func(time.Duration) {}
+	if w != nil {
+		ack = func() { _ = w.Ack() }
+		back = func(d time.Duration) { _ = w.GiveBack(d) }
+	}
+	soon, waits := errors.AsType[wake.SoonError](err)
+	switch {
+	case err == nil:
+		r.trial.Clear(ctx)
+		ack()
+	case errors.Is(err, errDropped):
+		r.trial.Clear(ctx)
+	case waits:
+		back(time.Duration(soon))
+	case errors.Is(err, errHandedOver), ctx.Err() != nil:
+		r.trial.Clear(ctx)
+		back(0)
+	case errors.Is(err, errElsewhere):
+		log.Warn("left to another worker", zap.Error(err))
+		r.trial.Clear(ctx)
+		back(elsewhereWait)
+	case errors.Is(err, events.ErrNoSession): // it was erased, or never was
+		ack()
+	case errors.Is(err, events.ErrOutcomeUnknown), errors.Is(err, bus.ErrFull): // the servers' doing, not the session's
+		log.Warn("run session", zap.Error(err))
+		r.trial.Clear(ctx)
+		back(time.Second)
+	default:
+		p.failed(ctx, r, w, err)
+	}
+}
+
+// failed counts an attempt that ended in an error of its own. A session that
+// could not be folded as often as may be becomes a dead letter.
+func (p *Pool) failed(ctx context.Context, r *run, w *bus.Wake, err error) {
+	log := p.log.With(zap.String("session", string(r.session)))
+	log.Warn("run session", zap.Error(err))
+	if w == nil {
+		return // a wake is in the queue
+	}
+	if r.trial == nil {
+		r.trial = p.trials.First(r.session)
+	}
+	exhausted := errors.Is(err, wake.ErrUnfoldable)
+	wait := time.Second
+	if !exhausted {
+		seq, progress := r.progress()
+		wait = r.trial.Fail(ctx, err, seq, progress)
+		exhausted = seq == 0 && r.trial.Count >= int64(p.cfg.Retry.Attempts)
+	}
+	if !exhausted {
+		_ = w.GiveBack(wait)
+		return
+	}
+	if kept := p.trials.DeadLetter(ctx, r.session, r.trial, err); kept != nil {
+		log.Warn("keep dead letter", zap.Error(kept))
+		_ = w.GiveBack(p.cfg.Retry.Base)
+		return
+	}
+	_ = w.Ack()
+}

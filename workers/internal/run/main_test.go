@@ -1,0 +1,254 @@
+package run
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/builtin/standard"
+	"github.com/lash-go/lash/workers/internal/call"
+	"github.com/lash-go/lash/workers/internal/wake"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+func TestMain(m *testing.M) {
+	// nats.go 1.55.0 may leave this one behind when an object is put.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
+}
+
+const sid events.SessionID = "s"
+
+// bundle is a server with an open session, and a host that is no worker's.
+type bundle struct {
+	t      *testing.T
+	server *busembed.Server
+	bus    *bus.Bus
+	host   *session.Host
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	b := &bundle{t: t, server: bustest.Server(t, busembed.Config{})}
+	b.bus = bustest.Open(t, b.server)
+	var err error
+	if b.host, err = session.New(session.Config{Bus: b.bus}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.host.Create(t.Context(), session.CreateRequest{ID: sid}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// pool is one of another process, that is not started.
+func (b *bundle) pool(id events.WorkerID, concurrency int, script scripted.Script, tools *plugin.Tools) *Pool {
+	b.t.Helper()
+	on, log := bustest.Open(b.t, b.server), zaptest.NewLogger(b.t)
+	stack := plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}}
+	if tools != nil {
+		stack.Factories = append(stack.Factories, plugin.OfTools("tools", func(events.SessionID) *plugin.Tools { return tools }))
+	}
+	plugins, err := plugin.NewHost(stack)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	calls := &call.Env{
+		Bus: on, Blobs: call.NewBlobCache(on), Log: log, RunsTools: true, Retry: call.Retry{Attempts: 1},
+		Providers: map[string]llm.Provider{"scripted": scripted.New(script)}, Provider: "scripted",
+	}
+	var p *Pool
+	host, err := session.New(session.Config{
+		Bus: on, Actor: string(id), Plugins: plugins, Complete: calls.Complete, Worker: id, Moved: func(id events.SessionID) { p.Hint(id) },
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	calls.Host = host
+	p = New(Config{
+		Bus: on, Host: host, Calls: calls, Peers: wake.NewPeers(on, id, "", log), ID: id, Linger: 2 * time.Millisecond, Patience: time.Minute,
+		Retry: wake.Retry{Attempts: 3, Base: time.Millisecond, Max: time.Millisecond}, Concurrency: concurrency, Logger: log,
+	})
+	return p
+}
+
+// start starts a pool, which ends with the test.
+func (b *bundle) start(p *Pool) *Pool {
+	b.t.Helper()
+	stop, err := p.cfg.Peers.Answer()
+	if err == nil {
+		err = p.Start(b.t.Context())
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
+		cancel()
+		p.Stop(now)
+		stop()
+	})
+	return p
+}
+
+// says answers every request with a text.
+func says(text string) scripted.Script {
+	return func(context.Context, llm.Request) (scripted.Answer, error) {
+		return scripted.Answer{Response: llm.Response{Stop: events.StopEnd, Parts: []events.Part{{Kind: events.PartText, Text: text}}}}, nil
+	}
+}
+
+// gate is a model that waits in each call until it is opened.
+type gate struct {
+	asked chan events.TurnID
+	ended chan error // of calls that were cancelled
+	open  chan struct{}
+}
+
+func newGate() *gate {
+	return &gate{asked: make(chan events.TurnID, 16), ended: make(chan error, 16), open: make(chan struct{})}
+}
+
+func (g *gate) script(then scripted.Script) scripted.Script {
+	return func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+		g.asked <- req.Turn
+		select {
+		case <-g.open:
+			return then(ctx, req)
+		case <-ctx.Done():
+			g.ended <- context.Cause(ctx)
+			return scripted.Answer{}, context.Cause(ctx)
+		}
+	}
+}
+
+// got waits for what comes.
+func got[T any](t *testing.T, from <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-from:
+	case <-time.After(20 * time.Second):
+		t.Fatal("got nothing in 20 s")
+	}
+	return v
+}
+
+func (b *bundle) submit(name events.TurnID) {
+	b.t.Helper()
+	req := session.Ask("go")
+	req.ID = name
+	if _, err := b.host.Submit(b.t.Context(), sid, req); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bundle) await(name events.TurnID) session.TurnResult {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
+	defer cancel()
+	r, err := b.host.Await(ctx, sid, name)
+	if err != nil {
+		b.t.Errorf("await %s: got %v", name, err)
+	}
+	return r
+}
+
+func (b *bundle) state() *projector.State {
+	b.t.Helper()
+	s, err := b.host.State(b.t.Context(), sid)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+// append has another worker append what happened in a turn, at the end of the log.
+func (b *bundle) append(turn events.TurnID, list ...events.Payload) {
+	b.t.Helper()
+	c := &events.Commit{
+		ID: events.CommitID(time.Now().Format("150405.000000000")), Session: sid,
+		At: events.MillisOf(time.Now()), Actor: events.Actor{Kind: events.ActorNode, ID: "other"},
+	}
+	for _, p := range list {
+		c.Events = append(c.Events, events.Of(turn, p))
+	}
+	if _, err := b.bus.Log().Append(b.t.Context(), c, b.state().Seq); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bundle) publish() {
+	b.t.Helper()
+	if err := b.bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: sid}, bus.WakeHint{}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// take takes the session's wake out of the queue, and does not ack it.
+func (b *bundle) take(on *bus.Bus) *bus.Wake {
+	b.t.Helper()
+	q, err := on.Queue(b.t.Context(), bus.ClassTurn)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var w *bus.Wake
+	if _, err := q.Fetch(b.t.Context(), 1, 20*time.Second, func(got *bus.Wake) { w = got }); err != nil || w == nil {
+		b.t.Fatalf("fetch: got %v, %v, want a wake", w, err)
+	}
+	return w
+}
+
+// awaitWakes waits until the queue holds so many wakes.
+func (b *bundle) awaitWakes(n int) {
+	b.t.Helper()
+	for last := -1; last != n; {
+		wakes, err := b.bus.Wakes(b.t.Context())
+		if err != nil {
+			b.t.Fatalf("wakes: got %v with %d, want %d", err, last, n)
+		}
+		last = len(wakes)
+	}
+}
+
+// idle waits until a pool works on nothing.
+func idle(t *testing.T, p *Pool) {
+	t.Helper()
+	for p.Running() > 0 {
+		if t.Context().Err() != nil {
+			t.Fatal("the pool works on")
+		}
+	}
+}
+
+// begun is a run, from a wake, of a pool that is not started, in whose session turn t1 waits.
+func (b *bundle) begun(p *Pool) *run {
+	b.t.Helper()
+	b.submit("t1")
+	r := newRun(p, sid, b.take(p.cfg.Bus))
+	p.runs[sid] = r
+	if err := r.load(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(r.closeStack)
+	return r
+}
+
+func sessionRequest(id events.SessionID) session.CreateRequest {
+	return session.CreateRequest{ID: id}
+}
+
+func sessionAsk(id events.TurnID) session.TurnRequest {
+	req := session.Ask("go")
+	req.ID = id
+	return req
+}

@@ -1,0 +1,325 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers/internal/call"
+	"github.com/lash-go/lash/workers/internal/wake"
+)
+
+// Config of a pool. Everything but Lost is required.
+type Config struct {
+	Bus         *bus.Bus
+	Host        *session.Host
+	Calls       *call.Env
+	Peers       *wake.Peers
+	ID          events.WorkerID
+	Retry       wake.Retry
+	Concurrency int           // sessions whose turns run at once
+	Linger      time.Duration // see package turn
+	Patience    time.Duration // how long no worker must be able to build a session's plugins before its turn ends
+	Logger      *zap.Logger
+	// Lost is told that the queue, or the timers, were lost and made again.
+	Lost func(timers bool)
+}
+
+// Pool takes wakes of sessions and runs their turns. It is started and stopped once.
+type Pool struct {
+	cfg    Config
+	log    *zap.Logger
+	trials *wake.Trials
+
+	fetch    context.CancelFunc // ends fetching: the soft stop
+	draining atomic.Bool        // runs start nothing more, and hand over
+	kill     context.CancelCauseFunc
+	life     context.Context //nolint:containedctx // of the runs; ends with Stop, not with a caller
+	unlisten func()
+	fetching sync.WaitGroup
+	jobs     sync.WaitGroup
+
+	mu      sync.Mutex
+	runs    map[events.SessionID]*run      // in progress, at most one a session
+	unbuilt map[events.SessionID]time.Time // since when plugins could not be built here
+	freed   chan struct{}                  // a run has ended
+}
+
+// New makes a pool.
+func New(cfg Config) *Pool {
+	log := cfg.Logger.Named("run").With(zap.String("worker", string(cfg.ID)))
+	if cfg.Lost == nil {
+		cfg.Lost = func(bool) {}
+	}
+	return &Pool{
+		cfg: cfg, log: log, trials: &wake.Trials{Bus: cfg.Bus, Retry: cfg.Retry, Worker: cfg.ID, Log: log},
+		runs: make(map[events.SessionID]*run), unbuilt: make(map[events.SessionID]time.Time), freed: make(chan struct{}, 1),
+	}
+}
+
+// Start joins the queue. Errors of joining are returned; later ones are logged and retried.
+func (p *Pool) Start(ctx context.Context) error {
+	queue, err := p.cfg.Bus.Queue(ctx, bus.ClassTurn)
+	if err != nil {
+		return fmt.Errorf("start worker: %w", err)
+	}
+	due, err := p.cfg.Bus.Due(ctx)
+	if err != nil {
+		return fmt.Errorf("start worker: %w", err)
+	}
+	if p.unlisten, err = p.cfg.Bus.Notified(p.cfg.ID, p.notified); err != nil {
+		return fmt.Errorf("start worker: %w", err)
+	}
+	p.cfg.Peers.Add(p.holds)
+	// Both outlive the caller's ctx: Stop ends them, in order.
+	var fetchCtx context.Context
+	fetchCtx, p.fetch = context.WithCancel(context.WithoutCancel(ctx))
+	p.mu.Lock()
+	p.life, p.kill = context.WithCancelCause(context.WithoutCancel(ctx))
+	p.mu.Unlock()
+	p.fetching.Go(func() { p.fetchLoop(fetchCtx, queue) })
+	p.fetching.Go(func() { p.timerLoop(fetchCtx, due) })
+	return nil
+}
+
+// Stop fetches no more wakes and hands over its turns: effects that run may end
+// until ctx does, and are recorded; new effects are left to another worker, which
+// gets the wake at once. An effect that still runs when ctx ends is cancelled,
+// and handed over without its result. Nothing is lost either way.
+func (p *Pool) Stop(ctx context.Context) {
+	if p.fetch == nil {
+		return
+	}
+	p.Drain()
+	p.fetching.Wait()
+	wake.Ended(ctx, &p.jobs)
+	p.kill(wake.ErrStopped)
+	if !wake.EndedSoon(&p.jobs) {
+		p.log.Error("a tool or a provider ignores its context and is left behind")
+	}
+	p.unlisten()
+}
+
+// Running is how many sessions' turns the pool works on.
+func (p *Pool) Running() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.runs)
+}
+
+// Drain begins a stop: the pool fetches no more wakes, and no run starts an effect.
+func (p *Pool) Drain() {
+	if p.fetch == nil {
+		return
+	}
+	p.fetch()
+	p.draining.Store(true)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.runs {
+		r.notify()
+	}
+}
+
+// fetchWait bounds how long one pull waits for wakes.
+const fetchWait = 10 * time.Second
+
+// fetchLoop pulls as many wakes as there may be runs more.
+func (p *Pool) fetchLoop(ctx context.Context, queue *bus.Queue) {
+	for ctx.Err() == nil {
+		free := p.free()
+		if free == 0 {
+			select {
+			case <-p.freed:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		remade, err := queue.Fetch(ctx, free, fetchWait, p.deliver)
+		if remade {
+			p.cfg.Lost(false)
+		}
+		if err != nil && ctx.Err() == nil {
+			p.log.Warn("fetch wakes", zap.Error(err))
+			bus.Sleep(ctx, time.Second)
+		}
+	}
+}
+
+// timerLoop wakes sessions whose timer has come.
+func (p *Pool) timerLoop(ctx context.Context, due *bus.Due) {
+	for ctx.Err() == nil {
+		remade, err := due.Fetch(ctx, fetchTimers, fetchWait, func(id events.SessionID, at events.Millis) {
+			_ = p.cfg.Bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{Due: at})
+		})
+		if remade {
+			p.cfg.Lost(true)
+		}
+		if err != nil && ctx.Err() == nil {
+			p.log.Warn("fetch timers", zap.Error(err))
+			bus.Sleep(ctx, time.Second)
+		}
+	}
+}
+
+// fetchTimers is how many timers one pull asks for.
+const fetchTimers = 32
+
+func (p *Pool) free() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(p.cfg.Concurrency-len(p.runs), 0)
+}
+
+// deliver gives a wake to the session's run, or offers it to the worker that it
+// names, which may have the state, or starts a run.
+func (p *Pool) deliver(w *bus.Wake) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.runs[w.Session] == nil && w.Worker != "" && w.Worker != p.cfg.ID && w.Deliveries == 1 {
+		offer := wake.Question{
+			Session: w.Session, Offer: true, Runs: int64(len(p.runs)), Handle: w.Handle(), Class: bus.ClassTurn, Due: w.Due,
+		}
+		p.jobs.Go(func() {
+			if p.cfg.Peers.Ask(p.life, w.Worker, offer) {
+				return
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.placeLocked(w)
+		})
+		return
+	}
+	p.placeLocked(w)
+}
+
+// placeLocked gives a wake to the session's run, or starts one. Where none may
+// start the wake goes back to the queue, at once.
+func (p *Pool) placeLocked(w *bus.Wake) {
+	if r := p.runs[w.Session]; r != nil {
+		r.holdLocked(w)
+		return
+	}
+	if len(p.runs) >= p.cfg.Concurrency || p.draining.Load() {
+		_ = w.GiveBack(0)
+		return
+	}
+	p.startLocked(w.Session, w)
+}
+
+// startLocked starts a run of a session, from a wake or without one.
+func (p *Pool) startLocked(id events.SessionID, w *bus.Wake) {
+	r := newRun(p, id, w)
+	p.runs[id] = r
+	p.jobs.Go(func() { p.work(p.life, r) })
+}
+
+// holds answers another worker: it takes a wake whose turn runs here, or whose
+// session it may run.
+func (p *Pool) holds(q *wake.Question) bool {
+	if q.Task != "" {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.runs[q.Session]
+	switch {
+	case q.Offer && r == nil && (p.draining.Load() || len(p.runs) >= p.cfg.Concurrency || p.busier(q.Runs)):
+		return false
+	case !q.Offer && (r == nil || r.turn != q.Turn || r.attempt != q.Attempt):
+		return false
+	case q.Handle == "":
+		return true
+	}
+	w, err := p.cfg.Bus.Adopt(bus.WakeKey{Class: bus.ClassTurn, Session: q.Session}, q.Handle)
+	if err != nil {
+		return false
+	}
+	w.Due = q.Due
+	if r == nil {
+		p.startLocked(q.Session, w)
+		return true
+	}
+	r.holdLocked(w)
+	return true
+}
+
+// busier reports whether this worker has so much more to do than another one
+// that the other should rather load a session that it does not have. So a node
+// that is added soon runs its share of sessions that are never idle.
+func (p *Pool) busier(runs int64) bool { return int64(len(p.runs)) > 2*runs }
+
+// Hint says that a session may owe work: a host of this process appended to it.
+// The run starts before the wake comes, which then finds it here.
+func (p *Pool) Hint(id events.SessionID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch r := p.runs[id]; {
+	case r != nil:
+		r.behindLocked()
+	case p.life != nil && len(p.runs) < p.cfg.Concurrency && !p.draining.Load():
+		p.startLocked(id, nil)
+	}
+}
+
+// notified makes the session's run look at the log, if it is here.
+func (p *Pool) notified(id events.SessionID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.runs[id]; r != nil {
+		r.behindLocked()
+	}
+}
+
+// work runs a run to its end, and tells the queue how that was.
+func (p *Pool) work(ctx context.Context, r *run) {
+	err := p.caught(ctx, r)
+	if ctx.Err() != nil {
+		r.releaseLate()
+	}
+	if err == nil && r.state != nil && len(r.batch.events) == 0 {
+		p.cfg.Host.Keep(r.state)
+		r.state = nil
+	}
+	w := p.unregister(r)
+	p.finish(ctx, r, w, err)
+}
+
+// caught works on a run whose panic must not end the other sessions' runs.
+func (p *Pool) caught(ctx context.Context, r *run) (err error) {
+	defer func() {
+		if c := recover(); c != nil {
+			p.log.Error("run panicked", zap.String("session", string(r.session)), zap.ByteString("stack", debug.Stack()))
+			err = fmt.Errorf("run panicked: %v", c)
+		}
+	}()
+	return r.work(ctx)
+}
+
+// unregister ends a run and gives the wake that it holds.
+func (p *Pool) unregister(r *run) *bus.Wake {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.endLocked(r)
+	return r.wake
+}
+
+// endLocked makes room for the next run.
+func (p *Pool) endLocked(r *run) {
+	if p.runs[r.session] != r {
+		return
+	}
+	delete(p.runs, r.session)
+	select {
+	case p.freed <- struct{}{}:
+	default: // the loop has not looked since the last one
+	}
+}

@@ -1,0 +1,322 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/internal/wake"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+// TestTurnEndsWithItsWake runs turns in order, and leaves no wake behind.
+func TestTurnEndsWithItsWake(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, id := range []events.TurnID{"t1", "t2", "t3"} {
+		b.submit(id)
+	}
+	p := b.start(b.pool("w1", 1, says("hi"), nil))
+	for i, id := range []events.TurnID{"t1", "t2", "t3"} {
+		if r := b.await(id); r.End != events.EndFinished || r.Index != int64(i+1) || r.Text != "hi" || r.Attempts != 1 {
+			t.Errorf("%s: got %+v", id, r)
+		}
+	}
+	idle(t, p)
+	b.awaitWakes(0)
+}
+
+// TestHolds is a table of which wakes a pool takes from other workers.
+func TestHolds(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.pool("w1", 1, says("hi"), nil)
+	r := b.claimed(p, false)
+	mine := r.wake
+	handle := func() string { return mine.Handle() }
+	for name, c := range map[string]struct {
+		q    wake.Question
+		want bool
+	}{
+		"mine":            {wake.Question{Turn: "t1", Attempt: 1}, true},
+		"mine_with_wake":  {wake.Question{Turn: "t1", Attempt: 1, Handle: handle()}, true},
+		"other_attempt":   {wake.Question{Turn: "t1", Attempt: 2}, false},
+		"other_turn":      {wake.Question{Turn: "t2", Attempt: 1}, false},
+		"offer":           {wake.Question{Offer: true, Handle: handle()}, true},
+		"bad_handle":      {wake.Question{Offer: true, Handle: "$JS.API.STREAM.PURGE.lash-work"}, false},
+		"task":            {wake.Question{Task: "k", Handle: handle()}, false},
+		"task_and_offer":  {wake.Question{Task: "k", Offer: true}, false},
+		"no_turn_claimed": {wake.Question{}, false},
+	} {
+		r.wake = nil
+		c.q.Session, c.q.Class = sid, bus.ClassTurn
+		if got := p.holds(&c.q); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+		if took := r.wake != nil; took != (c.want && c.q.Handle != "") {
+			t.Errorf("%s: took the wake: got %v", name, took)
+		}
+	}
+	other := wake.Question{Session: "s2", Offer: true, Handle: handle()}
+	if p.holds(&other) {
+		t.Error("of another session: a full pool took the wake")
+	}
+	p.cfg.Concurrency = 64
+	for i := range 5 {
+		p.runs[events.SessionID(fmt.Sprintf("busy%d", i))] = r
+	}
+	if p.holds(&other) || !p.busier(2) || p.busier(3) {
+		t.Error("six turns run: want them busier than a worker with two, and not than one with three")
+	}
+	p.draining.Store(true)
+	if p.holds(&other) {
+		t.Error("of another session: a pool that stops took the wake")
+	}
+}
+
+// TestHandOver gives a worker the wake of a turn that another one runs: that
+// one holds it from then on, and acks it at the end. The turn is not taken over.
+func TestHandOver(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	model := newGate()
+	holder := b.start(b.pool("w1", 1, model.script(says("hi")), nil)) // full with one run
+	b.submit("t1")
+	got(t, model.asked)
+	other := b.start(b.pool("w2", 4, says("never"), nil))
+	holder.mu.Lock()
+	first := holder.runs[sid].wake
+	holder.mu.Unlock()
+	b.publish()
+	for handed := false; !handed; {
+		if t.Context().Err() != nil {
+			t.Fatal("the wake was not handed over")
+		}
+		holder.mu.Lock()
+		handed = holder.runs[sid].wake != first
+		holder.mu.Unlock()
+	}
+	idle(t, other)
+	close(model.open)
+	if r := b.await("t1"); r.End != events.EndFinished || r.Attempts != 1 || r.Text != "hi" {
+		t.Errorf("got %+v, want it finished by its worker", r)
+	}
+	idle(t, holder)
+	b.awaitWakes(0)
+}
+
+// TestOvertakenRunDropsItsEffects and hands its wake to the worker that has
+// taken the turn over: nothing of what was in flight is recorded.
+func TestOvertakenRunDropsItsEffects(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	model := newGate()
+	p := b.start(b.pool("w1", 1, model.script(says("late")), nil))
+	b.submit("t1")
+	got(t, model.asked)
+	asked := make(chan wake.Question, 4)
+	stop, err := b.bus.Answer("w2", func(body []byte) []byte {
+		var q wake.Question
+		if err := events.DecodePayload(body, &q); err != nil {
+			return []byte("no")
+		}
+		asked <- q
+		return []byte("yes")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if err := b.bus.Conn().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	b.append("t1", &events.TurnStarted{Attempt: 2, Worker: "w2"})
+	last := b.state().Seq
+	if err := b.bus.Notify("w1", sid); err != nil {
+		t.Fatal(err)
+	}
+	if err := got(t, model.ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("the model call ended with %v, want it cancelled", err)
+	}
+	if q := got(t, asked); q.Session != sid || q.Turn != "t1" || q.Attempt != 2 || q.Handle == "" || q.Class != bus.ClassTurn {
+		t.Errorf("asked: got %+v", q)
+	}
+	idle(t, p)
+	if now := b.state(); now.Seq != last {
+		t.Errorf("history: got %d commits more, want none", now.Seq-last)
+	}
+	b.awaitWakes(1) // which the other worker holds
+}
+
+// TestTakeOverOfSilentWorker goes on with a turn whose worker does not answer.
+func TestTakeOverOfSilentWorker(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.submit("t1")
+	b.append("t1", &events.TurnStarted{Attempt: 1, Worker: "gone"})
+	p := b.start(b.pool("w1", 1, says("hi"), nil))
+	if r := b.await("t1"); r.End != events.EndFinished || r.Attempts != 2 {
+		t.Errorf("got %+v, want it finished by the second attempt", r)
+	}
+	idle(t, p)
+	b.awaitWakes(0)
+}
+
+// TestPoisonedTurn is given up in the history, once as many attempts as may be have recorded nothing.
+func TestPoisonedTurn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.submit("t1")
+	for n := range int64(3) {
+		b.append("t1", &events.TurnStarted{Attempt: n + 1, Worker: "gone"})
+	}
+	b.submit("t2")
+	p := b.start(b.pool("w1", 1, says("hi"), nil))
+	_, err := b.host.Await(t.Context(), sid, "t1")
+	record, recordErr := b.state().Record("t1")
+	if err == nil || recordErr != nil || record.End != events.EndFailed || record.Issue.Code != wake.CodePoisoned {
+		t.Errorf("got %v, %+v, want it given up", err, record)
+	}
+	if r := b.await("t2"); r.End != events.EndFinished {
+		t.Errorf("the next turn: got %+v", r)
+	}
+	idle(t, p)
+}
+
+// TestUnfoldableSession becomes a dead letter, and stops no other session.
+func TestUnfoldableSession(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	js, err := jetstream.New(b.bus.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.host.Create(t.Context(), sessionRequest("bad")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Publish(t.Context(), "lash.s.bad.turn", []byte("junk")); err != nil {
+		t.Fatal(err)
+	}
+	p := b.start(b.pool("w1", 4, says("hi"), nil))
+	if err := b.bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: "bad"}, bus.WakeHint{}); err != nil {
+		t.Fatal(err)
+	}
+	b.submit("t1")
+	if r := b.await("t1"); r.End != events.EndFinished {
+		t.Errorf("the other session: got %+v", r)
+	}
+	var letter bus.DeadLetter
+	for err = bus.ErrNotFound; errors.Is(err, bus.ErrNotFound); {
+		letter, err = b.bus.DeadLetter(t.Context(), "bad")
+	}
+	if err != nil || letter.Attempts != 3 || letter.Error == "" || letter.Worker != "w1" {
+		t.Errorf("got %+v, %v, want the third attempt's error", letter, err)
+	}
+	idle(t, p)
+	b.awaitWakes(0)
+}
+
+// TestSoftStop lets what is in flight end, records it, and leaves the rest to
+// the next worker, whose attempt follows no failed one.
+func TestSoftStop(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	model := newGate()
+	asks := func(_ context.Context, req llm.Request) (scripted.Answer, error) {
+		return scripted.Answer{Response: llm.Response{Stop: events.StopToolUse, Parts: []events.Part{
+			{Kind: events.PartToolCall, Call: "k", Tool: "look", Args: []byte("{}")},
+		}}}, nil
+	}
+	looked := make(chan string, 4)
+	tools := func(name string) *plugin.Tools {
+		list := plugin.NewTools()
+		plugin.AddTool(list, plugin.Tool{Name: "look", Effects: events.EffectsNone}, func(context.Context, plugin.Call, struct{}) (string, error) {
+			looked <- name
+			return "seen", nil
+		})
+		return list
+	}
+	first := b.start(b.pool("w1", 1, model.script(asks), tools("first")))
+	b.submit("t1")
+	got(t, model.asked)
+	stopped := make(chan struct{})
+	go func() { first.Stop(t.Context()); close(stopped) }()
+	for !first.draining.Load() && t.Context().Err() == nil {
+	}
+	close(model.open)
+	got(t, stopped)
+	if run := b.state().Turn(); run == nil || !run.Replied || run.Starts != 0 || run.Attempt != 1 || len(looked) != 0 {
+		t.Fatalf("after the stop: got %+v, %d calls, want the reply recorded and the turn released", run, len(looked))
+	}
+	b.start(b.pool("w2", 1, says("done"), tools("second")))
+	if r := b.await("t1"); r.End != events.EndFinished || r.Attempts != 2 || r.ModelCalls != 2 {
+		t.Errorf("got %+v, want it finished by the next worker", r)
+	}
+	if who := got(t, looked); who != "second" || len(looked) != 0 {
+		t.Errorf("the call ran on %s, and %d times more", who, len(looked))
+	}
+}
+
+// TestPanicEndsOneRun keeps the pool and its other sessions.
+func TestPanicEndsOneRun(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.start(b.pool("w1", 4, func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+		if req.Turn == "t1" {
+			panic("scripted")
+		}
+		return says("hi")(ctx, req)
+	}, nil))
+	b.submit("t1")
+	b.submit("t2")
+	if _, err := b.host.Await(t.Context(), sid, "t1"); err == nil {
+		t.Log("the panic ended the turn in order")
+	}
+	if record, err := b.state().Record("t1"); err != nil || record == nil || record.End == events.EndFinished {
+		t.Errorf("got %+v, %v, want it ended by the panic", record, err)
+	}
+	if r := b.await("t2"); r.End != events.EndFinished {
+		t.Errorf("the next turn: got %+v", r)
+	}
+	idle(t, p)
+}
+
+// TestWakeOfNoSession is acked.
+func TestWakeOfNoSession(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.start(b.pool("w1", 1, says("hi"), nil))
+	if err := b.bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: "none"}, bus.WakeHint{Worker: "nobody"}); err != nil {
+		t.Fatal(err)
+	}
+	b.submit("t1")
+	b.await("t1")
+	b.awaitWakes(0)
+	idle(t, p)
+}
+
+// TestTimers start what is due, on a worker, and give a call its result.
+func TestTimers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.start(b.pool("w1", 1, says("hi"), nil))
+	at := time.Now().Add(1200 * time.Millisecond)
+	req := sessionAsk("later")
+	if _, err := b.host.SubmitAt(t.Context(), sid, at, req); err != nil {
+		t.Fatal(err)
+	}
+	r := b.await("later")
+	if r.End != events.EndFinished || r.StartedAt < events.MillisOf(at) {
+		t.Errorf("got %+v, want it started at %d or later", r, events.MillisOf(at))
+	}
+	idle(t, p)
+	b.awaitWakes(0)
+}

@@ -1,0 +1,312 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/workers/internal/wake"
+)
+
+// claimed is a run that has claimed turn t1, which may have come to a tool call.
+func (b *bundle) claimed(p *Pool, called bool) *run {
+	b.t.Helper()
+	r := b.begun(p)
+	if err := r.claimNext(b.t.Context()); err != nil || !r.ours(r.state.Turn()) {
+		b.t.Fatalf("claim: got %v, turn %+v", err, r.state.Turn())
+	}
+	if called {
+		if err := r.step(b.t.Context(), turn.Reply{ModelReplied: *b.asksTool()}); err != nil {
+			b.t.Fatal(err)
+		}
+		if err := r.flush(b.t.Context()); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// asksTool is a reply with one call, of a tool that no worker has.
+func (b *bundle) asksTool() *events.ModelReplied {
+	b.t.Helper()
+	prompt, err := b.state().Prompt()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return &events.ModelReplied{Prompt: prompt.Ref, Stop: events.StopToolUse, Parts: []events.Part{{Kind: events.PartToolCall, Call: "k", Tool: "tool", Args: []byte("{}")}}}
+}
+
+func success(text string) turn.Results {
+	return turn.Results{Results: []events.ToolResult{{Text: text}}}
+}
+
+// overtake has another worker take the run's turn over and record what it owes.
+func (b *bundle) overtake(called bool) {
+	b.t.Helper()
+	recorded := events.Payload(b.asksTool())
+	if called {
+		recorded = &events.ToolReturned{Results: success("other's").Results}
+	}
+	b.append("t1", &events.TurnStarted{Attempt: 2, Worker: "other"}, recorded)
+}
+
+// TestStoppedRunBeginsNothing owes a model call to a run that has been stopped.
+func TestStoppedRunBeginsNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r := b.claimed(b.pool("w1", 1, says("hi"), nil), false)
+	last := r.state.Seq
+	ctx, stop := context.WithCancelCause(t.Context())
+	stop(wake.ErrStopped)
+	if done, err := r.advance(ctx); done || !errors.Is(err, wake.ErrStopped) || len(r.inflight) != 0 || b.state().Seq != last {
+		t.Errorf("got %v, %v, %d in flight, want %v and nothing begun", done, err, len(r.inflight), wake.ErrStopped)
+	}
+}
+
+// TestResultsAreSorted has calls end, and be handed out, in another order than the reply's.
+func TestResultsAreSorted(t *testing.T) {
+	t.Parallel()
+	got := sorted(turn.Results{Results: []events.ToolResult{{Call: 3}, {Call: 1}}, Pending: []int64{4, 0, 2}})
+	if want := []int64{0, 2, 4}; !slices.Equal(got.Pending, want) || got.Results[0].Call != 1 || got.Results[1].Call != 3 {
+		t.Errorf("got %+v, want both ascending", got)
+	}
+}
+
+// TestOvertakenRunBeginsNothing has a run hold a turn that another worker has
+// taken over since its last append, and whose effect that one has recorded. A
+// run that has not asked the log for long finds out before it begins anything;
+// one that has just asked begins at once.
+func TestOvertakenRunBeginsNothing(t *testing.T) {
+	t.Parallel()
+	advance := func(ctx context.Context, r *run) error {
+		_, err := r.advance(ctx)
+		return err
+	}
+	for name, c := range map[string]struct {
+		called bool // the turn has come to a tool call
+		do     func(ctx context.Context, r *run) error
+	}{
+		"owes_the_model": {false, advance},
+		"owes_a_call":    {true, advance},
+		"owes_the_model_on_results_that_linger": {true, func(ctx context.Context, r *run) error {
+			return errors.Join(r.step(ctx, success("mine")), advance(ctx, r))
+		}},
+		"had_a_fact_recorded": {true, func(ctx context.Context, r *run) error {
+			recorded := make(chan error, 1)
+			err := r.recordFact(ctx, fact{"t1", nil, recorded})
+			if err == nil && errors.Is(<-recorded, turn.ErrStale) {
+				err = wake.ErrSuperseded // for the effect
+			}
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, long := range []bool{true, false} {
+				b := setup(t)
+				p := b.pool("w1", 1, says("hi"), nil)
+				stop, err := b.bus.Answer("other", func([]byte) []byte { return []byte("yes") })
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer stop()
+				r := b.claimed(p, c.called)
+				b.overtake(c.called)
+				ctx, cancel := context.WithCancel(t.Context())
+				r.current = time.Now().Add(time.Hour) // however slow this machine is
+				if long {
+					r.current = time.Now().Add(-trusted)
+				}
+				err = c.do(ctx, r)
+				if long && (!errors.Is(err, wake.ErrSuperseded) && !errors.Is(err, errDropped) || len(r.inflight) != 0) {
+					t.Errorf("asked long ago: got %v, %d in flight, want it superseded and nothing begun", err, len(r.inflight))
+				}
+				if !long && err != nil {
+					t.Errorf("asked just now: got %v, want it trusted", err)
+				}
+				cancel()
+				p.jobs.Wait()
+			}
+		})
+	}
+}
+
+// TestLingeringResultsCostNoWrite has a run begin an effect on results that
+// linger, long after it asked the log: where nothing was appended, asking again costs no write.
+func TestLingeringResultsCostNoWrite(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.pool("w1", 1, says("hi"), nil)
+	r := b.claimed(p, true)
+	last := r.state.Seq
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := r.step(ctx, success("mine")); err != nil {
+		t.Fatal(err)
+	}
+	r.current = time.Now().Add(-trusted)
+	if done, err := r.advance(ctx); done || err != nil || len(r.inflight) != 1 {
+		t.Errorf("got %v, %v, %d in flight, want the model asked", done, err, len(r.inflight))
+	}
+	if now, err := b.bus.Log().Last(t.Context(), sid); err != nil || now != last {
+		t.Errorf("last sequence: got %d, %v, want %d", now, err, last)
+	}
+	cancel()
+	p.jobs.Wait()
+}
+
+// TestUnansweredLook has a run look at a log that has no answer just then: it
+// goes on, and begins nothing. One that was stopped ends.
+func TestUnansweredLook(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r := b.claimed(b.pool("w1", 1, says("hi"), nil), true)
+	server := bustest.Server(t, busembed.Config{})
+	away, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}, Timeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer away.Close()
+	server.Stop()
+	r.p.cfg.Bus = away
+	r.current = time.Now().Add(-trusted)
+	if done, err := r.advance(t.Context()); done || err != nil || len(r.inflight) != 0 {
+		t.Errorf("owes a call: got %v, %v, %d in flight, want nothing begun", done, err, len(r.inflight))
+	}
+	r.moved.Store(true)
+	r.notify()
+	if err := r.wait(t.Context(), nil); err != nil {
+		t.Errorf("is told that the session moved: got %v", err)
+	}
+	if !r.moved.Load() {
+		t.Error("it forgot that the session moved")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := r.look(ctx); err == nil {
+		t.Error("was stopped: it goes on")
+	}
+}
+
+// atRest is a run whose session owes nothing, as far as it knows, and that is about to ack.
+func (b *bundle) atRest(p *Pool) *run {
+	b.t.Helper()
+	b.submit("t0")
+	b.append("t0", &events.TurnCompleted{End: events.EndFailed})
+	r := newRun(p, sid, b.take(p.cfg.Bus))
+	p.runs[sid] = r
+	if err := r.load(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+	if done, err := r.advance(b.t.Context()); !done || err != nil {
+		b.t.Fatalf("got %v, %v, want it at rest", done, err)
+	}
+	b.t.Cleanup(r.closeStack)
+	return r
+}
+
+// TestWakeBeforeTheAck has a turn accepted, and its wake come, in the moment
+// before the run acks: the run looks again. It acks the wake that came last.
+func TestWakeBeforeTheAck(t *testing.T) {
+	t.Parallel()
+	for name, come := range map[string]func(b *bundle, p *Pool){
+		"wake":         func(b *bundle, p *Pool) { p.deliver(b.take(p.cfg.Bus)) },
+		"hint":         func(_ *bundle, p *Pool) { p.Hint(sid) },
+		"notification": func(_ *bundle, p *Pool) { p.notified(sid) },
+		"handover": func(b *bundle, p *Pool) {
+			w := b.take(b.bus)
+			if !p.holds(&wake.Question{Session: sid, Offer: true, Handle: w.Handle(), Class: bus.ClassTurn}) {
+				b.t.Error("the wake was refused")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p := b.pool("w1", 1, says("hi"), nil)
+			r := b.atRest(p)
+			first := r.wake
+			b.submit("t1")
+			come(b, p)
+			if over, err := r.end(t.Context()); over || err != nil {
+				t.Fatalf("got over %v, %v, want another look", over, err)
+			}
+			if replaced := r.wake != first; replaced != (name == "wake" || name == "handover") {
+				t.Errorf("holds another wake: got %v", replaced)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			if done, err := r.advance(ctx); done || err != nil || !r.ours(r.state.Turn()) {
+				t.Errorf("got %v, %v, turn %+v, want it claimed", done, err, r.state.Turn())
+			}
+			cancel()
+			p.jobs.Wait()
+		})
+	}
+}
+
+// TestWakeAfterTheEnd starts another run: no look follows the end of one.
+func TestWakeAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.pool("w1", 1, says("hi"), nil)
+	r := b.atRest(p)
+	if over, err := r.end(t.Context()); !over || err != nil || p.Running() != 0 {
+		t.Fatalf("got over %v, %v, %d runs, want it over", over, err, p.Running())
+	}
+	p.life, p.kill = context.WithCancelCause(t.Context())
+	b.submit("t1")
+	p.deliver(b.take(p.cfg.Bus))
+	if got := b.await("t1"); got.End != events.EndFinished {
+		t.Errorf("got %+v", got)
+	}
+	p.jobs.Wait()
+	p.finish(t.Context(), r, r.wake, nil) // the first run's ack comes late
+	b.awaitWakes(0)
+}
+
+// TestYield ends a run of many turns where the pool is full: a new wake puts
+// the session at the end of the queue, and the run acks nothing.
+func TestYield(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		turns, concurrency int
+		yields             bool
+	}{"full": {fairTurns, 1, true}, "fewer_turns": {fairTurns - 1, 1, false}, "room": {fairTurns, 2, false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p := b.pool("w1", c.concurrency, says("hi"), nil)
+			r := b.begun(p)
+			if err := r.openStack(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			r.turns = c.turns
+			held := r.wake
+			err := r.claimNext(t.Context())
+			if got := errors.Is(err, errDropped); got != c.yields || !got && err != nil {
+				t.Fatalf("got %v, want that it yields: %v", err, c.yields)
+			}
+			if !c.yields {
+				if !r.ours(r.state.Turn()) {
+					t.Errorf("got %+v, want the turn claimed", r.state.Turn())
+				}
+				return
+			}
+			if p.Running() != 0 || r.stack.Session != nil || r.state.Turn() != nil {
+				t.Errorf("got %d runs, a stack %v, want it over", p.Running(), r.stack.Session != nil)
+			}
+			p.finish(t.Context(), r, held, err)
+			if w := b.take(b.bus); w.Deliveries != 1 || w.Repair {
+				t.Errorf("got %+v, delivery %d, want a new wake", w.WakeHint, w.Deliveries)
+			}
+		})
+	}
+}

@@ -1,0 +1,152 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/task"
+	"github.com/lash-go/lash/workers/process"
+)
+
+const (
+	// monitorTimeout is the wall clock limit of a command that names none.
+	monitorTimeout = 300 * time.Second
+	// gatherFor is how long lines are gathered that come together.
+	gatherFor = 20 * time.Millisecond
+	// gatherLines bounds the lines of one commit.
+	gatherLines = 128
+)
+
+// monitor runs a monitor's command to its end (host specification 8.3).
+func (r *taskRun) monitor(ctx context.Context) taskEnd {
+	name, _ := events.MonitorOf(r.claim.Task)
+	s, err := r.t.h.State(ctx, r.session)
+	if err != nil {
+		return taskEnd{err: err}
+	}
+	m, ok := s.Monitor(name)
+	if !ok {
+		return taskEnd{err: session.ErrUnknownMonitor}
+	}
+	spec := m.Spec
+	lines := make(chan task.Line, gatherLines)
+	read := func(stderr bool) func(io.Reader) {
+		return func(from io.Reader) { readLines(ctx, from, stderr, lines) }
+	}
+	p, err := process.Start(ctx, process.Command{Script: spec.Command, Dir: spec.Cwd, Env: spec.Env}, read(false), read(true))
+	if err != nil {
+		return r.endMonitor(ctx, events.MonitorEnded{State: events.MonitorFailed, Exit: -1, Error: "start: " + err.Error()})
+	}
+	reported := make(chan struct{})
+	go func() { defer close(reported); r.report(ctx, lines) }() // ends with lines, below
+	end := attend(ctx, p, &spec)
+	close(lines)
+	<-reported
+	if ctx.Err() != nil {
+		return taskEnd{err: context.Cause(ctx)}
+	}
+	return r.endMonitor(ctx, end)
+}
+
+// attend waits for the command's end, and stops it when its time is up or ctx ends.
+func attend(ctx context.Context, p *process.Process, spec *events.MonitorSpec) events.MonitorEnded {
+	limit := time.Duration(spec.TimeoutMillis) * time.Millisecond
+	if limit == 0 {
+		limit = monitorTimeout
+	}
+	if !spec.Persistent {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	exit := p.Attend(ctx)
+	if exit.Killed {
+		return events.MonitorEnded{State: events.MonitorFailed, Exit: -1, Error: fmt.Sprintf("timed out after %v", limit)}
+	}
+	return ended(exit.Status, exit.Err)
+}
+
+func ended(status int, err error) events.MonitorEnded {
+	switch {
+	case err != nil:
+		return events.MonitorEnded{State: events.MonitorFailed, Exit: -1, Error: err.Error()}
+	case status == 0:
+		return events.MonitorEnded{State: events.MonitorExited}
+	}
+	return events.MonitorEnded{State: events.MonitorFailed, Exit: int64(status)}
+}
+
+func (r *taskRun) endMonitor(ctx context.Context, end events.MonitorEnded) taskEnd {
+	err := r.insist(ctx, func(ctx context.Context) error { return r.t.h.EndMonitor(ctx, r.session, r.claim, end) })
+	return taskEnd{recorded: err == nil, err: err}
+}
+
+// insist tries until it works, the claim is lost or ctx ends.
+func (r *taskRun) insist(ctx context.Context, do func(context.Context) error) error {
+	for {
+		err := do(ctx)
+		if err == nil || errors.Is(err, session.ErrTaskTaken) {
+			return err
+		}
+		r.t.log.Warn("record monitor", zap.String("session", string(r.session)), zap.Error(err))
+		if !bus.Sleep(ctx, 200*time.Millisecond) {
+			return err
+		}
+	}
+}
+
+// report commits lines until there are no more. Once the claim is lost they are dropped.
+func (r *taskRun) report(ctx context.Context, lines <-chan task.Line) {
+	lost := false
+	var first task.Line
+	pending := false
+	for {
+		if !pending {
+			var more bool
+			if first, more = <-lines; !more {
+				return
+			}
+		}
+		var batch []task.Line
+		batch, first, pending = gather(first, lines)
+		if lost {
+			continue
+		}
+		err := r.insist(ctx, func(ctx context.Context) error { return r.t.h.ReportMonitor(ctx, r.session, r.claim, batch) })
+		if err != nil {
+			lost = true
+			r.notify()
+		}
+	}
+}
+
+// gather takes what comes within a moment and fits one event. A line that does not is handed back.
+func gather(first task.Line, lines <-chan task.Line) (batch []task.Line, next task.Line, pending bool) {
+	batch = []task.Line{first}
+	size := len(first.Text)
+	moment := time.NewTimer(gatherFor)
+	defer moment.Stop()
+	for len(batch) < gatherLines {
+		select {
+		case <-moment.C:
+			return batch, task.Line{}, false
+		case l, ok := <-lines:
+			if !ok {
+				return batch, task.Line{}, false
+			}
+			if size += len(l.Text); size > events.MaxMonitorBatch {
+				return batch, l, true
+			}
+			batch = append(batch, l)
+		}
+	}
+	return batch, task.Line{}, false
+}

@@ -1,0 +1,159 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/task"
+)
+
+// ErrNotStarted is a spawn before Start, or after Stop was called.
+var ErrNotStarted = errors.New("tasks service does not run")
+
+// Running is what a task's function knows of itself.
+type Running struct{ r *taskRun }
+
+// Session is the session that the task belongs to now; a transfer changes it.
+func (t *Running) Session() events.SessionID {
+	id, _ := t.held()
+	return id
+}
+
+// held is the run's claim, and where it is.
+func (t *Running) held() (events.SessionID, task.Claim) {
+	t.r.t.mu.Lock()
+	defer t.r.t.mu.Unlock()
+	return t.r.session, t.r.claim
+}
+
+// ID is the task's id.
+func (t *Running) ID() events.TaskID { return t.r.claim.Task }
+
+// Args is the JSON that the task was registered with. It must not be changed.
+func (t *Running) Args() []byte { return t.r.args }
+
+// Attempt is how many workers have run the task, this one included. 0 for closures.
+func (t *Running) Attempt() int64 { return t.r.claim.Attempt }
+
+// Progress records a message; nothing where the task has ended, or another worker has it.
+func (t *Running) Progress(ctx context.Context, message string) error {
+	id, claim := t.held()
+	return unlessTaken(t.r.t.h.ProgressTaskAs(ctx, id, claim, message))
+}
+
+// Transition says that the task waits, or runs again; nothing where the task has ended, or another worker has it.
+func (t *Running) Transition(ctx context.Context, to events.TaskState) error {
+	id, claim := t.held()
+	return unlessTaken(t.r.t.h.TransitionTaskAs(ctx, id, claim, to))
+}
+
+// unlessTaken drops the error of a run that has lost its task: its context says so.
+func unlessTaken(err error) error {
+	if errors.Is(err, session.ErrTaskTaken) {
+		return nil
+	}
+	return err
+}
+
+// SpawnManaged registers a task and runs a function of this process for it, at
+// once. It ends as failed when this process dies. The id of a live task is
+// [session.ErrTaskRunning]; req has neither a runner nor a worker of its own.
+func (t *Service) SpawnManaged(ctx context.Context, id events.SessionID, req session.TaskRequest, work Func) (projector.Task, error) {
+	if req.Runner != "" || req.Worker != "" || req.OnCancel != nil || req.Restart != events.RestartNever {
+		return projector.Task{}, errors.New("spawn task: runner, worker, restart and callback are not for closures")
+	}
+	key := taskKey{id, req.ID}
+	if t.fetch == nil || !t.reserve(key, bus.ClassTask) {
+		return projector.Task{}, fmt.Errorf("spawn task %s: %w", req.ID, ErrNotStarted)
+	}
+	defer t.unreserve(key)
+	req.Worker = t.cfg.ID
+	rec, err := t.h.RegisterTask(ctx, id, req)
+	if err != nil {
+		return projector.Task{}, fmt.Errorf("spawn task: %w", err)
+	}
+	r := t.newRun(id, &rec, true)
+	r.work = r.plain(work)
+	t.launch(r)
+	return rec, nil
+}
+
+// hiddenTask is work that no history knows.
+type hiddenTask struct {
+	label string
+	done  chan struct{}
+	err   error // set before done is closed
+}
+
+// SpawnHiddenTask implements [session.Spawner]: it starts work at once that is
+// never listed and cannot be cancelled. It is this process's alone, and
+// [Service.AwaitHiddenTasks] waits for it.
+func (t *Service) SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work plugin.TaskFunc) error {
+	if _, err := t.h.State(ctx, id); err != nil {
+		return fmt.Errorf("spawn hidden task %q: %w", label, err)
+	}
+	hidden := &hiddenTask{label: label, done: make(chan struct{})}
+	t.mu.Lock()
+	if t.fetch == nil || t.stopping {
+		t.mu.Unlock()
+		return fmt.Errorf("spawn hidden task %q: %w", label, ErrNotStarted)
+	}
+	t.hidden[id] = append(t.hidden[id], hidden)
+	t.busy.Add(1)
+	t.jobs.Add(1)
+	t.mu.Unlock()
+	go func() { // waited for by Stop and AwaitHiddenTasks
+		defer t.jobs.Done()
+		defer t.busy.Done()
+		defer close(hidden.done)
+		hidden.err = contained(t.life, work)
+	}()
+	return nil
+}
+
+func contained(ctx context.Context, work func(context.Context) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return work(ctx)
+}
+
+// AwaitHiddenTasks implements [session.Spawner]: it waits for the session's
+// hidden tasks in the order of their spawns, and for those that they spawn,
+// until there are none. The first error is returned at once; the rest of the
+// tasks go on, and are not awaited.
+func (t *Service) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
+	for {
+		t.mu.Lock()
+		batch := t.hidden[id]
+		delete(t.hidden, id)
+		t.mu.Unlock()
+		if len(batch) == 0 {
+			return nil
+		}
+		for _, hidden := range batch {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-hidden.done:
+			}
+			if hidden.err != nil {
+				return fmt.Errorf("hidden task %q: %w", hidden.label, hidden.err)
+			}
+		}
+	}
+}
+
+// SpawnManagedTask implements [session.Spawner].
+func (t *Service) SpawnManagedTask(ctx context.Context, id events.SessionID, req session.TaskRequest, work plugin.TaskFunc) error {
+	_, err := t.SpawnManaged(ctx, id, req, func(ctx context.Context, _ *Running) (string, error) { return "", work(ctx) })
+	return err
+}

@@ -1,0 +1,208 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/task"
+	"github.com/lash-go/lash/workers/internal/call"
+	"github.com/lash-go/lash/workers/internal/wake"
+)
+
+// verdict is what becomes of a wake that was looked at.
+type verdict int
+
+const (
+	done    verdict = iota // nothing is owed: ack
+	held                   // a run holds it, here or at another worker
+	later                  // another worker is to have the task
+	lookNow                // the session moved: look again
+)
+
+const (
+	// taskLater is how long a wake waits that another worker is to have.
+	taskLater = 2 * time.Second
+	// unfoldedWait is how long the wake of a task waits whose session this worker cannot fold.
+	unfoldedWait = 10 * time.Second
+)
+
+// handle looks at one wake.
+func (t *Service) handle(ctx context.Context, w *bus.Wake) {
+	v, err := t.take(ctx, w)
+	soon, waits := errors.AsType[wake.SoonError](err)
+	switch {
+	case errors.Is(err, session.ErrUnknownTask), errors.Is(err, events.ErrNoSession):
+		_ = w.Ack()
+	case waits:
+		_ = w.GiveBack(time.Duration(soon))
+	case errors.Is(err, session.ErrTaskTaken):
+		_ = w.GiveBack(lookAgain)
+	case err != nil && (ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown)):
+		_ = w.GiveBack(time.Second)
+	case err != nil:
+		t.log.Warn("take task", zap.String("session", string(w.Session)), zap.String("task", string(w.Task)), zap.Error(err))
+		t.unfolded(ctx, w)
+	case v == done:
+		_ = w.Ack()
+	case v == later:
+		_ = w.GiveBack(taskLater)
+	case v == lookNow:
+		_ = w.GiveBack(lookAgain)
+	}
+}
+
+const lookAgain = 100 * time.Millisecond
+
+// unfolded is for a session that cannot be folded here: its dead letter, if it has one, stands for its tasks too.
+func (t *Service) unfolded(ctx context.Context, w *bus.Wake) {
+	if _, err := t.cfg.Bus.DeadLetter(ctx, w.Session); err == nil {
+		_ = w.Ack()
+		return
+	}
+	_ = w.GiveBack(unfoldedWait)
+}
+
+// take decides what to do about a wake on the newest state.
+func (t *Service) take(ctx context.Context, w *bus.Wake) (verdict, error) {
+	if t.adopt(w) {
+		return held, nil
+	}
+	rec, err := t.h.Task(ctx, w.Session, w.Task)
+	if err != nil {
+		return done, err
+	}
+	if finished, err := t.h.FinishTransfer(ctx, w.Session, rec); finished || err != nil {
+		return lookNow, err
+	}
+	switch {
+	case !rec.Live() && w.Class == bus.ClassTool:
+		return done, t.resolveEnded(ctx, w.Session, rec.ID)
+	case !session.TaskOwed(&rec), rec.Runner == "" && rec.Worker == "":
+		return done, nil
+	case rec.Attempt == 0 && rec.Runner != "":
+		return t.begin(ctx, w, &rec)
+	}
+	gone, err := t.gone(ctx, rec.Worker, w, wake.Question{
+		Session: w.Session, Task: rec.ID, Created: rec.CreatedAt, Moved: rec.From != "", Handle: w.Handle(), Class: w.Class,
+	})
+	switch {
+	case err != nil:
+		return lookNow, err
+	case !gone:
+		return held, nil
+	}
+	return t.takeOver(ctx, w, &rec)
+}
+
+// takeOver is for a task whose worker is gone: it runs again, or ends with the evidence.
+func (t *Service) takeOver(ctx context.Context, w *bus.Wake, rec *projector.Task) (verdict, error) {
+	if rec.State == events.TaskCancelling {
+		if w.Class == bus.ClassTool {
+			if err := t.resolve(ctx, w.Session, rec.Args, cancelledCall()); err != nil {
+				return lookNow, err
+			}
+		}
+		return done, t.h.CancelTaskAs(ctx, w.Session, task.ClaimOf(rec))
+	}
+	again := rec.Restart == events.RestartAlways && rec.Runner != ""
+	switch {
+	case again && rec.Starts >= int64(t.cfg.Retry.Attempts):
+		return done, t.giveUp(ctx, w, rec)
+	case again:
+		if wait := t.cfg.Retry.Pause(rec.Starts, rec.StartedAt, string(w.Session)); wait > 0 {
+			return later, wake.SoonError(wait)
+		}
+		return t.begin(ctx, w, rec)
+	}
+	if err := t.lose(ctx, w.Session, w.Class, rec.Args); err != nil {
+		return lookNow, err
+	}
+	why := fmt.Sprintf("abandoned: worker %s is gone", rec.Worker)
+	t.log.Warn("task abandoned", zap.String("session", string(w.Session)), zap.String("task", string(rec.ID)), zap.String("by", string(rec.Worker)))
+	return done, t.h.AbandonTask(ctx, w.Session, task.ClaimOf(rec), why)
+}
+
+// giveUp ends a task that killed its worker as often as may be; before that, the call that it is of fails.
+func (t *Service) giveUp(ctx context.Context, w *bus.Wake, rec *projector.Task) error {
+	why := fmt.Errorf("given up after %d attempts whose workers died", rec.Starts)
+	t.log.Error("task given up", zap.String("session", string(w.Session)), zap.String("task", string(rec.ID)), zap.Int64("attempts", rec.Starts))
+	if w.Class == bus.ClassTool {
+		if err := t.resolve(ctx, w.Session, rec.Args, call.Failed(0, plugin.ClassExternal, wake.CodePoisoned, why)); err != nil {
+			return err
+		}
+	}
+	return t.h.AbandonTask(ctx, w.Session, task.ClaimOf(rec), why.Error())
+}
+
+// begin claims a task and runs it.
+func (t *Service) begin(ctx context.Context, w *bus.Wake, rec *projector.Task) (verdict, error) {
+	work := t.cfg.Runners[rec.Runner]
+	if w.Class == bus.ClassTool {
+		work = t.callTool
+	}
+	if work == nil && (rec.Runner != task.MonitorRunner || rec.Of != events.TaskMonitor) {
+		return later, nil
+	}
+	key := taskKey{w.Session, rec.ID}
+	if !t.reserve(key, w.Class) {
+		return later, nil
+	}
+	defer t.unreserve(key)
+	claimed, err := t.h.ClaimTask(ctx, w.Session, task.ClaimOf(rec), t.cfg.ID)
+	if err != nil {
+		return lookNow, err
+	}
+	r := t.newRun(w.Session, &claimed, false)
+	r.wake = w
+	if rec.Of == events.TaskMonitor && rec.Runner == task.MonitorRunner {
+		r.work, r.monitors = r.monitor, true
+	} else {
+		r.work = r.plain(work)
+	}
+	t.launch(r)
+	return held, nil
+}
+
+// reserve says that a task is about to run here, so that the worker answers for it.
+func (t *Service) reserve(key taskKey, class bus.Class) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopping || t.freeLocked(class) == 0 {
+		return false
+	}
+	t.spawning[key]++
+	t.busy.Add(1) // until unreserve, so that what is launched meanwhile is waited for
+	t.jobs.Add(1)
+	return true
+}
+
+func (t *Service) unreserve(key taskKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.spawning[key]--; t.spawning[key] == 0 {
+		delete(t.spawning, key)
+	}
+	t.busy.Done()
+	t.jobs.Done()
+}
+
+// adopt hands a wake to the run of its task.
+func (t *Service) adopt(w *bus.Wake) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.runs[taskKey{w.Session, w.Task}]
+	if r == nil {
+		return false
+	}
+	r.offer(w)
+	return true
+}

@@ -1,0 +1,138 @@
+package wake
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+)
+
+func TestMain(m *testing.M) {
+	// nats.go 1.55.0 may leave this one behind when an object is put.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
+}
+
+// bundle is a server, a host and a sweeper, and no worker.
+type bundle struct {
+	t      *testing.T
+	server *busembed.Server
+	bus    *bus.Bus
+	host   *session.Host
+	sweep  *Sweeper
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	b := &bundle{t: t, server: bustest.Server(t, busembed.Config{})}
+	b.bus = bustest.Open(t, b.server)
+	var err error
+	if b.host, err = session.New(session.Config{Bus: b.bus}); err != nil {
+		t.Fatal(err)
+	}
+	b.sweep = NewSweeper(SweeperConfig{Bus: b.bus, Host: b.host, Quiet: time.Nanosecond, Opening: time.Nanosecond, Logger: zaptest.NewLogger(t)})
+	return b
+}
+
+func (b *bundle) create(id events.SessionID) {
+	b.t.Helper()
+	if _, err := b.host.Create(b.t.Context(), session.CreateRequest{ID: id}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bundle) submit(id events.SessionID, name events.TurnID) {
+	b.t.Helper()
+	req := session.Ask("go")
+	req.ID = name
+	if _, err := b.host.Submit(b.t.Context(), id, req); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// append has a worker append what happened.
+func (b *bundle) append(id events.SessionID, turn events.TurnID, list ...events.Payload) events.Seq {
+	b.t.Helper()
+	last, err := b.bus.Log().Last(b.t.Context(), id)
+	if err != nil && !errors.Is(err, events.ErrNoSession) {
+		b.t.Fatal(err)
+	}
+	c := &events.Commit{
+		ID: events.CommitID(time.Now().Format("150405.000000000")), Session: id,
+		At: events.MillisOf(time.Now()), Actor: events.Actor{Kind: events.ActorNode, ID: "w1"},
+	}
+	for _, p := range list {
+		c.Events = append(c.Events, events.Of(turn, p))
+	}
+	seq, err := b.bus.Log().Append(b.t.Context(), c, last)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return seq
+}
+
+// take takes a wake out of the queue, acked or not, and waits for it.
+func (b *bundle) take(class bus.Class, ack bool) *bus.Wake {
+	b.t.Helper()
+	q, err := b.bus.Queue(b.t.Context(), class)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var w *bus.Wake
+	if _, err := q.Fetch(b.t.Context(), 1, 20*time.Second, func(got *bus.Wake) { w = got }); err != nil || w == nil {
+		b.t.Fatalf("fetch: got %v, %v, want a wake", w, err)
+	}
+	if ack {
+		if _, err := b.bus.Conn().RequestWithContext(b.t.Context(), w.Handle(), []byte("+ACK")); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// wakes lists the wakes, when the queue has all that this bus published.
+func (b *bundle) wakes() map[bus.WakeKey]bool {
+	b.t.Helper()
+	const last = "lash.work.task.last.last"
+	js, err := jetstream.New(b.bus.Conn())
+	if err == nil {
+		_, err = js.Publish(b.t.Context(), last, nil)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	stream, err := js.Stream(b.t.Context(), "lash-work")
+	if err == nil {
+		err = stream.Purge(b.t.Context(), jetstream.WithPurgeSubject(last))
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	list, err := b.bus.Wakes(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return list
+}
+
+func (b *bundle) swept() {
+	b.t.Helper()
+	if err := b.sweep.Sweep(b.t.Context()); err != nil {
+		b.t.Errorf("sweep: got %v", err)
+	}
+}
+
+// candidate reports whether the next sweep may look at a session.
+func (b *bundle) candidate(id events.SessionID) bool {
+	b.sweep.mu.Lock()
+	defer b.sweep.mu.Unlock()
+	return b.sweep.candidates[id] != nil
+}

@@ -1,0 +1,181 @@
+package wake
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.uber.org/zap/zaptest"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+// TestRing has each worker watch the one before it, and the first the last.
+func TestRing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for id, want := range map[events.WorkerID]struct {
+		before events.WorkerID
+		lowest bool
+	}{"w1": {"w3", true}, "w2": {"w1", false}, "w3": {"w2", false}} {
+		p := NewPeers(b.bus, id, "", zaptest.NewLogger(t))
+		if p.before() != "" || !p.Lowest() {
+			t.Errorf("%s alone: got %q, lowest %v", id, p.before(), p.Lowest())
+		}
+		for _, other := range []events.WorkerID{"w2", "w1", "w3", id} {
+			p.heard(other)
+		}
+		if got := p.before(); got != want.before || p.Lowest() != want.lowest {
+			t.Errorf("%s: got %q, lowest %v, want %q, %v", id, got, p.Lowest(), want.before, want.lowest)
+		}
+	}
+}
+
+// peer is a worker that listens, on a connection of its own.
+func (b *bundle) peer(id events.WorkerID, name string) (*Peers, *bus.Bus) {
+	b.t.Helper()
+	on := bustest.Open(b.t, b.server)
+	p := NewPeers(on, id, name, zaptest.NewLogger(b.t))
+	stop, err := p.Answer()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(stop)
+	if _, err := on.Notified(id, func(events.SessionID) {}); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := on.Conn().Flush(); err != nil {
+		b.t.Fatal(err)
+	}
+	return p, on
+}
+
+// TestAsk tells a yes, a no, and no answer.
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	asker, _ := b.peer("w1", "")
+	holder, _ := b.peer("w2", "")
+	question := Question{Session: "s", Turn: "t", Attempt: 3, Offer: true, Task: "k", Created: 7, Moved: true, Handle: "h", Class: bus.ClassTool}
+	released := make(chan struct{})
+	for _, p := range []*Peers{asker, holder} {
+		p.Add(func(*Question) bool { return false })
+		p.Add(func(q *Question) bool { return *q == question })
+	}
+	silent, _ := b.peer("w4", "")
+	silent.Add(func(*Question) bool {
+		<-released
+		return true
+	})
+	t.Cleanup(func() { close(released) })
+	other := question
+	other.Attempt++
+	for name, c := range map[string]struct {
+		worker     events.WorkerID
+		q          Question
+		yes, known bool
+	}{
+		"yes": {"w2", question, true, true}, "no": {"w2", other, false, true}, "own": {"w1", question, true, true},
+		"ownNo": {"w1", other, false, true}, "gone": {"w3", question, false, false}, "silent": {"w4", question, false, false}, "none": {"", question, false, false},
+	} {
+		began := time.Now()
+		if yes, known := asker.Reply(t.Context(), c.worker, c.q); yes != c.yes || known != c.known {
+			t.Errorf("%s: got %v, known %v, want %v, %v", name, yes, known, c.yes, c.known)
+		}
+		if yes := asker.Ask(t.Context(), c.worker, c.q); yes != c.yes {
+			t.Errorf("%s: ask: got %v, want %v", name, yes, c.yes)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%s: took %v", name, took)
+		}
+	}
+}
+
+// run starts the peers, which end with the test.
+func (b *bundle) run(p *Peers) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { p.Run(ctx); close(done) }()
+	b.t.Cleanup(func() { cancel(); <-done })
+}
+
+// meet waits until a worker knows another.
+func meet(t *testing.T, p *Peers, other events.WorkerID) {
+	t.Helper()
+	for known := false; !known; {
+		if t.Context().Err() != nil {
+			t.Fatal("the workers do not meet")
+		}
+		p.mu.Lock()
+		known = p.peers[other]
+		p.mu.Unlock()
+	}
+}
+
+// TestNeighbourWakes has a worker lose its connection while it holds wakes: its
+// neighbour wakes these sessions, long before the queue would.
+func TestNeighbourWakes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first, dying := b.peer("w1", "")
+	second, alive := b.peer("w2", "")
+	b.run(first)
+	b.run(second)
+	meet(t, second, "w1")
+	meet(t, first, "w2")
+	if first.Lowest() == second.Lowest() {
+		t.Error("got none or two that lead")
+	}
+	held, err := dying.Queue(t.Context(), bus.ClassTurn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.create("s")
+	b.submit("s", "t1")
+	var w *bus.Wake
+	if _, err := held.Fetch(t.Context(), 1, 20*time.Second, func(got *bus.Wake) { w = got }); err != nil || w == nil {
+		t.Fatalf("fetch: got %v, %v", w, err)
+	}
+	if err := w.Hold(t.Context()); err != nil { // the queue waits from now on
+		t.Fatal(err)
+	}
+	dying.Close()
+	q, err := alive.Queue(t.Context(), bus.ClassTurn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again *bus.Wake
+	if _, err := q.Fetch(t.Context(), 1, 20*time.Second, func(got *bus.Wake) { again = got }); err != nil || again == nil {
+		t.Fatalf("fetch: got %v, %v", again, err)
+	}
+	if again.Session != "s" || !again.Repair || again.Deliveries != 1 {
+		t.Errorf("got %+v, delivery %d, want a new wake", again.WakeHint, again.Deliveries)
+	}
+	for !second.Lowest() && t.Context().Err() == nil { // the dead one leads no more
+	}
+}
+
+// TestStartWakes what an earlier run may have left: that of a node with a name
+// at once, that of one that is alone after a moment.
+func TestStartWakes(t *testing.T) {
+	t.Parallel()
+	for name, node := range map[string]string{"named": "node", "alone": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.create("s")
+			b.submit("s", "t1")
+			w := b.take(bus.ClassTurn, false)
+			if err := w.Hold(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			p, _ := b.peer("w1", node)
+			b.run(p)
+			if again := b.take(bus.ClassTurn, true); again.Deliveries != 1 || !again.Repair {
+				t.Errorf("got %+v, delivery %d, want a new wake", again.WakeHint, again.Deliveries)
+			}
+		})
+	}
+}

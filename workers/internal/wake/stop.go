@@ -1,0 +1,29 @@
+package wake
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// StopWait is how long a cancelled effect may take to return.
+const StopWait = 5 * time.Second
+
+// Ended waits for a group until ctx ends, and reports whether the group has ended.
+func Ended(ctx context.Context, group *sync.WaitGroup) bool {
+	done := make(chan struct{})
+	go func() { group.Wait(); close(done) }() // ends with the group, which its owner cancels
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// EndedSoon is Ended for a group that was cancelled: it waits for 5 s.
+func EndedSoon(group *sync.WaitGroup) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), StopWait) // the caller's has ended
+	defer cancel()
+	return Ended(ctx, group)
+}

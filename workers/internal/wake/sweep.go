@@ -1,0 +1,334 @@
+package wake
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// SweeperConfig of a sweeper.
+type SweeperConfig struct {
+	Bus     *bus.Bus
+	Host    *session.Host
+	Lead    func() bool   // whether this node sweeps; nil: it does
+	Every   time.Duration // between two sweeps. Defaults to 3 s
+	Quiet   time.Duration // how long a session must not have moved. Defaults to twice [bus.AckWait]
+	Opening time.Duration // how long a creator may take between two commits. Defaults to 5 min
+	Logger  *zap.Logger   // nil is silent
+}
+
+// Sweeper is the one repair of lost hints: it finds sessions and tasks that owe
+// work and have no wake, and timers that were lost, and publishes them again.
+// Any number may run at once: a needless wake is handed to the worker that has
+// the turn. One node of a fleet sweeps, the one with the lowest id.
+//
+// A session is a candidate from when it moves until it is found at rest. A
+// sweep asks for the subjects of the queue, and folds the candidates that have
+// no wake and are quiet. At the start, and after messages or assets were lost,
+// every hot session is a candidate, unless its directory row says that it rests
+// at its last sequence.
+type Sweeper struct {
+	cfg SweeperConfig
+	log *zap.Logger
+
+	mu         sync.Mutex
+	candidates map[events.SessionID]*candidate
+	full       bool // every hot session is to be looked at
+	cold       bool // timers were lost: cold sessions that have one too
+}
+
+// candidate is a session that may owe work.
+type candidate struct {
+	moved time.Time     // when a commit of it was seen last
+	folds bool          // it is to be folded, also where it has a wake: tasks of it moved
+	tasks []bus.WakeKey // live ones, as they were folded last
+}
+
+// NewSweeper makes a sweeper.
+func NewSweeper(cfg SweeperConfig) *Sweeper {
+	if cfg.Every == 0 {
+		cfg.Every = 3 * time.Second
+	}
+	if cfg.Quiet == 0 {
+		cfg.Quiet = 2 * bus.AckWait
+	}
+	if cfg.Opening == 0 {
+		cfg.Opening = 5 * time.Minute
+	}
+	if cfg.Lead == nil {
+		cfg.Lead = func() bool { return true }
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = zap.NewNop()
+	}
+	return &Sweeper{cfg: cfg, log: cfg.Logger.Named("sweeper"), candidates: make(map[events.SessionID]*candidate)}
+}
+
+// Run sweeps until ctx ends, while this node leads.
+func (s *Sweeper) Run(ctx context.Context) {
+	for bus.Sleep(ctx, min(s.cfg.Every, WatchEvery*2)) {
+		if s.cfg.Lead() {
+			s.lead(ctx)
+		}
+	}
+}
+
+// lead sweeps while this node leads.
+func (s *Sweeper) lead(ctx context.Context) {
+	moved, err := s.cfg.Bus.Moved(s.Moved)
+	if err != nil {
+		s.log.Warn("watch sessions", zap.Error(err))
+		return
+	}
+	defer moved.Close()
+	s.Lost(false)
+	for ctx.Err() == nil && s.cfg.Lead() {
+		if moved.Lost() {
+			s.Lost(false)
+		}
+		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("sweep", zap.Error(err))
+		}
+		bus.Sleep(ctx, s.cfg.Every)
+	}
+}
+
+// Moved makes a session a candidate. background says that the commit is about its tasks.
+func (s *Sweeper) Moved(id events.SessionID, background bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.candidates[id]
+	if c == nil {
+		c = &candidate{}
+		s.candidates[id] = c
+	}
+	c.moved, c.folds = time.Now(), c.folds || background
+}
+
+// Lost makes every hot session a candidate; timers says that cold ones lost theirs.
+func (s *Sweeper) Lost(timers bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.full, s.cold = true, s.cold || timers
+}
+
+// Sweep looks once. What is wrong with one session keeps it from none of the others.
+func (s *Sweeper) Sweep(ctx context.Context) error {
+	if err := s.list(ctx); err != nil {
+		return err
+	}
+	due := s.due()
+	if len(due) == 0 {
+		return nil
+	}
+	wakes, err := s.cfg.Bus.Wakes(ctx) // after the candidates: what is worked on since has its wake
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for id, c := range due {
+		if !c.folds && wakes[turnKey(id)] && covered(wakes, c.tasks) {
+			continue
+		}
+		if err := s.sweep(ctx, id, c, wakes); err != nil {
+			errs = append(errs, fmt.Errorf("session %s: %w", id, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func turnKey(id events.SessionID) bus.WakeKey {
+	return bus.WakeKey{Class: bus.ClassTurn, Session: id}
+}
+
+func covered(wakes map[bus.WakeKey]bool, tasks []bus.WakeKey) bool {
+	for _, key := range tasks {
+		if !wakes[key] {
+			return false
+		}
+	}
+	return true
+}
+
+// due are copies of the candidates that are quiet.
+func (s *Sweeper) due() map[events.SessionID]candidate {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make(map[events.SessionID]candidate)
+	for id, c := range s.candidates {
+		if time.Since(c.moved) >= s.cfg.Quiet {
+			list[id] = *c
+		}
+	}
+	return list
+}
+
+// list makes candidates of all sessions that may have been missed.
+func (s *Sweeper) list(ctx context.Context) error {
+	s.mu.Lock()
+	full, cold := s.full, s.cold
+	s.full, s.cold = false, false
+	s.mu.Unlock()
+	var err error
+	if full {
+		err = s.listHot(ctx)
+	}
+	if cold {
+		err = errors.Join(err, s.listCold(ctx))
+	}
+	if err != nil {
+		s.Lost(cold)
+	}
+	return err
+}
+
+func (s *Sweeper) listHot(ctx context.Context) error {
+	rows := make(map[events.SessionID]follow.Directory)
+	for value, err := range s.cfg.Bus.Directory().All(ctx) {
+		var row follow.Directory
+		if err != nil {
+			return err
+		}
+		if json.Unmarshal(value, &row) == nil {
+			rows[row.Session] = row
+		}
+	}
+	for hot, err := range s.cfg.Bus.Hot(ctx) {
+		if err != nil {
+			return err
+		}
+		row, known := rows[hot.ID]
+		if hot.Last == 0 || hot.Sealed || known && row.Seq == hot.Last && row.Rests() && row.Due == 0 {
+			continue
+		}
+		s.mu.Lock()
+		if s.candidates[hot.ID] == nil {
+			s.candidates[hot.ID] = &candidate{moved: hot.Moved, folds: true}
+		}
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// listCold sets the timers of cold sessions again, as their rows say.
+func (s *Sweeper) listCold(ctx context.Context) error {
+	for value, err := range s.cfg.Bus.Directory().All(ctx) {
+		if err != nil {
+			return err
+		}
+		var row follow.Directory
+		if json.Unmarshal(value, &row) == nil && row.Place == follow.PlaceCold && row.Due != 0 {
+			if err := s.cfg.Bus.SetTimer(row.Session, row.Due); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sweep publishes the hints that a session lacks, and forgets it where it rests.
+func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, wakes map[bus.WakeKey]bool) error {
+	state, err := follow.Open(ctx, s.cfg.Bus, id)
+	switch {
+	case errors.Is(err, events.ErrNoSession):
+		s.rests(id, c)
+		return nil
+	case ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown):
+		return err
+	case err != nil:
+		return s.unfoldable(ctx, id, c, wakes)
+	}
+	owing := turn.Owing(state, 0) // what is due is the servers' to tell
+	if owing && !wakes[turnKey(id)] {
+		s.log.Warn("a session owes work and has no wake", zap.String("session", string(id)), zap.Uint64("seq", uint64(state.Seq)))
+		if err := s.cfg.Bus.PublishWake(turnKey(id), bus.WakeHint{Worker: state.Worker, Repair: true}); err != nil {
+			return err
+		}
+	}
+	tasks, err := s.tasks(id, state, wakes)
+	if err != nil {
+		return err
+	}
+	if due := turn.Due(state); due != 0 {
+		if err := s.cfg.Bus.SetTimer(id, due); err != nil {
+			return err
+		}
+	}
+	opening := state.Status == projector.StatusOpening
+	if opening && time.Since(c.moved) > s.cfg.Opening {
+		s.log.Warn("a creator died", zap.String("session", string(id)))
+		return s.cfg.Host.CloseOpening(ctx, id, state.Seq, "its creator died before all of its nodes were appended")
+	}
+	if owing || opening || len(tasks) > 0 {
+		s.folded(id, c, tasks)
+		return nil
+	}
+	s.rests(id, c)
+	return nil
+}
+
+// tasks wakes the live tasks that have no wake, and lists all.
+func (s *Sweeper) tasks(id events.SessionID, state *projector.State, wakes map[bus.WakeKey]bool) (list []bus.WakeKey, err error) {
+	for i := range state.Tasks {
+		t := &state.Tasks[i]
+		if !session.TaskOwed(t) {
+			continue
+		}
+		key := session.TaskKey(id, t)
+		list = append(list, key)
+		if !wakes[key] {
+			s.log.Warn("a task has no wake", zap.String("session", string(id)), zap.String("task", string(t.ID)))
+			err = errors.Join(err, s.cfg.Bus.PublishWake(key, bus.WakeHint{Repair: true}))
+		}
+	}
+	return list, err
+}
+
+// unfoldable wakes a session that this node cannot fold, for another that can,
+// unless it has a dead letter.
+func (s *Sweeper) unfoldable(ctx context.Context, id events.SessionID, c candidate, wakes map[bus.WakeKey]bool) error {
+	_, err := s.cfg.Bus.DeadLetter(ctx, id)
+	switch {
+	case err == nil:
+		s.rests(id, c)
+		return nil
+	case !errors.Is(err, bus.ErrNotFound):
+		return err
+	case wakes[turnKey(id)]:
+		return nil
+	}
+	return s.cfg.Bus.PublishWake(turnKey(id), bus.WakeHint{Repair: true})
+}
+
+// folded keeps a candidate that does not rest, with the tasks that it has.
+func (s *Sweeper) folded(id events.SessionID, seen candidate, tasks []bus.WakeKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.candidates[id]; c != nil {
+		c.tasks = tasks
+		if c.moved.Equal(seen.moved) {
+			c.folds = false
+		}
+	}
+}
+
+// rests forgets a candidate, unless it moved since it was looked at.
+func (s *Sweeper) rests(id events.SessionID, seen candidate) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.candidates[id]; c != nil && c.moved.Equal(seen.moved) {
+		delete(s.candidates, id)
+	}
+}

@@ -1,0 +1,276 @@
+package wake
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+)
+
+// TestSweepWakesWhatOwes finds sessions that owe work and have no wake, in every way to miss one.
+func TestSweepWakesWhatOwes(t *testing.T) {
+	t.Parallel()
+	for name, find := range map[string]func(b *bundle){
+		"moved": func(b *bundle) { b.sweep.Moved("s", false) },
+		"full":  func(b *bundle) { b.sweep.Lost(false) },
+		"queue deleted": func(b *bundle) {
+			b.sweep.Moved("s", false)
+			deleteStream(b, "lash-work")
+		},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.create("s")
+			b.create("idle")
+			b.submit("s", "t1")
+			b.append("s", "t1", &events.TurnStarted{Attempt: 1, Worker: "w1"})
+			b.take(bus.ClassTurn, true)
+			find(b)
+			b.swept()
+			w := b.take(bus.ClassTurn, false)
+			if w.Session != "s" || !w.Repair || w.Worker != "w1" {
+				t.Errorf("got %+v %+v, want a repair that names the worker", w.WakeKey, w.WakeHint)
+			}
+			if wakes := b.wakes(); len(wakes) != 1 {
+				t.Errorf("wakes: got %v, want no other", wakes)
+			}
+			b.swept()
+			if !b.candidate("s") || b.candidate("idle") {
+				t.Errorf("candidates: s %v, idle %v, want only the one that owes", b.candidate("s"), b.candidate("idle"))
+			}
+			b.append("s", "t1", &events.TurnCompleted{End: events.EndFinished})
+			if _, err := b.bus.Conn().RequestWithContext(t.Context(), w.Handle(), []byte("+ACK")); err != nil {
+				t.Fatal(err)
+			}
+			b.swept()
+			if b.candidate("s") || len(b.wakes()) != 0 {
+				t.Errorf("at rest: candidate %v, wakes %v, want it forgotten", b.candidate("s"), b.wakes())
+			}
+		})
+	}
+}
+
+func deleteStream(b *bundle, name string) {
+	b.t.Helper()
+	js, err := jetstream.New(b.bus.Conn())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := js.DeleteStream(b.t.Context(), name); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestSweepFoldsNothingThatHasAWake leaves a candidate alone while it has its
+// wake, waiting or held, and while it moves.
+func TestSweepFoldsNothingThatHasAWake(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const none events.SessionID = "none" // which a fold finds out about, and forgets
+	if err := b.bus.PublishWake(turnKey(none), bus.WakeHint{}); err != nil {
+		t.Fatal(err)
+	}
+	b.sweep.Moved(none, false)
+	b.wakes()
+	b.swept()
+	if !b.candidate(none) {
+		t.Error("with a wake: it was folded")
+	}
+	w := b.take(bus.ClassTurn, false)
+	b.swept()
+	if !b.candidate(none) {
+		t.Error("with a wake that is held: it was folded")
+	}
+	if _, err := b.bus.Conn().RequestWithContext(t.Context(), w.Handle(), []byte("+ACK")); err != nil {
+		t.Fatal(err)
+	}
+	b.sweep.cfg.Quiet = time.Hour
+	b.swept()
+	if !b.candidate(none) {
+		t.Error("just moved: it was folded")
+	}
+	b.sweep.cfg.Quiet = time.Nanosecond
+	b.swept()
+	if b.candidate(none) {
+		t.Error("without a wake: it was not folded")
+	}
+}
+
+// TestSweepWakesTasks finds live tasks without a wake, also of a session whose turn has one.
+func TestSweepWakesTasks(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.create("s")
+	for _, task := range []events.TaskID{"k1", "k2"} {
+		if _, err := b.host.RegisterTask(t.Context(), "s", session.TaskRequest{ID: task, Runner: "r"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.submit("s", "t1")
+	lost := b.take(bus.ClassTask, true)
+	b.sweep.Moved("s", true)
+	b.swept()
+	got := b.wakes()
+	for _, key := range []bus.WakeKey{turnKey("s"), {Class: bus.ClassTask, Session: "s", Task: "k1"}, {Class: bus.ClassTask, Session: "s", Task: "k2"}} {
+		if !got[key] {
+			t.Errorf("wakes: got %v, want %+v among them", got, key)
+		}
+	}
+	// From now on the sweep knows the tasks, and needs no fold to see that a wake is gone.
+	first := b.take(bus.ClassTask, true)
+	second := b.take(bus.ClassTask, true)
+	if first.Session != "s" || second.Session != "s" || first.Task == second.Task || lost.Repair || !second.Repair {
+		t.Errorf("got %+v and %+v, want both tasks, the one that was lost as a repair", first, second)
+	}
+	b.swept()
+	if got := b.wakes(); len(got) != 3 {
+		t.Errorf("wakes after both were lost: got %v, want three", got)
+	}
+	for _, task := range []events.TaskID{"k1", "k2"} {
+		b.append("s", "", &events.TaskEnded{Task: task, State: events.TaskCompleted})
+		b.take(bus.ClassTask, true)
+	}
+	b.take(bus.ClassTurn, true)
+	b.append("s", "t1", &events.TurnCompleted{End: events.EndFailed})
+	b.swept()
+	if b.candidate("s") || len(b.wakes()) != 0 {
+		t.Errorf("at rest: candidate %v, wakes %v", b.candidate("s"), b.wakes())
+	}
+}
+
+// TestSweepSetsTimers again where their stream was deleted, and not those of what is due.
+func TestSweepSetsTimers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	at := map[events.SessionID]time.Time{"later": time.Now().Add(time.Hour), "past": time.Now().Add(-time.Minute)}
+	for id, at := range at {
+		b.create(id)
+		if _, err := b.host.SubmitAt(t.Context(), id, at, session.Ask("go")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.take(bus.ClassTurn, true) // of what is due
+	deleteStream(b, "lash-timers")
+	again, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{b.server.InProcess()}}) // makes the stream
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	b.sweep.Lost(true)
+	b.swept()
+	if wakes := b.wakes(); len(wakes) != 1 || !wakes[turnKey("past")] {
+		t.Errorf("wakes: got %v, want what is due", wakes)
+	}
+	for list := []events.SessionID(nil); !slices.Equal(list, []events.SessionID{"later"}); { // that of what is not due
+		if list, err = b.bus.Timers(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestSweepClosesWhatNoCreatorFinishes, once it is old enough.
+func TestSweepClosesWhatNoCreatorFinishes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.append("s", "", &events.SessionOpened{Commits: 2})
+	b.sweep.cfg.Opening = time.Hour
+	b.sweep.Lost(false)
+	b.swept()
+	if s, err := b.host.State(t.Context(), "s"); err != nil || s.Status != projector.StatusOpening || !b.candidate("s") {
+		t.Fatalf("young: got %v, candidate %v, want it left open", err, b.candidate("s"))
+	}
+	b.sweep.cfg.Opening = time.Nanosecond
+	b.swept()
+	if s, err := b.host.State(t.Context(), "s"); err != nil || s.Status != projector.StatusClosed {
+		t.Errorf("old: got %v, want it closed", err)
+	}
+	b.swept()
+	if b.candidate("s") {
+		t.Error("closed: it is a candidate still")
+	}
+}
+
+// spoil ends a session's history with what nobody can read.
+func (b *bundle) spoil(id events.SessionID) {
+	b.t.Helper()
+	js, err := jetstream.New(b.bus.Conn())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := js.Publish(b.t.Context(), "lash.s."+string(id)+".turn", []byte("junk")); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestSweepOfUnfoldable wakes the session for another node, until it has a dead letter.
+func TestSweepOfUnfoldable(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.create("bad")
+	b.create("good")
+	b.submit("good", "t1")
+	b.take(bus.ClassTurn, true)
+	b.spoil("bad")
+	b.sweep.Lost(false)
+	b.swept()
+	if wakes := b.wakes(); !wakes[turnKey("bad")] || !wakes[turnKey("good")] {
+		t.Errorf("wakes: got %v, want both", wakes)
+	}
+	b.take(bus.ClassTurn, true)
+	b.take(bus.ClassTurn, true)
+	if err := b.bus.PutDead(t.Context(), &bus.DeadLetter{Session: "bad", Attempts: 8}); err != nil {
+		t.Fatal(err)
+	}
+	b.swept()
+	if wakes := b.wakes(); wakes[turnKey("bad")] || b.candidate("bad") || !wakes[turnKey("good")] {
+		t.Errorf("with a dead letter: got the wakes %v, candidate %v, want only the other", wakes, b.candidate("bad"))
+	}
+}
+
+// TestSweeperRunsWhereItLeads, and finds what moved while it did not.
+func TestSweeperRunsWhereItLeads(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var leads atomic.Bool
+	asked := make(chan struct{}, 1)
+	b.sweep.cfg.Every = time.Millisecond
+	b.sweep.cfg.Lead = func() bool {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		return leads.Load()
+	}
+	b.create("s")
+	b.submit("s", "t1")
+	b.take(bus.ClassTurn, true)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { b.sweep.Run(ctx); close(done) }()
+	for range 10 {
+		<-asked
+	}
+	if wakes := b.wakes(); len(wakes) != 0 {
+		t.Errorf("while it does not lead: got %v", wakes)
+	}
+	leads.Store(true)
+	b.take(bus.ClassTurn, true)
+	b.create("s2")
+	b.submit("s2", "t1") // is seen as it moves
+	for taken := map[events.SessionID]int{}; taken["s2"] < 2; {
+		taken[b.take(bus.ClassTurn, true).Session]++ // the host's wake, and the sweep's
+	}
+	cancel()
+	<-done
+}
