@@ -101,7 +101,7 @@ func (r *run) release(t *projector.Turn) error {
 	return errHandedOver
 }
 
-// begun reports whether a call has begun, by the history, and has no result of it.
+// begun reports whether the history has a call's start and not its result.
 func begun(t *projector.Turn) bool {
 	return slices.ContainsFunc(t.Calls, func(c projector.Call) bool { return c.Begun && !c.Done && !c.Pended })
 }

@@ -62,7 +62,7 @@ type effect struct {
 	todo      []func() // hints of what it appended as a host
 	fact      *fact
 	inner     int
-	in        turn.Input // that it came to
+	in        turn.Input // its outcome
 }
 
 // fact is what an effect wants recorded.
@@ -73,7 +73,7 @@ type fact struct {
 	refused  bool
 }
 
-// starts reports whether the state owes an effect that is not in flight.
+// starts reports whether the state owes an effect that does not run yet.
 func (r *run) starts(owes turn.Owes) bool {
 	switch {
 	case owes.Hooks != "":
@@ -88,7 +88,7 @@ func (r *run) flies(id events.EffectID) bool {
 	return slices.ContainsFunc(r.inflight, func(e *effect) bool { return e.id == id })
 }
 
-// start starts the effects that are owed and not in flight.
+// start starts the effects that are owed and do not run yet.
 func (r *run) start(owes turn.Owes) error {
 	switch {
 	case owes.Hooks != "":
@@ -139,7 +139,7 @@ func (e *effect) step() {
 	}
 }
 
-// completes hands over what the effect came to.
+// completes hands over the effect's outcome.
 func (e *effect) completes(in turn.Input) {
 	e.in, e.over = in, true
 	e.r.completions = append(e.r.completions, e)
@@ -261,7 +261,7 @@ func (r *run) complete(e *effect) error {
 	return r.take(first)
 }
 
-// taken removes an effect from those in flight. What belongs to an earlier turn
+// taken removes an effect from those that run. What belongs to an earlier turn
 // is dropped, and what was cancelled.
 func (r *run) taken(e *effect) turn.Input {
 	i := slices.Index(r.inflight, e)
