@@ -93,8 +93,10 @@ func (l *load) under(ctx context.Context, f *fleet, b *bus.Bus) error {
 		stop()
 	})
 	all.Go(func() {
-		errs[1] = fate.run(faulty)
-		stop()
+		if errs[1] = fate.run(faulty); errs[1] != nil {
+			stop()
+		}
+		<-faulty.Done() // the load goes on for as long where there are no faults
 		for before := int64(-1); errs[1] == nil && limit.Err() == nil && l.turns.Load() > before; {
 			before = l.turns.Load()
 			bus.Sleep(limit, endWait)
