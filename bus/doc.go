@@ -43,8 +43,8 @@
 // what is due is in the history.
 //
 // A session that no node can fold has one dead letter ([DeadLetter]) in the
-// stream of dead letters. Beside it, for a day, is what wakes that killed their
-// node came to ([Trial]).
+// stream of dead letters. For a day it also holds how often a session's wake
+// killed its node, or failed ([Trial]).
 //
 // # Services
 //

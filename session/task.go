@@ -46,7 +46,7 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req TaskRe
 		return projector.Task{}, fmt.Errorf("register task: %w", err)
 	}
 	var lookErr error
-	if err != nil { // whoever registered it may have died before its wake
+	if err != nil { // the host that registered it may have died before its wake
 		t, lookErr = h.rewakeTask(ctx, id, req.ID)
 	}
 	if err == nil && req.OnCancel != nil {

@@ -16,7 +16,7 @@
 //	        a turn to branch   make the session where it goes on, end it here
 //	        a queued turn      claim it: turn.started
 //	        another's turn     hand the wake over, or take the turn over: turn.started, attempt + 1
-//	        effects of ours    start those that are not in flight
+//	        effects of ours    start those that do not run yet
 //	  └─► wait: for a completion, a wake, a notification, a tick ─► advance
 //
 // # What a state may be trusted for
