@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -191,6 +192,7 @@ func (h *Host) decideThen(ctx context.Context, id events.SessionID, by stamp, d 
 }
 
 func (h *Host) decideLocked(ctx context.Context, id events.SessionID, s *held, by stamp, d decision) error {
+	conflicts := 0
 	for fresh := s.state == nil; ; {
 		if err := h.loadLocked(ctx, id, s, fresh); err != nil {
 			return err
@@ -208,7 +210,23 @@ func (h *Host) decideLocked(ctx context.Context, id events.SessionID, s *held, b
 			return err
 		}
 		fresh = true
+		if conflicts++; conflicts > 1 {
+			s.mu.Unlock() // a worker of this process may append meanwhile
+			bus.Sleep(ctx, yieldFor(conflicts))
+			s.mu.Lock()
+		}
 	}
+}
+
+// yieldMost bounds how long a host waits after a conflict.
+const yieldMost = 64 * time.Millisecond
+
+// yieldFor is a random wait after so many conflicts in a row. Of many hosts that
+// write into one session each wins only one sequence, and the others read the
+// winner's commit for nothing: with the wait they spread, and the worker that
+// runs the session's turn, which does not wait, goes on between them.
+func yieldFor(conflicts int) time.Duration {
+	return rand.N(min(time.Millisecond<<min(conflicts, 10), yieldMost)) //nolint:gosec // it only spreads
 }
 
 func (h *Host) appendLocked(ctx context.Context, s *held, by stamp, list []events.Event) error {
