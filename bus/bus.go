@@ -109,7 +109,7 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 	opts := append([]nats.Option{
 		nats.Name(cfg.Name), nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.Timeout(cfg.Timeout),
 		nats.CustomInboxPrefix(cfg.Inbox),
-		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsOut),
+		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsOut), nats.SyncQueueLen(2 * directLimit),
 	}, cfg.Options...)
 	nc, err := nats.Connect(cfg.URL, opts...)
 	if err != nil {

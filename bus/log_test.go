@@ -87,6 +87,29 @@ func TestReadLong(t *testing.T) {
 }
 
 // TestReadStopsAtOnce leaves both ways of reading in the middle.
+// TestNext reads single commits, and finds none before the first, after the
+// last, and of a session that does not exist.
+func TestNext(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	log := b.Log()
+	grow(t, log, "s", 3)
+	for seq := range events.Seq(5) {
+		entry, err := log.Next(t.Context(), "s", seq)
+		switch {
+		case seq == 0 || seq == 4:
+			if !errors.Is(err, bus.ErrNotFound) {
+				t.Errorf("sequence %d: got %v, %v, want ErrNotFound", seq, entry.Commit, err)
+			}
+		case err != nil || entry.Seq != seq || entry.Commit.ID != commit("s", int(seq)).ID:
+			t.Errorf("sequence %d: got %+v, %v", seq, entry, err)
+		}
+	}
+	if entry, err := log.Next(t.Context(), "none", 1); err == nil {
+		t.Errorf("a session that does not exist: got %+v", entry)
+	}
+}
+
 func TestReadStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)

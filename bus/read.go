@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
@@ -154,6 +155,10 @@ func (l Log) readDirect(ctx context.Context, stream string, from, last events.Se
 // batch is one request. Its own time limit makes up for a reply that a reconnect lost.
 func (l Log) batch(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
+		if from == last { // most tails: without the subscription that a batch takes
+			yield(l.one(ctx, stream, from))
+			return
+		}
 		once, cancel := l.b.timeout(ctx)
 		defer cancel()
 		batch, err := jetstreamext.GetBatch(once, l.b.js, stream, int(last-from+1), jetstreamext.GetBatchSeq(uint64(from)))
@@ -171,6 +176,34 @@ func (l Log) batch(ctx context.Context, stream string, from, last events.Seq) it
 			}
 		}
 	}
+}
+
+// one is the commit at a sequence, or [ErrNotFound] where the replica that answers does not have it.
+func (l Log) one(ctx context.Context, stream string, seq events.Seq) (rawEntry, error) {
+	var data []byte
+	err := l.b.once(ctx, func(ctx context.Context) error {
+		msg, err := l.b.nc.RequestWithContext(ctx, apiDirectGet+stream, fmt.Appendf(nil, `{"seq":%d}`, seq))
+		switch {
+		case err != nil:
+			return err
+		case msg.Header.Get(jetstream.SequenceHeader) == strconv.FormatUint(uint64(seq), 10):
+			data = msg.Data
+			return nil
+		}
+		return fmt.Errorf("%w: sequence %d: %s", ErrNotFound, seq, msg.Header.Get("Description"))
+	})
+	return rawEntry{seq, data}, err
+}
+
+// Next is the commit at a sequence of a session that was never archived, by one request to any replica. That it is
+// [ErrNotFound] does not say that the session ends there: what a replica that is behind lacks, [Log.Read] finds.
+func (l Log) Next(ctx context.Context, session events.SessionID, seq events.Seq) (events.Entry, error) {
+	raw, err := l.one(ctx, l.b.names.firstStream(session), seq)
+	if err != nil {
+		return events.Entry{}, fmt.Errorf("read %s at %d: %w", session, seq, err)
+	}
+	commit, err := events.Decode(raw.data)
+	return events.Entry{Seq: seq, Commit: commit, Data: raw.data}, err
 }
 
 // readOrdered reads through ordered consumers, one after the other where the

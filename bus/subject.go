@@ -11,10 +11,11 @@ import (
 // the project writes one. Ids were checked before they come here.
 type names struct{ prefix string }
 
-// Subjects of the server's, that list streams page by page.
+// Subjects of the server's: they list streams page by page, and give one message of a stream.
 const (
 	apiStreamNames = "$JS.API.STREAM.NAMES"
 	apiStreamList  = "$JS.API.STREAM.LIST"
+	apiDirectGet   = "$JS.API.DIRECT.GET."
 )
 
 // Class is a class of wakes.

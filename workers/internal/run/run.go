@@ -149,8 +149,8 @@ func (r *run) load(ctx context.Context) (err error) {
 	r.seen = -1
 	began, count := time.Now(), r.arrived()
 	if r.state = r.p.cfg.Host.Take(r.session); r.state != nil {
-		if !suspicious && turn.Owing(r.state, r.now()) {
-			return nil // if the state is behind, the first append conflicts
+		if !suspicious && r.owes(ctx) {
+			return nil
 		}
 		err = follow.Sync(ctx, r.p.cfg.Bus.Log(), r.state)
 	} else {
@@ -162,6 +162,17 @@ func (r *run) load(ctx context.Context) (err error) {
 	}
 	r.current, r.seen = began, count
 	return r.trial.Fold(ctx)
+}
+
+// owes reports whether the state at hand owes work, or does with the next
+// commit, which is most often what the wake came for. Either may be behind the
+// log: then the first append conflicts.
+func (r *run) owes(ctx context.Context) bool {
+	if turn.Owing(r.state, r.now()) {
+		return true
+	}
+	entry, err := r.p.cfg.Bus.Log().Next(ctx, r.session, r.state.Seq+1)
+	return err == nil && r.state.Apply(entry) == nil && turn.Owing(r.state, r.now())
 }
 
 // progress is where the state ends, 0 where there is none, and whether the

@@ -1,7 +1,9 @@
 package run
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/events"
 )
@@ -30,5 +32,44 @@ func TestRunGoesOnWithState(t *testing.T) {
 	p.cfg.Host.Keep(behind)
 	if got := p.cfg.Host.Take(sid); got == behind || got.Seq != state.Seq {
 		t.Errorf("got the state at %d, want the one at %d: it is newer", got.Seq, state.Seq)
+	}
+}
+
+// TestRunReadsOneCommit gives a worker that has the state from before a turn was
+// accepted the turn by one request: it asks no leader where the log ends.
+func TestRunReadsOneCommit(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.pool("w1", 1, says("hi"), nil)
+	r := b.begun(p)
+	p.work(t.Context(), r)
+	b.submit("t2")
+	var asked []string
+	sub, err := b.bus.Conn().SubscribeSync("$JS.API.>")
+	if err == nil {
+		err = b.bus.Conn().Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = newRun(p, sid, nil)
+	if err := r.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if q := r.state.Queue; len(q) != 1 || q[0].ID != "t2" {
+		t.Errorf("got %d turns that wait, want t2", len(q))
+	}
+	if err := b.bus.Conn().Flush(); err != nil { // behind what the server passed on
+		t.Fatal(err)
+	}
+	for {
+		msg, err := sub.NextMsg(time.Millisecond)
+		if err != nil {
+			break
+		}
+		asked = append(asked, msg.Subject)
+	}
+	if len(asked) != 1 || !strings.HasPrefix(asked[0], "$JS.API.DIRECT.GET.") {
+		t.Errorf("got the requests %q, want one direct get", asked)
 	}
 }
