@@ -140,10 +140,19 @@ func (b *Bus) DropTrial(ctx context.Context, session events.SessionID) error {
 
 // put publishes what may be published again, until it is answered or ctx ends.
 func (b *Bus) put(ctx context.Context, msg *nats.Msg, opts ...jetstream.PublishOpt) error {
-	return b.retry(ctx, "publish", func(ctx context.Context) error {
+	return b.retry(ctx, "publish", b.publishing(msg, opts...))
+}
+
+// store is put with one try.
+func (b *Bus) store(ctx context.Context, msg *nats.Msg) error {
+	return b.once(ctx, b.publishing(msg))
+}
+
+func (b *Bus) publishing(msg *nats.Msg, opts ...jetstream.PublishOpt) func(context.Context) error {
+	return func(ctx context.Context) error {
 		_, err := b.js.PublishMsg(ctx, msg, append(opts, jetstream.WithRetryAttempts(0))...)
 		return err
-	})
+	}
 }
 
 // last is the newest message of a subject, as the leader has it; [ErrNotFound] where there is none.

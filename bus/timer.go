@@ -29,14 +29,32 @@ func (b *Bus) timerConfig() jetstream.StreamConfig {
 // come. A session has one timer: the newest replaces the one before. It is a
 // hint, as a wake is: what is due stands in the history.
 func (b *Bus) SetTimer(session events.SessionID, at events.Millis) error {
+	msg, err := b.timer(session, at)
+	if err != nil {
+		return err
+	}
+	return mapError(b.nc.PublishMsg(msg))
+}
+
+// StoreTimer is [Bus.SetTimer] that returns when the timer is stored, after one
+// try: for those that look at the session no more until it comes.
+func (b *Bus) StoreTimer(ctx context.Context, session events.SessionID, at events.Millis) error {
+	msg, err := b.timer(session, at)
+	if err != nil {
+		return err
+	}
+	return b.store(ctx, msg)
+}
+
+func (b *Bus) timer(session events.SessionID, at events.Millis) (*nats.Msg, error) {
 	if err := events.CheckToken("session", session); err != nil {
-		return fmt.Errorf("set timer: %w", err)
+		return nil, fmt.Errorf("set timer: %w", err)
 	}
 	msg := nats.NewMsg(b.names.timerAt(session))
 	msg.Header.Set(headerDue, strconv.FormatInt(int64(at), 10))
 	msg.Header.Set(jetstream.ScheduleHeader, "@at "+at.Time().UTC().Format(time.RFC3339))
 	msg.Header.Set(jetstream.ScheduleTargetHeader, b.names.timerDue(session))
-	return mapError(b.nc.PublishMsg(msg))
+	return msg, nil
 }
 
 // Timers lists the sessions that have a timer that waits.
@@ -73,10 +91,10 @@ const dueWait = 10 * time.Second
 const maxEarly = time.Second
 
 // Fetch calls ring with the sessions and times of up to n timers, as many as come
-// within wait, and then forgets these. A timer that came early, as the server counts
+// within wait, and then forgets these; where ring fails the timer comes again. A timer that came early, as the server counts
 // whole seconds, is put off to its time. A stream that was deleted is made
 // again: then remade is true, and every timer is lost.
-func (d *Due) Fetch(ctx context.Context, n int, wait time.Duration, ring func(events.SessionID, events.Millis)) (remade bool, err error) {
+func (d *Due) Fetch(ctx context.Context, n int, wait time.Duration, ring func(events.SessionID, events.Millis) error) (remade bool, err error) {
 	return d.consumer.fetch(ctx, n, wait, func(msg jetstream.Msg) {
 		session, ok := d.b.names.parseTimer(msg.Subject())
 		at, err := strconv.ParseInt(msg.Headers().Get(headerDue), 10, 64)
@@ -86,8 +104,9 @@ func (d *Due) Fetch(ctx context.Context, n int, wait time.Duration, ring func(ev
 			_ = msg.Term() // no subject of a timer
 		case early > 0:
 			_ = msg.NakWithDelay(min(early, maxEarly))
+		case ring(session, events.Millis(at)) != nil:
+			_ = msg.NakWithDelay(maxEarly)
 		default:
-			ring(session, events.Millis(at))
 			_ = msg.Ack()
 		}
 	})

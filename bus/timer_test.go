@@ -25,7 +25,7 @@ func joinTimers(t *testing.T, b *bus.Bus) *bus.Due {
 func due(t *testing.T, d *bus.Due) (session events.SessionID) {
 	t.Helper()
 	for session == "" && t.Context().Err() == nil { // one that came early comes again
-		if remade, err := d.Fetch(t.Context(), 1, fetchWait, func(id events.SessionID, _ events.Millis) { session = id }); remade || err != nil {
+		if remade, err := d.Fetch(t.Context(), 1, fetchWait, func(id events.SessionID, _ events.Millis) error { session = id; return nil }); remade || err != nil {
 			t.Fatalf("fetch: got remade %v, %v", remade, err)
 		}
 	}
@@ -109,12 +109,33 @@ func TestTimerOfDeadWorker(t *testing.T) {
 	first, second := bustest.Open(t, s), bustest.Open(t, s)
 	setTimer(t, first, "s", 1)
 	rang := events.SessionID("")
-	_, _ = joinTimers(t, first).Fetch(t.Context(), 1, fetchWait, func(id events.SessionID, _ events.Millis) {
+	_, _ = joinTimers(t, first).Fetch(t.Context(), 1, fetchWait, func(id events.SessionID, _ events.Millis) error {
 		rang = id
 		first.Close()
+		return nil
 	})
 	if got := due(t, joinTimers(t, second)); rang != "s" || got != "s" {
 		t.Errorf("got %q, and then %q, want s twice", rang, got)
+	}
+}
+
+// TestTimerRingsAgain delivers a timer again where what it rang could not be told.
+func TestTimerRingsAgain(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	d := joinTimers(t, b)
+	setTimer(t, b, "s", 1)
+	failed := errors.New("nobody was told")
+	for rang := 0; rang < 2; {
+		_, err := d.Fetch(t.Context(), 1, fetchWait, func(events.SessionID, events.Millis) error {
+			if rang++; rang == 1 {
+				return failed
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -128,7 +149,7 @@ func TestTimerStreamDeleted(t *testing.T) {
 	if err := jetStream(t, b).DeleteStream(t.Context(), "lash-timers"); err != nil {
 		t.Fatal(err)
 	}
-	if remade, err := d.Fetch(t.Context(), 1, fetchWait, func(events.SessionID, events.Millis) {}); !remade || err != nil {
+	if remade, err := d.Fetch(t.Context(), 1, fetchWait, func(events.SessionID, events.Millis) error { return nil }); !remade || err != nil {
 		t.Errorf("got remade %v, %v", remade, err)
 	}
 	awaitTimers(t, b)

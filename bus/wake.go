@@ -47,12 +47,28 @@ const (
 // that is in the queue, also one that a worker holds, and waits for no answer:
 // the sweep repairs a wake that is lost.
 func (b *Bus) PublishWake(key WakeKey, hint WakeHint) error {
-	if err := key.check(); err != nil {
-		return fmt.Errorf("wake: %w", err)
+	msg, err := b.wake(key, hint)
+	if err != nil {
+		return err
 	}
-	msg := &nats.Msg{Subject: b.names.work(key)}
-	msg.Header = hint.header()
 	return mapError(b.nc.PublishMsg(msg))
+}
+
+// StoreWake is [Bus.PublishWake] that returns when the queue has the wake, after
+// one try: for those that forget then what they wake the session for.
+func (b *Bus) StoreWake(ctx context.Context, key WakeKey, hint WakeHint) error {
+	msg, err := b.wake(key, hint)
+	if err != nil {
+		return err
+	}
+	return b.store(ctx, msg)
+}
+
+func (b *Bus) wake(key WakeKey, hint WakeHint) (*nats.Msg, error) {
+	if err := key.check(); err != nil {
+		return nil, fmt.Errorf("wake: %w", err)
+	}
+	return &nats.Msg{Subject: b.names.work(key), Header: hint.header()}, nil
 }
 
 func (h WakeHint) header() nats.Header {

@@ -111,6 +111,40 @@ func awaitWakes(t *testing.T, b *bus.Bus, n int) {
 	}
 }
 
+// TestStore returns when the queue has the wake, and the store the timer: where
+// there is neither, it says so, and a publish does not.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	for range 100 {
+		if err := b.StoreWake(t.Context(), turnKey("s"), bus.WakeHint{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.StoreTimer(t.Context(), "s", inMillis(1e9)); err != nil {
+		t.Fatal(err)
+	}
+	wakes, err := b.Wakes(t.Context())
+	timers, timersErr := b.Timers(t.Context())
+	if err := errors.Join(err, timersErr); err != nil || len(wakes) != 1 || len(timers) != 1 {
+		t.Errorf("got the wakes %v and the timers %v, %v, want one of each", wakes, timers, err)
+	}
+	for _, stream := range []string{"lash-work", "lash-timers"} {
+		if err := jetStream(t, b).DeleteStream(t.Context(), stream); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.StoreWake(t.Context(), turnKey("s"), bus.WakeHint{}); err == nil {
+		t.Error("a wake in no queue: got no error")
+	}
+	if err := b.StoreTimer(t.Context(), "s", inMillis(1e9)); err == nil {
+		t.Error("a timer in no store: got no error")
+	}
+	if err := errors.Join(b.PublishWake(turnKey("s"), bus.WakeHint{}), b.SetTimer("s", inMillis(1e9))); err != nil {
+		t.Errorf("hints: got %v, want nothing awaited", err)
+	}
+}
+
 func TestWakeReplacesTheOneBefore(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, open func() *bus.Bus) {

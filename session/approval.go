@@ -70,24 +70,16 @@ func (h *Host) approvedBefore(ctx context.Context, id events.SessionID, since ev
 }
 
 func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven, by stamp) error {
-	answered := false
-	return h.decideThen(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
-		answered = false
+	return h.decideAs(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
 		t := s.Turn()
 		if t == nil || t.Cancelled || t.Approval(answer.Effect) == nil {
 			return nil, api.ErrNotAsked
 		}
 		if asked := t.Approval(answer.Effect); asked.Answered {
-			answered = true
 			return nil, sameAnswer(&asked.Answer, answer)
 		}
 		out, err := turn.Step(s, turn.Answer{ToolApprovalGiven: answer})
 		return out.Events, err
-	}, func(s *projector.State) error {
-		if answered {
-			h.Wake(s) // the host that appended the answer may have died before its wake
-		}
-		return nil
 	})
 }
 
@@ -137,20 +129,24 @@ func (h *Host) resolution(ctx context.Context, r events.ToolResolved) (events.To
 
 func (h *Host) resolve(ctx context.Context, id events.SessionID, resolve events.ToolResolved, by stamp) error {
 	resolved := false
-	return h.decideThen(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideAs(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
 		t := s.Turn()
 		if t == nil || t.Cancelled {
 			return nil, ErrUnknownTurn
 		}
 		if resolved = t.Resolution(resolve.Effect) != nil; resolved {
-			return nil, api.ErrResolved
+			return nil, nil
 		}
 		if !turn.Resolvable(t, resolve.Effect) {
 			return nil, fmt.Errorf("call %s of turn %s: %w", resolve.Effect, t.ID, ErrUnknownTurn)
 		}
 		out, err := turn.Step(s, turn.Resolved{ToolResolved: resolve})
 		return out.Events, err
-	}, func(*projector.State) error { return nil })
+	})
+	if err == nil && resolved {
+		err = api.ErrResolved
+	}
+	return err
 }
 
 // resolvedBefore is nil where it is the same result that the history has.

@@ -24,10 +24,7 @@ func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID
 	c := canceller{turn: of, req: req}
 	err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", of))
 	if err == nil {
-		err = h.decideThen(ctx, id, h.stamp("cancel", api.Asked{Actor: asked.Actor}), c.decide, func(s *projector.State) error {
-			h.Wake(s) // also where the request stood there: the host that made it may have died before its wake
-			return nil
-		})
+		err = h.decideAs(ctx, id, h.stamp("cancel", api.Asked{Actor: asked.Actor}), c.decide)
 	}
 	if err == nil && c.receipt == CancelCompletionWon && asked.Key != "" {
 		err = h.cancelledBefore(ctx, id, asked.Since, &c)

@@ -284,9 +284,11 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 		}
 		commits = append(commits, []events.Event{events.Of("", chunk)})
 	}
-	s := o.h.held(o.id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s, err := o.h.hold(ctx, o.id)
+	if err != nil {
+		return err
+	}
+	defer s.free()
 	if begun == nil {
 		opened.Commits = int64(len(commits) - 1)
 		s.state = projector.New(o.id)
@@ -295,7 +297,7 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 		commits = commits[max(0, len(commits)-int(begun.state.Opening)):]
 	}
 	for _, list := range commits {
-		if err := o.h.appendLocked(ctx, s, o.by, list); err != nil {
+		if err := o.h.appendHeld(ctx, s, o.by, list); err != nil {
 			s.state = nil
 			return err
 		}

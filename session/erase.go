@@ -22,9 +22,8 @@ func (h *Host) Erase(ctx context.Context, id events.SessionID, reason string) (b
 		return t, err
 	}
 	h.stacks.forget(id)
-	s := h.held(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.state = nil
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.sessions, id)
 	return t, nil
 }

@@ -9,22 +9,17 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// hint tells workers of a commit that leaves them something to do. Nothing but
-// time is lost where a hint is: the sweep finds what the history owes. due is
-// what [turn.Due] was before the commit.
+// hint tells workers of events that leave them something to do. Nothing but
+// time is lost where a hint is: the sweep finds what the history owes. due is a
+// time for which the session has a timer already.
 func (h *Host) hint(s *projector.State, list []events.Event, due events.Millis) {
-	asks := false
+	if turn.Asks(list) {
+		h.Wake(s)
+	}
 	for i := range list {
-		switch p := list[i].Payload.(type) {
-		case *events.TurnRequested, *events.TurnScheduled, *events.TurnCancelRequested, *events.ToolApprovalGiven,
-			*events.ToolResolved, *events.ToolResultScheduled, *events.InputInjected:
-			asks = true
-		case *events.TaskRegistered:
+		if p, ok := list[i].Payload.(*events.TaskRegistered); ok {
 			h.wakeTask(s, p.Task)
 		}
-	}
-	if asks {
-		h.Wake(s)
 	}
 	if at := turn.Due(s); at != 0 && at != due {
 		_ = h.b.SetTimer(s.Session, at)
@@ -56,20 +51,15 @@ func (h *Host) wakeTask(s *projector.State, id events.TaskID) {
 	}
 }
 
-// WakeTasks tells workers of the session's live tasks, for those that missed it.
-func (h *Host) WakeTasks(s *projector.State) {
-	for i := range s.Tasks {
-		h.wakeTask(s, s.Tasks[i].ID)
-	}
-}
-
 // Take gives the state that this process saw last, with what was computed from
 // it, to a worker that goes on with it; nil where there is none. It may be behind
 // the log. The host keeps a copy.
-func (h *Host) Take(id events.SessionID) *projector.State {
-	s := h.held(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (h *Host) Take(ctx context.Context, id events.SessionID) *projector.State {
+	s, err := h.hold(ctx, id)
+	if err != nil {
+		return nil
+	}
+	defer s.free()
 	taken := s.state
 	if taken != nil {
 		s.state = taken.Clone()
@@ -77,12 +67,14 @@ func (h *Host) Take(id events.SessionID) *projector.State {
 	return taken
 }
 
-// Keep is the inverse of [Host.Take]: the caller gives the state away. One that
-// is behind the host's is dropped.
-func (h *Host) Keep(state *projector.State) {
-	s := h.held(state.Session)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// Keep is the inverse of [Host.Take]: the caller gives the state away. It takes
+// the place of an older one. Where the host has none, or a newer one, it is dropped.
+func (h *Host) Keep(ctx context.Context, state *projector.State) {
+	s, err := h.hold(ctx, state.Session)
+	if err != nil {
+		return
+	}
+	defer s.free()
 	if s.state != nil && s.state.Seq <= state.Seq {
 		s.state = state
 	}
@@ -92,9 +84,11 @@ func (h *Host) Keep(state *projector.State) {
 // turn with the host's own decisions about the session, so that neither starves
 // the other. after is called once the commit is in the log, and gives the state with it.
 func (h *Host) AppendAs(ctx context.Context, c *events.Commit, at events.Seq, after func() *projector.State) (events.Seq, error) {
-	s := h.held(c.Session)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s, err := h.hold(ctx, c.Session)
+	if err != nil {
+		return 0, err
+	}
+	defer s.free()
 	seq, err := h.log.Append(ctx, c, at)
 	if err == nil && seq == at+1 {
 		s.state = after()

@@ -87,9 +87,23 @@ type Submitter interface {
 
 // held is a session's state as this host saw it last.
 type held struct {
-	mu    sync.Mutex // one decision at a time: they would only conflict with each other
+	busy  chan struct{} // full while somebody holds it. One decision at a time: they would only conflict with each other
 	state *projector.State
 }
+
+// hold waits until nobody else holds the session, however long another's
+// append takes, or until ctx ends. Who holds it calls free.
+func (h *Host) hold(ctx context.Context, id events.SessionID) (*held, error) {
+	s := h.held(id)
+	select {
+	case s.busy <- struct{}{}:
+		return s, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (s *held) free() { <-s.busy }
 
 // DefaultMaxQueued is how many turns may wait in one session, where nothing else is configured.
 const DefaultMaxQueued = 1024
@@ -138,14 +152,14 @@ func (h *Host) held(id events.SessionID) *held {
 			}
 			delete(h.sessions, old)
 		}
-		s = &held{}
+		s = &held{busy: make(chan struct{}, 1)}
 		h.sessions[id] = s
 	}
 	return s
 }
 
-// loadLocked gives the whole state, at least as new as the log is now when fresh is set.
-func (h *Host) loadLocked(ctx context.Context, id events.SessionID, s *held, fresh bool) error {
+// loadHeld gives the whole state, at least as new as the log is now when fresh is set.
+func (h *Host) loadHeld(ctx context.Context, id events.SessionID, s *held, fresh bool) error {
 	if err := events.CheckToken("session", id); err != nil {
 		return err
 	}
@@ -165,56 +179,65 @@ func (h *Host) loadLocked(ctx context.Context, id events.SessionID, s *held, fre
 // decision is events to append at the state they were decided on; none means that nothing is to be done.
 type decision func(*projector.State) ([]events.Event, error)
 
-// decide runs a decision until it lands or refuses: fold, decide, append at
-// that sequence; where the session moved, fold the new and decide again. The
-// first try uses the state at hand: if that is old, the append says so. A
-// refusal is believed only on fresh state.
+// decide runs a decision of the host's own until it lands or refuses: fold,
+// decide, append at that sequence; where the session moved, fold the new and
+// decide again. The first try uses the state at hand: if that is old, the append
+// says so. A refusal is believed only on fresh state.
 func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d decision) error {
-	return h.decideAs(ctx, id, stamp{actor: h.actor, cause: cause}, d)
+	return h.decideThen(ctx, id, stamp{actor: h.actor, cause: cause}, d, func(*projector.State, bool) error { return nil })
 }
 
+// decideAs is decide for a client's command. One that the history has already
+// gives the hints again, as the host that appended it may have died before.
 func (h *Host) decideAs(ctx context.Context, id events.SessionID, by stamp, d decision) error {
-	s := h.held(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return h.decideLocked(ctx, id, s, by, d)
+	return h.decideThen(ctx, id, by, d, h.again)
 }
 
-// decideThen is decideAs, and then looks at the state that the decision led to.
-func (h *Host) decideThen(ctx context.Context, id events.SessionID, by stamp, d decision, then func(*projector.State) error) error {
-	s := h.held(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := h.decideLocked(ctx, id, s, by, d); err != nil {
-		return err
+// again gives the hints of a state again, where a command appended nothing.
+func (h *Host) again(s *projector.State, appended bool) error {
+	if !appended {
+		h.Wake(s)
+		if due := turn.Due(s); due != 0 {
+			_ = h.b.SetTimer(s.Session, due)
+		}
 	}
-	return then(s.state)
+	return nil
 }
 
-func (h *Host) decideLocked(ctx context.Context, id events.SessionID, s *held, by stamp, d decision) error {
-	conflicts := 0
-	for fresh := s.state == nil; ; {
-		if err := h.loadLocked(ctx, id, s, fresh); err != nil {
-			return err
-		}
-		list, err := d(s.state)
-		if (err != nil || len(list) == 0) && !fresh {
-			fresh = true
-			continue
-		}
-		if err != nil || len(list) == 0 {
-			return err
-		}
-		err = h.appendLocked(ctx, s, by, list)
+// decideThen is decide, and then looks at the state that the decision led to.
+func (h *Host) decideThen(ctx context.Context, id events.SessionID, by stamp, d decision, then func(s *projector.State, appended bool) error) error {
+	for conflicts := 0; ; conflicts++ {
+		err := h.decideOnce(ctx, id, by, d, then, conflicts > 0)
 		if !errors.As(err, new(*events.ConflictError)) {
 			return err
 		}
-		fresh = true
-		if conflicts++; conflicts > 1 {
-			s.mu.Unlock() // a worker of this process may append meanwhile
+		if conflicts > 0 { // a worker of this process may append meanwhile
 			bus.Sleep(ctx, yieldFor(conflicts))
-			s.mu.Lock()
 		}
+	}
+}
+
+func (h *Host) decideOnce(ctx context.Context, id events.SessionID, by stamp, d decision, then func(*projector.State, bool) error, fresh bool) error {
+	s, err := h.hold(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer s.free()
+	for fresh = fresh || s.state == nil; ; fresh = true {
+		if err := h.loadHeld(ctx, id, s, fresh); err != nil {
+			return err
+		}
+		list, err := d(s.state)
+		switch {
+		case (err != nil || len(list) == 0) && !fresh:
+			continue
+		case err == nil && len(list) > 0:
+			err = h.appendHeld(ctx, s, by, list)
+		}
+		if err != nil {
+			return err
+		}
+		return then(s.state, len(list) > 0)
 	}
 }
 
@@ -229,7 +252,7 @@ func yieldFor(conflicts int) time.Duration {
 	return rand.N(min(time.Millisecond<<min(conflicts, 10), yieldMost)) //nolint:gosec // it only spreads
 }
 
-func (h *Host) appendLocked(ctx context.Context, s *held, by stamp, list []events.Event) error {
+func (h *Host) appendHeld(ctx context.Context, s *held, by stamp, list []events.Event) error {
 	c, err := h.commit(ctx, s.state.Session, by, list)
 	if err != nil {
 		return err
@@ -247,7 +270,9 @@ func (h *Host) appendLocked(ctx context.Context, s *held, by stamp, list []event
 		s.state = nil
 		return err
 	}
-	_ = h.b.MarkDirty(c.Session)
+	if !turn.Owing(s.state, 0) { // else a worker is about to work on it, and marks what it leaves
+		_ = h.b.MarkDirty(c.Session)
+	}
 	h.hint(s.state, c.Events, due)
 	return nil
 }
@@ -269,10 +294,12 @@ func (h *Host) commit(ctx context.Context, id events.SessionID, by stamp, list [
 
 // State is the session's state now: a copy that nothing changes later.
 func (h *Host) State(ctx context.Context, id events.SessionID) (*projector.State, error) {
-	s := h.held(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := h.loadLocked(ctx, id, s, true); err != nil {
+	s, err := h.hold(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer s.free()
+	if err := h.loadHeld(ctx, id, s, true); err != nil {
 		return nil, fmt.Errorf("state of %s: %w", id, err)
 	}
 	return s.state.Clone(), nil
@@ -281,10 +308,12 @@ func (h *Host) State(ctx context.Context, id events.SessionID) (*projector.State
 // atHand is a copy of the state that this host saw last, after a look that may
 // refuse. It may be old.
 func (h *Host) atHand(ctx context.Context, id events.SessionID, look func(*projector.State) error) (*projector.State, error) {
-	s := h.held(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := h.loadLocked(ctx, id, s, false); err != nil {
+	s, err := h.hold(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer s.free()
+	if err := h.loadHeld(ctx, id, s, false); err != nil {
 		return nil, err
 	}
 	if err := look(s.state); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 )
 
 // listener is a session's live subscription, shared by all who wait on it here.
@@ -94,10 +95,15 @@ func (h *Host) heard(id events.SessionID, m bus.LiveMessage) {
 // the next one, so that its readers need not ask the log. It returns the
 // commit if it had to decode it.
 func (h *Host) overhear(id events.SessionID, m bus.LiveMessage) *events.Commit {
+	var state *projector.State
 	s := h.held(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next := s.state != nil && m.Seq == s.state.Seq+1
+	select {
+	case s.busy <- struct{}{}:
+		defer s.free()
+		state = s.state
+	default: // somebody appends or reads, and sees it there
+	}
+	next := state != nil && m.Seq == state.Seq+1
 	if m.Seq == 0 || !next && !m.Ends {
 		return nil
 	}
@@ -105,7 +111,7 @@ func (h *Host) overhear(id events.SessionID, m bus.LiveMessage) *events.Commit {
 	if err != nil {
 		return nil
 	}
-	if next && s.state.Apply(events.Entry{Seq: m.Seq, Commit: c}) != nil {
+	if next && state.Apply(events.Entry{Seq: m.Seq, Commit: c}) != nil {
 		s.state = nil
 	}
 	return c

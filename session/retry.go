@@ -18,7 +18,7 @@ func (h *Host) Retry(ctx context.Context, letter *bus.DeadLetter) error {
 		err = h.b.DropTrial(ctx, letter.Session)
 	}
 	if err == nil {
-		err = h.b.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: letter.Session}, bus.WakeHint{})
+		err = h.b.StoreWake(ctx, bus.WakeKey{Class: bus.ClassTurn, Session: letter.Session}, bus.WakeHint{})
 	}
 	if err == nil || errors.Is(err, events.ErrNoSession) {
 		err = errors.Join(err, h.b.DropDead(ctx, letter))

@@ -70,21 +70,22 @@ func (h *Host) rewakeTask(ctx context.Context, id events.SessionID, name events.
 // decideTask is a decision about one task, and the task's record as that left
 // it: what others decide next, here or elsewhere, is not in it.
 func (h *Host) decideTask(ctx context.Context, id events.SessionID, cause string, name events.TaskID, d decision) (projector.Task, error) {
-	s := h.held(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := h.decideLocked(ctx, id, s, stamp{actor: h.actor, cause: cause}, d); err != nil {
-		return projector.Task{}, err
-	}
-	return taskOf(s.state, name)
+	var t projector.Task
+	err := h.decideThen(ctx, id, stamp{actor: h.actor, cause: cause}, d, func(s *projector.State, _ bool) (err error) {
+		t, err = taskOf(s, name)
+		return err
+	})
+	return t, err
 }
 
 // task is a copy of a task's record, wherever the task went.
 func (h *Host) task(ctx context.Context, id events.SessionID, name events.TaskID, fresh bool) (projector.Task, error) {
-	s := h.held(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := h.loadLocked(ctx, id, s, fresh); err != nil {
+	s, err := h.hold(ctx, id)
+	if err != nil {
+		return projector.Task{}, err
+	}
+	defer s.free()
+	if err := h.loadHeld(ctx, id, s, fresh); err != nil {
 		return projector.Task{}, err
 	}
 	return taskOf(s.state, name)

@@ -96,7 +96,7 @@ func (h *Host) ResolveAt(ctx context.Context, id events.SessionID, key events.Ef
 	p := &events.ToolResultScheduled{Effect: key, At: events.MillisOf(at), Result: result, By: h.actor.ID}
 	err := p.Validate()
 	if err == nil {
-		err = h.decide(ctx, id, "resolve at", func(s *projector.State) ([]events.Event, error) {
+		err = h.decideAs(ctx, id, stamp{actor: h.actor, cause: "resolve at"}, func(s *projector.State) ([]events.Event, error) {
 			switch t := s.Turn(); {
 			case t == nil || t.Cancelled || !turn.Resolvable(t, key):
 				return nil, ErrUnknownTurn

@@ -50,21 +50,17 @@ func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req TurnRequ
 	return a, nil
 }
 
-// request appends the request of a turn, with what its policy decides. Of a
-// turn that the history has it only wakes a worker again, as the first host may
-// have died before its wake.
+// request appends the request of a turn, with what its policy decides.
 func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, name events.TurnID, input events.TurnInput, busy events.WhenBusy) (api.SubmitAnswer, error) {
 	a := api.SubmitAnswer{Turn: name, Input: projector.InputDigest(input)}
-	attached := false
 	err := h.decideThen(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
 		found, err := findTurn(s, name)
-		attached = found.digest != "" && !found.scheduled
 		switch {
 		case err != nil:
 			return nil, err
 		case found.digest != "" && found.digest != a.Input:
 			return nil, ErrDifferent
-		case attached:
+		case found.digest != "" && !found.scheduled:
 			return nil, nil
 		}
 		if err := errors.Join(open(s), busy.Check(input)); err != nil {
@@ -74,13 +70,11 @@ func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, name 
 			err = h.room(s)
 		}
 		return turn.Request(s, name, input, busy), err
-	}, func(s *projector.State) error {
+	}, func(s *projector.State, appended bool) error {
 		found, err := findTurn(s, name)
+		a.Seq = found.seq
 		api.Note(ctx, id, found.seq)
-		if a.Seq = found.seq; attached && found.record == nil {
-			h.Wake(s)
-		}
-		return err
+		return errors.Join(err, h.again(s, appended))
 	})
 	return a, err
 }
@@ -187,7 +181,7 @@ func (h *Host) Run(ctx context.Context, id events.SessionID, req TurnRequest) (T
 	if err != nil {
 		return TurnResult{}, err
 	}
-	if !h.knownEnded(id, a.Turn) {
+	if !h.knownEnded(ctx, id, a.Turn) {
 		if err := ear.ended(ctx, a.Turn, firstLook); err != nil {
 			return TurnResult{}, err
 		}
@@ -196,10 +190,12 @@ func (h *Host) Run(ctx context.Context, id events.SessionID, req TurnRequest) (T
 }
 
 // knownEnded reports whether the state at hand has the turn's end already.
-func (h *Host) knownEnded(id events.SessionID, turn events.TurnID) bool {
-	s := h.held(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (h *Host) knownEnded(ctx context.Context, id events.SessionID, turn events.TurnID) bool {
+	s, err := h.hold(ctx, id)
+	if err != nil {
+		return false
+	}
+	defer s.free()
 	if s.state == nil {
 		return false
 	}
@@ -242,11 +238,13 @@ func (h *Host) accepted(ctx context.Context, id events.SessionID, turn events.Tu
 
 // result reads how a finished turn ended, from the state at hand where that knows.
 func (h *Host) result(ctx context.Context, id events.SessionID, turn events.TurnID) (TurnResult, error) {
-	s := h.held(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s, err := h.hold(ctx, id)
+	if err != nil {
+		return TurnResult{}, err
+	}
+	defer s.free()
 	for _, fresh := range []bool{false, true} {
-		if err := h.loadLocked(ctx, id, s, fresh); err != nil {
+		if err := h.loadHeld(ctx, id, s, fresh); err != nil {
 			return TurnResult{}, err
 		}
 		record, err := s.state.Record(turn)

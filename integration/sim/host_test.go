@@ -148,18 +148,13 @@ func (w *world) logAppend(by string, c *events.Commit, at events.Seq) {
 
 // hints tell workers of a commit that leaves them something to do.
 func (h *host) hints(s *projector.State, list []events.Event, due events.Millis) (hints []func()) {
-	asks := false
+	if turn.Asks(list) {
+		hints = h.wake(s)
+	}
 	for i := range list {
-		switch p := list[i].Payload.(type) {
-		case *events.TurnRequested, *events.TurnScheduled, *events.TurnCancelRequested, *events.ToolApprovalGiven,
-			*events.ToolResolved, *events.ToolResultScheduled, *events.InputInjected:
-			asks = true
-		case *events.TaskRegistered:
+		if p, ok := list[i].Payload.(*events.TaskRegistered); ok {
 			hints = append(hints, h.wakeTask(s, p.Task)...)
 		}
-	}
-	if asks {
-		hints = append(hints, h.wake(s)...)
 	}
 	if at := turn.Due(s); at != 0 && at != due {
 		id := s.Session

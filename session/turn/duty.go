@@ -24,6 +24,20 @@ func Owing(s *projector.State, now events.Millis) bool {
 	return Branching(s) != nil || !Parked(s)
 }
 
+// Asks reports whether events leave a worker something to do that the state
+// before them did not owe, or that the worker who has the session is to hear of
+// at once. Who appends them wakes the session.
+func Asks(list []events.Event) bool {
+	return slices.ContainsFunc(list, func(ev events.Event) bool {
+		switch ev.Kind {
+		case events.KindTurnRequested, events.KindTurnScheduled, events.KindTurnCancelRequested, events.KindToolApprovalGiven,
+			events.KindToolResolved, events.KindToolResultScheduled, events.KindInputInjected:
+			return true
+		}
+		return false
+	})
+}
+
 // wakeInput is the pending input of a monitor for which a turn is to start; empty where there is none.
 func wakeInput(s *projector.State) events.InputID {
 	for i := range s.Monitors {

@@ -212,6 +212,7 @@ func (r *run) refused(ctx context.Context, in turn.Input, err error) error {
 
 // committed makes the batch history: the state has it already.
 func (r *run) committed(ctx context.Context, c *events.Commit) {
+	r.unmarked = true
 	trace.Commit(r.p.cfg.Host, r.batch.durable, c)
 	r.batch.clear()
 	r.stackCommitted(ctx, c)
@@ -220,7 +221,6 @@ func (r *run) committed(ctx context.Context, c *events.Commit) {
 	}
 	for i := range c.Events {
 		if p, ok := c.Events[i].Payload.(*events.TurnCompleted); ok {
-			_ = r.p.cfg.Bus.MarkDirty(r.session)
 			if p.End != events.EndFailed { // nothing of what it did counts
 				r.tellPersisted(c.Events[i].Turn)
 			}

@@ -157,9 +157,7 @@ func (p *Pool) fetchLoop(ctx context.Context, queue *bus.Queue) {
 // timerLoop wakes sessions whose timer has come.
 func (p *Pool) timerLoop(ctx context.Context, due *bus.Due) {
 	for ctx.Err() == nil {
-		remade, err := due.Fetch(ctx, fetchTimers, fetchWait, func(id events.SessionID, at events.Millis) {
-			_ = p.cfg.Bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{Due: at})
-		})
+		remade, err := due.Fetch(ctx, fetchTimers, fetchWait, func(id events.SessionID, at events.Millis) error { return p.ring(ctx, id, at) })
 		if remade {
 			p.cfg.Lost(true)
 		}
@@ -168,6 +166,27 @@ func (p *Pool) timerLoop(ctx context.Context, due *bus.Due) {
 			bus.Sleep(ctx, time.Second)
 		}
 	}
+}
+
+// ring tells the session's run of a time that has come, or wakes the session:
+// a wake for a run that is here would wait in the queue while the pool is full.
+func (p *Pool) ring(ctx context.Context, id events.SessionID, at events.Millis) error {
+	if p.rings(id, at) {
+		return nil
+	}
+	return p.cfg.Bus.StoreWake(ctx, bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{Due: at})
+}
+
+func (p *Pool) rings(id events.SessionID, at events.Millis) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.runs[id]
+	if r == nil {
+		return false
+	}
+	r.due = max(r.due, at)
+	r.behindLocked()
+	return true
 }
 
 // fetchTimers is how many timers one pull asks for.
@@ -282,11 +301,12 @@ func (p *Pool) notified(id events.SessionID) {
 // work runs a run to its end, and tells the queue how that was.
 func (p *Pool) work(ctx context.Context, r *run) {
 	err := p.caught(ctx, r)
+	r.mark()
 	if ctx.Err() != nil {
 		r.releaseLate()
 	}
 	if err == nil && r.state != nil && len(r.batch.events) == 0 {
-		p.cfg.Host.Keep(r.state)
+		p.cfg.Host.Keep(ctx, r.state)
 		r.state = nil
 	}
 	w := p.unregister(r)

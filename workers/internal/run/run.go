@@ -42,6 +42,7 @@ type run struct {
 	ticks       int
 	turns       int       // claimed since the run began
 	current     time.Time // when the log was last known to end where the state does
+	unmarked    bool      // it appended, and told no projector yet
 	branchLater bool      // a turn could not branch off just now: not before the next tick
 }
 
@@ -148,7 +149,7 @@ func (r *run) load(ctx context.Context) (err error) {
 	}
 	r.seen = -1
 	began, count := time.Now(), r.arrived()
-	if r.state = r.p.cfg.Host.Take(r.session); r.state != nil {
+	if r.state = r.p.cfg.Host.Take(ctx, r.session); r.state != nil {
 		if !suspicious && r.owes(ctx) {
 			return nil
 		}
@@ -328,12 +329,30 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 		}
 		return r.look(ctx)
 	case <-progress:
-		r.keep()
-		r.branchLater = false
-		if r.ticks++; r.ticks%lookTicks == 0 || r.moved.Load() { // a notification may have been lost
-			return r.look(ctx)
-		}
+		return r.tick(ctx)
+	}
+}
+
+// tick repeats what may have been lost: the sign of life, a notification, and
+// the timer of what is due by this worker's clock and no server has told of.
+func (r *run) tick(ctx context.Context) error {
+	r.keep()
+	r.mark()
+	r.branchLater = false
+	if r.ticks++; r.ticks%lookTicks != 0 && !r.moved.Load() {
 		return nil
+	}
+	if due := turn.Due(r.state); due > r.now() && due <= events.MillisOf(time.Now()) {
+		_ = r.p.cfg.Bus.SetTimer(r.session, due)
+	}
+	return r.look(ctx)
+}
+
+// mark tells projectors of what the run appended since it told them last.
+func (r *run) mark() {
+	if r.unmarked {
+		_ = r.p.cfg.Bus.MarkDirty(r.session)
+		r.unmarked = false
 	}
 }
 

@@ -93,7 +93,7 @@ func (s *Sweeper) lead(ctx context.Context) {
 		return
 	}
 	defer moved.Close()
-	s.Lost(false)
+	s.Lost(true) // timers may be gone since before any node ran
 	for ctx.Err() == nil && s.cfg.Lead() {
 		if moved.Lost() {
 			s.Lost(false)
@@ -230,7 +230,7 @@ func (s *Sweeper) listCold(ctx context.Context) error {
 		}
 		var row follow.Directory
 		if json.Unmarshal(value, &row) == nil && row.Place == follow.PlaceCold && row.Due != 0 {
-			if err := s.cfg.Bus.SetTimer(row.Session, row.Due); err != nil {
+			if err := s.cfg.Bus.StoreTimer(ctx, row.Session, row.Due); err != nil {
 				return err
 			}
 		}
@@ -262,7 +262,7 @@ func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, w
 		return err
 	}
 	if due := turn.Due(state); due != 0 {
-		if err := s.cfg.Bus.SetTimer(id, due); err != nil {
+		if err := s.cfg.Bus.StoreTimer(ctx, id, due); err != nil {
 			return err
 		}
 	}

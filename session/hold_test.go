@@ -1,0 +1,44 @@
+package session_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// TestDeadlineBehindAnAppend has a reader wait for a session behind an append
+// that no server answers: the reader's own deadline ends its wait.
+func TestDeadlineBehindAnAppend(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	at := b.state().Seq
+	b.server.Stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	appended := make(chan error, 1)
+	go func() {
+		_, err := b.host.AppendAs(ctx, &events.Commit{
+			ID: "c1", Session: sid, Actor: events.Actor{Kind: events.ActorNode, ID: "w1"},
+			Events: []events.Event{events.Of("", &events.SessionClosed{})},
+		}, at, func() *projector.State { return nil })
+		appended <- err
+	}()
+	for range 5 { // the first ones may be before the append
+		short, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if _, err := b.host.State(short, sid); err == nil {
+			t.Error("a state without a server: got no error")
+		}
+		end()
+	}
+	select {
+	case err := <-appended:
+		t.Errorf("the append ended first: %v", err)
+	default:
+	}
+	cancel()
+	if err := <-appended; err == nil {
+		t.Error("an append without a server: got no error")
+	}
+}

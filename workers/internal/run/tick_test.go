@@ -1,0 +1,99 @@
+package run
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// TestTimeComesToFullPool has the time of a scheduled turn come while another
+// turn of the session fills the pool, which pulls no wakes: also where the timer is lost.
+func TestTimeComesToFullPool(t *testing.T) {
+	t.Parallel()
+	for name, lost := range map[string]bool{"told": false, "lost": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, g := setup(t), newGate()
+			b.start(b.pool("w1", 1, g.script(says("hi")), nil))
+			b.submit("t1")
+			got(t, g.asked)
+			if _, err := b.host.SubmitAt(t.Context(), sid, time.Now().Add(2*time.Second), sessionAsk("t2")); err != nil {
+				t.Fatal(err)
+			}
+			if lost {
+				b.purge("lash-timers")
+			}
+			b.awaitQueued("t2")
+			close(g.open)
+			b.await("t2")
+		})
+	}
+}
+
+// purge empties a stream as soon as it holds something.
+func (b *bundle) purge(name string) {
+	b.t.Helper()
+	js, err := jetstream.New(b.bus.Conn())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for {
+		s, err := js.Stream(b.t.Context(), name)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if s.CachedInfo().State.Msgs == 0 { // the hint is still on its way
+			continue
+		}
+		if err := s.Purge(b.t.Context()); err != nil {
+			b.t.Fatal(err)
+		}
+		return
+	}
+}
+
+// awaitQueued waits until a turn is in the queue behind the running one.
+func (b *bundle) awaitQueued(id string) {
+	b.t.Helper()
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		s := b.state()
+		if len(s.Queue) == 1 && string(s.Queue[0].ID) == id && s.Turn() != nil {
+			return
+		}
+		if time.Since(began) > 30*time.Second {
+			b.t.Fatalf("got the queue %v and %d scheduled turns after 30 s, want %s", s.Queue, len(s.Scheduled), id)
+		}
+	}
+}
+
+// TestRunMarks tells projectors of a turn that runs for long, and of its end;
+// of a short one once.
+func TestRunMarks(t *testing.T) {
+	t.Parallel()
+	b, g := setup(t), newGate()
+	marks, err := b.bus.Conn().SubscribeSync("lash.dirty.s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	marked := func(what string) {
+		t.Helper()
+		if _, err := marks.NextMsg(20 * time.Second); err != nil {
+			t.Errorf("%s: got no mark, %v", what, err)
+		}
+	}
+	p := b.start(b.pool("w1", 1, g.script(says("hi")), nil))
+	b.submit("t1")
+	got(t, g.asked)
+	marked("it runs")
+	close(g.open)
+	b.await("t1")
+	marked("it has ended")
+	idle(t, p)
+	b.submit("t2")
+	b.await("t2")
+	marked("a short one")
+	if msg, err := marks.NextMsg(100 * time.Millisecond); err == nil {
+		t.Errorf("a short one: got a second mark, %s", msg.Subject)
+	}
+}
