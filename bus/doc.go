@@ -29,10 +29,10 @@
 // twice or come late; who gets one reads the session's history. The header
 // carries hints that cost nothing when they are wrong ([WakeHint]).
 //
-// Workers pull. The queue is a work queue with one consumer for each class. A
-// server that lost the queue makes an empty one: a worker makes the consumer
-// again, and sweeps the directory for the sessions whose wakes are gone
-// ([Queue.Fetch]).
+// Workers pull. The queue is a work queue with one consumer for each class. The
+// worker whose pull finds the queue gone makes the stream and its consumer again
+// ([Queue.Fetch]). The leading node's sweep then publishes a wake for every hot
+// session that owes work.
 //
 // # Timers and dead letters
 //

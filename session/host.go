@@ -34,7 +34,8 @@ type Config struct {
 	Submitter Submitter
 	// Worker of this process, if it has one: wakes name it first, as it has the state.
 	Worker events.WorkerID
-	// Moved is told of each commit of this host that leaves a worker something to do. It must not block.
+	// Moved names a session that owes work after a commit of this host. A worker of this
+	// process starts a run of it before the wake comes. It must not block.
 	Moved func(events.SessionID)
 	// States is how many sessions' states are kept. Defaults to 1024.
 	States int

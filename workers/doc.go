@@ -37,11 +37,26 @@
 //	a publish is lost     the sweep finds a session that owes work and has no wake
 //	a publish is doubled  one message a subject: the second replaces the first
 //	3 wrong worker        a wake that reaches another worker is handed to the one that has the turn
-//	1 the holder dies     its neighbour in the ring wakes the session at once, the queue after AckWait
+//	1 the holder dies     its neighbour in the ring publishes a wake of the session's turns half a second later; the queue delivers a wake of a task after AckWait
+//	1 given back          by a pool that is full or stops, or lacks a plugin: another worker, or this one later, gets it
 //	1 the holder hangs    the queue delivers after AckWait; the holder's next append conflicts
 //	2 a stale ack         is for a message that was replaced: the new one stays
 //	2 an append meanwhile has a wake of its own, published after the append: it is later than the ack
 //	4 the queue is lost   a worker makes the stream again, the sweep publishes the wakes
+//	2 acked unread        of a session that does not exist, or has a dead letter: whoever retries the letter wakes it
+//
+// A timer becomes a wake:
+//
+//	the history owes something at a time
+//	   │ host, run at its end, sweep: store or replace the session's one timer
+//	   ▼
+//	timer waits ──► its time: delivered to any worker ──► a run of the session here is told, or a wake is stored ──► acked
+//
+//	fault                               what it survives by
+//	the timer is not stored             the sweep stores it, and forgets the session only then; a run stores it again when it looks
+//	the worker dies before the ack      the timer is delivered again; a second wake replaces the first
+//	the wake is replaced by another     the run, at its end or its next look, stores the timer again: it fires at once
+//	lash-timers is lost                 the worker that finds it gone, or a node that starts, has every timer stored again, of cold sessions too
 //
 // # Life of a takeover
 //

@@ -56,33 +56,33 @@ func NewNode(cfg Config) (*Node, error) {
 		Providers: cfg.Providers, Provider: cfg.Provider, Model: cfg.Model, Retry: call.Retry(cfg.ModelRetry),
 		RunsTools: n.Has(RoleTool),
 	}
-	host := session.Config{
-		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: cfg.Plugins, Complete: calls.Complete, Spawner: spawner{n}, Logger: cfg.Logger,
-		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata, MaxQueued: cfg.MaxQueued, States: cfg.Sessions,
-	}
-	if n.Has(RoleTurn) {
-		host.Worker, host.Moved = cfg.ID, func(id events.SessionID) { n.pool.Hint(id) }
-	}
-	var err error
-	if n.host, err = session.New(host); err != nil {
-		return nil, err
-	}
-	calls.Host = n.host
 	n.peers = wake.NewPeers(cfg.Bus, cfg.ID, cfg.Name, cfg.Logger)
-	n.sweep = wake.NewSweeper(wake.SweeperConfig{Bus: cfg.Bus, Host: n.host, Lead: n.peers.Lowest, Logger: cfg.Logger})
-	n.pool = run.New(run.Config{
-		Bus: cfg.Bus, Host: n.host, Calls: calls, Peers: n.peers, ID: cfg.ID, Retry: cfg.JobRetry, Concurrency: cfg.Concurrency,
-		Linger: cfg.Linger, Patience: cfg.Patience, Logger: cfg.Logger, Lost: n.sweep.Lost,
-	})
 	taskHost, err := session.New(session.Config{Bus: cfg.Bus, Actor: string(cfg.ID), Kind: events.ActorNode, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
 	n.tasks = task.New(task.Config{
 		Bus: cfg.Bus, Host: taskHost, Calls: calls, Peers: n.peers, ID: cfg.ID, Runners: cfg.Runners, Retry: cfg.JobRetry,
-		Held: cfg.HeldTasks, HeldTools: cfg.HeldTools, Classes: cfg.taskClasses(), Logger: cfg.Logger, Lost: n.sweep.Lost,
+		Held: cfg.HeldTasks, HeldTools: cfg.HeldTools, Classes: cfg.taskClasses(), Logger: cfg.Logger,
+		Lost: func(timers bool) { n.sweep.Lost(timers) },
 	})
 	calls.Spawn = n.tasks.SpawnTool
+	host := session.Config{
+		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: cfg.Plugins, Complete: calls.Complete, Spawner: n.tasks, Logger: cfg.Logger,
+		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata, MaxQueued: cfg.MaxQueued, States: cfg.Sessions,
+	}
+	if n.Has(RoleTurn) {
+		host.Worker, host.Moved = cfg.ID, func(id events.SessionID) { n.pool.Hint(id) }
+	}
+	if n.host, err = session.New(host); err != nil {
+		return nil, err
+	}
+	calls.Host = n.host
+	n.sweep = wake.NewSweeper(wake.SweeperConfig{Bus: cfg.Bus, Host: n.host, Lead: n.peers.Lowest, Logger: cfg.Logger})
+	n.pool = run.New(run.Config{
+		Bus: cfg.Bus, Host: n.host, Calls: calls, Peers: n.peers, ID: cfg.ID, Retry: cfg.JobRetry, Concurrency: cfg.Concurrency,
+		Linger: cfg.Linger, Patience: cfg.Patience, Logger: cfg.Logger, Lost: n.sweep.Lost,
+	})
 	n.project = follow.NewProjector(cfg.Bus, cfg.Logger)
 	n.archive = follow.NewArchiver(cfg.Bus, follow.ArchiverConfig{
 		After: cfg.ArchiveAfter, Retain: cfg.Retain, Parked: turn.Parked, Logger: cfg.Logger,

@@ -139,7 +139,7 @@ func (d *demo) connect(ctx context.Context) (*bus.Bus, error) {
 }
 
 // startNodes starts the workers once every plan is known to the player: a
-// store may hold commands that wait.
+// store may hold turns that wait.
 func (d *demo) startNodes(ctx context.Context) error {
 	for range d.cmd.Workers {
 		b, err := d.connect(ctx)

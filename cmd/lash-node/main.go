@@ -37,7 +37,7 @@ type cli struct {
 	Approvals approvalsCmd `cmd:"" help:"List the calls that wait for an approval."`
 	Approve   approveCmd   `cmd:"" help:"Let a call run that waits for an approval, or refuse it."`
 	Erase     eraseCmd     `cmd:"" help:"Erase a session for good."`
-	Dead      deadCmd      `cmd:"" help:"Dead letters: commands that no node tries again. List, show, retry or drop them."`
+	Dead      deadCmd      `cmd:"" help:"Dead letters: sessions that no node can read. List, show, retry or drop them."`
 	DemoEdit  demoEditCmd  `cmd:"" help:"Have a scripted model edit a file, once you approve it from another terminal."`
 }
 

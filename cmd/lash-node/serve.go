@@ -50,7 +50,7 @@ type serveCmd struct {
 	Retain       time.Duration `help:"How long a session that does not say is kept after its last event, before it is erased. 0 is for ever." default:"0s"`
 	Grace        time.Duration `help:"How long calls in flight may take to end after a signal. Turns are handed to another node with what they came to; a call that takes longer is cancelled." default:"10s"`
 	Trace        string        `help:"Append a line of JSON for everything that sessions do to this file: turns, model calls, tool calls, what plugins trace. Never waits: lines that cannot be written are lost, counted and warned of." placeholder:"FILE" type:"path"`
-	Debug        bool          `help:"Log every job and commit: what happened, not what was said."`
+	Debug        bool          `help:"Log every commit: what happened, not what was said."`
 	telemetryFlags
 }
 

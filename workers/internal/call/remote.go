@@ -21,7 +21,7 @@ import (
 // a task of class tool, and these are the arguments of the task. The claim of
 // the task is the event task.started: a task whose tool must not run twice is
 // not restarted. For the turn the call is pending: no worker holds the turn, and
-// the command with the result wakes it. The call has its result before the task
+// a worker comes back to it when the result is in the history. The call has its result before the task
 // ends, whatever the reason of its end.
 type Remote struct {
 	Turn   events.TurnID   `json:"turn"`

@@ -214,7 +214,7 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// progress of a run through what its state owes.
+// pace is what a run does next.
 type pace int
 
 const (

@@ -14,8 +14,8 @@ import (
 
 // Trials count the attempts at a session that append nothing, which the
 // history cannot count: its fold kills the worker, or what runs before
-// turn.started does, or fails. A first attempt costs nothing: an attempt is
-// written down before it is made only where an earlier one failed or fell silent.
+// turn.started does, or fails. The first delivery of a new wake writes no trial. A
+// wake that was delivered before, or follows a death, writes one before the fold.
 type Trials struct {
 	Bus    *bus.Bus
 	Retry  Retry
