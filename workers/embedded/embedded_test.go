@@ -51,6 +51,46 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestRestartGoesOn ends a process, and its server with the queue, while a turn
+// runs and one waits: both end in the next process.
+func TestRestartGoesOn(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{}, 1)
+	hangs := scripted.New(func(ctx context.Context, _ llm.Request) (scripted.Answer, error) {
+		asked <- struct{}{}
+		<-ctx.Done()
+		return scripted.Answer{}, context.Cause(ctx)
+	})
+	dir := t.TempDir()
+	first, err := embedded.Start(t.Context(), embedded.Config{Provider: hangs, StoreDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = first.Create(t.Context(), session.CreateRequest{ID: "s"})
+	for _, id := range []events.TurnID{"t1", "t2"} {
+		req := session.Ask("go")
+		req.ID = id
+		if err == nil {
+			_, err = first.Submit(t.Context(), "s", req)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	first.Stop()
+	second, err := embedded.Start(t.Context(), embedded.Config{Provider: counts(), StoreDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Stop()
+	for _, id := range []events.TurnID{"t1", "t2"} {
+		if r, err := second.Await(t.Context(), "s", id); err != nil || r.End != events.EndFinished {
+			t.Errorf("turn %s: got %+v, %v, want it finished", id, r.End, err)
+		}
+	}
+}
+
 func TestStartFails(t *testing.T) {
 	t.Parallel()
 	if _, err := embedded.Start(t.Context(), embedded.Config{}); err == nil {

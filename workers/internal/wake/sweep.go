@@ -45,13 +45,15 @@ type Sweeper struct {
 
 	mu         sync.Mutex
 	candidates map[events.SessionID]*candidate
-	full       bool // every hot session is to be looked at
-	cold       bool // timers were lost: cold sessions that have one too
+	lost       chan struct{} // full once full is set, so that a sweep does not wait
+	full       bool          // every hot session is to be looked at
+	cold       bool          // timers were lost: cold sessions that have one too
 }
 
 // candidate is a session that may owe work.
 type candidate struct {
 	moved time.Time     // when a commit of it was seen last
+	soon  bool          // at once, also where it is not quiet: its wake may be what was lost
 	folds bool          // it is to be folded, also where it has a wake: tasks of it moved
 	tasks []bus.WakeKey // live ones, as they were folded last
 }
@@ -73,7 +75,7 @@ func NewSweeper(cfg SweeperConfig) *Sweeper {
 	if cfg.Logger == nil {
 		cfg.Logger = zap.NewNop()
 	}
-	return &Sweeper{cfg: cfg, log: cfg.Logger.Named("sweeper"), candidates: make(map[events.SessionID]*candidate)}
+	return &Sweeper{cfg: cfg, log: cfg.Logger.Named("sweeper"), candidates: make(map[events.SessionID]*candidate), lost: make(chan struct{}, 1)}
 }
 
 // Run sweeps until ctx ends, while this node leads.
@@ -101,7 +103,11 @@ func (s *Sweeper) lead(ctx context.Context) {
 		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("sweep", zap.Error(err))
 		}
-		bus.Sleep(ctx, s.cfg.Every)
+		select {
+		case <-ctx.Done():
+		case <-s.lost:
+		case <-time.After(s.cfg.Every):
+		}
 	}
 }
 
@@ -122,6 +128,10 @@ func (s *Sweeper) Lost(timers bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.full, s.cold = true, s.cold || timers
+	select {
+	case s.lost <- struct{}{}:
+	default:
+	}
 }
 
 // Sweep looks once. What is wrong with one session keeps it from none of the others.
@@ -168,8 +178,9 @@ func (s *Sweeper) due() map[events.SessionID]candidate {
 	defer s.mu.Unlock()
 	list := make(map[events.SessionID]candidate)
 	for id, c := range s.candidates {
-		if time.Since(c.moved) >= s.cfg.Quiet {
+		if c.soon || time.Since(c.moved) >= s.cfg.Quiet {
 			list[id] = *c
+			c.soon = false
 		}
 	}
 	return list
@@ -215,7 +226,7 @@ func (s *Sweeper) listHot(ctx context.Context) error {
 		}
 		s.mu.Lock()
 		if s.candidates[hot.ID] == nil {
-			s.candidates[hot.ID] = &candidate{moved: hot.Moved, folds: true}
+			s.candidates[hot.ID] = &candidate{moved: hot.Moved, soon: true, folds: true}
 		}
 		s.mu.Unlock()
 	}
