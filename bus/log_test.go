@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -86,7 +87,6 @@ func TestReadLong(t *testing.T) {
 	}
 }
 
-// TestReadStopsAtOnce leaves both ways of reading in the middle.
 // TestNext reads single commits, and finds none before the first, after the
 // last, and of a session that does not exist.
 func TestNext(t *testing.T) {
@@ -110,6 +110,35 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// TestReadHole reads a stream that has lost a commit, in the middle or at the
+// end: the error says so, and the reader does not wait for ever.
+func TestReadHole(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []uint64{2, 3} {
+		t.Run(fmt.Sprint(lost), func(t *testing.T) {
+			t.Parallel()
+			b := bustest.Start(t)
+			stream, err := jetStream(t, b).CreateStream(t.Context(), jetstream.StreamConfig{
+				Name: "lash-s-s", Subjects: []string{"lash.s.s.>"}, AllowDirect: true,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			grow(t, b.Log(), "s", 3)
+			if err := stream.SecureDeleteMsg(t.Context(), lost); err != nil { // stands for a block that a disk lost
+				t.Fatal(err)
+			}
+			for _, readErr := range b.Log().Read(t.Context(), "s", 1) {
+				err = readErr
+			}
+			if !errors.Is(err, events.ErrMalformed) || !strings.Contains(err.Error(), fmt.Sprintf("sequence %d is missing", lost)) {
+				t.Errorf("got %v, want that sequence %d is missing", err, lost)
+			}
+		})
+	}
+}
+
+// TestReadStopsAtOnce leaves both ways of reading in the middle.
 func TestReadStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)

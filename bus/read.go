@@ -115,6 +115,10 @@ func (l Log) readPlace(ctx context.Context, session events.SessionID, p place, n
 	return nil
 }
 
+// missingTries is how often a commit is asked for that the leader has counted
+// and no replica has, within some seconds. Its history has lost it then.
+const missingTries = 20
+
 type rawEntry struct {
 	seq  events.Seq
 	data []byte
@@ -124,18 +128,27 @@ type rawEntry struct {
 func (l Log) readDirect(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
 		for try := 1; from <= last; try++ {
+			if try > missingTries {
+				yield(rawEntry{}, fmt.Errorf("%w: sequence %d is missing", events.ErrMalformed, from))
+				return
+			}
+			missing := false
 			for raw, err := range l.batch(ctx, stream, from, last) {
 				if err != nil {
 					if !errors.Is(err, ErrNotFound) && !isUnknown(err) {
 						yield(rawEntry{}, err)
 						return
 					}
+					missing = errors.Is(err, ErrNotFound)
 					break
 				}
 				if !yield(raw, nil) {
 					return
 				}
 				from, try = raw.seq+1, 1
+			}
+			if !missing { // servers that do not answer may have it
+				try = min(try, missingTries-1)
 			}
 			if from > last {
 				return

@@ -13,7 +13,7 @@ const (
 	// MaxEventBytes bounds one encoded payload. Larger bodies go to blobs, see [BlobRef].
 	MaxEventBytes = 256 << 10
 	// MaxEvents bounds the events of one commit.
-	MaxEvents = 1024
+	MaxEvents = 8192
 	// MaxIDBytes bounds identifiers that stay inside payloads.
 	MaxIDBytes = 256
 )

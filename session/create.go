@@ -337,19 +337,16 @@ func (h *Host) Fork(ctx context.Context, from events.SessionID, req CreateReques
 // its time ends as cancelled, in the same commit.
 func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
 	ctx, asked := api.TakeAsked(ctx)
-	err := h.endScheduled(ctx, id, asked)
-	if err == nil {
-		err = h.decideAsked(ctx, id, "close", asked, func(s *projector.State) ([]events.Event, error) {
-			switch {
-			case s.Status == projector.StatusClosed:
-				return nil, nil
-			case !s.Idle():
-				return nil, fmt.Errorf("close session %s: %w", id, ErrTurnRunning)
-			}
-			list := append(cancelScheduled(s, 0), task.CancelAll(s, task.Live(s), "session closed")...)
-			return append(list, events.Of("", &events.SessionClosed{Reason: reason})), open(s)
-		})
-	}
+	err := h.decideAsked(ctx, id, "close", asked, func(s *projector.State) ([]events.Event, error) {
+		switch {
+		case s.Status == projector.StatusClosed:
+			return nil, nil
+		case !s.Idle():
+			return nil, fmt.Errorf("close session %s: %w", id, ErrTurnRunning)
+		}
+		list := append(cancelScheduled(s), task.CancelAll(s, task.Live(s), "session closed")...)
+		return append(list, events.Of("", &events.SessionClosed{Reason: reason})), open(s)
+	})
 	switch {
 	case errors.Is(err, events.ErrNoSession):
 		return nil // host specification 2.4
@@ -359,32 +356,10 @@ func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason str
 	return err
 }
 
-// keptToClose is how many turns that wait for their time the closing commit ends itself.
-const keptToClose = 64
-
-// endScheduled ends the turns that wait for their time, but for a few, in
-// commits of a bounded size, where the session can be closed.
-func (h *Host) endScheduled(ctx context.Context, id events.SessionID, asked api.Asked) error {
-	for left := keptToClose + 1; left > keptToClose; {
-		err := h.decideAs(ctx, id, h.stamp("close", api.Asked{Actor: asked.Actor}), func(s *projector.State) ([]events.Event, error) {
-			if left = len(s.Scheduled); left <= keptToClose || s.Status != projector.StatusOpen || !s.Idle() {
-				left = 0
-				return nil, nil
-			}
-			list := cancelScheduled(s, keptToClose)
-			return list[:min(len(list), events.MaxEvents/2)], nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// cancelScheduled ends the turns that wait for their time, but for so many, the latest first.
-func cancelScheduled(s *projector.State, keep int) []events.Event {
+// cancelScheduled ends the turns that wait for their time.
+func cancelScheduled(s *projector.State) []events.Event {
 	var list []events.Event
-	for i := len(s.Scheduled) - 1; i >= keep; i-- {
+	for i := range s.Scheduled {
 		list = append(list, events.Of(s.Scheduled[i].ID, &events.TurnCompleted{End: events.EndCancelled}))
 	}
 	return list

@@ -44,7 +44,7 @@ type Config struct {
 	// TraceMetadata is part of the context of every record.
 	TraceMetadata map[string]string
 
-	// MaxQueued is how many turns may wait in one session. Defaults to [DefaultMaxQueued].
+	// MaxQueued is how many turns may wait in one session. Defaults to [DefaultMaxQueued], and is at most [MostQueued].
 	MaxQueued int
 
 	Logger *zap.Logger      // nil is silent
@@ -109,6 +109,10 @@ func (s *held) free() { <-s.busy }
 // DefaultMaxQueued is how many turns may wait in one session, where nothing else is configured.
 const DefaultMaxQueued = 1024
 
+// MostQueued is what MaxQueued may be at most: the commit that closes a session
+// ends all turns that wait for their time, and all tasks.
+const MostQueued = 4096
+
 // New makes a host.
 func New(cfg Config) (*Host, error) {
 	if cfg.Bus == nil {
@@ -125,6 +129,9 @@ func New(cfg Config) (*Host, error) {
 	}
 	if cfg.MaxQueued <= 0 {
 		cfg.MaxQueued = DefaultMaxQueued
+	}
+	if cfg.MaxQueued > MostQueued {
+		return nil, fmt.Errorf("new host: max queued: %d, want at most %d", cfg.MaxQueued, MostQueued)
 	}
 	if cfg.States <= 0 {
 		cfg.States = 1024

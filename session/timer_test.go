@@ -4,13 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/task"
 )
 
 // soon is a time that does not come during the tests.
@@ -115,22 +118,42 @@ func TestCancelBeforeItsTime(t *testing.T) {
 	}
 }
 
-// TestCloseEndsScheduled has more scheduled turns than one commit ends.
-func TestCloseEndsScheduled(t *testing.T) {
+// TestCloseEndsAll closes a session with as many scheduled turns and live tasks
+// as may be, in one commit, or ends none of them.
+func TestCloseEndsAll(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	const n = 200
+	const n = session.DefaultMaxQueued - 1
+	for i := range task.MaxLive {
+		id := events.TaskID(fmt.Sprintf("%s%04d", strings.Repeat("k", 44), i))
+		if _, err := b.host.RegisterTask(t.Context(), sid, session.TaskRequest{ID: id, Of: events.TaskTool, Producer: "x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.host.Submit(t.Context(), sid, ask("now", "go")); err != nil {
+		t.Fatal(err)
+	}
 	for i := range n {
 		b.submitAt(events.TurnID(fmt.Sprintf("t%d", i)), soon.Add(time.Duration(i%7)*time.Minute))
 	}
 	if got := len(b.state().Scheduled); got != n {
 		t.Fatalf("scheduled: got %d, want %d", got, n)
 	}
+	before := b.state()
+	if err := b.host.CloseSession(t.Context(), sid, "over"); !errors.Is(err, session.ErrTurnRunning) {
+		t.Errorf("with a turn in the queue: got %v, want %v", err, session.ErrTurnRunning)
+	}
+	b.unchanged(before, "refused")
+	b.append("now", &events.TurnCompleted{End: events.EndFailed})
 	if err := b.host.CloseSession(t.Context(), sid, "over"); err != nil {
 		t.Fatal(err)
 	}
 	s := b.state()
+	if s.Seq != before.Seq+2 || len(task.Live(s)) != 0 {
+		t.Errorf("got to %d with %d live tasks, want one commit, and none", s.Seq, len(task.Live(s)))
+	}
 	records, err := s.Records()
+	records = slices.DeleteFunc(records, func(r projector.TurnRecord) bool { return r.ID == "now" })
 	if err != nil || len(records) != n || len(s.Scheduled) != 0 || len(s.Queue) != 0 {
 		t.Fatalf("got %d records, %v, %d scheduled, %d queued", len(records), err, len(s.Scheduled), len(s.Queue))
 	}

@@ -129,6 +129,9 @@ func (c *Config) defaults() error {
 	if c.MaxQueued < 0 {
 		errs = append(errs, fmt.Errorf("max queued: %d, want at least 1", c.MaxQueued))
 	}
+	if c.MaxQueued > session.MostQueued {
+		errs = append(errs, fmt.Errorf("max queued: %d, want at most %d", c.MaxQueued, session.MostQueued))
+	}
 	if c.HeldTasks < 0 || c.HeldTools < 0 {
 		errs = append(errs, fmt.Errorf("held tasks: %d, held tools: %d, want at least 1", c.HeldTasks, c.HeldTools))
 	}

@@ -32,6 +32,10 @@ func (m *machine) tool(name string) (*events.ToolEntry, bool) {
 	return tool, ok && tool.Callable()
 }
 
+// MaxCalls is how many tool calls one reply of a model may ask for: the results
+// that end all of them at once must fit into an event.
+const MaxCalls = 1024
+
 // CancelledText is what the model reads in place of the result of a cancelled call.
 const CancelledText = "[cancelled] The call was cancelled."
 

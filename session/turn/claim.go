@@ -24,6 +24,9 @@ func (m *machine) claim(c Claim) (Output, error) {
 		return m.done()
 	}
 	if !c.Refused.IsZero() {
+		if len(m.s.Queue) == 0 { // the input that the turn follows from must not lead to another one
+			m.accept(events.AtStart)
+		}
 		m.emit(&events.TurnCompleted{End: events.EndFailed, Issue: c.Refused})
 		return m.done()
 	}

@@ -81,8 +81,8 @@ func Due(s *projector.State) (due events.Millis) {
 }
 
 // Ring is what follows from the time: at most one scheduled turn is requested,
-// as its policy counts what the one before it made of the queue; results and
-// refusals that are due all land together. Nothing where nothing is due.
+// as its policy counts what the one before it made of the queue; of results and
+// refusals that are due as many as fit into a commit. Nothing where nothing is due.
 func Ring(s *projector.State, now events.Millis) []events.Event {
 	if due := Due(s); due == 0 || due > now {
 		return nil
@@ -92,19 +92,32 @@ func Ring(s *projector.State, now events.Millis) []events.Event {
 		return Request(s, first.ID, first.Input, first.Busy)
 	}
 	var list []events.Event
-	t := s.Turn()
+	t, bytes := s.Turn(), 0
 	for i := range t.Timed {
-		if r := &t.Timed[i]; r.At <= now && Resolvable(t, r.Effect) {
-			list = append(list, events.Of(t.ID, &events.ToolResolved{Effect: r.Effect, Result: r.Result, By: r.By}))
+		r := &t.Timed[i]
+		if r.At > now || !Resolvable(t, r.Effect) {
+			continue
 		}
+		p := &events.ToolResolved{Effect: r.Effect, Result: r.Result, By: r.By}
+		body, _ := events.EncodePayload(p) // of what a history has
+		if bytes += len(body); len(list) > 0 && bytes > ringBytes || len(list) == ringEvents {
+			return list
+		}
+		list = append(list, events.Of(t.ID, p))
 	}
 	for i := range t.Asks {
-		if a := &t.Asks[i]; !a.Answered && a.Until != 0 && a.Until <= now {
+		if a := &t.Asks[i]; !a.Answered && a.Until != 0 && a.Until <= now && len(list) < ringEvents {
 			list = append(list, events.Of(t.ID, &events.ToolApprovalGiven{Effect: a.Effect, By: "timer", Reason: "no answer came in time"}))
 		}
 	}
 	return list
 }
+
+// What one commit of [Ring] holds at most: less than a commit may.
+const (
+	ringBytes  = events.MaxCommitBytes / 2
+	ringEvents = 512
+)
 
 // Resolvable reports whether a call of the running iteration has no result yet.
 func Resolvable(t *projector.Turn, effect events.EffectID) bool {
@@ -138,7 +151,8 @@ func GiveUp(s *projector.State, issue events.Issue) ([]events.Event, error) {
 		return out.Events, err
 	}
 	if len(s.Queue) == 0 {
-		return nil, nil
+		out, err := Step(s, Claim{Refused: issue})
+		return out.Events, err
 	}
 	return []events.Event{events.Of(s.Queue[0].ID, &events.TurnCompleted{End: events.EndFailed, Issue: issue})}, nil
 }

@@ -199,7 +199,7 @@ func hopeless(err error) bool {
 // error is, it stays one.
 func (r *run) refused(ctx context.Context, in turn.Input, err error) error {
 	t := r.state.Turn()
-	if in == nil || !hopeless(err) || !r.ours(t) {
+	if _, ends := in.(turn.Broken); in == nil || ends || !hopeless(err) || !r.ours(t) {
 		return err
 	}
 	for id, e := range r.inflight {

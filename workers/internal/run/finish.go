@@ -40,6 +40,7 @@ func (p *Pool) finish(ctx context.Context, r *run, w *bus.Wake, err error) {
 	case errors.Is(err, errDropped):
 		r.trial.Clear(ctx)
 	case waits:
+		r.trial.Withdraw(ctx)
 		back(time.Duration(soon))
 	case errors.Is(err, errHandedOver), ctx.Err() != nil:
 		r.trial.Clear(ctx)

@@ -53,5 +53,9 @@ func (r *Retry) Pause(attempts int64, began events.Millis, spread string) time.D
 	h := fnv.New32a()
 	_, _ = fmt.Fprintf(h, "%s/%d", spread, n)
 	pause = pause/2 + pause*time.Duration(h.Sum32()%1024)/1024
-	return min(pause-time.Since(began.Time()), pause) // the clock of the node that began may be ahead
+	since := time.Since(began.Time())
+	if since < 0 { // that node's clock is ahead: nobody knows how much is left
+		return 0
+	}
+	return pause - since
 }

@@ -34,7 +34,8 @@ type SweeperConfig struct {
 // Any number may run at once: a needless wake is handed to the worker that has
 // the turn. One node of a fleet sweeps, the one with the lowest id.
 //
-// A session is a candidate from when it moves until it is found at rest. A
+// A session is a candidate from when it moves until it is found at rest; one that
+// waits for a time stays one, and is looked at ever less often. A
 // sweep asks for the subjects of the queue, and folds the candidates that have
 // no wake and are quiet. At the start, and after messages or assets were lost,
 // every hot session is a candidate, unless its directory row says that it rests
@@ -56,6 +57,7 @@ type candidate struct {
 	soon  bool          // at once, also where it is not quiet: its wake may be what was lost
 	folds bool          // it is to be folded, also where it has a wake: tasks of it moved
 	tasks []bus.WakeKey // live ones, as they were folded last
+	timed time.Time     // when it was found at rest but for a time, and its timer was stored; zero: it was not
 }
 
 // NewSweeper makes a sweeper.
@@ -120,7 +122,7 @@ func (s *Sweeper) Moved(id events.SessionID, background bool) {
 		c = &candidate{}
 		s.candidates[id] = c
 	}
-	c.moved, c.folds = time.Now(), c.folds || background
+	c.moved, c.folds, c.timed = time.Now(), c.folds || background, time.Time{}
 }
 
 // Lost makes every hot session a candidate; timers says that cold ones lost theirs.
@@ -152,12 +154,18 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 		if !c.folds && wakes[turnKey(id)] && covered(wakes, c.tasks) {
 			continue
 		}
-		if err := s.sweep(ctx, id, c, wakes); err != nil {
+		once, cancel := context.WithTimeout(ctx, sweepWait)
+		err := s.sweep(once, id, c, wakes)
+		cancel()
+		if err != nil {
 			errs = append(errs, fmt.Errorf("session %s: %w", id, err))
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// sweepWait bounds what one session costs a sweep, so that it keeps the others' repair from none.
+const sweepWait = 15 * time.Second
 
 func turnKey(id events.SessionID) bus.WakeKey {
 	return bus.WakeKey{Class: bus.ClassTurn, Session: id}
@@ -178,7 +186,11 @@ func (s *Sweeper) due() map[events.SessionID]candidate {
 	defer s.mu.Unlock()
 	list := make(map[events.SessionID]candidate)
 	for id, c := range s.candidates {
-		if c.soon || time.Since(c.moved) >= s.cfg.Quiet {
+		quiet := time.Since(c.moved)
+		if !c.timed.IsZero() && time.Since(c.timed) < min(quiet/2, timerAgain) {
+			continue
+		}
+		if c.soon || quiet >= s.cfg.Quiet {
 			list[id] = *c
 			c.soon = false
 		}
@@ -225,7 +237,7 @@ func (s *Sweeper) listHot(ctx context.Context) error {
 			continue
 		}
 		s.mu.Lock()
-		if s.candidates[hot.ID] == nil {
+		if c := s.candidates[hot.ID]; c == nil || !c.timed.IsZero() {
 			s.candidates[hot.ID] = &candidate{moved: hot.Moved, soon: true, folds: true}
 		}
 		s.mu.Unlock()
@@ -256,7 +268,7 @@ func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, w
 	case errors.Is(err, events.ErrNoSession):
 		s.rests(id, c)
 		return nil
-	case ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown):
+	case ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown): // tried again by the next sweep
 		return err
 	case err != nil:
 		return s.unfoldable(ctx, id, c, wakes)
@@ -282,12 +294,30 @@ func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, w
 		s.log.Warn("a creator died", zap.String("session", string(id)))
 		return s.cfg.Host.CloseOpening(ctx, id, state.Seq, "its creator died before all of its nodes were appended")
 	}
-	if owing || opening || len(tasks) > 0 {
+	switch {
+	case owing || opening || len(tasks) > 0:
 		s.folded(id, c, tasks)
-		return nil
+	case turn.Due(state) != 0:
+		s.timed(id, c)
+	default:
+		s.rests(id, c)
 	}
-	s.rests(id, c)
 	return nil
+}
+
+// timerAgain is how often a session is looked at that waits for a time. A host
+// that was frozen may have replaced its timer by a later one, which it decided
+// on before another host's turn.
+const timerAgain = 10 * time.Minute
+
+// timed keeps a candidate that rests until a time: it is looked at, and its
+// timer stored, again and again, ever less often.
+func (s *Sweeper) timed(id events.SessionID, seen candidate) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.candidates[id]; c != nil && c.moved.Equal(seen.moved) {
+		c.timed, c.folds, c.tasks = time.Now(), false, nil
+	}
 }
 
 // tasks wakes the live tasks that have no wake, and lists all.

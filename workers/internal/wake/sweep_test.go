@@ -179,6 +179,38 @@ func TestSweepSetsTimers(t *testing.T) {
 	}
 }
 
+// TestSweepStoresTimersAgain, where a host that was frozen has put a later one in its place.
+func TestSweepStoresTimersAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.create("s")
+	if _, err := b.host.SubmitAt(t.Context(), "s", time.Now().Add(2*time.Second), session.Ask("go")); err != nil {
+		t.Fatal(err)
+	}
+	b.sweep.Lost(false)
+	b.swept()
+	if err := b.bus.StoreTimer(t.Context(), "s", events.MillisOf(time.Now().Add(time.Hour))); err != nil {
+		t.Fatal(err)
+	}
+	due, err := b.bus.Due(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rang := false; !rang; {
+		b.swept()
+		_, err := due.Fetch(t.Context(), 1, time.Second, func(id events.SessionID, _ events.Millis) error {
+			rang = id == "s"
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.host.Submit(t.Context(), "s", session.Ask("now")); err != nil { // moves
+		t.Fatal(err)
+	}
+}
+
 // TestSweepClosesWhatNoCreatorFinishes, once it is old enough.
 func TestSweepClosesWhatNoCreatorFinishes(t *testing.T) {
 	t.Parallel()

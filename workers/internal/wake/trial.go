@@ -29,6 +29,7 @@ type Trial struct {
 	of      *Trials
 	session events.SessionID
 	begun   bool // the attempt is written down
+	before  bus.Trial
 }
 
 // SoonError gives a wake back that waits for its next attempt.
@@ -69,6 +70,7 @@ func (t *Trials) Begin(ctx context.Context, w *bus.Wake) (*Trial, error) {
 	case wait > 0:
 		return nil, SoonError(wait)
 	}
+	trial.before = trial.Trial
 	trial.Count, trial.At, trial.Folded = trial.Count+1, events.MillisOf(time.Now()), false
 	trial.begun = true
 	return trial, t.Bus.PutTrial(ctx, w.Session, trial.Trial)
@@ -123,6 +125,18 @@ func (t *Trial) Clear(ctx context.Context) {
 	defer cancel()
 	if err := t.of.Bus.DropTrial(once, t.session); err != nil {
 		t.of.Log.Debug("forget attempt", zap.String("session", string(t.session)), zap.Error(err))
+	}
+}
+
+// Withdraw takes an attempt back that was not made, as its time has not come.
+func (t *Trial) Withdraw(ctx context.Context) {
+	if t == nil || !t.begun {
+		return
+	}
+	once, cancel := context.WithTimeout(context.WithoutCancel(ctx), trialWait)
+	defer cancel()
+	if err := t.of.Bus.PutTrial(once, t.session, t.before); err != nil {
+		t.of.Log.Debug("withdraw attempt", zap.String("session", string(t.session)), zap.Error(err))
 	}
 }
 

@@ -103,6 +103,36 @@ func TestFirstAttemptIsNotWritten(t *testing.T) {
 	}
 }
 
+// TestWithdraw counts no attempt that was not made, and forgets none before it.
+func TestWithdraw(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.create("s")
+	trials := trialsOf(b, 8)
+	for n := range 3 {
+		before := b.trial("s")
+		if n == 0 {
+			before.Seq = 1 // what the record is about
+		}
+		trial, err := trials.Begin(t.Context(), suspicious())
+		if err == nil {
+			err = trial.Fold(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		trial.Withdraw(t.Context())
+		if got := b.trial("s"); got != before {
+			t.Errorf("after %d attempts: got %+v, want %+v", n, got, before)
+		}
+		if _, err := trials.Begin(t.Context(), suspicious()); err != nil || b.trial("s").Count != int64(n+1) {
+			t.Fatalf("attempt %d: got %v, written %+v", n+1, err, b.trial("s"))
+		}
+	}
+	var none *Trial
+	none.Withdraw(t.Context())
+}
+
 // TestFoldThatKills ends as a dead letter: each attempt writes itself down, and none ends.
 func TestFoldThatKills(t *testing.T) {
 	t.Parallel()

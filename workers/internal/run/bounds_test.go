@@ -1,0 +1,154 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+// TestRefusedMonitorTurn refuses the turn that a monitor's line leads to, as the
+// session's provider is not among the worker's: it ends once.
+func TestRefusedMonitorTurn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.pool("w1", 1, says("hi"), nil)
+	cfg := b.state().Config
+	cfg.Provider = "gone"
+	b.append("", &events.SessionConfigured{Config: cfg})
+	b.append("", &events.MonitorRegistered{Spec: events.MonitorSpec{ID: "m1", Command: "tail", Wake: events.WakeQueueTurn}})
+	b.append("", &events.InputInjected{Input: "line1", Role: events.RoleUser, Parts: session.Ask("a line").Input.Parts},
+		&events.MonitorReported{Monitor: "m1", Lines: []events.MonitorLine{{Sequence: 1, Text: "a line", Wake: "line1"}}})
+	if before := b.state(); !turn.Owing(before, 0) {
+		t.Fatal("the line asks for no turn")
+	}
+	once := func() {
+		b.publish()
+		r := newRun(p, sid, b.take(p.cfg.Bus))
+		p.runs[sid] = r
+		p.work(t.Context(), r)
+	}
+	once()
+	after := b.state()
+	records, err := after.Records()
+	if err != nil || len(records) != 1 || records[0].End != events.EndFailed {
+		t.Errorf("got %+v, %v, want one turn that failed", records, err)
+	}
+	if turn.Owing(after, 0) || len(after.Inputs) != 0 {
+		t.Errorf("owes more: %v, inputs %d, want the input settled with the turn", turn.Owing(after, 0), len(after.Inputs))
+	}
+	once()
+	if got := b.state().Seq; got != after.Seq {
+		t.Errorf("once more: got to %d, want %d", got, after.Seq)
+	}
+}
+
+// calls is a model that asks for so many calls of the tool x, and then answers.
+func calls(n int) scripted.Script {
+	return func(_ context.Context, req llm.Request) (scripted.Answer, error) {
+		if req.Iteration > 0 {
+			return says("done")(context.Background(), req)
+		}
+		resp := llm.Response{Stop: events.StopToolUse}
+		for i := range n {
+			resp.Parts = append(resp.Parts, events.Part{Kind: events.PartToolCall, Call: events.CallID(fmt.Sprint("k", i)), Tool: "x", Args: []byte("{}")})
+		}
+		return scripted.Answer{Response: resp}, nil
+	}
+}
+
+// TestResultsDueTogether has more results come due at one time than a commit holds.
+func TestResultsDueTogether(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ calls, bytes int }{"large": {20, 60 << 10}, "many": {600, 10}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, tools := setup(t), plugin.NewTools()
+			plugin.AddTool(tools, plugin.Tool{Name: "x", Effects: events.EffectsNone}, func(_ context.Context, c plugin.Call, _ struct{}) (plugin.Result, error) {
+				c.CompletionKey()
+				return plugin.Result{Pending: true}, nil
+			})
+			b.start(b.pool("w1", 1, calls(c.calls), tools))
+			b.submit("t1")
+			at := time.Now().Add(3 * time.Second)
+			for i := range c.calls {
+				result := events.ToolResult{Call: int64(i), Outcome: events.OutcomeSuccess, Text: strings.Repeat("x", c.bytes)}
+				effect := turn.ToolEffect("t1", 0, int64(i))
+				for b.host.ResolveAt(t.Context(), sid, effect, at, result) != nil { // the calls are not there yet
+					if t.Context().Err() != nil {
+						t.FailNow()
+					}
+				}
+			}
+			if r := b.await("t1"); r.End != events.EndFinished || r.ToolCalls != int64(c.calls) {
+				t.Errorf("got %s after %d calls, want it finished after %d", r.End, r.ToolCalls, c.calls)
+			}
+		})
+	}
+}
+
+// TestManyCalls cancels a turn with as many calls in one reply as may be, and
+// ends one with more.
+func TestManyCalls(t *testing.T) {
+	t.Parallel()
+	b, tools := setup(t), plugin.NewTools()
+	plugin.AddTool(tools, plugin.Tool{Name: "x", Effects: events.EffectsNonIdempotent}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
+		<-ctx.Done()
+		return "", context.Cause(ctx)
+	})
+	n := turn.MaxCalls
+	b.start(b.pool("w1", 1, func(ctx context.Context, req llm.Request) (scripted.Answer, error) { return calls(n)(ctx, req) }, tools))
+	b.submit("t1")
+	for tn := b.state().Turn(); tn == nil || !tn.Replied; tn = b.state().Turn() {
+		if t.Context().Err() != nil {
+			t.FailNow()
+		}
+	}
+	if _, _, err := b.host.Cancel(t.Context(), sid, "t1", session.CancelRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.await("t1"); r.End != events.EndCancelled {
+		t.Errorf("got %s, want it cancelled", r.End)
+	}
+	n++
+	b.submit("t2")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, _ := b.host.Await(ctx, sid, "t2")
+	if r.Issue.Code != "too_many_calls" {
+		t.Errorf("got %s, %+v, want it to end with too_many_calls", r.End, r.Issue)
+	}
+}
+
+// TestClockAhead has a worker whose clock is ahead by an hour die three times
+// over a turn: a worker whose clock is right runs it.
+func TestClockAhead(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.submit("t1")
+	for i := range 3 {
+		c := &events.Commit{
+			ID: events.CommitID(fmt.Sprint("c", i)), Session: sid, At: events.MillisOf(time.Now().Add(time.Hour)),
+			Actor:  events.Actor{Kind: events.ActorNode, ID: "fast"},
+			Events: []events.Event{events.Of("t1", &events.TurnStarted{Attempt: int64(i + 1), Worker: "fast"})},
+		}
+		if _, err := b.bus.Log().Append(t.Context(), c, b.state().Seq); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := b.pool("w1", 1, says("hi"), nil)
+	p.cfg.Retry.Attempts, p.cfg.Retry.Base, p.cfg.Retry.Max = 8, time.Second, time.Minute
+	p.trials.Retry = p.cfg.Retry
+	b.start(p)
+	if r := b.await("t1"); r.End != events.EndFinished {
+		t.Errorf("got %s, %+v, want it finished", r.End, r.Issue)
+	}
+}
