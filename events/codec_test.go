@@ -161,8 +161,8 @@ func TestEncodeRefuses(t *testing.T) {
 		{"actor", func(c *events.Commit) { c.Actor.Kind = "ghost" }, events.ErrInvalid, "commit.actor", "ghost"},
 		{"long_actor", func(c *events.Commit) { c.Actor.ID = strings.Repeat("x", 257) }, events.ErrInvalid, "commit.actor", "limit is 256"},
 		{"long_cause", func(c *events.Commit) { c.Cause = strings.Repeat("x", 257) }, events.ErrInvalid, "commit.cause", "limit is 256"},
-		{"no_events", func(c *events.Commit) { c.Events = nil }, events.ErrInvalid, "commit.events", "1 to 1024"},
-		{"many_events", func(c *events.Commit) { c.Events = make([]events.Event, 1025) }, events.ErrInvalid, "commit.events", "1025"},
+		{"no_events", func(c *events.Commit) { c.Events = nil }, events.ErrInvalid, "commit.events", "1 to 8192"},
+		{"many_events", func(c *events.Commit) { c.Events = make([]events.Event, 8193) }, events.ErrInvalid, "commit.events", "8193"},
 		{"turn", func(c *events.Commit) { c.Events[0].Turn = "a b" }, events.ErrInvalidID, "event.turn", "1 to 64"},
 		{"no_payload", func(c *events.Commit) { c.Events[0].Payload = nil }, events.ErrInvalid, "event.payload", "missing"},
 		{"raw_of_known_kind", func(c *events.Commit) {

@@ -175,7 +175,7 @@ func TestDecodeNamesTheLimit(t *testing.T) {
 		many[i] = object()
 	}
 	_, err = events.Decode([]byte(wireCommit(many...)))
-	wantField(t, err, events.ErrTooLarge, "commit.events", "limit is 1024")
+	wantField(t, err, events.ErrTooLarge, "commit.events", "limit is 8192")
 }
 
 func TestDecodeTruncated(t *testing.T) {

@@ -44,7 +44,7 @@ type serveCmd struct {
 	Name         string        `help:"Of this node, the same in every run: it goes on at once with what its last run left. Defaults to the host's name." placeholder:"NAME"`
 	Roles        []string      `help:"What this node does, of: ${enum}." default:"turn,tool,task,projector,archive,api" enum:"turn,tool,task,projector,archive,api"`
 	Concurrency  concurrency   `help:"How much runs at once, by class: turn=N sessions, tool=N tool calls of other nodes' turns, task=N background tasks. A number alone is turn's." default:"turn=256,tool=256,task=1024" placeholder:"CLASS=N,..."`
-	MaxQueued    int           `help:"Turns that may wait in one session; more are refused." default:"1024" placeholder:"N"`
+	MaxQueued    int           `help:"Turns that may wait in one session, at most 4096; more are refused." default:"1024" placeholder:"N"`
 	MaxHot       int           `help:"Streams that the account may have before new sessions are refused. Negative leaves it to the server." default:"4000" placeholder:"N"`
 	ArchiveAfter time.Duration `help:"How long a session has no work before its stream is archived; it comes back by itself. Negative keeps streams." default:"30m"`
 	Retain       time.Duration `help:"How long a session that does not say is kept after its last event, before it is erased. 0 is for ever." default:"0s"`

@@ -24,18 +24,16 @@ func Owing(s *projector.State, now events.Millis) bool {
 	return Branching(s) != nil || !Parked(s)
 }
 
-// Asks reports whether events leave a worker something to do that the state
-// before them did not owe, or that the worker who has the session is to hear of
-// at once. Who appends them wakes the session.
+// asking are the kinds that leave a worker something to do that the state before
+// them did not owe, or that the worker who has the session is to hear of at once.
+var asking = []events.Kind{
+	events.KindTurnRequested, events.KindTurnScheduled, events.KindTurnCancelRequested, events.KindToolApprovalGiven,
+	events.KindToolResolved, events.KindToolResultScheduled, events.KindInputInjected,
+}
+
+// Asks reports whether who appends the events is to wake the session.
 func Asks(list []events.Event) bool {
-	return slices.ContainsFunc(list, func(ev events.Event) bool {
-		switch ev.Kind {
-		case events.KindTurnRequested, events.KindTurnScheduled, events.KindTurnCancelRequested, events.KindToolApprovalGiven,
-			events.KindToolResolved, events.KindToolResultScheduled, events.KindInputInjected:
-			return true
-		}
-		return false
-	})
+	return slices.ContainsFunc(list, func(ev events.Event) bool { return slices.Contains(asking, ev.Kind) })
 }
 
 // wakeInput is the pending input of a monitor for which a turn is to start; empty where there is none.
@@ -150,7 +148,10 @@ func GiveUp(s *projector.State, issue events.Issue) ([]events.Event, error) {
 		out, err := Step(s, Broken{Iteration: t.Iteration, Issue: issue})
 		return out.Events, err
 	}
-	if len(s.Queue) == 0 {
+	switch {
+	case len(s.Queue) == 0 && wakeInput(s) == "":
+		return nil, nil
+	case len(s.Queue) == 0:
 		out, err := Step(s, Claim{Refused: issue})
 		return out.Events, err
 	}
