@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
@@ -150,5 +151,50 @@ func TestClockAhead(t *testing.T) {
 	b.start(p)
 	if r := b.await("t1"); r.End != events.EndFinished {
 		t.Errorf("got %s, %+v, want it finished", r.End, r.Issue)
+	}
+}
+
+// TestOffersTakeRoom offers wakes to a worker that is connected and says
+// nothing: while it is asked, the pool takes no more wakes than it has room for.
+func TestOffersTakeRoom(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	frozen, err := b.bus.Conn().SubscribeSync("lash.ask.frozen")
+	if err == nil {
+		err = b.bus.Conn().Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n, room = 24, 2
+	for i := range n {
+		id := events.SessionID(fmt.Sprint("offered", i))
+		if _, err := b.host.Create(t.Context(), sessionRequest(id)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.host.Submit(t.Context(), id, sessionAsk("t1")); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.bus.StoreWake(t.Context(), bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{Worker: "frozen"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	b.start(b.pool("w1", room, says("hi"), nil))
+	for i := range n {
+		if _, err := frozen.NextMsg(20 * time.Second); err != nil {
+			t.Fatalf("offer %d: %v", i, err)
+		}
+	}
+	if took, least := time.Since(began), (n/room-1)*250*time.Millisecond; took < least { // each offer waits so long
+		t.Errorf("got %d offers in %v, want no more than %d at a time, which takes at least %v", n, took, room, least)
+	}
+	for i := range n {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		_, err := b.host.Await(ctx, events.SessionID(fmt.Sprint("offered", i)), "t1")
+		cancel()
+		if err != nil {
+			t.Errorf("turn %d: %v", i, err)
+		}
 	}
 }

@@ -98,7 +98,7 @@ func (r *run) runsElsewhere(ctx context.Context, t *projector.Turn) bool {
 	r.p.mu.Unlock()
 	q := wake.Question{Session: r.session, Turn: t.ID, Attempt: t.Attempt, Class: bus.ClassTurn}
 	if r.asked != nil {
-		q.Handle, q.Due = r.asked.Handle(), r.asked.Due
+		q.Handle, q.Due, q.Repair = r.asked.Handle(), r.asked.Due, r.asked.Repair
 	}
 	return r.p.cfg.Peers.Ask(ctx, t.Worker, q)
 }

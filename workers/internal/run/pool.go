@@ -50,7 +50,8 @@ type Pool struct {
 	mu      sync.Mutex
 	runs    map[events.SessionID]*run      // in progress, at most one a session
 	unbuilt map[events.SessionID]time.Time // since when plugins could not be built here
-	freed   chan struct{}                  // a run has ended
+	offers  int                            // wakes that other workers are asked to take
+	freed   chan struct{}                  // there may be room
 }
 
 // New makes a pool.
@@ -78,13 +79,13 @@ func (p *Pool) Start(ctx context.Context) error {
 	if p.unlisten, err = p.cfg.Bus.Notified(p.cfg.ID, p.notified); err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
-	p.cfg.Peers.Add(p.holds)
 	// Both outlive the caller's ctx: Stop ends them, in order.
 	var fetchCtx context.Context
 	fetchCtx, p.fetch = context.WithCancel(context.WithoutCancel(ctx))
 	p.mu.Lock()
 	p.life, p.kill = context.WithCancelCause(context.WithoutCancel(ctx))
 	p.mu.Unlock()
+	p.cfg.Peers.Add(p.holds) // which starts runs
 	p.fetching.Go(func() { p.fetchLoop(fetchCtx, queue) })
 	p.fetching.Go(func() { p.timerLoop(fetchCtx, due) })
 	return nil
@@ -195,7 +196,7 @@ const fetchTimers = 32
 func (p *Pool) free() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return max(p.cfg.Concurrency-len(p.runs), 0)
+	return max(p.cfg.Concurrency-len(p.runs)-p.offers, 0)
 }
 
 // deliver gives a wake to the session's run, or offers it to the worker that it
@@ -205,15 +206,18 @@ func (p *Pool) deliver(w *bus.Wake) {
 	defer p.mu.Unlock()
 	if p.runs[w.Session] == nil && w.Worker != "" && w.Worker != p.cfg.ID && w.Deliveries == 1 {
 		offer := wake.Question{
-			Session: w.Session, Offer: true, Runs: int64(len(p.runs)), Handle: w.Handle(), Class: bus.ClassTurn, Due: w.Due,
+			Session: w.Session, Offer: true, Runs: int64(len(p.runs)), Handle: w.Handle(), Class: bus.ClassTurn, Due: w.Due, Repair: w.Repair,
 		}
+		p.offers++
 		p.jobs.Go(func() {
-			if p.cfg.Peers.Ask(p.life, w.Worker, offer) {
-				return
-			}
+			taken := p.cfg.Peers.Ask(p.life, w.Worker, offer)
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.placeLocked(w)
+			p.offers--
+			p.freedLocked()
+			if !taken {
+				p.placeLocked(w)
+			}
 		})
 		return
 	}
@@ -262,7 +266,7 @@ func (p *Pool) holds(q *wake.Question) bool {
 	if err != nil {
 		return false
 	}
-	w.Due = q.Due
+	w.Due, w.Repair = q.Due, q.Repair
 	if r == nil {
 		p.startLocked(q.Session, w)
 		return true
@@ -338,6 +342,11 @@ func (p *Pool) endLocked(r *run) {
 		return
 	}
 	delete(p.runs, r.session)
+	p.freedLocked()
+}
+
+// freedLocked tells the loop that there is room for another wake.
+func (p *Pool) freedLocked() {
 	select {
 	case p.freed <- struct{}{}:
 	default: // the loop has not looked since the last one

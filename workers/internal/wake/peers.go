@@ -35,6 +35,7 @@ type Question struct {
 	Handle  string           `msgpack:"h,omitempty"` // of the wake, which the other holds from now on where the answer is yes
 	Class   bus.Class        `msgpack:"l,omitempty"` // of the wake
 	Due     events.Millis    `msgpack:"d,omitempty"` // likewise, see [bus.WakeHint]
+	Repair  bool             `msgpack:"r,omitempty"` // likewise
 }
 
 // Holder answers a question. It takes the wake where the answer is yes.
