@@ -165,12 +165,16 @@ type Moved struct {
 	nc   *nats.Conn
 }
 
-// Moved calls deliver with the session of each commit as it happens, and whether
-// the commit is about background tasks, from one goroutine, until Close.
-func (b *Bus) Moved(deliver func(id events.SessionID, background bool)) (*Moved, error) {
+// Moved calls deliver with the session and the sequence of each commit as it happens,
+// and whether the commit is about background tasks, from one goroutine, until Close.
+func (b *Bus) Moved(deliver func(id events.SessionID, seq events.Seq, background bool)) (*Moved, error) {
 	m := &Moved{nc: b.nc, back: b.nc.StatusChanged(nats.CONNECTED)}
 	var err error
-	m.sub, err = b.nc.Subscribe(b.names.liveEvery(), func(msg *nats.Msg) { deliver(b.names.parseLive(msg.Subject)) })
+	m.sub, err = b.nc.Subscribe(b.names.liveEvery(), func(msg *nats.Msg) {
+		id, background := b.names.parseLive(msg.Subject)
+		seq, _ := strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64)
+		deliver(id, events.Seq(seq), background)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("watch every session: %w", mapError(err))
 	}

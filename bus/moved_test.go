@@ -14,6 +14,7 @@ import (
 // moved is one delivery of [bus.Bus.Moved].
 type moved struct {
 	id         events.SessionID
+	seq        events.Seq
 	background bool
 }
 
@@ -22,7 +23,7 @@ func TestMoved(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	got := make(chan moved, 8)
-	m, err := b.Moved(func(id events.SessionID, background bool) { got <- moved{id, background} })
+	m, err := b.Moved(func(id events.SessionID, seq events.Seq, background bool) { got <- moved{id, seq, background} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,8 +43,8 @@ func TestMoved(t *testing.T) {
 		if _, err := b.Log().Append(t.Context(), said, 0); err != nil {
 			t.Fatal(err)
 		}
-		if seen := delivered(t, got); seen != (moved{c.id, c.background}) {
-			t.Errorf("got %+v, want %s, background %v", seen, c.id, c.background)
+		if seen := delivered(t, got); seen != (moved{c.id, 1, c.background}) {
+			t.Errorf("got %+v, want sequence 1 of %s, background %v", seen, c.id, c.background)
 		}
 	}
 	if m.Lost() {
@@ -61,7 +62,7 @@ func TestMovedAfterReconnect(t *testing.T) {
 	}
 	defer b.Close()
 	got := make(chan moved, 8)
-	m, err := b.Moved(func(id events.SessionID, background bool) { got <- moved{id, background} })
+	m, err := b.Moved(func(id events.SessionID, seq events.Seq, background bool) { got <- moved{id, seq, background} })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,6 +54,7 @@ type Sweeper struct {
 // candidate is a session that may owe work.
 type candidate struct {
 	moved time.Time     // when a commit of it was seen last
+	seq   events.Seq    // of that commit; 0: none was seen
 	soon  bool          // at once, also where it is not quiet: its wake may be what was lost
 	folds bool          // it is to be folded, also where it has a wake: tasks of it moved
 	tasks []bus.WakeKey // live ones, as they were folded last
@@ -114,7 +115,7 @@ func (s *Sweeper) lead(ctx context.Context) {
 }
 
 // Moved makes a session a candidate. background says that the commit is about its tasks.
-func (s *Sweeper) Moved(id events.SessionID, background bool) {
+func (s *Sweeper) Moved(id events.SessionID, seq events.Seq, background bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.candidates[id]
@@ -122,7 +123,7 @@ func (s *Sweeper) Moved(id events.SessionID, background bool) {
 		c = &candidate{}
 		s.candidates[id] = c
 	}
-	c.moved, c.folds, c.timed = time.Now(), c.folds || background, time.Time{}
+	c.moved, c.seq, c.folds, c.timed = time.Now(), seq, c.folds || background, time.Time{}
 }
 
 // Lost makes every hot session a candidate; timers says that cold ones lost theirs.
@@ -263,6 +264,10 @@ func (s *Sweeper) listCold(ctx context.Context) error {
 
 // sweep publishes the hints that a session lacks, and forgets it where it rests.
 func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, wakes map[bus.WakeKey]bool) error {
+	if s.rowRests(ctx, id, c.seq) {
+		s.rests(id, c)
+		return nil
+	}
 	state, err := follow.Open(ctx, s.cfg.Bus, id)
 	switch {
 	case errors.Is(err, events.ErrNoSession):
@@ -318,6 +323,17 @@ func (s *Sweeper) timed(id events.SessionID, seen candidate) {
 	if c := s.candidates[id]; c != nil && c.moved.Equal(seen.moved) {
 		c.timed, c.folds, c.tasks = time.Now(), false, nil
 	}
+}
+
+// rowRests reports whether the directory says that a session rests at the last
+// commit that was seen: it need not be folded, which would read its stream.
+func (s *Sweeper) rowRests(ctx context.Context, id events.SessionID, seq events.Seq) bool {
+	if seq == 0 {
+		return false
+	}
+	stored, err := s.cfg.Bus.Directory().Get(ctx, id)
+	var row follow.Directory
+	return err == nil && json.Unmarshal(stored.Value, &row) == nil && row.Seq == seq && row.Rests() && row.Due == 0
 }
 
 // tasks wakes the live tasks that have no wake, and lists all.

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 )
 
@@ -21,10 +22,10 @@ import (
 func TestSweepWakesWhatOwes(t *testing.T) {
 	t.Parallel()
 	for name, find := range map[string]func(b *bundle){
-		"moved": func(b *bundle) { b.sweep.Moved("s", false) },
+		"moved": func(b *bundle) { b.sweep.Moved("s", 0, false) },
 		"full":  func(b *bundle) { b.sweep.Lost(false) },
 		"queue deleted": func(b *bundle) {
-			b.sweep.Moved("s", false)
+			b.sweep.Moved("s", 0, false)
 			deleteStream(b, "lash-work")
 		},
 	} {
@@ -81,7 +82,7 @@ func TestSweepFoldsNothingThatHasAWake(t *testing.T) {
 	if err := b.bus.PublishWake(turnKey(none), bus.WakeHint{}); err != nil {
 		t.Fatal(err)
 	}
-	b.sweep.Moved(none, false)
+	b.sweep.Moved(none, 0, false)
 	b.wakes()
 	b.swept()
 	if !b.candidate(none) {
@@ -107,6 +108,40 @@ func TestSweepFoldsNothingThatHasAWake(t *testing.T) {
 	}
 }
 
+// TestSweepExcusesByRow asks nothing of a session's stream where the directory
+// says that it rests at the last commit, and folds it where that is older.
+func TestSweepExcusesByRow(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.create("s")
+	if err := follow.NewProjector(b.bus, nil).Project(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	asked, err := b.bus.Conn().SubscribeSync("$JS.API.*.*.lash-s-s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		seq   events.Seq
+		folds bool
+	}{{1, false}, {2, true}, {0, true}} {
+		b.sweep.Moved("s", c.seq, false)
+		b.swept()
+		if err := b.bus.Conn().Flush(); err != nil {
+			t.Fatal(err)
+		}
+		n, _, err := asked.Pending()
+		for range n {
+			if _, err := asked.NextMsg(time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err != nil || (n > 0) != c.folds || b.candidate("s") {
+			t.Errorf("seen at %d: got %d requests, %v, a candidate still: %v, want it folded: %v", c.seq, n, err, b.candidate("s"), c.folds)
+		}
+	}
+}
+
 // TestSweepWakesTasks finds live tasks without a wake, also of a session whose turn has one.
 func TestSweepWakesTasks(t *testing.T) {
 	t.Parallel()
@@ -119,7 +154,7 @@ func TestSweepWakesTasks(t *testing.T) {
 	}
 	b.submit("s", "t1")
 	lost := b.take(bus.ClassTask, true)
-	b.sweep.Moved("s", true)
+	b.sweep.Moved("s", 0, true)
 	b.swept()
 	got := b.wakes()
 	for _, key := range []bus.WakeKey{turnKey("s"), {Class: bus.ClassTask, Session: "s", Task: "k1"}, {Class: bus.ClassTask, Session: "s", Task: "k2"}} {
