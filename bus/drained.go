@@ -25,7 +25,7 @@ func (b *Bus) drained(ctx context.Context) error {
 	return b.drainedQueue(ctx)
 }
 
-// drainedQueue does so with the queue, which is on disk. It is deleted then, with its wakes of tasks: the sweep makes those again.
+// drainedQueue does so with the queue. Its wakes of tasks are forgotten: the sweep makes them again.
 func (b *Bus) drainedQueue(ctx context.Context) error {
 	var cfg jetstream.StreamConfig
 	err := b.retry(ctx, "look at the queue", func(ctx context.Context) error {
@@ -38,7 +38,7 @@ func (b *Bus) drainedQueue(ctx context.Context) error {
 	switch {
 	case isNoAsset(err):
 		return nil
-	case err != nil || cfg.Storage == jetstream.MemoryStorage:
+	case err != nil || !cfg.DiscardNewPerSubject:
 		return err
 	}
 	left, err := b.subjects(ctx, b.names.workStream(), b.names.oldWork())
@@ -48,5 +48,5 @@ func (b *Bus) drainedQueue(ctx context.Context) error {
 	if len(left) > 0 {
 		return fmt.Errorf("%w: %d in stream %s; start a node of that version until its queue is empty, then this one", ErrUndrained, len(left), b.names.workStream())
 	}
-	return b.deleteStream(ctx, b.names.workStream())
+	return b.purgeSubject(ctx, b.names.workStream(), b.names.workAll()) // its settings are brought up to date next
 }

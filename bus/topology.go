@@ -119,12 +119,10 @@ func (b *Bus) sessionConfig(id events.SessionID, name string) jetstream.StreamCo
 
 // workConfig holds one wake of each session and task: a new one replaces the
 // one that is there, is never refused, and no ack of the earlier one touches it.
-// It is in memory: a hint must not cost a disk write. A server that restarts has
-// lost it, and so have two of three at once; the sweep finds what owes work.
 func (b *Bus) workConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: b.names.workStream(), Subjects: []string{b.names.workAll()},
-		Storage: jetstream.MemoryStorage, Replicas: b.cfg.Replicas, MaxMsgSize: 1 << 10,
+		Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas, MaxMsgSize: 1 << 10,
 		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardOld, MaxMsgsPerSubject: 1,
 	}
 }

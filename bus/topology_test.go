@@ -74,7 +74,7 @@ func TestSharedStreams(t *testing.T) {
 	work, dirty, delta := config("lash-work"), config("lash-dirty"), config("lash-delta")
 	dead, timers := config("lash-dead"), config("lash-timers")
 	for name, ok := range map[string]bool{
-		"work":  work.Retention == jetstream.WorkQueuePolicy && work.Discard == jetstream.DiscardOld && !work.DiscardNewPerSubject && work.MaxMsgsPerSubject == 1 && work.Storage == jetstream.MemoryStorage,
+		"work":  work.Retention == jetstream.WorkQueuePolicy && work.Discard == jetstream.DiscardOld && !work.DiscardNewPerSubject && work.MaxMsgsPerSubject == 1 && work.Storage == jetstream.FileStorage,
 		"dirty": dirty.Retention == jetstream.WorkQueuePolicy && dirty.Discard == jetstream.DiscardOld && dirty.MaxMsgsPerSubject == 1 && dirty.Storage == jetstream.MemoryStorage && dirty.Replicas == 1,
 		"dead":  dead.Retention == jetstream.LimitsPolicy && dead.Storage == jetstream.FileStorage && dead.MaxMsgsPerSubject == 1 && dead.MaxAge == 30*24*time.Hour,
 		"timers": timers.Retention == jetstream.WorkQueuePolicy && timers.Storage == jetstream.FileStorage &&

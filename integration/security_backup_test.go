@@ -53,9 +53,10 @@ func estateLetter() bus.DeadLetter {
 	return bus.DeadLetter{Session: "other", Error: "cannot be folded", Attempts: 3}
 }
 
-// owed wants the timer and the dead letter of an [estate].
+// owed wants the wake, the timer and the dead letter of an [estate].
 func owed(b *bundle) {
 	b.t.Helper()
+	equal(b.t, "the wake", b.woken("hot"), true)
 	equalLists(b.t, "timers", b.timers(), []string{"hot"})
 	letter, err := b.bus.DeadLetter(b.ctx, "other")
 	must(b.t, "the dead letter", err, nil)
@@ -141,9 +142,9 @@ func TestBackupStreams(t *testing.T) {
 
 // backupOrder sorts streams as OPERATING.md says, and leaves out what is made again.
 func backupOrder(names []string) (list []string) {
-	made := []string{"lash-work", "lash-dirty", "lash-delta", "KV_lash-sessions", "KV_lash-catalog", "KV_lash-snapshots"}
+	made := []string{"lash-dirty", "lash-delta", "KV_lash-sessions", "KV_lash-catalog", "KV_lash-snapshots"}
 	rank := func(name string) int {
-		order := []string{"lash-timers", "lash-dead", "lash-s-", "lash-archive", "OBJ_lash-blobs"}
+		order := []string{"lash-work", "lash-timers", "lash-dead", "lash-s-", "lash-archive", "OBJ_lash-blobs"}
 		return slices.IndexFunc(order, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	}
 	for _, name := range names {

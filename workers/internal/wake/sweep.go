@@ -46,7 +46,8 @@ type Sweeper struct {
 
 	mu         sync.Mutex
 	candidates map[events.SessionID]*candidate
-	lost       chan struct{} // full once full is set, so that a sweep does not wait
+	lost       chan struct{} // full once wakes were lost, so that a sweep does not wait
+	soon       bool          // wakes were lost: sessions need not be quiet
 	full       bool          // every hot session is to be looked at
 	cold       bool          // timers were lost: cold sessions that have one too
 }
@@ -98,10 +99,10 @@ func (s *Sweeper) lead(ctx context.Context) {
 		return
 	}
 	defer moved.Close()
-	s.Lost(true) // timers may be gone since before any node ran
+	s.missed(true) // timers may be gone since before any node ran
 	for ctx.Err() == nil && s.cfg.Lead() {
 		if moved.Lost() {
-			s.Lost(false)
+			s.missed(false)
 		}
 		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("sweep", zap.Error(err))
@@ -126,11 +127,20 @@ func (s *Sweeper) Moved(id events.SessionID, seq events.Seq, background bool) {
 	c.moved, c.seq, c.folds, c.timed = time.Now(), seq, c.folds || background, time.Time{}
 }
 
-// Lost makes every hot session a candidate; timers says that cold ones lost theirs.
-func (s *Sweeper) Lost(timers bool) {
+// missed makes every hot session a candidate, as some may have moved unseen;
+// timers says that cold ones may lack theirs.
+func (s *Sweeper) missed(timers bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.full, s.cold = true, s.cold || timers
+}
+
+// Lost says that wakes were lost, and timers too: a sweep looks at once, and
+// sessions need not be quiet.
+func (s *Sweeper) Lost(timers bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.soon, s.full, s.cold = true, true, s.cold || timers
 	select {
 	case s.lost <- struct{}{}:
 	default:
@@ -202,23 +212,25 @@ func (s *Sweeper) due() map[events.SessionID]candidate {
 // list makes candidates of all sessions that may have been missed.
 func (s *Sweeper) list(ctx context.Context) error {
 	s.mu.Lock()
-	full, cold := s.full, s.cold
-	s.full, s.cold = false, false
+	soon, full, cold := s.soon, s.full, s.cold
+	s.soon, s.full, s.cold = false, false, false
 	s.mu.Unlock()
 	var err error
 	if full {
-		err = s.listHot(ctx)
+		err = s.listHot(ctx, soon)
 	}
 	if cold {
 		err = errors.Join(err, s.listCold(ctx))
 	}
-	if err != nil {
-		s.Lost(cold)
+	if err != nil { // the next sweep lists again
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.soon, s.full, s.cold = s.soon || soon, s.full || full, s.cold || cold
 	}
 	return err
 }
 
-func (s *Sweeper) listHot(ctx context.Context) error {
+func (s *Sweeper) listHot(ctx context.Context, soon bool) error {
 	rows := make(map[events.SessionID]follow.Directory)
 	for value, err := range s.cfg.Bus.Directory().All(ctx) {
 		var row follow.Directory
@@ -239,7 +251,7 @@ func (s *Sweeper) listHot(ctx context.Context) error {
 		}
 		s.mu.Lock()
 		if c := s.candidates[hot.ID]; c == nil || !c.timed.IsZero() {
-			s.candidates[hot.ID] = &candidate{moved: hot.Moved, soon: true, folds: true}
+			s.candidates[hot.ID] = &candidate{moved: hot.Moved, soon: soon, folds: true}
 		}
 		s.mu.Unlock()
 	}
