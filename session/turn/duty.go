@@ -24,15 +24,14 @@ func Owing(s *projector.State, now events.Millis) bool {
 	return Branching(s) != nil || !Parked(s)
 }
 
-// asking are the kinds that leave a worker something to do that the state before
-// them did not owe, or that the worker who has the session is to hear of at once.
-var asking = []events.Kind{
-	events.KindTurnRequested, events.KindTurnScheduled, events.KindTurnCancelRequested, events.KindToolApprovalGiven,
-	events.KindToolResolved, events.KindToolResultScheduled, events.KindInputInjected,
-}
-
-// Asks reports whether who appends the events is to wake the session.
+// Asks reports whether events leave a worker something to do that the state
+// before them did not owe, or that the worker who has the session is to hear of
+// at once. Who appends them wakes the session.
 func Asks(list []events.Event) bool {
+	asking := []events.Kind{
+		events.KindTurnRequested, events.KindTurnScheduled, events.KindTurnCancelRequested, events.KindToolApprovalGiven,
+		events.KindToolResolved, events.KindToolResultScheduled, events.KindInputInjected,
+	}
 	return slices.ContainsFunc(list, func(ev events.Event) bool { return slices.Contains(asking, ev.Kind) })
 }
 
