@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -14,15 +15,33 @@ var ErrUndrained = errors.New("commands of an earlier version wait")
 // drained refuses to turn the queue and the timers of an earlier version, which
 // hold commands, into wakes while a command is left: nothing would perform it.
 func (b *Bus) drained(ctx context.Context) error {
-	timers, err := b.subjects(ctx, b.names.timerStream(), b.names.oldTimers())
+	timers, err := b.oldTimers(ctx)
 	switch {
 	case err != nil && !isNoAsset(err):
 		return err
 	case len(timers) > 0:
-		return fmt.Errorf("%w: %d in stream %s; with a node of that version, cancel the turns that wait for their time or let them run, then start this one",
-			ErrUndrained, len(timers), b.names.timerStream())
+		return fmt.Errorf("%w: %d in stream %s; with a node of that version, cancel the turns that wait for their time or let them run, then start this one; they are, as session and turn: %s",
+			ErrUndrained, len(timers), b.names.timerStream(), strings.Join(timers[:min(len(timers), 8)], ", "))
 	}
 	return b.drainedQueue(ctx)
+}
+
+// oldTimers names the timers of earlier versions. Whatever else somebody had a
+// server store on such a subject has no time.
+func (b *Bus) oldTimers(ctx context.Context) (list []string, err error) {
+	subjects, err := b.subjects(ctx, b.names.timerStream(), b.names.oldTimers())
+	for subject := range subjects {
+		msg, err := b.last(ctx, b.names.timerStream(), subject)
+		switch {
+		case errors.Is(err, ErrNotFound):
+		case err != nil:
+			return nil, err
+		case msg.Header.Get(headerDue) != "":
+			tokens := strings.Split(subject, ".")
+			list = append(list, strings.Join(tokens[len(tokens)-2:], " "))
+		}
+	}
+	return list, err
 }
 
 // drainedQueue does so with the queue. Its wakes of tasks are forgotten: the sweep makes them again.

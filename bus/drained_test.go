@@ -89,12 +89,23 @@ func TestTimersOfEarlierVersion(t *testing.T) {
 				t.Fatal(err)
 			}
 			js := jetStream(t, b)
-			if _, err := js.Publish(t.Context(), subject, []byte("command")); err != nil {
+			if _, err := js.Publish(t.Context(), subject+"-not", []byte("what a server stored for somebody")); err != nil {
+				t.Fatal(err)
+			}
+			again, err := bus.Open(t.Context(), options)
+			if err != nil {
+				t.Fatalf("with a message that is no timer: got %v", err)
+			}
+			again.Close()
+			timer := nats.NewMsg(subject)
+			timer.Header.Set("Lash-Due", "1")
+			if _, err := js.PublishMsg(t.Context(), timer); err != nil {
 				t.Fatal(err)
 			}
 			b.Close()
 			_, err = bus.Open(t.Context(), options)
-			if !errors.Is(err, bus.ErrUndrained) || !strings.Contains(err.Error(), "1 in stream lash-timers; with a node of that version") {
+			if !errors.Is(err, bus.ErrUndrained) || !strings.Contains(err.Error(), "1 in stream lash-timers; with a node of that version") ||
+				!strings.HasSuffix(err.Error(), "session and turn: s1 t1") {
 				t.Errorf("got %v, want %v and what to do", err, bus.ErrUndrained)
 			}
 		})

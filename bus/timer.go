@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -55,6 +56,22 @@ func (b *Bus) timer(session events.SessionID, at events.Millis) (*nats.Msg, erro
 	msg.Header.Set(jetstream.ScheduleHeader, "@at "+at.Time().UTC().Format(time.RFC3339))
 	msg.Header.Set(jetstream.ScheduleTargetHeader, b.names.timerDue(session))
 	return msg, nil
+}
+
+// Timer is the time of the timer that waits for a session; 0 where there is none.
+func (b *Bus) Timer(ctx context.Context, session events.SessionID) (events.Millis, error) {
+	if err := events.CheckToken("session", session); err != nil {
+		return 0, err
+	}
+	msg, err := b.last(ctx, b.names.timerStream(), b.names.timerAt(session))
+	if errors.Is(err, ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	at, _ := strconv.ParseInt(msg.Header.Get(headerDue), 10, 64) // what is no timer of ours is none
+	return events.Millis(at), nil
 }
 
 // Timers lists the sessions that have a timer that waits.

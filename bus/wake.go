@@ -114,6 +114,18 @@ func (b *Bus) Wakes(ctx context.Context) (map[WakeKey]bool, error) {
 	return list, err
 }
 
+// Waits reports whether the queue has a wake, whether a worker holds it or not.
+func (b *Bus) Waits(ctx context.Context, key WakeKey) (bool, error) {
+	if err := key.check(); err != nil {
+		return false, err
+	}
+	_, err := b.last(ctx, b.names.workStream(), b.names.work(key))
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Wake is a delivered wake in a worker's hands: while the worker says that it
 // makes progress, no other worker gets it, unless a new wake replaces it.
 type Wake struct {

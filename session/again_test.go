@@ -3,6 +3,8 @@ package session_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,4 +102,103 @@ func (b *bundle) awaitHint() {
 		}
 	}
 	b.t.Fatal("got no hint")
+}
+
+// TestAgainKeepsThePlace repeats commands whose hints are there: none is given
+// again, as a newer wake would stand behind those of all other sessions, and
+// each would be a write.
+func TestAgainKeepsThePlace(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first := events.Seq(0)
+	repeat := func() {
+		t.Helper()
+		if _, err := b.host.Submit(t.Context(), sid, ask("t1", "go")); err != nil {
+			t.Fatal(err)
+		}
+		ctx, receipt := api.WithReceipt(t.Context(), sid)
+		if _, err := b.host.SubmitAt(ctx, sid, soon, ask("t2", "go")); err != nil {
+			t.Fatal(err)
+		}
+		if first == 0 {
+			first = receipt.Seq()
+		}
+		if got := receipt.Seq(); got == 0 || got != first {
+			t.Errorf("receipt: got %d, want the sequence of the first, %d", got, first)
+		}
+	}
+	repeat()
+	last := func() (list []uint64) {
+		t.Helper()
+		js, err := jetstream.New(b.bus.Conn())
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What was published before, of the same connection, is stored then.
+		err = errors.Join(b.bus.StoreWake(t.Context(), bus.WakeKey{Class: bus.ClassTurn, Session: "last"}, bus.WakeHint{}),
+			b.bus.StoreTimer(t.Context(), "last", events.MillisOf(soon)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"lash-work", "lash-timers"} {
+			stream, err := js.Stream(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, stream.CachedInfo().State.LastSeq)
+		}
+		return list
+	}
+	before := last()
+	for range 5 {
+		repeat()
+	}
+	if got := last(); got[0] != before[0]+1 || got[1] != before[1]+1 { // of this test's own
+		t.Errorf("got to %v from %v in the queue and among the timers, want one message more in each", got, before)
+	}
+}
+
+// TestWaitingBytes bounds what waits in a session, whatever it is.
+func TestWaitingBytes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	part := events.Part{Kind: events.PartText, Text: strings.Repeat("x", 50<<10)} // stays in the event
+	parts := []events.Part{part, part, part}
+	asks := func(id string) session.TurnRequest {
+		return session.TurnRequest{ID: events.TurnID(id), Input: events.TurnInput{Parts: parts}}
+	}
+	n := 0
+	for n < session.MaxWaitingBytes/(150<<10) {
+		id, err := fmt.Sprint("t", n), error(nil)
+		switch n % 3 {
+		case 0:
+			_, err = b.host.Submit(t.Context(), sid, asks(id))
+		case 1:
+			_, err = b.host.SubmitAt(t.Context(), sid, soon, asks(id))
+		case 2:
+			_, err = b.host.Inject(t.Context(), sid, session.InjectRequest{ID: events.InputID(id), Parts: parts})
+		}
+		if err != nil {
+			t.Fatalf("input %d: %v", n, err)
+		}
+		n++
+	}
+	before := b.state()
+	for name, do := range map[string]func() error{
+		"submit":   func() error { _, err := b.host.Submit(t.Context(), sid, asks("more")); return err },
+		"submitAt": func() error { _, err := b.host.SubmitAt(t.Context(), sid, soon, asks("more")); return err },
+		"inject": func() error {
+			_, err := b.host.Inject(t.Context(), sid, session.InjectRequest{Parts: parts})
+			return err
+		},
+	} {
+		limit, ok := errors.AsType[*api.LimitError](do())
+		if !ok || limit.Limit != session.MaxWaitingBytes {
+			t.Errorf("%s: got %+v, want the limit", name, limit)
+		}
+	}
+	b.unchanged(before, "refused")
+	if _, err := b.host.Submit(t.Context(), sid, asks("t0")); err != nil {
+		t.Errorf("one that waits: got %v", err)
+	}
 }

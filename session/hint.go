@@ -29,8 +29,18 @@ func (h *Host) hint(s *projector.State, list []events.Event, due events.Millis) 
 // Wake tells workers that a session owes work, where it does. A worker that
 // runs the session hears of it besides, so that it looks at the log at once.
 func (h *Host) Wake(s *projector.State) {
+	if hint, owes := h.nudge(s); owes {
+		_ = h.b.PublishWake(turnKey(s.Session), hint)
+	}
+}
+
+func turnKey(id events.SessionID) bus.WakeKey { return bus.WakeKey{Class: bus.ClassTurn, Session: id} }
+
+// nudge tells the worker that runs the session, or had it last here, that it
+// owes work, and gives the hints of a wake.
+func (h *Host) nudge(s *projector.State) (_ bus.WakeHint, owes bool) {
 	if !turn.Owing(s, 0) { // what is due is the servers' to tell
-		return
+		return bus.WakeHint{}, false
 	}
 	hint := bus.WakeHint{Worker: h.worker}
 	if t := s.Turn(); t != nil && !turn.Parked(s) {
@@ -42,7 +52,30 @@ func (h *Host) Wake(s *projector.State) {
 		hint.Worker = s.Worker
 	}
 	h.moved(s.Session)
-	_ = h.b.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: s.Session}, hint)
+	return hint, true
+}
+
+// again gives the hints of a state that a command has led to before, where they
+// are missing: a wake that waits keeps its place among the others'.
+func (h *Host) again(ctx context.Context, s *projector.State) error {
+	if hint, owes := h.nudge(s); owes {
+		waits, err := h.b.Waits(ctx, turnKey(s.Session))
+		if err == nil && !waits {
+			err = h.b.PublishWake(turnKey(s.Session), hint)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	due := turn.Due(s)
+	if due == 0 {
+		return nil
+	}
+	at, err := h.b.Timer(ctx, s.Session)
+	if err == nil && (at == 0 || at > due) {
+		err = h.b.SetTimer(s.Session, due)
+	}
+	return err
 }
 
 func (h *Host) wakeTask(s *projector.State, id events.TaskID) {

@@ -198,18 +198,12 @@ func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d 
 // decideAs is decide for a client's command. One that the history has already
 // gives the hints again, as the host that appended it may have died before.
 func (h *Host) decideAs(ctx context.Context, id events.SessionID, by stamp, d decision) error {
-	return h.decideThen(ctx, id, by, d, h.again)
-}
-
-// again gives the hints of a state again, where a command appended nothing.
-func (h *Host) again(s *projector.State, appended bool) error {
-	if !appended {
-		h.Wake(s)
-		if due := turn.Due(s); due != 0 {
-			_ = h.b.SetTimer(s.Session, due)
+	return h.decideThen(ctx, id, by, d, func(s *projector.State, appended bool) error {
+		if appended {
+			return nil
 		}
-	}
-	return nil
+		return h.again(ctx, s)
+	})
 }
 
 // decideThen is decide, and then looks at the state that the decision led to.

@@ -50,7 +50,7 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, by stamp, name
 			if err := open(s); err != nil {
 				return nil, err
 			}
-			return h.scheduled(s, name, p), h.room(s)
+			return h.scheduled(s, name, p), h.room(s, p.Input)
 		case found.digest != digest:
 			return nil, ErrDifferent
 		}
@@ -59,6 +59,7 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, by stamp, name
 				return nil, ErrDifferent
 			}
 		}
+		api.Note(ctx, id, found.seq)
 		return nil, nil // the history has it
 	})
 }

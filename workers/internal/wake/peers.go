@@ -134,7 +134,7 @@ func (p *Peers) Lowest() bool {
 
 // Run watches until ctx ends.
 func (p *Peers) Run(ctx context.Context) {
-	stop, err := p.bus.Announced(p.heard)
+	stop, err := p.bus.Announced(func(worker events.WorkerID) { p.heard(ctx, worker) })
 	if err != nil {
 		p.log.Warn("announcements", zap.Error(err))
 		return
@@ -162,17 +162,22 @@ func (p *Peers) Run(ctx context.Context) {
 	}
 }
 
-// heard keeps who is there. A new worker gets an announcement at once.
-func (p *Peers) heard(worker events.WorkerID) {
+// heard keeps who is there: a name alone is not, whoever said it. A new worker
+// gets an announcement at once.
+func (p *Peers) heard(ctx context.Context, worker events.WorkerID) {
+	if p.knows(worker) || p.bus.Gone(ctx, worker) {
+		return
+	}
 	p.mu.Lock()
-	known := worker == p.id || p.peers[worker]
-	if !known {
-		p.peers[worker] = true
-	}
+	p.peers[worker] = true
 	p.mu.Unlock()
-	if !known {
-		_ = p.bus.Announce(p.id)
-	}
+	_ = p.bus.Announce(p.id)
+}
+
+func (p *Peers) knows(worker events.WorkerID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return worker == p.id || p.peers[worker]
 }
 
 func (p *Peers) forget(worker events.WorkerID) {

@@ -16,6 +16,9 @@ import (
 func TestRing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
+	for _, id := range []events.WorkerID{"w1", "w2", "w3"} {
+		b.peer(id, "")
+	}
 	for id, want := range map[events.WorkerID]struct {
 		before events.WorkerID
 		lowest bool
@@ -24,8 +27,8 @@ func TestRing(t *testing.T) {
 		if p.before() != "" || !p.Lowest() {
 			t.Errorf("%s alone: got %q, lowest %v", id, p.before(), p.Lowest())
 		}
-		for _, other := range []events.WorkerID{"w2", "w1", "w3", id} {
-			p.heard(other)
+		for _, other := range []events.WorkerID{"w2", "w1", "w3", id, "0", "zz"} { // of "0" and "zz" there is but the name
+			p.heard(t.Context(), other)
 		}
 		if got := p.before(); got != want.before || p.Lowest() != want.lowest {
 			t.Errorf("%s: got %q, lowest %v, want %q, %v", id, got, p.Lowest(), want.before, want.lowest)
