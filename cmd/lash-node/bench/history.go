@@ -272,10 +272,7 @@ const cacheExpiry = 14 * time.Second
 
 // resident is the process's resident memory in bytes, after what is garbage was returned.
 func resident() (float64, error) {
-	for range 4 { // what one collection frees goes to a pool, which two more empty
-		runtime.GC()
-		time.Sleep(20 * time.Millisecond) // cleanups run beside
-	}
+	runtime.GC() // empties the pools' first half; FreeOSMemory the second
 	debug.FreeOSMemory()
 	data, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
