@@ -196,7 +196,7 @@ func TestServiceAnswersInboxesOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stopNotified()
-	if err := on.PublishWake(turnKey("s1"), bus.WakeHint{}); err != nil {
+	if err := on.StoreWake(t.Context(), turnKey("s1"), bus.WakeHint{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, subject := range []string{"lash.api.do", "lash.ask.w1", "lash.notify.w1"} {
