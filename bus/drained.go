@@ -26,8 +26,8 @@ func (b *Bus) drained(ctx context.Context) error {
 	return b.drainedQueue(ctx)
 }
 
-// oldTimers names the timers of earlier versions. Whatever else somebody had a
-// server store on such a subject has no time.
+// oldTimers lists the timers of earlier versions, each as its session and turn. A
+// message without a due time is no timer: a client can have a server store one.
 func (b *Bus) oldTimers(ctx context.Context) (list []string, err error) {
 	subjects, err := b.subjects(ctx, b.names.timerStream(), b.names.oldTimers())
 	for subject := range subjects {
