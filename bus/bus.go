@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -81,6 +82,7 @@ type Bus struct {
 	conflicts atomic.Int64
 	hot       hotCount
 	silence   silence
+	ways      ways
 
 	directory jetstream.KeyValue
 	catalogs  jetstream.KeyValue
@@ -109,7 +111,7 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 	opts := append([]nats.Option{
 		nats.Name(cfg.Name), nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.Timeout(cfg.Timeout),
 		nats.CustomInboxPrefix(cfg.Inbox),
-		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsOut), nats.SyncQueueLen(2 * directLimit),
+		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsOut), nats.SyncQueueLen(2 * batchMessages),
 	}, cfg.Options...)
 	nc, err := nats.Connect(cfg.URL, opts...)
 	if err != nil {
@@ -123,7 +125,7 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 		nc.Close()
 		return nil, fmt.Errorf("open bus: %w", err)
 	}
-	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: nc, js: js, log: cfg.Logger.Named("bus")}
+	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: nc, js: js, log: cfg.Logger.Named("bus"), ways: ways{seed: maphash.MakeSeed()}}
 	if err := assets(b, ctx); err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("open bus: %w", err)

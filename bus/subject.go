@@ -94,6 +94,14 @@ func (n names) parseLive(subject string) (id events.SessionID, background bool) 
 
 func (n names) liveAll(id events.SessionID) string { return n.prefix + ".live." + string(id) + ".>" }
 
+func (n names) ways() string                   { return n.prefix + ".way.*" }
+func (n names) way(id events.SessionID) string { return n.prefix + ".way." + string(id) }
+
+// parseWay is the inverse of way.
+func (n names) parseWay(subject string) events.SessionID {
+	return events.SessionID(strings.TrimPrefix(subject, n.prefix+".way."))
+}
+
 func (n names) workStream() string { return n.prefix + "-work" }
 func (n names) workAll() string    { return n.prefix + ".work.>" }
 
@@ -226,6 +234,15 @@ func (n names) kvStream(bucket string) string { return "KV_" + bucket }
 
 func (n names) kvKey(bucket string, id events.SessionID) string {
 	return "$KV." + bucket + "." + string(id)
+}
+
+// rowStream holds the rows of a bucket.
+func (n names) rowStream(bucket string) string { return "KV_" + bucket }
+func (n names) rows(bucket string) string      { return "$KV." + bucket + ".*" }
+
+// parseRow is the session of a row's subject.
+func (n names) parseRow(bucket, subject string) events.SessionID {
+	return events.SessionID(strings.TrimPrefix(subject, "$KV."+bucket+"."))
 }
 
 // blobStream holds the blobs: what describes one, and its content in pieces.

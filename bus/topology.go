@@ -40,7 +40,10 @@ func (b *Bus) ensure(ctx context.Context) error {
 	if b.blobs, err = b.ensureBlobs(ctx); err != nil {
 		return err
 	}
-	return b.lookup(ctx, b.names.archiveStream(), b.findArchives)
+	if err := b.lookup(ctx, b.names.archiveStream(), b.findArchives); err != nil {
+		return err
+	}
+	return b.hearWays()
 }
 
 // ensureStream creates what is missing. While a cluster elects its leader the server has no answer yet.

@@ -19,7 +19,7 @@ func mayPublish() map[string]string {
 	return map[string]string{
 		"lash.s.*.*": "node", "lash.work.>": "node", "lash.timer.at.*": "node", "lash.dead.>": "node", "lash.tries.>": "node",
 		"lash.dirty.*": "node", "lash.delta.*.*": "node", "lash.archive.*": "node", "lash.erased.*": "node", "lash.alive": "node", "_INBOX.*.>": "node",
-		"lash.ask.*": "node", "lash.notify.*": "node", "lash.api.>": "node host",
+		"lash.ask.*": "node", "lash.notify.*": "node", "lash.way.*": "node", "lash.api.>": "node host",
 		"$SRV.PING": "node", "$SRV.PING.>": "node", "$SRV.INFO": "node", "$SRV.INFO.>": "node", "$SRV.STATS": "node", "$SRV.STATS.>": "node",
 		"$KV.lash-sessions.*": "node", "$KV.lash-catalog.*": "node", "$KV.lash-snapshots.*": "node", "$O.lash-blobs.>": "node",
 
@@ -95,7 +95,7 @@ func mayPublish() map[string]string {
 func maySubscribe() map[string]string {
 	return map[string]string{
 		"_INBOX.node.>": "node", "_INBOX.host.>": "host", "_INBOX.auditor.>": "auditor", "_INBOX.sample.>": "sample", "_INBOX.backup.>": "backup",
-		"lash.api.>": "node", "lash.ask.*": "node", "lash.notify.*": "node", "lash.alive": "node", "$SRV.>": "node",
+		"lash.api.>": "node", "lash.ask.*": "node", "lash.notify.*": "node", "lash.way.*": "node", "lash.alive": "node", "$SRV.>": "node",
 		"lash.live.*.>": "node host", "lash.delta.*.*": "node host",
 		"lash.plg.v1.ctl.sample.*": "sample", "lash.plg.v1.cancel.*.sample.*": "sample", "lash.plg.v1.hook.sample.*.*": "sample",
 	}

@@ -182,7 +182,7 @@ var asOfNow = []api.Operation{
 func (r *recorder) repeat(ctx context.Context, seen *sync.Map) {
 	r.t.Helper()
 	requests, answers := r.answered()
-	before := r.ends(ctx)
+	before := r.settled(ctx)
 	for i, m := range requests {
 		op := api.Operation(strings.TrimPrefix(m.Subject, "lash.api."))
 		if op == api.OpInvokeAction {
@@ -210,7 +210,9 @@ func (r *recorder) repeat(ctx context.Context, seen *sync.Map) {
 			r.t.Errorf("%s once more: got %+v, want what was answered first: %+v", op, again, answers[i])
 		}
 	}
-	r.settled(ctx, before)
+	if after := r.settled(ctx); !maps.Equal(after, before) {
+		r.t.Errorf("last sequences after every request once more: got %v, want %v", after, before)
+	}
 }
 
 // updatesOf are the updates of an answer.
@@ -223,23 +225,32 @@ func updatesOf(t *testing.T, body []byte) []api.MonitorEvent {
 	return u.Events
 }
 
-// settled expects the histories to be what they were once the queue is empty.
-func (r *recorder) settled(ctx context.Context, before map[events.SessionID]events.Seq) {
+// settled are the last sequences once the queue is empty and no history has
+// grown between two looks: a wake that was just published is not in the queue yet.
+func (r *recorder) settled(ctx context.Context) map[events.SessionID]events.Seq {
 	r.t.Helper()
-	for queued := true; queued; {
-		stream, err := jetstreamOf(r.bus).Stream(ctx, "lash-work")
-		if err != nil {
-			r.t.Fatal(err)
+	for last := r.ends(ctx); ; {
+		time.Sleep(50 * time.Millisecond)
+		now := r.ends(ctx)
+		if maps.Equal(now, last) && r.queued(ctx) == 0 {
+			return now
 		}
-		list, err := stream.Info(ctx, jetstream.WithSubjectFilter("lash.work.turn.>"))
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		queued = len(list.State.Subjects) > 0
+		last = now
 	}
-	if after := r.ends(ctx); !maps.Equal(after, before) {
-		r.t.Errorf("last sequences after every request once more: got %v, want %v", after, before)
+}
+
+// queued is how many sessions have a wake.
+func (r *recorder) queued(ctx context.Context) int {
+	r.t.Helper()
+	stream, err := jetstreamOf(r.bus).Stream(ctx, "lash-work")
+	if err != nil {
+		r.t.Fatal(err)
 	}
+	list, err := stream.Info(ctx, jetstream.WithSubjectFilter("lash.work.turn.>"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return len(list.State.Subjects)
 }
 
 func jetstreamOf(b *bus.Bus) jetstream.JetStream {

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -20,9 +21,9 @@ import (
 
 // TestSubmitStarves has 64 clients and a monitor of about 1 000 lines a second
 // write into one session, whose turn goes on meanwhile: every submit ends, and
-// the turn makes progress.
+// both the turn and the monitor make progress while they go on.
 func TestSubmitStarves(t *testing.T) { // alone: it is about who gets how much of the machine
-	const clients, each = 64, 12
+	const clients, each, atMost = 64, 12, 200
 	f := setupFleet(t)
 	release := make(chan struct{})
 	var calls atomic.Int64
@@ -50,39 +51,61 @@ func TestSubmitStarves(t *testing.T) { // alone: it is about who gets how much o
 	f.start(id, events.MonitorSpec{ID: "m", Command: "while true; do seq 50; sleep 0.05; done", Persistent: true, Wake: events.WakeNotify})
 	f.await(id, "the monitor's lines", func(s *projector.State) bool { return s.Feed.Sequence > 100 })
 
-	by := make([]session.Submitter, clients)
+	by := make([]api.Service, clients) // half of them on four programs with hosts of their own, half over the node's service
 	for n := range by {
-		if by[n] = f.otherHost(); n%2 == 1 {
+		switch {
+		case n%2 == 1:
 			by[n] = f.dialled()
+		case n < 8:
+			by[n] = f.otherHost()
+		default:
+			by[n] = by[n%8]
 		}
 	}
 	before, lines := calls.Load(), f.state(id).Feed.Sequence
+	progress := func() (asked, written int64) {
+		return calls.Load() - before, int64(f.state(id).Feed.Sequence - lines)
+	}
+	var moved atomic.Bool
 	took, errs := make([][]time.Duration, clients), make([]error, clients)
 	var all sync.WaitGroup
 	start := time.Now()
 	for n := range clients {
 		all.Go(func() {
-			for k := range each {
+			for k := 0; errs[n] == nil && k < each; k++ {
 				began := time.Now()
-				if _, err := by[n].SubmitTurn(f.ctx, id, asksTurn(events.TurnID(fmt.Sprintf("c%02d-%d", n, k)), "hello")); err != nil {
-					errs[n] = err
-					return
-				}
+				_, errs[n] = by[n].Submit(f.ctx, id, asksTurn(events.TurnID(fmt.Sprintf("c%02d-%d", n, k)), "hello"))
 				took[n] = append(took[n], time.Since(began))
+			}
+			for k := 0; errs[n] == nil && k < atMost && !moved.Load(); k++ { // a session takes only so many turns
+				in := events.InputID(fmt.Sprintf("c%02d-%d", n, k))
+				if _, errs[n] = by[n].Inject(f.ctx, id, session.InjectRequest{ID: in, Parts: []events.Part{text("hello")}}); errs[n] == nil {
+					_, errs[n] = by[n].CancelInputs(f.ctx, id, in)
+				}
 			}
 		})
 	}
-	all.Wait()
+	over := make(chan struct{})
+	go func() { all.Wait(); close(over) }()
+	for waits := true; waits; {
+		select {
+		case <-over:
+			waits = false
+		case <-time.After(20 * time.Millisecond):
+		}
+		asked, written := progress()
+		moved.Store(asked > 0 && written > 0)
+	}
 	flood := time.Since(start)
 	for n := range clients {
 		must(t, fmt.Sprintf("client %d", n), errs[n], nil)
 	}
-	progress, written := calls.Load()-before, f.state(id).Feed.Sequence-lines
+	asked, written := progress()
 	sorted := slices.Sorted(slices.Values(slices.Concat(took...)))
 	t.Logf("%d submits in %v: median %v, p99 %v, longest %v; meanwhile %d lines and %d model calls of the turn",
-		len(sorted), flood, sorted[len(sorted)/2], sorted[len(sorted)*99/100], sorted[len(sorted)-1], written, progress)
-	if progress == 0 || written == 0 {
-		t.Errorf("meanwhile: got %d model calls and %d lines, want some of each", progress, written)
+		len(sorted), flood, sorted[len(sorted)/2], sorted[len(sorted)*99/100], sorted[len(sorted)-1], written, asked)
+	if !moved.Load() {
+		t.Errorf("meanwhile: got %d model calls and %d lines, want some of each", asked, written)
 	}
 	close(release)
 	must(t, "stop", f.StopMonitor(f.ctx, id, "m"), nil)

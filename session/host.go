@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -105,6 +104,18 @@ func (h *Host) hold(ctx context.Context, id events.SessionID) (*held, error) {
 }
 
 func (s *held) free() { <-s.busy }
+
+// holdAfter is hold for a decision that began at that time, and gives way to
+// older ones of other processes, and to a worker of this one, once.
+func (h *Host) holdAfter(ctx context.Context, id events.SessionID, began time.Time) (s *held, gaveWay bool, err error) {
+	if s, err = h.hold(ctx, id); err != nil || !h.b.InWay(id, began) {
+		return s, false, err
+	}
+	s.free()
+	h.b.GiveWay(ctx, id, began)
+	s, err = h.hold(ctx, id)
+	return s, true, err
+}
 
 // DefaultMaxQueued is how many turns may wait in one session, where nothing else is configured.
 const DefaultMaxQueued = 1024
@@ -208,23 +219,37 @@ func (h *Host) decideAs(ctx context.Context, id events.SessionID, by stamp, d de
 
 // decideThen is decide, and then looks at the state that the decision led to.
 func (h *Host) decideThen(ctx context.Context, id events.SessionID, by stamp, d decision, then func(s *projector.State, appended bool) error) error {
+	began := time.Now()
 	for conflicts := 0; ; conflicts++ {
-		err := h.decideOnce(ctx, id, by, d, then, conflicts > 0)
+		err := h.decideOnce(ctx, id, by, d, then, conflicts > 0, began)
 		if !errors.As(err, new(*events.ConflictError)) {
+			if conflicts > 1 {
+				h.b.EndWay(id)
+			}
 			return err
 		}
-		if conflicts > 0 { // a worker of this process may append meanwhile
-			bus.Sleep(ctx, yieldFor(conflicts))
+		if conflicts > 0 {
+			h.b.AskWay(id, began)
+		}
+		if conflicts >= manyConflicts && !bus.Sleep(ctx, manyWait) {
+			return context.Cause(ctx)
 		}
 	}
 }
 
-func (h *Host) decideOnce(ctx context.Context, id events.SessionID, by stamp, d decision, then func(*projector.State, bool) error, fresh bool) error {
-	s, err := h.hold(ctx, id)
+// After so many conflicts a decision waits before each new try: nobody gives way, or the log never agrees.
+const (
+	manyConflicts = 16
+	manyWait      = 20 * time.Millisecond
+)
+
+func (h *Host) decideOnce(ctx context.Context, id events.SessionID, by stamp, d decision, then func(*projector.State, bool) error, fresh bool, began time.Time) error {
+	s, gaveWay, err := h.holdAfter(ctx, id, began)
 	if err != nil {
 		return err
 	}
 	defer s.free()
+	fresh = fresh || gaveWay
 	for fresh = fresh || s.state == nil; ; fresh = true {
 		if err := h.loadHeld(ctx, id, s, fresh); err != nil {
 			return err
@@ -241,17 +266,6 @@ func (h *Host) decideOnce(ctx context.Context, id events.SessionID, by stamp, d 
 		}
 		return then(s.state, len(list) > 0)
 	}
-}
-
-// yieldMost bounds how long a host waits after a conflict.
-const yieldMost = 64 * time.Millisecond
-
-// yieldFor is a random wait after so many conflicts in a row. Of many hosts that
-// write into one session each wins only one sequence, and the others read the
-// winner's commit for nothing: with the wait they spread, and the worker that
-// runs the session's turn, which does not wait, goes on between them.
-func yieldFor(conflicts int) time.Duration {
-	return rand.N(min(time.Millisecond<<min(conflicts, 10), yieldMost)) //nolint:gosec // it only spreads
 }
 
 func (h *Host) appendHeld(ctx context.Context, s *held, by stamp, list []events.Event) error {

@@ -118,13 +118,16 @@ func (r *run) rollBack() {
 // steps the same inputs again; nothing was started in between that the new
 // state does not owe as well.
 func (r *run) flush(ctx context.Context) error {
-	for len(r.batch.events) > 0 {
+	for conflicts := 0; len(r.batch.events) > 0; conflicts++ {
 		c := r.commit(r.batch.at, r.batch.events)
 		began, count := time.Now(), r.arrived() // an answer that is late is of a state that may be old
 		at := r.batch.durable.Seq
 		undo := r.claiming(c)
 		seq, err := r.p.cfg.Host.AppendAs(ctx, c, at, func() *projector.State { r.state.Landed(); return r.state.Clone() })
 		if err == nil && seq == at+1 {
+			if conflicts > 0 {
+				r.p.cfg.Bus.EndWay(r.session)
+			}
 			r.current, r.seen = began, count
 			r.logCommit(seq, c)
 			r.committed(ctx, c)
@@ -140,6 +143,7 @@ func (r *run) flush(ctx context.Context) error {
 			r.discard(inputs...)
 			return r.refused(ctx, first(inputs), err)
 		}
+		r.p.cfg.Bus.AskWay(r.session, time.Time{}) // what is accepted is done before more is accepted
 		if err := r.redo(ctx, inputs, ahead); err != nil {
 			return err
 		}
