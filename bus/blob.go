@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
@@ -37,25 +38,46 @@ func (b *Bus) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) 
 
 // Blob reads a body and checks it against its reference. Errors: [ErrNotFound], [events.ErrMalformed].
 func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
-	if _, err := b.blobInfo(ctx, ref.Digest); err != nil {
+	info, err := b.blobInfo(ctx, ref.Digest)
+	if err != nil {
 		return nil, err
 	}
 	var body []byte
 	for try := 1; ; try++ {
-		err := b.within(ctx, b.transfer(ref.Size), func(ctx context.Context) (err error) {
-			body, err = b.blobs.GetBytes(ctx, ref.Digest)
+		err = b.within(ctx, b.transfer(ref.Size), func(ctx context.Context) (err error) {
+			body, err = b.content(ctx, info)
 			return err
 		})
 		if err == nil {
 			break
 		}
-		if !isUnknown(err) || try == blobTries || pause(ctx, try) != nil {
+		if !isUnknown(err) && !errors.Is(err, ErrNotFound) || try == blobTries || pause(ctx, try) != nil {
 			return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
 		}
 	}
 	sum := sha256.Sum256(body)
 	if hex.EncodeToString(sum[:]) != ref.Digest {
 		return nil, fmt.Errorf("blob %s: %w: digest differs", ref.Digest, events.ErrMalformed)
+	}
+	return body, nil
+}
+
+// content puts a body together from its pieces. [ErrNotFound]: the replica that answered lacks some.
+func (b *Bus) content(ctx context.Context, info *jetstream.ObjectInfo) ([]byte, error) {
+	if info.Size > events.MaxBlobBytes {
+		return nil, fmt.Errorf("%w: %d bytes, limit is %d", events.ErrMalformed, info.Size, events.MaxBlobBytes)
+	}
+	body := make([]byte, 0, info.Size)
+	for msg, err := range b.messages(ctx, b.names.blobStream(), b.names.blobPieces(info.NUID), 1) {
+		if err != nil {
+			return nil, err
+		}
+		if body = append(body, msg.Data...); uint64(len(body)) > info.Size {
+			return nil, fmt.Errorf("%w: more than its %d bytes", events.ErrMalformed, info.Size)
+		}
+	}
+	if uint64(len(body)) < info.Size {
+		return nil, fmt.Errorf("%w: %d of %d bytes", ErrNotFound, len(body), info.Size)
 	}
 	return body, nil
 }

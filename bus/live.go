@@ -11,7 +11,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"github.com/lash-go/lash/events"
 )
@@ -109,46 +108,25 @@ type StoredDelta struct {
 	Data []byte
 }
 
-// deltaBatch is how many deltas one request asks for.
-const deltaBatch = 1024
-
 // Deltas reads what is still kept of a turn's deltas, in order, from sequence
 // from of the delta stream on (0 means all). It may miss the newest, which a
 // subscription made before sees. The error is terminal.
 func (b *Bus) Deltas(ctx context.Context, session events.SessionID, turn events.TurnID, from uint64) iter.Seq2[StoredDelta, error] {
 	return func(yield func(StoredDelta, error) bool) {
-		err := errors.Join(events.CheckToken("session", session), events.CheckToken("turn", turn))
-		for more := err == nil; more && err == nil; {
-			more, err = b.deltaBatch(ctx, b.names.delta(session, turn), &from, yield)
-		}
-		if err != nil {
+		if err := errors.Join(events.CheckToken("session", session), events.CheckToken("turn", turn)); err != nil {
 			yield(StoredDelta{}, fmt.Errorf("read deltas of %s: %w", session, err))
+			return
+		}
+		for msg, err := range b.messages(ctx, b.names.deltaStream(), b.names.delta(session, turn), from) {
+			if err != nil {
+				yield(StoredDelta{}, fmt.Errorf("read deltas of %s: %w", session, err))
+				return
+			}
+			if !yield(StoredDelta{msg.Sequence, msg.Data}, nil) {
+				return
+			}
 		}
 	}
-}
-
-// deltaBatch reads on from sequence from and moves that. more is false at the end, and when the reader has enough.
-func (b *Bus) deltaBatch(ctx context.Context, subject string, from *uint64, yield func(StoredDelta, error) bool) (more bool, err error) {
-	once, cancel := b.timeout(ctx)
-	defer cancel()
-	batch, err := jetstreamext.GetBatch(once, b.js, b.names.deltaStream(), deltaBatch,
-		jetstreamext.GetBatchSeq(max(*from, 1)), jetstreamext.GetBatchSubject(subject))
-	if err != nil {
-		return false, mapError(err)
-	}
-	for msg, err := range batch {
-		switch err = mapError(err); {
-		case errors.Is(err, ErrNotFound):
-			return false, nil
-		case err != nil:
-			return false, err
-		}
-		*from, more = msg.Sequence+1, true
-		if !yield(StoredDelta{msg.Sequence, msg.Data}, nil) {
-			return false, nil
-		}
-	}
-	return more, nil
 }
 
 // MarkDirty tells projectors that a session moved. It is a hint: no answer is waited for.

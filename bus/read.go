@@ -8,14 +8,9 @@ import (
 	"strconv"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"github.com/lash-go/lash/events"
 )
-
-// directLimit is how many commits are read with direct gets, one request and
-// no consumer on the server. Above it an ordered consumer is faster.
-const directLimit = 512
 
 // Read implements [events.Log].
 func (l Log) Read(ctx context.Context, session events.SessionID, from events.Seq) iter.Seq2[events.Entry, error] {
@@ -99,11 +94,7 @@ func (l Log) readPlace(ctx context.Context, session events.SessionID, p place, n
 	if p.stream == "" || *next > last {
 		return nil
 	}
-	read := l.readDirect
-	if last-*next >= directLimit {
-		read = l.readOrdered
-	}
-	for raw, err := range read(ctx, p.stream, *next, last) {
+	for raw, err := range l.readDirect(ctx, p.stream, *next, last) {
 		entry := events.Entry{Seq: raw.seq, Data: raw.data}
 		if err == nil {
 			entry.Commit, err = events.Decode(raw.data)
@@ -132,7 +123,7 @@ func (l Log) readDirect(ctx context.Context, stream string, from, last events.Se
 				yield(rawEntry{}, fmt.Errorf("%w: sequence %d is missing", events.ErrMalformed, from))
 				return
 			}
-			missing := false
+			missing, began := false, from
 			for raw, err := range l.batch(ctx, stream, from, last) {
 				if err != nil {
 					if !errors.Is(err, ErrNotFound) && !isUnknown(err) {
@@ -145,13 +136,14 @@ func (l Log) readDirect(ctx context.Context, stream string, from, last events.Se
 				if !yield(raw, nil) {
 					return
 				}
-				from, try = raw.seq+1, 1
+				from = raw.seq + 1
+			}
+			if from > began {
+				try = 0
+				continue
 			}
 			if !missing { // servers that do not answer may have it
 				try = min(try, missingTries-1)
-			}
-			if from > last {
-				return
 			}
 			err := pause(ctx, try)
 			if err == nil {
@@ -165,23 +157,16 @@ func (l Log) readDirect(ctx context.Context, stream string, from, last events.Se
 	}
 }
 
-// batch is one request. Its own time limit makes up for a reply that a reconnect lost.
+// batch is one request.
 func (l Log) batch(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
 		if from == last { // most tails: without the subscription that a batch takes
 			yield(l.one(ctx, stream, from))
 			return
 		}
-		once, cancel := l.b.timeout(ctx)
-		defer cancel()
-		batch, err := jetstreamext.GetBatch(once, l.b.js, stream, int(last-from+1), jetstreamext.GetBatchSeq(uint64(from)))
-		if err != nil {
-			yield(rawEntry{}, mapError(err))
-			return
-		}
-		for msg, err := range batch {
+		for msg, err := range l.b.batchOf(ctx, stream, "", uint64(from), int(min(last-from+1, batchMessages))) {
 			if err != nil {
-				yield(rawEntry{}, mapError(err))
+				yield(rawEntry{}, err)
 				return
 			}
 			if !yield(rawEntry{events.Seq(msg.Sequence), msg.Data}, nil) {
@@ -217,67 +202,4 @@ func (l Log) Next(ctx context.Context, session events.SessionID, seq events.Seq)
 	}
 	commit, err := events.Decode(raw.data)
 	return events.Entry{Seq: seq, Commit: commit, Data: raw.data}, err
-}
-
-// readOrdered reads through ordered consumers, one after the other where the
-// connection is lost: the library would make them anew for ever, whatever ctx says.
-func (l Log) readOrdered(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
-	return func(yield func(rawEntry, error) bool) {
-		for try := 1; ; try++ {
-			next := from
-			err := l.ordered(ctx, stream, &from, last, yield)
-			if err == nil || errors.Is(err, errEnough) {
-				return
-			}
-			if from > next {
-				try = 1
-			}
-			if _, gone := l.b.streamEnd(ctx, stream); gone != nil && !isUnknown(gone) {
-				err = gone // it may have been archived
-			} else if isUnknown(err) && pause(ctx, try) == nil {
-				continue
-			}
-			yield(rawEntry{}, err)
-			return
-		}
-	}
-}
-
-// ordered reads through one consumer and moves *next on.
-func (l Log) ordered(ctx context.Context, stream string, next *events.Seq, last events.Seq, yield func(rawEntry, error) bool) error {
-	var consumer jetstream.Consumer
-	err := l.b.once(ctx, func(ctx context.Context) (err error) {
-		consumer, err = l.b.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
-			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: uint64(*next), MaxResetAttempts: 1,
-		})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(4096))
-	if err != nil {
-		return mapError(err)
-	}
-	defer messages.Stop()
-	for *next <= last {
-		var msg jetstream.Msg
-		err := l.b.once(ctx, func(ctx context.Context) (err error) {
-			msg, err = messages.Next(jetstream.NextContext(ctx))
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		meta, err := msg.Metadata()
-		if err != nil {
-			return err
-		}
-		seq := events.Seq(meta.Sequence.Stream)
-		*next = seq + 1
-		if !yield(rawEntry{seq, msg.Data()}, nil) {
-			return errEnough
-		}
-	}
-	return nil
 }

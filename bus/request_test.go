@@ -126,6 +126,18 @@ func TestRequestLost(t *testing.T) {
 			_, err := b.Wakes(ctx)
 			return err
 		},
+		"rows": func(ctx context.Context) error {
+			for _, err := range b.Snapshots().All(ctx) {
+				return err
+			}
+			return errors.New("no row")
+		},
+		"keys": func(ctx context.Context) error {
+			for _, err := range b.Snapshots().Keys(ctx) {
+				return err
+			}
+			return errors.New("no key")
+		},
 		"append": grow,
 	} {
 		lossy.lose.Store(1)
@@ -141,18 +153,6 @@ func TestRequestLost(t *testing.T) {
 		"end": func(ctx context.Context) error {
 			_, err := b.Log().Last(ctx, id)
 			return err
-		},
-		"rows": func(ctx context.Context) error {
-			for _, err := range b.Snapshots().All(ctx) {
-				return err
-			}
-			return errors.New("no row")
-		},
-		"keys": func(ctx context.Context) error {
-			for _, err := range b.Snapshots().Keys(ctx) {
-				return err
-			}
-			return errors.New("no key")
 		},
 		"replaced row": func(ctx context.Context) error {
 			_, err := b.Snapshots().Put(ctx, id, []byte("other"), 1)

@@ -78,12 +78,14 @@ func (r Rows) Put(ctx context.Context, session events.SessionID, value []byte, r
 // All reads every row, in no order.
 func (r Rows) All(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for entry, err := range r.entries(ctx) {
-			if err != nil {
+		stream := r.b.names.rowStream(r.kv.Bucket())
+		for msg, err := range r.b.messages(ctx, stream, r.b.names.rows(r.kv.Bucket()), 1) {
+			switch {
+			case err != nil:
 				yield(nil, fmt.Errorf("read %s: %w", r.kv.Bucket(), err))
 				return
-			}
-			if !yield(entry.Value(), nil) {
+			case msg.Header.Get("KV-Operation") != "": // it was deleted
+			case !yield(msg.Data, nil):
 				return
 			}
 		}
@@ -93,45 +95,14 @@ func (r Rows) All(ctx context.Context) iter.Seq2[[]byte, error] {
 // Keys lists the sessions that have a row.
 func (r Rows) Keys(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {
-		for entry, err := range r.entries(ctx, jetstream.MetaOnly()) {
-			if err != nil {
-				yield("", fmt.Errorf("list %s: %w", r.kv.Bucket(), err))
-				return
-			}
-			if !yield(events.SessionID(entry.Key()), nil) {
-				return
-			}
-		}
-	}
-}
-
-// entries are those that there are. A reading that a lost connection cut short is [events.ErrOutcomeUnknown].
-func (r Rows) entries(ctx context.Context, opts ...jetstream.WatchOpt) iter.Seq2[jetstream.KeyValueEntry, error] {
-	return func(yield func(jetstream.KeyValueEntry, error) bool) {
-		var watch jetstream.KeyWatcher
-		cancel, err := r.b.opened(ctx, func(ctx context.Context) (err error) {
-			watch, err = r.kv.WatchAll(ctx, append(opts, jetstream.IgnoreDeletes())...)
-			return err
-		})
-		defer cancel()
+		list, err := r.b.subjects(ctx, r.b.names.rowStream(r.kv.Bucket()), r.b.names.rows(r.kv.Bucket()))
 		if err != nil {
-			yield(nil, err)
+			yield("", fmt.Errorf("list %s: %w", r.kv.Bucket(), err))
 			return
 		}
-		defer func() { _ = watch.Stop() }()
-		for {
-			select {
-			case <-ctx.Done():
-				yield(nil, context.Cause(ctx))
+		for subject := range list {
+			if !yield(r.b.names.parseRow(r.kv.Bucket(), subject), nil) {
 				return
-			case entry, open := <-watch.Updates():
-				switch {
-				case !open:
-					yield(nil, fmt.Errorf("%w: the reading ended too early", events.ErrOutcomeUnknown))
-					return
-				case entry == nil || !yield(entry, nil): // nil: what comes now is new
-					return
-				}
 			}
 		}
 	}

@@ -1,0 +1,65 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/synadia-io/orbit.go/jetstreamext"
+)
+
+// What one request of a reader asks for at most. Readers have no consumer on the
+// server, and never more than this on its way to them.
+const (
+	batchMessages = 512
+	batchBytes    = 4 << 20
+)
+
+// batchOf is one request for the messages of a stream from a sequence on, of one
+// subject unless that is empty. [ErrNotFound]: the replica that answers has none.
+// The limit of time makes up for an answer that a reconnect lost.
+func (b *Bus) batchOf(ctx context.Context, stream, subject string, from uint64, most int) iter.Seq2[*jetstream.RawStreamMsg, error] {
+	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
+		once, cancel := b.timeout(ctx)
+		defer cancel()
+		opts := []jetstreamext.GetBatchOpt{jetstreamext.GetBatchSeq(max(from, 1)), jetstreamext.GetBatchMaxBytes(batchBytes)}
+		if subject != "" {
+			opts = append(opts, jetstreamext.GetBatchSubject(subject))
+		}
+		batch, err := jetstreamext.GetBatch(once, b.js, stream, min(most, batchMessages), opts...)
+		if err != nil {
+			yield(nil, mapError(err))
+			return
+		}
+		for msg, err := range batch {
+			if !yield(msg, mapError(err)) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// messages yields the messages of a subject in order, from a sequence on, as far
+// as the replica that answers has them. A batch without an answer is asked for
+// again until ctx ends. The error is terminal.
+func (b *Bus) messages(ctx context.Context, stream, subject string, from uint64) iter.Seq2[*jetstream.RawStreamMsg, error] {
+	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
+		for try := 1; ; try++ {
+			for msg, err := range b.batchOf(ctx, stream, subject, from, batchMessages) {
+				switch {
+				case errors.Is(err, ErrNotFound):
+					return
+				case isUnknown(err) && pause(ctx, try) == nil:
+				case err != nil:
+					yield(nil, err)
+					return
+				case !yield(msg, nil):
+					return
+				default:
+					from, try = msg.Sequence+1, 0
+				}
+			}
+		}
+	}
+}
