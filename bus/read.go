@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strconv"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/events"
@@ -118,13 +119,15 @@ type rawEntry struct {
 // readDirect asks for batches until it has last. A replica that is behind answers short: ask again.
 func (l Log) readDirect(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
+		r := &batchReader{b: l.b, stream: stream}
+		defer r.drop()
 		for try := 1; from <= last; try++ {
 			if try > missingTries {
 				yield(rawEntry{}, fmt.Errorf("%w: sequence %d is missing", events.ErrMalformed, from))
 				return
 			}
 			missing, began := false, from
-			for raw, err := range l.batch(ctx, stream, from, last) {
+			for raw, err := range r.batch(ctx, from, last) {
 				if err != nil {
 					if !errors.Is(err, ErrNotFound) && !isUnknown(err) {
 						yield(rawEntry{}, err)
@@ -157,21 +160,113 @@ func (l Log) readDirect(ctx context.Context, stream string, from, last events.Se
 	}
 }
 
-// batch is one request.
-func (l Log) batch(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
+// batchReader reads a history batch by batch. The next batch is on its way while
+// one is yielded.
+type batchReader struct {
+	b      *Bus
+	stream string
+	sub    *nats.Subscription // hears the answers
+	asked  events.Seq         // where the batch begins that is on its way; 0: none is
+}
+
+// drop forgets what is on its way.
+func (r *batchReader) drop() {
+	if r.sub != nil {
+		_ = r.sub.Unsubscribe()
+	}
+	r.sub, r.asked = nil, 0
+}
+
+// batch yields commits from a sequence to last, as many as one batch has.
+func (r *batchReader) batch(ctx context.Context, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
 		if from == last { // most tails: without the subscription that a batch takes
-			yield(l.one(ctx, stream, from))
+			yield(Log{r.b}.one(ctx, r.stream, from))
 			return
 		}
-		for msg, err := range l.b.batchOf(ctx, stream, "", uint64(from), int(min(last-from+1, batchMessages))) {
-			if err != nil {
-				yield(rawEntry{}, err)
-				return
+		list, whole, err := r.fetch(ctx, from, last)
+		switch {
+		case err != nil:
+			yield(rawEntry{}, err)
+		case !whole:
+			r.drop()
+			r.b.numbered(ctx, r.stream, from, last, yield)
+		default:
+			next := from + events.Seq(len(list))
+			if next < last {
+				r.ask(next, last) // what fails is seen when it is fetched
 			}
-			if !yield(rawEntry{events.Seq(msg.Sequence), msg.Data}, nil) {
-				return
+			for i, data := range list {
+				if !yield(rawEntry{from + events.Seq(i), data}, nil) {
+					return
+				}
 			}
+		}
+	}
+}
+
+func (r *batchReader) ask(from, last events.Seq) {
+	if r.asked == from {
+		return
+	}
+	if r.asked != 0 {
+		r.drop()
+	}
+	if r.sub == nil {
+		sub, err := r.b.nc.SubscribeSync(r.b.nc.NewRespInbox())
+		if err != nil {
+			return
+		}
+		r.sub = sub
+	}
+	r.asked = from
+	_ = r.b.nc.PublishRequest(apiDirectGet+r.stream, r.sub.Subject, fmt.Appendf(nil, `{"seq":%d,"batch":%d,"max_bytes":%d,"no_hdr":true}`,
+		from, min(last-from+1, batchMessages), batchBytes))
+}
+
+// fetch is the batch from a sequence on. The messages come without headers,
+// which cost the server more than the messages: the end of the batch says which
+// was its last. Where that is another than it should be, whole is false.
+func (r *batchReader) fetch(ctx context.Context, from, last events.Seq) (list [][]byte, whole bool, err error) {
+	r.ask(from, last)
+	sub := r.sub
+	if sub == nil {
+		return nil, false, mapError(nats.ErrConnectionClosed)
+	}
+	r.asked = 0
+	err = r.b.once(ctx, func(ctx context.Context) error {
+		for {
+			msg, err := sub.NextMsgWithContext(ctx)
+			switch {
+			case err != nil:
+				return err
+			case msg.Header == nil:
+				list = append(list, msg.Data)
+			case msg.Header.Get("Status") == "204":
+				whole = msg.Header.Get("Nats-Last-Sequence") == strconv.FormatUint(uint64(from)+uint64(len(list))-1, 10)
+				return nil
+			case msg.Header.Get("Status") == "503":
+				return nats.ErrNoResponders
+			default:
+				return fmt.Errorf("%w: sequence %d: %s", ErrNotFound, from, msg.Header.Get("Description"))
+			}
+		}
+	})
+	if err != nil {
+		r.drop()
+	}
+	return list, whole && len(list) > 0, err
+}
+
+// numbered yields one batch whose messages each say their sequence.
+func (b *Bus) numbered(ctx context.Context, stream string, from, last events.Seq, yield func(rawEntry, error) bool) {
+	for msg, err := range b.batchOf(ctx, stream, "", uint64(from), int(min(last-from+1, batchMessages))) {
+		if err != nil {
+			yield(rawEntry{}, err)
+			return
+		}
+		if !yield(rawEntry{events.Seq(msg.Sequence), msg.Data}, nil) {
+			return
 		}
 	}
 }
