@@ -83,10 +83,12 @@ type LiveMessage struct {
 	Work bool       // the commit is about background tasks
 }
 
-// ParseLive reads a message of [Live.C].
+// ParseLive reads a message of [Live.C]. A commit says which stream it is of, and
+// is taken from a session's only: another client of the account can have the
+// server answer a request of its own to the subject, with what it stored as a blob.
 func ParseLive(m *nats.Msg) LiveMessage {
 	seq, err := strconv.ParseUint(m.Header.Get(headerSeq), 10, 64)
-	if err != nil {
+	if err != nil || !ofSession(m.Header.Get(jetstream.StreamHeader), m.Subject) {
 		return LiveMessage{Data: m.Data}
 	}
 	kinds := m.Header.Get(headerKinds)

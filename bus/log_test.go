@@ -64,13 +64,13 @@ func TestFaultyLog(t *testing.T) {
 	}
 }
 
-// TestReadLong passes the length at which reading goes over to an ordered consumer, on both sides.
+// TestReadLong passes the length of one batch, on both sides.
 func TestReadLong(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	const n = 600
+	const n = 1100 // two batches, and some
 	grow(t, b.Log(), "long", n)
-	for _, from := range []events.Seq{0, 2, 80, 89, 90, 599, 600, 601} {
+	for _, from := range []events.Seq{0, 2, 75, 76, 77, 587, 588, 589, 590, 1099, 1100, 1101} {
 		next := max(from, 1)
 		for entry, err := range b.Log().Read(t.Context(), "long", from) {
 			if err != nil {
@@ -84,6 +84,32 @@ func TestReadLong(t *testing.T) {
 		if next != max(n+1, from) {
 			t.Errorf("read from %d: ended before %d, want %d", from, next, n+1)
 		}
+	}
+}
+
+// TestReadBig reads a history of more than the bytes of one batch, in which a commit fills one nearly alone.
+func TestReadBig(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	const n = 16
+	for seq := range n {
+		c := commit("big", seq+1)
+		for range 4 {
+			c.Events = append(c.Events, events.Of("", &events.SessionClosed{Reason: strings.Repeat("x", 200<<10)}))
+		}
+		if _, err := b.Log().Append(t.Context(), c, events.Seq(seq)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := events.Seq(1)
+	for entry, err := range b.Log().Read(t.Context(), "big", 1) {
+		if err != nil || entry.Seq != next || entry.Commit.ID != commit("big", int(next)).ID || len(entry.Data) < 800<<10 {
+			t.Fatalf("at %d: got %d, %v, want it whole", next, entry.Seq, err)
+		}
+		next++
+	}
+	if next != n+1 {
+		t.Errorf("read to %d, want %d", next-1, n)
 	}
 }
 

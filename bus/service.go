@@ -86,7 +86,7 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 // take works on a request beside the others. It waits for room, and what comes
 // meanwhile waits with it, or goes to somebody else when its sender loses patience.
 func (s *Service) take(op, reply string, request []byte, answer AnswerFunc) {
-	if !isInbox(reply) {
+	if !isReply(reply) {
 		s.refuse(op)
 		return
 	}

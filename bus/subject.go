@@ -92,6 +92,14 @@ func (n names) parseLive(subject string) (id events.SessionID, background bool) 
 	return events.SessionID(session), family == "task" || family == "monitor"
 }
 
+// ofSession reports whether a stream is that of a live subject's session.
+func ofSession(stream, subject string) bool {
+	prefix, rest, _ := strings.Cut(subject, ".live.")
+	session, _, _ := strings.Cut(rest, ".")
+	id, ok := names{prefix}.sessionOf(stream)
+	return ok && string(id) == session
+}
+
 func (n names) liveAll(id events.SessionID) string { return n.prefix + ".live." + string(id) + ".>" }
 
 func (n names) ways() string                   { return n.prefix + ".way.*" }
@@ -217,6 +225,13 @@ const inboxes = "_INBOX"
 // may not be allowed to publish there; who answers may, and to more than
 // replies: a request for the server, with this for a subject, would be granted.
 func isInbox(subject string) bool { return strings.HasPrefix(subject, inboxes+".") }
+
+// crossed begins the subject that the server puts in the place of an inbox where
+// the request came from another account.
+const crossed = "_R_."
+
+// isReply reports whether a subject is an inbox, here or in another account.
+func isReply(subject string) bool { return isInbox(subject) || strings.HasPrefix(subject, crossed) }
 
 // service is the name that nodes offer the session service under.
 func (n names) service() string { return n.prefix + "-api" }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
@@ -102,6 +103,19 @@ func TestNamesAreDistinct(t *testing.T) {
 	} {
 		if tc.got != tc.want {
 			t.Errorf("got %s, want %s", tc.got, tc.want)
+		}
+	}
+}
+
+// TestParseLiveOfSession takes a commit from the session's own streams only.
+func TestParseLiveOfSession(t *testing.T) {
+	t.Parallel()
+	for stream, want := range map[string]events.Seq{
+		"lash-s-s1": 7, "lash-s-s1@01ABC": 7, "lash-s-s2": 0, "lash-s-s11": 0, "lash-s-": 0, "OBJ_lash-blobs": 0, "lash-archive": 0, "": 0, "other-s-s1": 0,
+	} {
+		m := ParseLive(&nats.Msg{Subject: "lash.live.s1.turn", Header: nats.Header{headerSeq: {"7"}, jetstream.StreamHeader: {stream}}})
+		if m.Seq != want {
+			t.Errorf("of stream %q: got sequence %d, want %d", stream, m.Seq, want)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func bulky() plugin.Factory {
 
 // everything is a session of nearly all that a node does: tools, a blob, a
 // monitor's process, an archive, and the way back from it, which has so many
-// commits that they are read by a consumer.
+// commits that they are read in several batches.
 func everything(b *bundle, id events.SessionID) {
 	b.t.Helper()
 	b.open(session.CreateRequest{ID: id})
@@ -137,9 +137,9 @@ func TestRoleHost(t *testing.T) {
 	}
 }
 
-// TestHostChoosesNoSubject has a host client ask nodes, and name subjects for
-// the answer at which they may publish and it may not: nothing comes of it.
-func TestHostChoosesNoSubject(t *testing.T) {
+// TestNodesAnswerInboxesOnly has a user of the inner account ask nodes, and name
+// subjects for the answer at which a message does something: nothing comes of it.
+func TestNodesAnswerInboxesOnly(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
 	b := d.bundleOf("node@acme")
@@ -154,7 +154,7 @@ func TestHostChoosesNoSubject(t *testing.T) {
 		"$JS.API.STREAM.PURGE.lash-work", "$JS.API.STREAM.DELETE.lash-s-s1", "$JS.API.STREAM.PURGE.KV_lash-sessions",
 		"lash.s.s1.turn", "lash.work.turn.s1.t9", "_INBOX",
 	}
-	host := d.conn("alice@acme")
+	host := d.conn("node@acme")
 	for _, subject := range answerTo {
 		must(t, "publish", host.PublishRequest("lash.api.submit", subject, nil), nil)
 	}

@@ -161,7 +161,7 @@ func TestMakeCerts(t *testing.T) {
 func TestUserFiles(t *testing.T) {
 	t.Parallel()
 	d := install(t)
-	role := map[string]string{"node": "node", "host": "host", "alice": "host", "auditor": "auditor", "sample": "plugin", "backup": "backup"}
+	role := map[string]string{"node": "node", "host": "host", "alice": "host", "auditor": "auditor", "backup": "backup"}
 	for _, tenant := range []string{"acme", "globex"} {
 		files, err := filepath.Glob(filepath.Join(d.dir, "tenants", tenant, "*.conf"))
 		must(t, "glob", err, nil)

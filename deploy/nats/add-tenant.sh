@@ -1,23 +1,38 @@
 #!/bin/sh
-# Makes a tenant with one user of each role. Prints the line that accounts.conf needs.
+# Makes a tenant: an inner account, where nodes work and everything is stored, and
+# an outer one, TENANT-clients, for everybody else; with one user of each role.
+# Prints the line that accounts.conf needs.
 #
 #   ./add-tenant.sh TENANT
 set -eu
 cd "$(dirname "$0")"
 tenant=$1
+case $tenant in
+  '' | *[!A-Za-z0-9_-]*) echo "$tenant: only A-Z a-z 0-9 _ - are allowed" >&2 && exit 2 ;;
+esac
 [ ! -e "tenants/$tenant.conf" ] || { echo "tenants/$tenant.conf exists" >&2 && exit 1; }
-mkdir -p tenants
+mkdir -p "tenants/$tenant"
+for list in exports imports; do
+  sed "s/%TENANT%/$tenant/g" "roles/$list.conf" >"tenants/$tenant/$list.conf"
+done
 {
   echo "# Tenant $tenant. What it may hold is bounded here, so that it cannot take the others' share."
   echo "$tenant {"
-  echo "  jetstream { max_memory: 512MB, max_file: 20GB, max_streams: 2000, max_consumers: 20000 }"
-  echo "  limits { max_connections: 2000, max_payload: 1048576 }"
+  echo "  jetstream { max_memory: 512MB, max_file: 20GB, max_streams: 2000, max_consumers: 1000 }"
+  echo "  limits { max_connections: 1000, max_payload: 1048576 }"
+  echo "  include ./$tenant/exports.conf"
   echo "  users: ["
   ./add-user.sh "$tenant" node node
+  ./add-user.sh "$tenant" backup backup
+  echo "  ]"
+  echo "}"
+  echo "# Its clients have no store: they ask, read and hear what they import, and nothing else exists for them."
+  echo "$tenant-clients {"
+  echo "  limits { max_connections: 1000, max_payload: 1048576 }"
+  echo "  include ./$tenant/imports.conf"
+  echo "  users: ["
   ./add-user.sh "$tenant" host host
   ./add-user.sh "$tenant" auditor auditor
-  ./add-user.sh "$tenant" plugin sample
-  ./add-user.sh "$tenant" backup backup
   echo "  ]"
   echo "}"
 } >"tenants/$tenant.conf"

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Gives a tenant a user: writes tenants/TENANT/NAME.conf from roles/ROLE.conf and
-# prints the line that tenants/TENANT.conf needs. Its certificate: make-certs.sh.
+# prints the line that tenants/TENANT.conf needs: host and auditor are users of the
+# account TENANT-clients, node and backup of TENANT. Its certificate: make-certs.sh.
 #
 #   ./add-user.sh TENANT ROLE NAME      e.g. ./add-user.sh acme host alice
 #
-# A plugin's NAME is the plugin's id. Run again after an upgrade: it overwrites.
+# Run again after an upgrade: it overwrites.
 set -eu
 cd "$(dirname "$0")"
 tenant=$1 role=$2 name=$3
