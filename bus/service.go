@@ -2,8 +2,10 @@ package bus
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,12 +21,33 @@ const (
 	headerGone    = "Lash-Gone"    // who got it takes no more: it was not done
 )
 
+// headerCaller says who sent a request from another account, in the server's words.
+const headerCaller = "Nats-Request-Info"
+
 // workingEvery is how often a node says that it works on a request.
 const workingEvery = time.Second
 
-// AnswerFunc answers one request. code is that of the error which the answer
-// holds, for the statistics; empty for none.
-type AnswerFunc func(ctx context.Context, request []byte) (answer []byte, code string)
+// AnswerFunc answers one request. from is who asks, as the server authenticated
+// it; empty where the request comes from the nodes' own account, whose users may
+// write histories themselves. code is that of the error which the answer holds,
+// for the statistics; empty for none.
+type AnswerFunc func(ctx context.Context, from string, request []byte) (answer []byte, code string)
+
+// callerOf is the user who sent a request from another account. The server puts
+// its name in place of what a client may have written. Nobody can send a reply
+// subject such as the server makes for these requests.
+func callerOf(reply, info string) (string, error) {
+	if !strings.HasPrefix(reply, crossed) {
+		return "", nil
+	}
+	var from struct {
+		User string `json:"user"`
+	}
+	if err := json.Unmarshal([]byte(info), &from); err != nil || from.User == "" {
+		return "", fmt.Errorf("%w: the request does not say whose it is", events.ErrInvalid)
+	}
+	return from.User, nil
+}
 
 // ServiceConfig of a service.
 type ServiceConfig struct {
@@ -54,7 +77,7 @@ type OperationStats struct {
 	Answered  int64            `json:"answered"`
 	Working   int64            `json:"working"`          // now
 	Errors    map[string]int64 `json:"errors,omitempty"` // answers that were errors, by code
-	Refused   int64            `json:"refused"`          // requests without an inbox to answer to, which were not looked at
+	Refused   int64            `json:"refused"`          // requests without an inbox to answer to, or of nobody, which were not looked at
 	TotalTime time.Duration    `json:"total_time"`       // ns, from request to answer
 }
 
@@ -75,7 +98,7 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 		return nil, fmt.Errorf("serve: %w", err)
 	}
 	for op, answer := range cfg.Operations {
-		handler := micro.HandlerFunc(func(req micro.Request) { s.take(op, req.Reply(), req.Data(), answer) })
+		handler := micro.HandlerFunc(func(req micro.Request) { s.take(op, req, answer) })
 		if err := s.micro.AddEndpoint(op, handler, micro.WithEndpointSubject(b.names.operation(op))); err != nil {
 			return nil, errors.Join(fmt.Errorf("serve %s: %w", op, err), s.Stop(ctx))
 		}
@@ -85,8 +108,10 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 
 // take works on a request beside the others. It waits for room, and what comes
 // meanwhile waits with it, or goes to somebody else when its sender loses patience.
-func (s *Service) take(op, reply string, request []byte, answer AnswerFunc) {
-	if !isReply(reply) {
+func (s *Service) take(op string, req micro.Request, answer AnswerFunc) {
+	reply, request := req.Reply(), req.Data()
+	from, err := callerOf(reply, req.Headers().Get(headerCaller))
+	if err != nil || !isReply(reply) {
 		s.refuse(op)
 		return
 	}
@@ -99,11 +124,11 @@ func (s *Service) take(op, reply string, request []byte, answer AnswerFunc) {
 	go func() { // Stop waits for it
 		defer s.work.Done()
 		defer func() { <-s.room }()
-		s.run(op, reply, request, answer)
+		s.run(op, reply, func() ([]byte, string) { return answer(s.ctx, from, request) })
 	}()
 }
 
-// refuse counts a request that names no place to answer to.
+// refuse counts a request that names no place to answer to, or comes from nobody.
 func (s *Service) refuse(op string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,12 +147,12 @@ func (s *Service) begin(op string) bool {
 	return true
 }
 
-func (s *Service) run(op, reply string, request []byte, answer AnswerFunc) {
+func (s *Service) run(op, reply string, answer func() (data []byte, code string)) {
 	start := time.Now()
 	done := make(chan struct{})
 	var beside sync.WaitGroup
 	beside.Go(func() { s.sayWorking(reply, done) })
-	data, code := answer(s.ctx, request)
+	data, code := answer()
 	close(done)
 	beside.Wait()
 	s.count(op, code, time.Since(start))

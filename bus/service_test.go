@@ -38,7 +38,7 @@ func TestServiceAnswersOnce(t *testing.T) {
 	var mu sync.Mutex
 	done := make(map[string]int)
 	for range 2 {
-		serve(t, bustest.Open(t, server), func(_ context.Context, request []byte) ([]byte, string) {
+		serve(t, bustest.Open(t, server), func(_ context.Context, _ string, request []byte) ([]byte, string) {
 			mu.Lock()
 			defer mu.Unlock()
 			done[string(request)]++
@@ -80,7 +80,7 @@ func TestServicePatience(t *testing.T) {
 	server := bustest.Server(t, busembed.Config{})
 	finish := make(chan struct{})
 	runs := make(chan struct{}, 2)
-	serve(t, bustest.Open(t, server), func(context.Context, []byte) ([]byte, string) {
+	serve(t, bustest.Open(t, server), func(context.Context, string, []byte) ([]byte, string) {
 		runs <- struct{}{}
 		<-finish
 		return []byte("done"), ""
@@ -115,7 +115,7 @@ func TestServiceStops(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	began, finish := make(chan struct{}), make(chan struct{})
-	s := serve(t, bustest.Open(t, server), func(_ context.Context, request []byte) ([]byte, string) {
+	s := serve(t, bustest.Open(t, server), func(_ context.Context, _ string, request []byte) ([]byte, string) {
 		if string(request) == "later" {
 			return nil, ""
 		}
@@ -154,7 +154,7 @@ func TestServiceCutOff(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	began := make(chan struct{})
-	s := serve(t, bustest.Open(t, server), func(ctx context.Context, _ []byte) ([]byte, string) {
+	s := serve(t, bustest.Open(t, server), func(ctx context.Context, _ string, _ []byte) ([]byte, string) {
 		close(began)
 		<-ctx.Done()
 		return []byte("cut"), ""
@@ -179,7 +179,7 @@ func TestServiceAnswersInboxesOnly(t *testing.T) {
 	t.Parallel()
 	on := bustest.Start(t)
 	looked := make(chan struct{}, 8)
-	serve(t, on, func(context.Context, []byte) ([]byte, string) {
+	serve(t, on, func(context.Context, string, []byte) ([]byte, string) {
 		looked <- struct{}{}
 		return nil, ""
 	})
@@ -237,7 +237,7 @@ func TestInboxIsOne(t *testing.T) {
 func TestServiceStatistics(t *testing.T) {
 	t.Parallel()
 	on := bustest.Start(t)
-	serve(t, on, func(_ context.Context, request []byte) ([]byte, string) { return nil, string(request) })
+	serve(t, on, func(_ context.Context, _ string, request []byte) ([]byte, string) { return nil, string(request) })
 	for _, code := range []string{"", "not_there", "not_there"} {
 		if _, err := on.Request(t.Context(), "do", []byte(code), 10*time.Second); err != nil {
 			t.Fatal(err)

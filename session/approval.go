@@ -41,7 +41,7 @@ func (h *Host) Approvals(ctx context.Context, id events.SessionID) ([]projector.
 func (h *Host) Approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
 	ctx, asked := api.TakeAsked(ctx)
 	by := h.stamp("approve", api.Asked{Actor: asked.Actor})
-	if answer.By == "" {
+	if answer.By == "" || asked.Actor != "" {
 		answer.By = by.actor.ID
 	}
 	err := h.approve(ctx, id, answer, by)

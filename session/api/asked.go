@@ -10,7 +10,7 @@ import (
 // door, and under which key, so that asking again is the same request. A door
 // says so with [WithAsked].
 type Asked struct {
-	Actor string // as it calls itself: histories name it. Empty: the host
+	Actor string // as the door authenticated it: histories name it. Empty: the host
 	// Key of the request. The commit that it leads to has it in its cause, so
 	// that a repeat finds the commit, whenever and wherever it comes, and is
 	// answered as the first was. Empty: nothing is looked for.

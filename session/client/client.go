@@ -17,8 +17,11 @@ import (
 
 // Config of a client.
 type Config struct {
-	Bus   *bus.Bus // required; one of [bus.OpenReader] will do
-	Actor string   // who asks, as histories name it: 1 to 64 of A-Z a-z 0-9 _ -. Defaults to "client"
+	Bus *bus.Bus // required; one of [bus.OpenReader] will do
+	// Actor is who asks, as histories name it where the user is one of the nodes'
+	// own account; any other is named as the server authenticated it. 1 to 64 of
+	// A-Z a-z 0-9 _ -. Defaults to "client".
+	Actor string
 	// Silence is how long a node may say nothing before another is asked. Defaults to 5 s.
 	Silence time.Duration
 	Logger  *zap.Logger // nil is silent

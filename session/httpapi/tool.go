@@ -88,7 +88,7 @@ func approve(c *call, in Answer) (reply, error) {
 		return reply{}, invalidBody("granted is required")
 	}
 	return reply{status: http.StatusNoContent}, c.s.cfg.Service.Approve(c.Context(), c.session, events.ToolApprovalGiven{
-		Effect: in.Call, Granted: *in.Granted, By: c.bearer, Reason: in.Reason,
+		Effect: in.Call, Granted: *in.Granted, Reason: in.Reason,
 	})
 }
 

@@ -57,7 +57,7 @@ func FuzzAnswer(f *testing.F) {
 			t.Skip("more than a request takes")
 		}
 		for _, data := range [][]byte{body, proper} {
-			out, code := d.answer(ctx, op, d.watched(t, operations[op]), data)
+			out, code := d.answer(ctx, op, d.watched(t, operations[op]), "", data)
 			var a api.Answer
 			if err := events.DecodePayload(out, &a); err != nil || a.Error.Code != code {
 				t.Errorf("%s: got %x counted under %q and %v, want an answer of that code", op, out, code, err)

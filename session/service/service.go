@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -35,7 +36,9 @@ func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) 
 	d := &door{b: b, h: h, log: cfg.Logger.Named("service")}
 	answers := make(map[string]bus.AnswerFunc)
 	for op, run := range d.operations() {
-		answers[string(op)] = func(ctx context.Context, data []byte) ([]byte, string) { return d.answer(ctx, op, run, data) }
+		answers[string(op)] = func(ctx context.Context, from string, data []byte) ([]byte, string) {
+			return d.answer(ctx, op, run, from, data)
+		}
 	}
 	s, err := b.Serve(bus.ServiceConfig{Version: version, Metadata: cfg.Metadata, Operations: answers, Concurrency: cfg.Concurrency})
 	if err != nil {
@@ -55,8 +58,8 @@ type door struct {
 type operation func(ctx context.Context, session events.SessionID, body []byte) ([]byte, error)
 
 // answer does what a request asks for, whatever that holds.
-func (d *door) answer(ctx context.Context, op api.Operation, run operation, data []byte) ([]byte, string) {
-	body, seq, err := d.do(ctx, op, run, data)
+func (d *door) answer(ctx context.Context, op api.Operation, run operation, from string, data []byte) ([]byte, string) {
+	body, seq, err := d.do(ctx, op, run, from, data)
 	a := api.Answer{Body: body, Seq: seq}
 	if err != nil {
 		a = api.Answer{Error: d.told(op, err)}
@@ -84,7 +87,7 @@ func (d *door) told(op api.Operation, err error) api.ErrorBody {
 // errPanicked is a request that made the host panic.
 var errPanicked = errors.New("panicked")
 
-func (d *door) do(ctx context.Context, op api.Operation, run operation, data []byte) (body []byte, seq events.Seq, err error) {
+func (d *door) do(ctx context.Context, op api.Operation, run operation, from string, data []byte) (body []byte, seq events.Seq, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			body, seq, err = nil, 0, fmt.Errorf("%s: %w: %v", op, errPanicked, p)
@@ -94,9 +97,23 @@ func (d *door) do(ctx context.Context, op api.Operation, run operation, data []b
 	if err != nil {
 		return nil, 0, err
 	}
+	if from != "" {
+		if r.Actor, err = actorOf(from); err != nil {
+			return nil, 0, err
+		}
+	}
 	ctx, receipt := api.WithReceipt(api.WithAsked(ctx, api.Asked{Actor: r.Actor, Key: r.Key, Since: r.Since}), r.Session)
 	body, err = run(ctx, r.Session, r.Body)
 	return body, receipt.Seq(), err
+}
+
+// actorOf is the name of a user as histories have it: what is before the tenant's name.
+func actorOf(user string) (string, error) {
+	name, _, _ := strings.Cut(user, "@")
+	if err := events.CheckToken("user", name); err != nil {
+		return "", err
+	}
+	return name, nil
 }
 
 // typed is an operation that takes In and gives Out.
