@@ -202,6 +202,33 @@ func TestCodeFinishSchema(t *testing.T) {
 	equal(t, "schema in the prompt", strings.Contains(correction[0], "must fit this JSON schema"), true)
 }
 
+// TestCodeFinishSchemaBomb asks for values by schemas that would never end. The
+// turn is refused, or ends, before a model is asked, and the node goes on.
+func TestCodeFinishSchemaBomb(t *testing.T) {
+	t.Parallel()
+	b, id, _ := setupCode(t, program(`finish({"n": 1})`))
+	for i, bomb := range []string{
+		`{"$ref":"#"}`, `{"anyOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"$ref":"#"}}}`,
+		`{"anyOf":[{"properties":{"n":{"$ref":"#"}}},{"properties":{"n":{"$ref":"#"}}}]}`,
+	} {
+		name := events.TurnID(fmt.Sprintf("bomb%d", i))
+		_, err := b.Submit(b.ctx, id, session.TurnRequest{ID: name, Input: events.TurnInput{
+			Parts: []events.Part{text("go")}, Options: []byte(`{"termination":"finish_required","finish_schema":` + bomb + `}`),
+		}})
+		if err == nil {
+			got := b.ended(id, name)
+			equal(t, bomb, got.End, events.EndInvalidInput)
+			equal(t, "the reason names the field", strings.Contains(got.Issue.Message, "finish_schema"), true)
+		}
+	}
+	equal(t, "model calls", len(find[*events.ModelReplied](b, id)), 0)
+	_, err := b.Submit(b.ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{
+		Parts: []events.Part{text("go")}, Options: []byte(`{"termination":"finish_required","finish_schema":{"type":"object"}}`),
+	}})
+	must(t, "submit", err, nil)
+	equal(t, "end", b.ended(id, "t1").End, events.EndSubmitted)
+}
+
 func TestCodeFinishRequired(t *testing.T) {
 	t.Parallel()
 	req := inCode()

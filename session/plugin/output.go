@@ -8,6 +8,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/schema"
 )
 
 // Output is the form that a reply must have. The zero value is text. A
@@ -55,14 +56,12 @@ func (o *Output) check() error {
 	if !bytes.HasPrefix(bytes.TrimLeft(o.Schema, " \t\r\n"), []byte("{")) {
 		return invalid("output.schema", "is not a JSON object")
 	}
-	var schema jsonschema.Schema
-	if err := json.Unmarshal(o.Schema, &schema); err != nil {
+	var s jsonschema.Schema
+	if err := json.Unmarshal(o.Schema, &s); err != nil {
 		return invalid("output.schema", err.Error())
 	}
-	if _, err := schema.Resolve(nil); err != nil {
-		return invalid("output.schema", err.Error())
-	}
-	return nil
+	_, err := schema.Compile("output.schema", &s)
+	return err
 }
 
 func (c *ToolChoice) check(tools []events.ToolEntry) error {

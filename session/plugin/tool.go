@@ -11,6 +11,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/schema"
 )
 
 // Tool declares a tool.
@@ -234,9 +235,9 @@ func register(tool Tool, run Handler) (*Registered, error) {
 	if tool.Schema == nil {
 		tool.Schema = &jsonschema.Schema{Type: "object"}
 	}
-	resolved, err := tool.Schema.Resolve(nil)
+	resolved, err := schema.Compile("schema", tool.Schema)
 	if err != nil {
-		return nil, fmt.Errorf("tool %s: schema: %w", tool.Name, err)
+		return nil, fmt.Errorf("tool %s: %w", tool.Name, err)
 	}
 	text, err := json.Marshal(tool.Schema)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/lash-go/lash/session/schema"
 )
 
 // Termination says how a turn may end.
@@ -52,8 +53,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("code options: continue_at_percent: %d, want 0 to 100", o.ContinueAt)
 	}
 	if o.FinishSchema != nil {
-		if _, err := o.FinishSchema.Resolve(nil); err != nil {
-			return fmt.Errorf("code options: finish_schema: %w", err)
+		if _, err := schema.Compile("finish_schema", o.FinishSchema); err != nil {
+			return fmt.Errorf("code options: %w", err)
 		}
 	}
 	return nil

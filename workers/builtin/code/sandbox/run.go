@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/lash-go/lash/session/schema"
 	"go.starlark.net/resolve"
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
@@ -120,8 +121,8 @@ func Run(ctx context.Context, limits Limits, req Request, caller Caller) (resp R
 		}
 	}()
 	if req.FinishSchema != nil {
-		if r.schema, err = req.FinishSchema.Resolve(nil); err != nil {
-			return Response{}, fmt.Errorf("finish schema: %w", err)
+		if r.schema, err = schema.Compile("finish_schema", req.FinishSchema); err != nil {
+			return Response{}, err
 		}
 	}
 	if r.state, err = decodeState(req.State); err != nil {
