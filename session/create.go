@@ -132,6 +132,9 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	} else if o.req.Relation != events.RelationRoot && o.req.Parent == "" {
 		o.req.Parent = creator
 	}
+	if err := o.h.checkParents(ctx, o.id, o.req.Parent); err != nil {
+		return err
+	}
 	if creator != "" {
 		if o.creator, err = o.h.State(ctx, creator); errors.Is(err, events.ErrNoSession) && o.req.Start != StartCurrent && o.req.Plugins == "" {
 			o.creator, err = nil, nil // a parent elsewhere

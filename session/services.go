@@ -95,7 +95,11 @@ func (s *services) StartTurn(ctx context.Context, id events.SessionID, req api.T
 
 // ChargeChild tells a parent what its child has used in all, and the parent's own parent then, up to the root.
 func (h *Host) ChargeChild(ctx context.Context, child *projector.State) error {
+	above := lineage{child.Session}
 	for child.Parent != "" && child.Relation == events.RelationChild {
+		if above.add(child.Parent) != nil {
+			return nil // two that were created at once are above each other
+		}
 		parent, err := h.chargeParent(ctx, child)
 		if errors.Is(err, events.ErrNoSession) {
 			return nil // the parent is gone, and its ledger with it
