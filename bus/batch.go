@@ -42,15 +42,15 @@ func (b *Bus) batchOf(ctx context.Context, stream, subject string, from uint64, 
 
 // messages yields the messages of a subject in order, from a sequence on, as far
 // as the replica that answers has them. A batch without an answer is asked for
-// again until ctx ends. The error is terminal.
-func (b *Bus) messages(ctx context.Context, stream, subject string, from uint64) iter.Seq2[*jetstream.RawStreamMsg, error] {
+// so often, 0 for until ctx ends. The error is terminal.
+func (b *Bus) messages(ctx context.Context, stream, subject string, from uint64, tries int) iter.Seq2[*jetstream.RawStreamMsg, error] {
 	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
 		for try := 1; ; try++ {
 			for msg, err := range b.batchOf(ctx, stream, subject, from, batchMessages) {
 				switch {
 				case errors.Is(err, ErrNotFound):
 					return
-				case isUnknown(err) && pause(ctx, try) == nil:
+				case isUnknown(err) && try != tries && pause(ctx, try) == nil:
 				case err != nil:
 					yield(nil, err)
 					return

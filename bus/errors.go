@@ -47,6 +47,12 @@ func isMissing(err error) bool {
 	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeMessageNotFound || api.ErrorCode == codeSequenceGone || api.ErrorCode == codeDeleteFailed)
 }
 
+// isOffline reports whether a stream exists on servers only that are away.
+func isOffline(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == codeOffline
+}
+
 // Codes of the server that the client library has no name for.
 const (
 	codeSealed       jetstream.ErrorCode = 10109
@@ -58,6 +64,7 @@ const (
 	codeInsufficient jetstream.ErrorCode = 10023
 	codeStorageFull  jetstream.ErrorCode = 10047
 	codeMaxStreams   jetstream.ErrorCode = 10027
+	codeOffline      jetstream.ErrorCode = 10118
 	// These two also come while a stream of that name is being removed.
 	codeStoreFailed    jetstream.ErrorCode = 10049
 	codeUpdateFailed   jetstream.ErrorCode = 10069

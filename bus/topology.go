@@ -22,11 +22,14 @@ func (b *Bus) ensure(ctx context.Context) error {
 		return err
 	}
 	for _, cfg := range []jetstream.StreamConfig{
-		b.workConfig(), b.dirtyConfig(), b.deltaConfig(), b.archiveConfig(), b.deadConfig(), b.timerConfig(),
+		b.workConfig(), b.dirtyConfig(), b.archiveConfig(), b.deadConfig(), b.timerConfig(),
 	} {
 		if err := b.ensureStream(ctx, cfg); err != nil {
 			return err
 		}
+	}
+	if err := b.ensureDeltas(ctx); err != nil {
+		return err
 	}
 	var err error
 	for _, kv := range []struct {
@@ -52,6 +55,17 @@ func (b *Bus) ensureStream(ctx context.Context, cfg jetstream.StreamConfig) erro
 		_, err := b.js.CreateOrUpdateStream(ctx, cfg)
 		return err
 	})
+}
+
+// ensureDeltas makes the stream of deltas. Where the server is away that has its
+// only replica, the stream exists, and nothing is kept in it until that is back.
+func (b *Bus) ensureDeltas(ctx context.Context) error {
+	err := b.ensureStream(ctx, b.deltaConfig())
+	if isOffline(err) {
+		b.log.Warn("the stream of deltas is offline: streamed output is not kept meanwhile")
+		return nil
+	}
+	return err
 }
 
 // makeStream creates a session's stream, unless the session has one already,
@@ -144,11 +158,13 @@ func (b *Bus) archiveConfig() jetstream.StreamConfig {
 func (b *Bus) dirtyConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: b.names.dirtyStream(), Subjects: []string{b.names.dirtyAll()},
-		Storage: jetstream.MemoryStorage, Replicas: 1, MaxMsgSize: 1 << 10,
+		Storage: jetstream.MemoryStorage, Replicas: b.cfg.Replicas, MaxMsgSize: 1 << 10,
 		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardOld, MaxMsgsPerSubject: 1,
 	}
 }
 
+// deltaConfig has one replica: every piece of streamed output goes through it.
+// While its server is away, who joins late sees less of a reply that is running.
 func (b *Bus) deltaConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: b.names.deltaStream(), Subjects: []string{b.names.deltaAll()},
