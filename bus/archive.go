@@ -146,6 +146,9 @@ func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.S
 			return err
 		}
 		row.Runs, row.Last = append(row.Runs, fresh...), p.last
+		if err := b.fitEntry(ctx, row.Runs); err != nil {
+			return err
+		}
 	}
 	row.Stream, row.Next = p.stream, ""
 	return b.putArchived(ctx, session, &row)
@@ -246,18 +249,35 @@ func (b *Bus) writeRun(ctx context.Context, session events.SessionID, from, last
 		return run{}, err
 	}
 	r.File = file.Bytes()
-	return b.keepRun(ctx, r)
+	if len(r.File) > maxInline {
+		err = b.moveToBlob(ctx, &r)
+	}
+	return r, err
 }
 
-// keepRun moves a file that is not small to a blob.
-func (b *Bus) keepRun(ctx context.Context, r run) (run, error) {
-	if len(r.File) <= maxInline {
-		return r, nil
-	}
-	var err error
+func (b *Bus) moveToBlob(ctx context.Context, r *run) (err error) {
 	r.Blob, err = b.PutBlob(ctx, r.File)
 	r.File = nil
-	return r, err
+	return err
+}
+
+// fitEntry moves the largest files to blobs until the others fit the entry
+// together: the stream is sealed by then, and stays so while the entry does not fit.
+func (b *Bus) fitEntry(ctx context.Context, runs []run) error {
+	for {
+		largest, total := 0, 0
+		for i := range runs {
+			if total += len(runs[i].File); len(runs[i].File) > len(runs[largest].File) {
+				largest = i
+			}
+		}
+		if total <= maxInline {
+			return nil
+		}
+		if err := b.moveToBlob(ctx, &runs[largest]); err != nil {
+			return err
+		}
+	}
 }
 
 // compare holds what is kept of a session against the stream that it was
