@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -24,6 +25,7 @@ type archived struct {
 	Runs     []run      `msgpack:"r"`           // in order, without holes, from sequence 1 on
 	Erased   Tombstone  `msgpack:"x,omitempty"` // of an erased session, whose runs are to be removed
 	Revision uint64     `msgpack:"-"`           // 0: the session has no entry
+	Put      time.Time  `msgpack:"-"`           // when the server took the entry
 }
 
 // run is one archive file (package events): in the entry where it is small, else in a blob.
@@ -55,7 +57,7 @@ func (b *Bus) archived(ctx context.Context, session events.SessionID) (row archi
 		if err := events.DecodePayload(msg.Data, &row); err != nil {
 			return fmt.Errorf("archives of session %s: %w", session, err)
 		}
-		row.Revision = msg.Sequence
+		row.Revision, row.Put = msg.Sequence, msg.Time
 		return nil
 	})
 	switch {

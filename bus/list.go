@@ -93,6 +93,28 @@ func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	}
 }
 
+// Stored is when the servers took a session's last commit, by their clock; of a
+// cold session, when it was archived. Errors: [events.ErrNoSession].
+func (b *Bus) Stored(ctx context.Context, session events.SessionID) (time.Time, error) {
+	p, err := b.locate(ctx, session)
+	if err != nil || p.stream == "" {
+		return p.cold.Put, err
+	}
+	info, err := b.streamInfo(ctx, p.stream)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return movedAt(info), nil
+}
+
+// movedAt is when a stream took its last message, or was made.
+func movedAt(info *jetstream.StreamInfo) time.Time {
+	if info.State.LastTime.Before(info.Created) {
+		return info.Created
+	}
+	return info.State.LastTime
+}
+
 // HotSession is a session that has a live stream.
 type HotSession struct {
 	ID     events.SessionID
@@ -110,10 +132,7 @@ func (b *Bus) Hot(ctx context.Context) iter.Seq2[HotSession, error] {
 				return
 			}
 			id, ok := b.names.sessionOf(info.Config.Name)
-			hot := HotSession{ID: id, Last: events.Seq(info.State.LastSeq), Moved: info.State.LastTime, Sealed: info.Config.Sealed}
-			if hot.Moved.Before(info.Created) {
-				hot.Moved = info.Created
-			}
+			hot := HotSession{ID: id, Last: events.Seq(info.State.LastSeq), Moved: movedAt(&info), Sealed: info.Config.Sealed}
 			if ok && !yield(hot, nil) {
 				return
 			}

@@ -132,26 +132,29 @@ func kept(t *testing.T, b *bus.Bus, id events.SessionID, retain int64, last even
 func TestRetain(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	now := time.UnixMilli(1_000_000)
+	now := time.Now().Add(time.Hour) // the servers stored all of it an hour before
+	at := events.MillisOf(now)
 	for id, s := range map[events.SessionID]struct {
 		retain int64
 		last   events.Millis
 	}{
-		"own": {5000, 995_000}, "own-cold": {5000, 995_000}, "own-young": {5000, 995_001}, "own-forever": {-1, 1},
-		"huge": {1 << 62, 1}, "node": {0, 940_000}, "node-cold": {0, 940_000}, "node-young": {0, 940_001}, "woken": {5000, 995_000}, "works": {5000, 995_000},
+		"own": {5000, at - 5000}, "own-cold": {5000, at - 5000}, "own-young": {5000, at - 4999}, "own-forever": {-1, 1},
+		"huge": {1 << 62, 1}, "node": {0, at - 60_000}, "node-cold": {0, at - 60_000}, "node-young": {0, at - 59_999},
+		"woken": {5000, at - 5000}, "works": {5000, at - 5000},
+		"stamped": {7_200_000, 1}, "stamped-cold": {7_200_000, 1}, // by a clock that is years behind
 	} {
 		kept(t, b, id, s.retain, s.last)
 	}
 	archiver := follow.NewArchiver(b, follow.ArchiverConfig{Retain: time.Minute})
-	for _, id := range []events.SessionID{"own-cold", "node-cold"} {
+	for _, id := range []events.SessionID{"own-cold", "node-cold", "stamped-cold"} {
 		if done, err := archiver.Archive(t.Context(), id); !done || err != nil {
 			t.Fatalf("archive %s: got %t, %v", id, done, err)
 		}
 	}
 	woken := commit("woken", 2, 1) // and no projector has seen it
-	woken.At = 999_000
+	woken.At = at - 1000
 	works := commit("works", 2, 0)
-	works.At, works.Events = 995_000, []events.Event{events.Of("t1", &events.TurnRequested{})}
+	works.At, works.Events = at-5000, []events.Event{events.Of("t1", &events.TurnRequested{})}
 	for _, c := range []*events.Commit{woken, works} {
 		if _, err := b.Log().Append(t.Context(), c, 1); err != nil {
 			t.Fatal(err)
@@ -164,6 +167,7 @@ func TestRetain(t *testing.T) {
 		for id, gone := range map[events.SessionID]bool{
 			"own": true, "own-cold": true, "own-young": false, "own-forever": false, "huge": false,
 			"node": true, "node-cold": true, "node-young": false, "woken": false, "works": false,
+			"stamped": false, "stamped-cold": false,
 		} {
 			_, err := follow.Open(t.Context(), b, id)
 			if erased := errors.As(err, new(*events.ErasedError)); erased != gone {
@@ -171,7 +175,7 @@ func TestRetain(t *testing.T) {
 			}
 		}
 	}
-	if row := directoryRow(t, b, "own-cold"); row.Erased == nil || row.Erased.By != "retention" || row.Erased.Reason != "kept for 5s after its last event" || row.Erased.At != 1_000_000 {
+	if row := directoryRow(t, b, "own-cold"); row.Erased == nil || row.Erased.By != "retention" || row.Erased.Reason != "kept for 5s after its last event" || row.Erased.At != at {
 		t.Errorf("tombstone: got %+v, want one that says why", row.Erased)
 	}
 	if err := follow.NewArchiver(b, follow.ArchiverConfig{}).Retain(t.Context(), now.Add(time.Hour)); err != nil {

@@ -63,6 +63,10 @@ func (a *Archiver) retain(ctx context.Context, id events.SessionID, row *Directo
 	if err != nil || !a.past(s.UpdatedAt, s.Config.RetainMillis, now) || !a.restful(s) {
 		return known(err)
 	}
+	stored, err := a.b.Stored(ctx, id) // commits have the time of whoever wrote them
+	if err != nil || !a.past(events.MillisOf(stored), s.Config.RetainMillis, now) {
+		return known(err)
+	}
 	kept := a.retention(s.Config.RetainMillis)
 	_, err = Erase(ctx, a.b, id, &s.Seq, bus.Tombstone{
 		At: events.Millis(now.UnixMilli()), By: byRetention, Reason: fmt.Sprintf("kept for %s after its last event", kept),
