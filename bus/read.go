@@ -167,6 +167,7 @@ type batchReader struct {
 	stream string
 	sub    *nats.Subscription // hears the answers
 	asked  events.Seq         // where the batch begins that is on its way; 0: none is
+	broken bool               // a batch did not come whole: what comes of the next ones counts by itself
 }
 
 // drop forgets what is on its way.
@@ -184,11 +185,16 @@ func (r *batchReader) batch(ctx context.Context, from, last events.Seq) iter.Seq
 			yield(Log{r.b}.one(ctx, r.stream, from))
 			return
 		}
+		if r.broken {
+			r.b.numbered(ctx, r.stream, from, last, yield)
+			return
+		}
 		list, whole, err := r.fetch(ctx, from, last)
 		switch {
 		case err != nil:
 			yield(rawEntry{}, err)
 		case !whole:
+			r.broken = true
 			r.drop()
 			r.b.numbered(ctx, r.stream, from, last, yield)
 		default:
@@ -253,6 +259,7 @@ func (r *batchReader) fetch(ctx context.Context, from, last events.Seq) (list []
 		}
 	})
 	if err != nil {
+		r.broken = r.broken || len(list) > 0
 		r.drop()
 	}
 	return list, whole && len(list) > 0, err

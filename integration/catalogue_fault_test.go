@@ -24,8 +24,8 @@ func testCommitFails(t *testing.T) {
 	away := bustest.Open(t, b.server)
 	b.model.script = []step{first(away.Close, reply(text("never written"))), reply(text("hi"))}
 	id := b.open(session.CreateRequest{})
-	b.submit(id, "t1", text("hello"))
 	kill := b.work(away)
+	b.submit(id, "t1", text("hello"))
 	b.await(id, "the start", func(s *projector.State) bool { return s.Turn() != nil })
 	h := b.otherHost()
 	v, err := h.View(b.ctx, id)

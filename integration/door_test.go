@@ -47,6 +47,9 @@ func TestRefusedAtTheDoor(t *testing.T) {
 			if door == "http" && tc.inner {
 				continue // it has no such field
 			}
+			if door == "client" && what == "approve_by" {
+				continue // what a client calls itself is not taken
+			}
 			taken, refused := 0, 0
 			for n, size := range []int{1, tc.limit - tc.limit/8, tc.limit - 1, tc.limit, tc.limit + 1, tc.limit + 200, 2 * tc.limit, 3 * tc.limit} {
 				id := events.SessionID(fmt.Sprintf("%s-%s-%d", door, what, n))

@@ -48,12 +48,10 @@ func TestRepliesReachNothing(t *testing.T) {
 			forged := b.forgery("s1")
 			b.rested("s1")
 			before := b.kept()
-			for i, ns := range all {
-				for _, user := range []string{"alice@acme", "auditor@acme"} {
-					v := volley{d: d, nc: d.connOn(ns, user), requests: d.requests(b, user, before, forged)}
-					if v.fire(); v.sent < 1000 {
-						t.Errorf("%s on server %d: sent %d requests, want more", user, i+1, v.sent)
-					}
+			for i, user := range []string{"alice@acme", "auditor@acme"} { // on two servers, of which one does not lead what is asked for
+				v := volley{d: d, nc: d.connOn(all[(i+1)%len(all)], user), requests: d.requests(b, user, before, forged)}
+				if v.fire(); v.sent < 1000 {
+					t.Errorf("%s: sent %d requests, want more", user, v.sent)
 				}
 			}
 			b.until("everything as before", func() bool { return slices.Equal(b.kept(), before) })
@@ -174,7 +172,7 @@ func (d *deployment) requests(b *bundle, user string, kept []string, forged stri
 			made["$JS.API.DIRECT.GET.OBJ_lash-blobs."+forged] = []string{""}
 		case strings.Contains(row, "*"):
 			for _, stream := range streams {
-				made[strings.Replace(row, "*", stream, 1)] = []string{"", "{}"}
+				made[strings.Replace(row, "*", stream, 1)] = []string{""}
 			}
 		default:
 			made[row] = []string{"", "{}", `{"seq":1}`}
