@@ -51,24 +51,6 @@ func (b *Bus) retryWithin(ctx context.Context, limit time.Duration, what string,
 	}
 }
 
-// opened runs a request whose ctx lives on with what it opened, until cancel:
-// only the answer has a limit.
-func (b *Bus) opened(ctx context.Context, request func(context.Context) error) (cancel context.CancelFunc, err error) {
-	open, cancel := context.WithCancel(ctx)
-	late := time.AfterFunc(b.cfg.Timeout, cancel)
-	err = request(open)
-	if !late.Stop() && err == nil {
-		err = context.DeadlineExceeded
-	}
-	if ctx.Err() == nil {
-		b.heard(err)
-	}
-	if err != nil {
-		cancel()
-	}
-	return cancel, mapError(err)
-}
-
 // listen calls deliver with each message on a subject, from one goroutine, until stop.
 func (b *Bus) listen(subject string, deliver nats.MsgHandler) (stop func(), err error) {
 	sub, err := b.nc.Subscribe(subject, deliver)

@@ -64,7 +64,7 @@ func TestSubmitStarves(t *testing.T) { // alone: it is about who gets how much o
 	}
 	before, lines := calls.Load(), f.state(id).Feed.Sequence
 	progress := func() (asked, written int64) {
-		return calls.Load() - before, int64(f.state(id).Feed.Sequence - lines)
+		return calls.Load() - before, f.state(id).Feed.Sequence - lines
 	}
 	var moved atomic.Bool
 	took, errs := make([][]time.Duration, clients), make([]error, clients)

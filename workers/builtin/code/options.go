@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
 	"github.com/lash-go/lash/session/schema"
 )
 

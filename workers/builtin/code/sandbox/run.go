@@ -13,10 +13,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
-	"github.com/lash-go/lash/session/schema"
 	"go.starlark.net/resolve"
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
+
+	"github.com/lash-go/lash/session/schema"
 )
 
 // ErrStop in the error of a [Caller] ends the run: [Run] returns that error.
