@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 )
 
@@ -33,8 +34,8 @@ const secret = "-z5J3cret"
 
 func tokens() []httpapi.Token {
 	var list []httpapi.Token
-	for name, scope := range map[string]httpapi.Scope{
-		"reader": httpapi.ScopeRead, "writer": httpapi.ScopeWrite, "other": httpapi.ScopeWrite, "admin": httpapi.ScopeAdmin,
+	for name, scope := range map[string]api.Scope{
+		"reader": api.ScopeRead, "writer": api.ScopeWrite, "other": api.ScopeWrite, "admin": api.ScopeAdmin,
 	} {
 		list = append(list, httpapi.Token{Name: name, Digest: sha256.Sum256([]byte(name + secret)), Scope: scope})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/code"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -70,6 +71,9 @@ type Config struct {
 	// Retain is how long a session that does not say is kept after its last event, before a [Node] erases it. Defaults to for ever.
 	Retain time.Duration
 
+	// Scopes are what users of other NATS accounts may ask a [Node] for, by name:
+	// nil lets all of them do everything but run commands.
+	Scopes map[string]api.Scope
 	// Roles of a [Node]: what it does. Defaults to all.
 	Roles []Role
 

@@ -20,6 +20,7 @@ const (
 	ClassFailed      Class = "failed"      // what was asked for was tried, and failed
 	ClassUnavailable Class = "unavailable" // not here, or not now
 	ClassBusy        Class = "busy"        // there is too much of it now: the same may succeed later
+	ClassForbidden   Class = "forbidden"   // who asks has no right to it
 	ClassUnknown     Class = "unknown"     // nobody knows whether it was done: asking the same again is safe but for actions
 	ClassInternal    Class = "internal"    // it is no fault of the request
 )
@@ -48,6 +49,7 @@ var codes = []coded{
 	{ErrClosed, "session_closed", ClassConflict},
 	{ErrOpening, "session_opening", ClassConflict},
 	{ErrTurnRunning, "turn_running", ClassConflict},
+	{ErrForbidden, "forbidden", ClassForbidden},
 	{ErrUnknownTurn, "unknown_turn", ClassNotFound},
 	{ErrUnknownNode, "unknown_node", ClassNotFound},
 	{ErrDifferent, "different_content", ClassConflict},

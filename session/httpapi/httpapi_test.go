@@ -38,7 +38,7 @@ func config(t testing.TB) httpapi.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return httpapi.Config{Service: h, Tokens: []httpapi.Token{{Name: "me", Digest: sha256.Sum256([]byte(secret)), Scope: httpapi.ScopeAdmin}}}
+	return httpapi.Config{Service: h, Tokens: []httpapi.Token{{Name: "me", Digest: sha256.Sum256([]byte(secret)), Scope: api.ScopeAdmin}}}
 }
 
 func newServer(t testing.TB, cfg httpapi.Config) *httpapi.Server {
@@ -325,14 +325,14 @@ func TestParseTokens(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	me := httpapi.Token{Name: "me", Digest: sha256.Sum256([]byte("x")), Scope: httpapi.ScopeRead}
-	you := httpapi.Token{Name: "you", Digest: me.Digest, Scope: httpapi.ScopeRead}
+	me := httpapi.Token{Name: "me", Digest: sha256.Sum256([]byte("x")), Scope: api.ScopeRead}
+	you := httpapi.Token{Name: "you", Digest: me.Digest, Scope: api.ScopeRead}
 	for want, cfg := range map[string]httpapi.Config{
 		"service is required":        {Tokens: []httpapi.Token{me}},
 		"a token is required":        {},
 		"is another's too":           {Tokens: []httpapi.Token{me, you}},
 		"scope is none of":           {Tokens: []httpapi.Token{{Name: "me", Digest: me.Digest, Scope: "all"}}},
-		"has no digest":              {Tokens: []httpapi.Token{{Name: "me", Scope: httpapi.ScopeRead}}},
+		"has no digest":              {Tokens: []httpapi.Token{{Name: "me", Scope: api.ScopeRead}}},
 		`origin "*": want`:           {Tokens: []httpapi.Token{me}, Origins: []string{"*"}},
 		`origin "https://a/": want`:  {Tokens: []httpapi.Token{me}, Origins: []string{"https://a/"}},
 		`origin "https://a/b": want`: {Tokens: []httpapi.Token{me}, Origins: []string{"https://a/b"}},
@@ -340,7 +340,7 @@ func TestNewRefuses(t *testing.T) {
 		`origin "null": want`:        {Tokens: []httpapi.Token{me}, Origins: []string{"null"}},
 		"MaxStreams -1 is":           {Tokens: []httpapi.Token{me}, MaxStreams: -1},
 		"KeepAlive -1s is":           {Tokens: []httpapi.Token{me}, KeepAlive: -time.Second},
-		"tokens[0].name: must b":     {Tokens: []httpapi.Token{{Name: "a b", Digest: me.Digest, Scope: httpapi.ScopeRead}}},
+		"tokens[0].name: must b":     {Tokens: []httpapi.Token{{Name: "a b", Digest: me.Digest, Scope: api.ScopeRead}}},
 	} {
 		if _, err := httpapi.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)

@@ -61,10 +61,10 @@ type describer struct {
 
 func (d *describer) operation(r *route) object {
 	out := object{"operationId": r.name, "summary": r.summary, "responses": d.responses(r)}
-	if r.scope == "" {
+	if r.needs == "" {
 		out["security"] = []object{}
 	} else {
-		out["x-scope"] = r.scope
+		out["x-scope"], out["x-right"] = r.needs.Least(), r.needs
 	}
 	var params []object
 	for _, name := range r.pathParams() {

@@ -26,13 +26,13 @@ type operation struct {
 // ServeHTTP asks for the token and a slot, and answers.
 func (o *operation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var token *Token
-	if o.scope != "" {
+	if o.needs != "" {
 		if token = bearer(o.s.cfg.Tokens, r.Header.Get("Authorization")); token == nil {
 			o.s.refuse(w, r, errUnauthorized)
 			return
 		}
-		if token.Scope.rank() < o.scope.rank() {
-			o.s.refuse(w, r, forbidden(o.scope))
+		if !token.Scope.Has(o.needs) {
+			o.s.refuse(w, r, forbidden(o.needs))
 			return
 		}
 	}

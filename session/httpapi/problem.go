@@ -38,8 +38,8 @@ var (
 	errStreams      = &problem{Status: http.StatusTooManyRequests, Code: "too_many_streams", Detail: "too many streams and waiting requests with this token", retry: retryAfter}
 )
 
-func forbidden(needs Scope) *problem {
-	return &problem{Status: http.StatusForbidden, Code: "forbidden", Detail: "the token lacks the scope " + string(needs), Details: map[string]string{"scope": string(needs)}}
+func forbidden(needs api.Right) *problem {
+	return &problem{Status: http.StatusForbidden, Code: "forbidden", Detail: "the token lacks the right " + string(needs), Details: map[string]string{"right": string(needs), "scope": string(needs.Least())}}
 }
 
 func invalidBody(why string) *problem {
@@ -73,6 +73,8 @@ func statusOf(class api.Class) int {
 		return http.StatusBadRequest
 	case api.ClassTooLarge:
 		return http.StatusRequestEntityTooLarge
+	case api.ClassForbidden:
+		return http.StatusForbidden
 	case api.ClassNotFound:
 		return http.StatusNotFound
 	case api.ClassConflict:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 )
 
 // route is an operation: what serves it and what the document says of it.
@@ -17,8 +18,8 @@ type route struct {
 	summary string
 	method  string
 	path    string
-	scope   Scope // empty: nobody is asked for a token
-	held    bool  // it may stay open: a stream, or a request that waits
+	needs   api.Right // empty: nobody is asked for a token
+	held    bool      // it may stay open: a stream, or a request that waits
 	query   []param
 	header  []param
 	request reflect.Type            // of the body; nil: none
@@ -64,7 +65,7 @@ func body[T any](f func(*call, T) (reply, error)) func(*call) (reply, error) {
 func of[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
 // changes reports whether the operation changes something.
-func (r *route) changes() bool { return r.scope == ScopeWrite || r.scope == ScopeAdmin }
+func (r *route) changes() bool { return r.needs != "" && r.needs != api.RightRead }
 
 // pathParams are the names in a route's path, in order.
 func (r *route) pathParams() []string {
@@ -79,7 +80,7 @@ func (r *route) pathParams() []string {
 
 // refusals are the statuses of problems, ascending.
 func (r *route) refusals() []int {
-	if r.scope == "" {
+	if r.needs == "" {
 		return nil
 	}
 	list := append([]int{http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, r.refuses...)

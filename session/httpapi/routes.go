@@ -25,31 +25,31 @@ func routes() []route {
 			answers: ok[map[string]any](http.StatusOK), handle: getDocument,
 		},
 		{
-			name: "createSession", summary: "Open a session", method: http.MethodPost, path: "/v1/sessions", scope: ScopeWrite,
+			name: "createSession", summary: "Open a session", method: http.MethodPost, path: "/v1/sessions", needs: api.OpCreate.Needs(),
 			request: of[NewSession](), answers: ok[Made](http.StatusCreated), refuses: []int{http.StatusConflict}, handle: body(createSession),
 		},
 		{
-			name: "getSession", summary: "How a session stands", method: http.MethodGet, path: session, scope: ScopeRead,
+			name: "getSession", summary: "How a session stands", method: http.MethodGet, path: session, needs: api.RightRead,
 			answers: ok[Session](http.StatusOK), handle: getSession,
 		},
 		{
-			name: "configureSession", summary: "Change with what turns run", method: http.MethodPatch, path: session, scope: ScopeWrite,
+			name: "configureSession", summary: "Change with what turns run", method: http.MethodPatch, path: session, needs: api.OpConfigure.Needs(),
 			request: of[ConfigChange](), answers: none(), refuses: []int{http.StatusConflict}, handle: body(configureSession),
 		},
 		{
-			name: "closeSession", summary: "End a session; again, or of none, does nothing", method: http.MethodDelete, path: session, scope: ScopeWrite,
+			name: "closeSession", summary: "End a session; again, or of none, does nothing", method: http.MethodDelete, path: session, needs: api.OpClose.Needs(),
 			query: []param{{"reason", "kept in the history"}}, answers: none(), refuses: []int{http.StatusConflict}, lenient: true, handle: closeSession,
 		},
 		{
-			name: "forkSession", summary: "Open a session with the active branch of this one", method: http.MethodPost, path: session + "/fork", scope: ScopeWrite,
+			name: "forkSession", summary: "Open a session with the active branch of this one", method: http.MethodPost, path: session + "/fork", needs: api.OpCreate.Needs(),
 			request: of[NewSession](), answers: ok[Made](http.StatusCreated), refuses: []int{http.StatusConflict}, handle: body(forkSession),
 		},
 		{
-			name: "getView", summary: "The conversation in the current frame", method: http.MethodGet, path: session + "/view", scope: ScopeRead,
+			name: "getView", summary: "The conversation in the current frame", method: http.MethodGet, path: session + "/view", needs: api.RightRead,
 			answers: ok[View](http.StatusOK), handle: getView,
 		},
 		{
-			name: "watchEvents", summary: "Commits after a cursor, and the reply in flight", method: http.MethodGet, path: session + "/events", scope: ScopeRead,
+			name: "watchEvents", summary: "Commits after a cursor, and the reply in flight", method: http.MethodGet, path: session + "/events", needs: api.RightRead,
 			query: []param{{"cursor", "sequence of the last commit seen, of a first connect; defaults to 0"}}, header: []param{{"Last-Event-ID", "likewise, of a reconnect: it wins"}},
 			events: map[string]reflect.Type{"commit": of[Commit](), "delta": of[Delta](), "gap": of[Gap](), "problem": of[problem]()}, held: true,
 			refuses: []int{http.StatusConflict}, handle: watchEvents,
@@ -64,30 +64,30 @@ func routes() []route {
 func turnRoutes(session string) []route {
 	return []route{
 		{
-			name: "submitTurn", summary: "Ask for a turn", method: http.MethodPost, path: session + "/turns", scope: ScopeWrite,
+			name: "submitTurn", summary: "Ask for a turn", method: http.MethodPost, path: session + "/turns", needs: api.OpSubmit.Needs(),
 			query: []param{waitParam}, header: []param{preferParam}, held: true, request: of[NewTurn](),
 			answers: map[int]reflect.Type{http.StatusOK: of[api.AssembledTurn](), http.StatusAccepted: of[PendingTurn]()},
 			refuses: []int{http.StatusConflict}, handle: body(submitTurn),
 		},
 		{
-			name: "getTurn", summary: "A turn as a whole, once it has ended", method: http.MethodGet, path: session + "/turns/{turn}", scope: ScopeRead,
+			name: "getTurn", summary: "A turn as a whole, once it has ended", method: http.MethodGet, path: session + "/turns/{turn}", needs: api.RightRead,
 			query: []param{waitParam}, header: []param{preferParam}, held: true,
 			answers: map[int]reflect.Type{http.StatusOK: of[api.AssembledTurn](), http.StatusAccepted: of[PendingTurn]()}, handle: getTurn,
 		},
 		{
-			name: "cancelTurn", summary: "Ask a turn to stop", method: http.MethodPost, path: session + "/turns/{turn}/cancel", scope: ScopeWrite,
+			name: "cancelTurn", summary: "Ask a turn to stop", method: http.MethodPost, path: session + "/turns/{turn}/cancel", needs: api.OpCancel.Needs(),
 			request: of[CancelTurn](), answers: ok[Cancelled](http.StatusOK), handle: body(cancelTurn),
 		},
 		{
-			name: "watchTurn", summary: "A turn's events from its first to done", method: http.MethodGet, path: session + "/turns/{turn}/stream", scope: ScopeRead,
+			name: "watchTurn", summary: "A turn's events from its first to done", method: http.MethodGet, path: session + "/turns/{turn}/stream", needs: api.RightRead,
 			events: map[string]reflect.Type{"event": of[api.SessionEvent](), "problem": of[problem]()}, held: true, handle: watchTurn,
 		},
 		{
-			name: "injectInput", summary: "Put a message into the running turn, or before the next", method: http.MethodPost, path: session + "/inputs", scope: ScopeWrite,
+			name: "injectInput", summary: "Put a message into the running turn, or before the next", method: http.MethodPost, path: session + "/inputs", needs: api.OpInject.Needs(),
 			request: of[NewInput](), answers: ok[Made](http.StatusCreated), refuses: []int{http.StatusConflict}, handle: body(injectInput),
 		},
 		{
-			name: "cancelInput", summary: "Take an input back", method: http.MethodDelete, path: session + "/inputs/{input}", scope: ScopeWrite,
+			name: "cancelInput", summary: "Take an input back", method: http.MethodDelete, path: session + "/inputs/{input}", needs: api.OpCancelInputs.Needs(),
 			query: []param{{"following", "true: with all that were injected after it"}}, answers: ok[CancelledInput](http.StatusOK), handle: cancelInput,
 		},
 	}
@@ -96,19 +96,19 @@ func turnRoutes(session string) []route {
 func graphRoutes(session string) []route {
 	return []route{
 		{
-			name: "appendNodes", summary: "Append under the leaf", method: http.MethodPost, path: session + "/nodes", scope: ScopeWrite,
+			name: "appendNodes", summary: "Append under the leaf", method: http.MethodPost, path: session + "/nodes", needs: api.OpAppendNodes.Needs(),
 			request: of[NewNodes](), answers: ok[AppendedNodes](http.StatusOK), refuses: []int{http.StatusConflict}, handle: body(appendNodes),
 		},
 		{
-			name: "branchTo", summary: "Move the leaf", method: http.MethodPost, path: session + "/branch", scope: ScopeWrite,
+			name: "branchTo", summary: "Move the leaf", method: http.MethodPost, path: session + "/branch", needs: api.OpBranch.Needs(),
 			request: of[Branch](), answers: none(), refuses: []int{http.StatusConflict}, handle: body(branchTo),
 		},
 		{
-			name: "openFrame", summary: "Begin a fresh prompt", method: http.MethodPost, path: session + "/frames", scope: ScopeWrite,
+			name: "openFrame", summary: "Begin a fresh prompt", method: http.MethodPost, path: session + "/frames", needs: api.OpOpenFrame.Needs(),
 			request: of[NewFrame](), answers: ok[Opened](http.StatusOK), refuses: []int{http.StatusConflict}, handle: body(openFrame),
 		},
 		{
-			name: "compact", summary: "Begin a fresh prompt with a summary, where a compactor gives one", method: http.MethodPost, path: session + "/compact", scope: ScopeWrite,
+			name: "compact", summary: "Begin a fresh prompt with a summary, where a compactor gives one", method: http.MethodPost, path: session + "/compact", needs: api.OpCompact.Needs(),
 			answers: ok[Opened](http.StatusOK), refuses: []int{http.StatusConflict}, handle: compact,
 		},
 	}
@@ -117,27 +117,27 @@ func graphRoutes(session string) []route {
 func toolRoutes(session string) []route {
 	return []route{
 		{
-			name: "getApprovals", summary: "Calls that wait for an answer", method: http.MethodGet, path: session + "/approvals", scope: ScopeRead,
+			name: "getApprovals", summary: "Calls that wait for an answer", method: http.MethodGet, path: session + "/approvals", needs: api.RightRead,
 			answers: ok[Approvals](http.StatusOK), handle: getApprovals,
 		},
 		{
-			name: "approve", summary: "Let a call run that waits, or refuse it", method: http.MethodPost, path: session + "/approvals", scope: ScopeWrite,
+			name: "approve", summary: "Let a call run that waits, or refuse it", method: http.MethodPost, path: session + "/approvals", needs: api.OpApprove.Needs(),
 			request: of[Answer](), answers: none(), refuses: []int{http.StatusConflict}, handle: body(approve),
 		},
 		{
-			name: "resolveCall", summary: "Give the result of a call that waits for somebody outside", method: http.MethodPost, path: session + "/results", scope: ScopeWrite,
+			name: "resolveCall", summary: "Give the result of a call that waits for somebody outside", method: http.MethodPost, path: session + "/results", needs: api.OpResolveTool.Needs(),
 			request: of[CallResult](), answers: none(), refuses: []int{http.StatusConflict}, handle: body(resolveCall),
 		},
 		{
-			name: "getOutput", summary: "The whole output of a call", method: http.MethodGet, path: session + "/output", scope: ScopeRead,
+			name: "getOutput", summary: "The whole output of a call", method: http.MethodGet, path: session + "/output", needs: api.RightRead,
 			query: []param{{"call", "required"}}, answers: ok[CallOutput](http.StatusOK), handle: getOutput,
 		},
 		{
-			name: "getTools", summary: "The session's tools", method: http.MethodGet, path: session + "/tools", scope: ScopeRead,
+			name: "getTools", summary: "The session's tools", method: http.MethodGet, path: session + "/tools", needs: api.OpToolState.Needs(),
 			answers: ok[Tools](http.StatusOK), handle: getTools,
 		},
 		{
-			name: "setTools", summary: "Override how far tools are offered", method: http.MethodPatch, path: session + "/tools", scope: ScopeWrite,
+			name: "setTools", summary: "Override how far tools are offered", method: http.MethodPatch, path: session + "/tools", needs: api.OpSetAvailability.Needs(),
 			request: of[ToolLevel](), answers: ok[Generation](http.StatusOK), refuses: []int{http.StatusConflict}, handle: body(setTools),
 		},
 	}
@@ -146,31 +146,31 @@ func toolRoutes(session string) []route {
 func taskRoutes(session string) []route {
 	return []route{
 		{
-			name: "getTasks", summary: "Background tasks", method: http.MethodGet, path: session + "/tasks", scope: ScopeRead,
+			name: "getTasks", summary: "Background tasks", method: http.MethodGet, path: session + "/tasks", needs: api.RightRead,
 			answers: ok[Tasks](http.StatusOK), lenient: true, handle: getTasks,
 		},
 		{
-			name: "getTask", summary: "A background task", method: http.MethodGet, path: session + "/tasks/{task}", scope: ScopeRead,
+			name: "getTask", summary: "A background task", method: http.MethodGet, path: session + "/tasks/{task}", needs: api.RightRead,
 			answers: ok[Task](http.StatusOK), handle: getTask,
 		},
 		{
-			name: "cancelTask", summary: "Cancel a background task", method: http.MethodPost, path: session + "/tasks/{task}/cancel", scope: ScopeWrite,
+			name: "cancelTask", summary: "Cancel a background task", method: http.MethodPost, path: session + "/tasks/{task}/cancel", needs: api.OpCancelTask.Needs(),
 			answers: ok[Task](http.StatusOK), handle: cancelTask,
 		},
 		{
-			name: "getMonitors", summary: "Commands that are watched", method: http.MethodGet, path: session + "/monitors", scope: ScopeRead,
+			name: "getMonitors", summary: "Commands that are watched", method: http.MethodGet, path: session + "/monitors", needs: api.OpMonitorSnapshot.Needs(),
 			answers: ok[Monitors](http.StatusOK), handle: getMonitors,
 		},
 		{
-			name: "startMonitor", summary: "Run a command on a node and watch it", method: http.MethodPut, path: session + "/monitors/{monitor}", scope: ScopeAdmin,
+			name: "startMonitor", summary: "Run a command on a node and watch it", method: http.MethodPut, path: session + "/monitors/{monitor}", needs: api.OpStartMonitor.Needs(),
 			request: of[MonitorSpec](), answers: none(), refuses: []int{http.StatusConflict}, handle: body(startMonitor),
 		},
 		{
-			name: "stopMonitor", summary: "Stop a monitor", method: http.MethodDelete, path: session + "/monitors/{monitor}", scope: ScopeWrite,
+			name: "stopMonitor", summary: "Stop a monitor", method: http.MethodDelete, path: session + "/monitors/{monitor}", needs: api.OpStopMonitor.Needs(),
 			answers: none(), refuses: []int{http.StatusConflict}, handle: stopMonitor,
 		},
 		{
-			name: "takeUpdates", summary: "Take what monitors said, and start those that are armed", method: http.MethodPost, path: session + "/monitors/updates", scope: ScopeWrite,
+			name: "takeUpdates", summary: "Take what monitors said, and start those that are armed", method: http.MethodPost, path: session + "/monitors/updates", needs: api.OpTakeUpdates.Needs(),
 			answers: ok[MonitorUpdates](http.StatusOK), handle: takeUpdates,
 		},
 	}

@@ -11,35 +11,14 @@ import (
 	"strings"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 )
-
-// Scope is what a token may do. Each has what those before it have.
-type Scope string
-
-// The scopes.
-const (
-	ScopeRead  Scope = "read"  // look and watch
-	ScopeWrite Scope = "write" // change sessions, run turns, answer approvals
-	ScopeAdmin Scope = "admin" // run commands on nodes, as monitors do
-)
-
-func (s Scope) rank() int {
-	switch s {
-	case ScopeRead:
-		return 1
-	case ScopeWrite:
-		return 2
-	case ScopeAdmin:
-		return 3
-	}
-	return 0
-}
 
 // Token is one that requests may bear. Its text should be random: at least 128 bits.
 type Token struct {
 	Name   string            // who bears it, as histories name who answered an approval or cancelled a turn: 1 to 64 of A-Z a-z 0-9 _ -
 	Digest [sha256.Size]byte // sha256 of the token's text
-	Scope  Scope
+	Scope  api.Scope
 }
 
 // ParseTokens reads tokens, one a line: name, scope, and the sha256 of the text
@@ -56,7 +35,7 @@ func ParseTokens(r io.Reader) ([]Token, error) {
 		if len(fields) != 3 {
 			return nil, fmt.Errorf("line %d: want name, scope and sha256", n)
 		}
-		t := Token{Name: fields[0], Scope: Scope(fields[1])}
+		t := Token{Name: fields[0], Scope: api.Scope(fields[1])}
 		digest, err := hex.DecodeString(fields[2])
 		if err != nil || len(digest) != len(t.Digest) {
 			return nil, fmt.Errorf("line %d: the third field is no sha256 in hex", n)
@@ -75,8 +54,8 @@ func checkTokens(list []Token) error {
 	var errs []error
 	for i, t := range list {
 		errs = append(errs, events.CheckToken(fmt.Sprintf("tokens[%d].name", i), t.Name))
-		if t.Scope.rank() == 0 {
-			errs = append(errs, fmt.Errorf("token %d: scope is none of read, write, admin", i))
+		if err := t.Scope.Check(); err != nil {
+			errs = append(errs, fmt.Errorf("token %d: %w", i, err))
 		}
 		if t.Digest == ([sha256.Size]byte{}) {
 			errs = append(errs, fmt.Errorf("token %d: has no digest", i))

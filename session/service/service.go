@@ -16,9 +16,13 @@ import (
 
 // Config of a service. Everything has a default.
 type Config struct {
-	Concurrency int               // requests worked on at once. Defaults to 64
-	Metadata    map[string]string // of this instance, for those who discover it
-	Logger      *zap.Logger       // nil is silent
+	Concurrency int // requests worked on at once. Defaults to 64
+	// Scopes are what users of other accounts may do, as the server knows these, by
+	// name; nil lets all of them do everything but run commands. Those of the
+	// nodes' own account may do everything.
+	Scopes   map[string]api.Scope
+	Metadata map[string]string // of this instance, for those who discover it
+	Logger   *zap.Logger       // nil is silent
 }
 
 // version of the service, for those who discover it.
@@ -33,7 +37,7 @@ func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) 
 	if cfg.Concurrency == 0 {
 		cfg.Concurrency = 64
 	}
-	d := &door{b: b, h: h, log: cfg.Logger.Named("service")}
+	d := &door{b: b, h: h, log: cfg.Logger.Named("service"), scopes: cfg.Scopes}
 	answers := make(map[string]bus.AnswerFunc)
 	for op, run := range d.operations() {
 		answers[string(op)] = func(ctx context.Context, from string, data []byte) ([]byte, string) {
@@ -52,6 +56,20 @@ type door struct {
 	b   *bus.Bus
 	h   *session.Host
 	log *zap.Logger
+
+	scopes map[string]api.Scope
+}
+
+// allow refuses an operation that a user of another account has no right to.
+func (d *door) allow(user string, op api.Operation) error {
+	scope := api.ScopeWrite
+	if d.scopes != nil {
+		scope = d.scopes[user]
+	}
+	if !scope.Has(op.Needs()) {
+		return fmt.Errorf("%w: %s needs the right %q, which user %s lacks", api.ErrForbidden, op, op.Needs(), user)
+	}
+	return nil
 }
 
 // operation decodes its own part of a request, does it, and encodes what it came to.
@@ -98,7 +116,11 @@ func (d *door) do(ctx context.Context, op api.Operation, run operation, from str
 		return nil, 0, err
 	}
 	if from != "" {
-		if r.Actor, err = actorOf(from); err != nil {
+		r.Actor, err = actorOf(from)
+		if err == nil {
+			err = d.allow(from, op)
+		}
+		if err != nil {
 			return nil, 0, err
 		}
 	}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/lash-go/lash/session/api"
+)
+
+// natsScopes reads what users of other accounts may do; nil without a file.
+func (c *serveCmd) natsScopes() (map[string]api.Scope, error) {
+	if c.Scopes == "" {
+		return nil, nil //nolint:nilnil // the node's default
+	}
+	file, err := os.Open(c.Scopes)
+	if err != nil {
+		return nil, fmt.Errorf("--nats-scopes: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	scopes := make(map[string]api.Scope)
+	lines := bufio.NewScanner(file)
+	for n := 1; lines.Scan(); n++ {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		if len(fields) != 2 {
+			return nil, fmt.Errorf("--nats-scopes %s: line %d: want a user and a scope", c.Scopes, n)
+		}
+		scope := api.Scope(fields[1])
+		if err := scope.Check(); err != nil {
+			return nil, fmt.Errorf("--nats-scopes %s: line %d: %w", c.Scopes, n, err)
+		}
+		scopes[fields[0]] = scope
+	}
+	return scopes, lines.Err()
+}

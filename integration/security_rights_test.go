@@ -1,0 +1,85 @@
+package integration
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/workers"
+)
+
+// needs is which right each operation needs. It is written from what operations
+// mean, for the doors to be held against.
+func needs() map[api.Right][]string {
+	return map[api.Right][]string{
+		api.RightRead: {"tool_state", "monitor_snapshot", "actions"},
+		api.RightWrite: {
+			"create", "close", "submit", "submit_at", "cancel", "inject", "cancel_inputs", "cancel_inputs_from", "append_nodes", "branch",
+			"open_frame", "rewrite", "compact", "cancel_task", "stop_monitor", "take_updates", "put_blob", "invoke_action",
+		},
+		api.RightApprove:   {"approve", "resolve_tool"},
+		api.RightConfigure: {"configure", "apply_tool_state", "set_availability"},
+		api.RightCommand:   {"start_monitor"},
+	}
+}
+
+// TestRightsOverNATS has users of the outer account ask for every operation
+// that is served, with every right and without any.
+func TestRightsOverNATS(t *testing.T) {
+	t.Parallel()
+	d := install(t).boot()
+	b := d.bundleOf("node@acme")
+	b.open(session.CreateRequest{ID: "s1"})
+	all := []api.Right{api.RightRead, api.RightWrite, api.RightApprove, api.RightConfigure, api.RightCommand}
+	for _, tc := range []struct {
+		scopes map[string]api.Scope
+		has    []api.Right
+	}{
+		{nil, all[:4]},
+		{map[string]api.Scope{"host@acme": "admin"}, nil},
+		{map[string]api.Scope{"alice@acme": "read"}, all[:1]},
+		{map[string]api.Scope{"alice@acme": "write"}, all[:4]},
+		{map[string]api.Scope{"alice@acme": "admin"}, all},
+		{map[string]api.Scope{"alice@acme": "read,approve"}, []api.Right{api.RightRead, api.RightApprove}},
+		{map[string]api.Scope{"alice@acme": "command"}, all[4:]},
+	} {
+		n, err := workers.NewNode(workers.Config{Bus: d.open(bus.Open, d.config("node@acme")), Roles: []workers.Role{workers.RoleAPI}, Scopes: tc.scopes})
+		must(t, "node", err, nil)
+		must(t, "start", n.Start(b.ctx), nil)
+		served := make(map[string]bool)
+		for _, e := range statsOf(t, b.bus, 1)[0].Endpoints {
+			served[e.Name] = true
+		}
+		alice := d.conn("alice@acme")
+		for right, ops := range needs() {
+			for _, op := range ops {
+				request, err := api.EncodeRequest(api.Request{Format: api.RequestFormat, Session: "s1", Body: []byte{0xc1}}) // which nothing takes
+				must(t, "encode", err, nil)
+				m, err := alice.RequestWithContext(b.ctx, "lash.api."+op, request)
+				for errors.Is(err, nats.ErrNoResponders) { // the node's subscription is on its way
+					m, err = alice.RequestWithContext(b.ctx, "lash.api."+op, request)
+				}
+				must(t, op, err, nil)
+				var a api.Answer
+				must(t, "answer", events.DecodePayload(m.Data, &a), nil)
+				allowed := false
+				for _, has := range tc.has {
+					allowed = allowed || has == right
+				}
+				if refused := errors.Is(api.DecodeError(a.Error), api.ErrForbidden); refused == allowed {
+					t.Errorf("%v: %s: got %+v, want it allowed: %v", tc.scopes, op, a.Error, allowed)
+				}
+				delete(served, op)
+			}
+		}
+		for op := range served {
+			t.Errorf("%s: got no right that it needs here", op)
+		}
+		n.Stop(b.ctx)
+	}
+}

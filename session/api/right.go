@@ -1,0 +1,90 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Right is what an operation needs of whoever asks for it, whichever door that comes through.
+type Right string
+
+// The rights.
+const (
+	RightRead      Right = "read"      // look and watch
+	RightWrite     Right = "write"     // open sessions, run turns, change the conversation
+	RightApprove   Right = "approve"   // let calls run that wait, give their results
+	RightConfigure Right = "configure" // with what turns run: model, protocol, limits, tools
+	RightCommand   Right = "command"   // run commands on nodes, as monitors do
+)
+
+// Needs is the right that an operation needs.
+func (op Operation) Needs() Right {
+	switch op {
+	case OpToolState, OpMonitorSnapshot, OpActions:
+		return RightRead
+	case OpCreate, OpClose, OpSubmit, OpSubmitAt, OpCancel, OpInject, OpCancelInputs, OpCancelInputsFrom, OpAppendNodes, OpBranch,
+		OpOpenFrame, OpRewrite, OpCompact, OpCancelTask, OpStopMonitor, OpTakeUpdates, OpPutBlob, OpInvokeAction:
+		return RightWrite
+	case OpApprove, OpResolveTool:
+		return RightApprove
+	case OpConfigure, OpApplyToolState, OpSetAvailability:
+		return RightConfigure
+	case OpStartMonitor:
+		return RightCommand
+	default:
+		return RightCommand
+	}
+}
+
+// Scope is what a caller may do: one of the scopes below, or rights with commas between.
+type Scope string
+
+// The scopes. Each has what those before it have.
+const (
+	ScopeRead  Scope = "read"
+	ScopeWrite Scope = "write" // every right but that to commands
+	ScopeAdmin Scope = "admin" // every right
+)
+
+// rights are all that a scope has; nil for none that there is.
+func (s Scope) rights() []Right {
+	all := []Right{RightRead, RightWrite, RightApprove, RightConfigure, RightCommand}
+	switch s {
+	case ScopeRead:
+		return all[:1]
+	case ScopeWrite:
+		return all[:4]
+	case ScopeAdmin:
+		return all
+	}
+	var list []Right
+	for word := range strings.SplitSeq(string(s), ",") {
+		if !slices.Contains(all, Right(word)) {
+			return nil
+		}
+		list = append(list, Right(word))
+	}
+	return list
+}
+
+// Has reports whether a scope has a right.
+func (s Scope) Has(r Right) bool { return slices.Contains(s.rights(), r) }
+
+// Check refuses what is no scope.
+func (s Scope) Check() error {
+	if s.rights() == nil {
+		return fmt.Errorf("scope: want read, write or admin, or of read, write, approve, configure, command some with commas between")
+	}
+	return nil
+}
+
+// Least is the smallest scope that has a right.
+func (r Right) Least() Scope {
+	for _, s := range []Scope{ScopeRead, ScopeWrite} {
+		if s.Has(r) {
+			return s
+		}
+	}
+	return ScopeAdmin
+}
