@@ -17,8 +17,16 @@
 //
 // # Reads
 //
-// Direct gets may be answered by a replica that is behind. So every read
-// first asks the leader for the last sequence, and reads until it has it.
+// Reads are direct gets, in batches that are bounded in bytes: no reader has a
+// consumer on the server. They may be answered by a replica that is behind. So every
+// read first asks the leader for the last sequence, and reads until it has it.
+//
+// # Writers
+//
+// Appends name the sequence at which the history must end, so of several writers of
+// a session one is first, and it knows the newest state: its next append is first
+// too. Who has lost again and again asks the others to let it go first, the oldest
+// before all ([Bus.AskWay]); a worker that runs the session's turn asks at once.
 //
 // # Wakes
 //

@@ -119,9 +119,10 @@ func (a *audit) record(effect events.EffectID, r recorded) {
 // was about to: nobody can keep it from that, and it records nothing.
 func (a *audit) asked(ledger []entry) {
 	once := a.mustNotRepeat()
-	count := make(map[events.EffectID]int)
+	count, own := make(map[events.EffectID]int), make(map[string]int)
 	for _, e := range ledger {
 		count[e.Effect]++
+		own[string(e.Worker)+" "+string(e.Effect)]++
 		if once[e.Effect] && count[e.Effect] > 1 {
 			a.found.doubled = append(a.found.doubled, fmt.Sprintf("%s, which must not run twice, ran again on %s", e.Effect, e.Worker))
 			continue
@@ -132,7 +133,7 @@ func (a *audit) asked(ledger []entry) {
 		r, ok := a.effects[e.Effect]
 		switch {
 		case !ok || r.lost:
-		case a.knew(e, r):
+		case a.knew(e, r, own[string(e.Worker)+" "+string(e.Effect)] > 1):
 			a.found.doubled = append(a.found.doubled, fmt.Sprintf("%s was recorded at %d and asked for again by %s", e.Effect, r.seq, e.Worker))
 		case e.At > r.at:
 			a.found.stale++
@@ -141,9 +142,11 @@ func (a *audit) asked(ledger []entry) {
 }
 
 // knew reports whether a worker had what was recorded when it asked: it
-// recorded it itself before, or claimed the turn after it was.
-func (a *audit) knew(e entry, r recorded) bool {
-	if r.by == e.Worker && e.At > r.at {
+// recorded it itself before, or claimed the turn after it was. What it recorded
+// itself it has asked for once: a commit has the time of its first input, and
+// that of a later one may be asked for after.
+func (a *audit) knew(e entry, r recorded, again bool) bool {
+	if again && r.by == e.Worker && e.At > r.at {
 		return true
 	}
 	i := slices.IndexFunc(a.claims, func(c claim) bool {
