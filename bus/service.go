@@ -103,6 +103,9 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 			return nil, errors.Join(fmt.Errorf("serve %s: %w", op, err), s.Stop(ctx))
 		}
 	}
+	once, cancel := b.timeout(ctx)
+	defer cancel()
+	_ = b.nc.FlushWithContext(once) // so that requests come from now on; where it fails, they do when the server is back
 	return s, nil
 }
 

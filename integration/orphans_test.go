@@ -122,20 +122,24 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// awaitWatched waits until a worker and those before it know each other: one that is new is greeted by all.
+// awaitWatched waits until a worker knows those before it. It takes in
+// announcements one after the other, so that it has that of every other by its
+// own second one, two seconds later.
 func awaitWatched(b *orphaned, worker events.WorkerID) {
 	b.t.Helper()
-	greeted := make(chan events.WorkerID, 64)
-	stop, err := b.bus.Announced(func(id events.WorkerID) { greeted <- id })
+	announced := make(chan events.WorkerID, 64)
+	stop, err := b.bus.Announced(func(id events.WorkerID) { announced <- id })
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	defer stop()
-	if err := b.bus.Announce("z-new"); err != nil {
-		b.t.Fatal(err)
-	}
-	for heard := make(map[events.WorkerID]bool); len(heard) < 3 || !heard[worker]; {
-		heard[receive(b.bundle, "greeting", greeted)] = true
+	for own, others := 0, 0; own < 2; {
+		switch id := receive(b.bundle, "announcement", announced); {
+		case id != worker:
+			others++
+		case others > 0:
+			own++
+		}
 	}
 }
 

@@ -115,6 +115,8 @@ type recorder struct {
 	mu       sync.Mutex
 	requests []*nats.Msg
 	answers  map[string][]byte // by the request's inbox
+	subs     []*nats.Subscription
+	heard    int64 // messages
 }
 
 func record(t *testing.T, on *bus.Bus) *recorder {
@@ -127,11 +129,13 @@ func record(t *testing.T, on *bus.Bus) *recorder {
 		sub, err := on.Conn().Subscribe(subject, func(m *nats.Msg) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
+			r.heard++
 			heard(m)
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.subs = append(r.subs, sub)
 		t.Cleanup(func() { _ = sub.Unsubscribe() })
 	}
 	if err := on.Conn().Flush(); err != nil {
@@ -140,11 +144,33 @@ func record(t *testing.T, on *bus.Bus) *recorder {
 	return r
 }
 
+// behind reports whether something came that is not taken in yet.
+func (r *recorder) behind() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	came := int64(0)
+	for _, sub := range r.subs {
+		waiting, _, err := sub.Pending()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		delivered, err := sub.Delivered()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		came += delivered + int64(waiting)
+	}
+	return r.heard < came
+}
+
 // answered are the requests that were done, with what was answered.
 func (r *recorder) answered() (requests []*nats.Msg, answers []api.Answer) {
 	r.t.Helper()
 	if err := r.bus.Conn().Flush(); err != nil {
 		r.t.Fatal(err)
+	}
+	for r.behind() { // what came is taken in beside
+		time.Sleep(time.Millisecond)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,7 +1,7 @@
 package api
 
 import (
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 )
@@ -74,7 +74,7 @@ func (s Scope) Has(r Right) bool { return slices.Contains(s.rights(), r) }
 // Check refuses what is no scope.
 func (s Scope) Check() error {
 	if s.rights() == nil {
-		return fmt.Errorf("scope: want read, write or admin, or of read, write, approve, configure, command some with commas between")
+		return errors.New("scope is none of read, write, admin, nor a list of read, write, approve, configure and command")
 	}
 	return nil
 }
