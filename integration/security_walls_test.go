@@ -88,13 +88,18 @@ func (b *bundle) rested(id events.SessionID) {
 		row, err := b.bus.Directory().Get(b.ctx, id)
 		return err == nil && row.Revision > 0
 	})
-	last := b.kept()
-	b.until("nothing is written", func() bool {
+	last, same := b.kept(), 0
+	b.until("nothing is written", func() bool { // rows are written once a second at most
 		time.Sleep(300 * time.Millisecond)
 		now := b.kept()
-		same := slices.Equal(now, last)
+		marked := slices.ContainsFunc(now, func(line string) bool {
+			return strings.HasPrefix(line, "lash-dirty ") && !strings.Contains(line, " 0 messages,")
+		})
+		if same++; marked || !slices.Equal(now, last) {
+			same = 0
+		}
 		last = now
-		return same
+		return same == 5
 	})
 }
 

@@ -124,8 +124,19 @@ const (
 	laterLook = 2 * time.Second
 )
 
+type waitingKey struct{}
+
+// WithWaiting has begin called whenever what runs with the context begins to wait
+// for a session's turn, and end when it has it.
+func WithWaiting(ctx context.Context, begin func() (end func())) context.Context {
+	return context.WithValue(ctx, waitingKey{}, begin)
+}
+
 // ended waits for the commit that ends the turn.
 func (e *ear) ended(ctx context.Context, turn events.TurnID, look time.Duration) error {
+	if begin, ok := ctx.Value(waitingKey{}).(func() (end func())); ok {
+		defer begin()()
+	}
 	timer := time.NewTimer(look)
 	defer timer.Stop()
 	for {

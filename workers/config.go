@@ -77,7 +77,7 @@ type Config struct {
 	// Roles of a [Node]: what it does. Defaults to all.
 	Roles []Role
 
-	Concurrency int           // sessions whose turns run at once. Defaults to 256
+	Concurrency int           // sessions whose turns run at once, beside those that wait for another's. Defaults to 256
 	HeldTasks   int           // background tasks that run at once. Defaults to 1024
 	HeldTools   int           // tool calls of turns elsewhere that run at once. Defaults to 256
 	Linger      time.Duration // see package turn. Defaults to 2 ms; negative is 0

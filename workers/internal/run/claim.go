@@ -133,7 +133,7 @@ func (r *run) overdue() bool {
 	}
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
-	return len(r.p.runs) >= r.p.cfg.Concurrency
+	return r.p.roomLocked() <= 0
 }
 
 // yield ends a run between two turns, in favour of a new wake, which stands

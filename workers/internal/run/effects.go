@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/call"
 )
@@ -66,7 +67,7 @@ func (r *run) launch(runCtx context.Context, owner events.TurnID, id events.Effe
 	if _, started := r.inflight[id]; started {
 		return
 	}
-	ctx, cancel := context.WithCancel(runCtx)
+	ctx, cancel := context.WithCancel(session.WithWaiting(runCtx, r.waits))
 	e := &effect{cancel: cancel, ahead: prompt != "" && len(r.batch.events) > 0, prompt: prompt}
 	r.inflight[id] = e
 	iteration := r.state.Turn().Iteration

@@ -25,7 +25,7 @@ type Config struct {
 	Peers       *wake.Peers
 	ID          events.WorkerID
 	Retry       wake.Retry
-	Concurrency int           // sessions whose turns run at once
+	Concurrency int           // sessions whose turns run at once, beside those that wait for another's
 	Linger      time.Duration // see package turn
 	Patience    time.Duration // how long no worker must be able to build a session's plugins before its turn ends
 	Logger      *zap.Logger
@@ -50,6 +50,7 @@ type Pool struct {
 	mu      sync.Mutex
 	runs    map[events.SessionID]*run      // in progress, at most one a session
 	unbuilt map[events.SessionID]time.Time // since when plugins could not be built here
+	waiting int                            // runs that wait for another session's turn
 	offers  int                            // wakes that other workers are asked to take
 	freed   chan struct{}                  // there may be room
 }
@@ -196,7 +197,39 @@ const fetchTimers = 32
 func (p *Pool) free() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return max(p.cfg.Concurrency-len(p.runs)-p.offers, 0)
+	return max(p.roomLocked()-p.offers, 0)
+}
+
+// mostRuns bounds the runs of a pool, in multiples of its concurrency, with those that wait.
+const mostRuns = 16
+
+// roomLocked is how many more runs may start. One that waits for another
+// session's turn leaves its place to others: that turn may need it.
+func (p *Pool) roomLocked() int {
+	return min(p.cfg.Concurrency-len(p.runs)+p.waiting, mostRuns*p.cfg.Concurrency-len(p.runs))
+}
+
+// waits says that an effect of the run waits for another session's turn, until end.
+func (r *run) waits() (end func()) {
+	r.p.waits(r, 1)
+	return func() { r.p.waits(r, -1) }
+}
+
+func (p *Pool) waits(r *run, effects int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := r.waiting > 0
+	r.waiting += effects
+	if p.runs[r.session] != r {
+		return // it has ended, and is not counted any more
+	}
+	switch now := r.waiting > 0; {
+	case now && !before:
+		p.waiting++
+		p.freedLocked()
+	case before && !now:
+		p.waiting--
+	}
 }
 
 // deliver gives a wake to the session's run, or offers it to the worker that it
@@ -231,7 +264,7 @@ func (p *Pool) placeLocked(w *bus.Wake) {
 		r.holdLocked(w)
 		return
 	}
-	if len(p.runs) >= p.cfg.Concurrency || p.draining.Load() {
+	if p.roomLocked() <= 0 || p.draining.Load() {
 		_ = w.GiveBack(0)
 		return
 	}
@@ -255,7 +288,7 @@ func (p *Pool) holds(q *wake.Question) bool {
 	defer p.mu.Unlock()
 	r := p.runs[q.Session]
 	switch {
-	case q.Offer && r == nil && (p.draining.Load() || len(p.runs) >= p.cfg.Concurrency || p.busier(q.Runs)):
+	case q.Offer && r == nil && (p.draining.Load() || p.roomLocked() <= 0 || p.busier(q.Runs)):
 		return false
 	case !q.Offer && (r == nil || r.turn != q.Turn || r.attempt != q.Attempt):
 		return false
@@ -288,7 +321,7 @@ func (p *Pool) Hint(id events.SessionID) {
 	switch r := p.runs[id]; {
 	case r != nil:
 		r.behindLocked()
-	case p.life != nil && len(p.runs) < p.cfg.Concurrency && !p.draining.Load():
+	case p.life != nil && p.roomLocked() > 0 && !p.draining.Load():
 		p.startLocked(id, nil)
 	}
 }
@@ -342,6 +375,9 @@ func (p *Pool) endLocked(r *run) {
 		return
 	}
 	delete(p.runs, r.session)
+	if r.waiting > 0 {
+		p.waiting--
+	}
 	p.freedLocked()
 }
 

@@ -31,6 +31,7 @@ type run struct {
 	turn    events.TurnID
 	attempt int64         // of the turn that the run has claimed; the turn is empty where it has none
 	due     events.Millis // what a server's clock has passed, as wakes say
+	waiting int           // effects that wait for another session's turn
 
 	moved    atomic.Bool // something was appended that the run did not see
 	notified chan struct{}
