@@ -27,15 +27,15 @@ const headerCaller = "Nats-Request-Info"
 // workingEvery is how often a node says that it works on a request.
 const workingEvery = time.Second
 
-// AnswerFunc answers one request. from is who asks, as the server authenticated
+// AnswerFunc answers one request. from is the user who sent it, as the server authenticated
 // it; empty where the request comes from the nodes' own account, whose users may
 // write histories themselves. code is that of the error which the answer holds,
 // for the statistics; empty for none.
 type AnswerFunc func(ctx context.Context, from string, request []byte) (answer []byte, code string)
 
 // callerOf is the user who sent a request from another account. The server puts
-// its name in place of what a client may have written. Nobody can send a reply
-// subject such as the server makes for these requests.
+// its name in place of what a client may have written. It refuses a client's own
+// request with a reply subject that begins as these do.
 func callerOf(reply, info string) (string, error) {
 	if !strings.HasPrefix(reply, crossed) {
 		return "", nil
@@ -131,7 +131,7 @@ func (s *Service) take(op string, req micro.Request, answer AnswerFunc) {
 	}()
 }
 
-// refuse counts a request that names no place to answer to, or comes from nobody.
+// refuse counts a request whose reply subject is no inbox, or that does not say which user sent it.
 func (s *Service) refuse(op string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,7 +36,8 @@ func (w *ways) of(session events.SessionID) *way {
 // began at that time, and has found the session moved again and again. Who has
 // just appended knows the newest state, and is first with its next append too:
 // the others read what it wrote, and come too late for ever. The oldest append
-// goes first; the zero time is older than any. The request may be lost.
+// goes first; the zero time is older than any. Where the request is lost, the
+// append only takes longer.
 func (b *Bus) AskWay(session events.SessionID, began time.Time) {
 	_ = b.nc.Publish(b.names.way(session), strconv.AppendInt(nil, int64(time.Since(began)), 10))
 }

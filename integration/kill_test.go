@@ -66,7 +66,7 @@ func TestKilledProcess(t *testing.T) {
 	if os.Getenv(killCold) != "" {
 		defer archiveBeside(t, bustest.Open(t, server))()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*lastRun) // whoever started it has an end of its own
+	ctx, cancel := context.WithTimeout(t.Context(), 2*lastRun) // the process that started this one kills it before
 	defer cancel()
 	if err := drive(ctx, h, killSessions, killTurns); err != nil {
 		t.Fatal(err)

@@ -237,7 +237,7 @@ func (h *Host) decideThen(ctx context.Context, id events.SessionID, by stamp, d 
 	}
 }
 
-// After so many conflicts a decision waits before each new try: nobody gives way, or the log never agrees.
+// After so many conflicts a decision waits before each new try, so that it does not keep the server busy.
 const (
 	manyConflicts = 16
 	manyWait      = 20 * time.Millisecond

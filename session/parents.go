@@ -43,7 +43,7 @@ func (h *Host) parentOf(ctx context.Context, id events.SessionID) (events.Sessio
 	return s.state.Parent, nil
 }
 
-// lineage is a session and those above it, as far as somebody has walked up.
+// lineage is a session and those above it, the nearest first.
 type lineage []events.SessionID
 
 // add takes the next one up.

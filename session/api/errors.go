@@ -21,7 +21,7 @@ var (
 	ErrUnknownTurn = errors.New("no such turn")
 	// ErrUnknownNode is a node id that the session's graph does not have.
 	ErrUnknownNode = errors.New("no such node")
-	// ErrForbidden is an operation that whoever asks has no right to.
+	// ErrForbidden is an operation that the caller has no right to.
 	ErrForbidden = errors.New("not allowed")
 	// ErrDifferent is an id used a second time with other content.
 	ErrDifferent = errors.New("id was used with other content")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Right is what an operation needs of whoever asks for it, whichever door that comes through.
+// Right is what a caller needs for an operation, over NATS and over HTTP.
 type Right string
 
 // The rights.

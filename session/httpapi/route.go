@@ -18,7 +18,7 @@ type route struct {
 	summary string
 	method  string
 	path    string
-	needs   api.Right // empty: nobody is asked for a token
+	needs   api.Right // empty: no token is needed
 	held    bool      // it may stay open: a stream, or a request that waits
 	query   []param
 	header  []param
