@@ -43,7 +43,8 @@ type Config struct {
 	StoreDir string  // required
 	Profile  Profile // Defaults to ProfileInterval
 	Listen   bool    // on a TCP port; otherwise only this process can connect
-	Host     string  // Defaults to 127.0.0.1
+	Keyed    bool    // whoever connects proves that he may read the store, by its [Access]; not in a cluster
+	Host     string  // Defaults to 127.0.0.1; only a loopback address is taken
 	Port     int     // 0 picks a free one
 	Name     string  // of the server, required in a cluster
 
@@ -57,6 +58,7 @@ type Config struct {
 type Server struct {
 	ns     *server.Server
 	lock   *os.File // of the store directory
+	access *Access  // nil: the server takes everybody who reaches it
 	syncer *syncer  // nil: the server syncs by itself
 }
 
@@ -66,7 +68,7 @@ func Start(cfg Config) (*Server, error) {
 	if cfg.StoreDir == "" {
 		return nil, errors.New("start embedded server: store directory is required")
 	}
-	if err := os.MkdirAll(filepath.Clean(cfg.StoreDir), 0o750); err != nil {
+	if err := os.MkdirAll(filepath.Clean(cfg.StoreDir), 0o700); err != nil {
 		return nil, fmt.Errorf("start embedded server: %w", err)
 	}
 	opts, err := cfg.options()
@@ -81,18 +83,28 @@ func Start(cfg Config) (*Server, error) {
 		unlock(held)
 		return nil, fmt.Errorf("start embedded server: repair store: %w", err)
 	}
-	ns, err := server.NewServer(opts)
-	if err != nil {
+	s := &Server{lock: held}
+	if cfg.Keyed {
+		if err := s.key(cfg.StoreDir, opts); err != nil {
+			unlock(held)
+			return nil, fmt.Errorf("start embedded server: %w", err)
+		}
+	}
+	if s.ns, err = server.NewServer(opts); err != nil {
 		unlock(held)
 		return nil, fmt.Errorf("start embedded server: %w", err)
 	}
-	s := &Server{ns: ns, lock: held}
-	if err := s.boot(); err != nil {
+	err = s.boot()
+	if err == nil && s.access != nil && cfg.Listen {
+		s.access.URL = s.URL()
+		err = s.access.write(cfg.StoreDir)
+	}
+	if err != nil {
 		s.Stop()
 		return nil, fmt.Errorf("start embedded server: %w", err)
 	}
 	if cfg.syncsFilesystem() {
-		if s.syncer, err = startSyncer(cfg.StoreDir, ns); err != nil {
+		if s.syncer, err = startSyncer(cfg.StoreDir, s.ns); err != nil {
 			s.Stop()
 			return nil, fmt.Errorf("start embedded server: %w", err)
 		}
@@ -104,6 +116,12 @@ func (c Config) options() (*server.Options, error) {
 	host := c.Host
 	if host == "" {
 		host = "127.0.0.1"
+	}
+	if !Loopback(host) {
+		return nil, fmt.Errorf("host %s: whoever reaches an embedded server can have commands run on this machine, so it listens on 127.0.0.1, ::1 or localhost only", host)
+	}
+	if c.Keyed && len(c.Routes) > 0 {
+		return nil, errors.New("a cluster of embedded servers has no keys")
 	}
 	port := c.Port
 	if port == 0 {
@@ -151,7 +169,14 @@ func (s *Server) URL() string { return s.ns.ClientURL() }
 func (s *Server) Name() string { return s.ns.Name() }
 
 // InProcess connects through memory instead of TCP.
-func (s *Server) InProcess() nats.Option { return nats.InProcessServer(s.ns) }
+func (s *Server) InProcess() nats.Option {
+	if s.access == nil {
+		return nats.InProcessServer(s.ns)
+	}
+	return func(o *nats.Options) error {
+		return errors.Join(nats.InProcessServer(s.ns)(o), s.access.Option()(o))
+	}
+}
 
 // Clients is how many connections the server has, this process's own among them.
 func (s *Server) Clients() int { return s.ns.NumClients() }

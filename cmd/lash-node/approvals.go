@@ -105,7 +105,7 @@ func (c *approvalsCmd) collect(ctx context.Context, s *streams) ([]waiting, erro
 
 func (c *client) explain(err error, id events.SessionID) error {
 	if errors.Is(err, events.ErrNoSession) && !errors.As(err, new(*events.ErasedError)) {
-		return fmt.Errorf("there is no session %s here: lash-replay --nats %s ls lists what there is", id, c.bus.Conn().ConnectedUrl())
+		return fmt.Errorf("there is no session %s here: lash-replay%s ls lists what there is", id, c.where)
 	}
 	return err
 }
@@ -115,13 +115,7 @@ func (c *approvalsCmd) print(s *streams, list []waiting) {
 		write(s.out, "no call waits for an approval\n")
 		return
 	}
-	where := ""
-	if c.NATS != defaultServers {
-		where = " --nats " + c.NATS
-	}
-	if c.Prefix != defaultPrefix {
-		where += " --prefix " + c.Prefix
-	}
+	where := c.where()
 	for _, w := range list {
 		write(s.out, "%s %s\n  %s (asks %s)\n  %s %s\n", w.Session, w.Call, printable(w.Question), printable(w.Plugin), printable(w.Tool), printable(clipped(string(w.Args))))
 	}
@@ -129,12 +123,6 @@ func (c *approvalsCmd) print(s *streams, list []waiting) {
 	write(s.out, "\nanswer with: lash-node approve%s %s %s\n         or: lash-node approve%s %s %s --deny REASON\n",
 		where, first.Session, first.Call, where, first.Session, first.Call)
 }
-
-// What flags default to need not be said.
-const (
-	defaultServers = "nats://127.0.0.1:4222"
-	defaultPrefix  = "lash"
-)
 
 // clipped bounds what is shown of arguments.
 func clipped(text string) string {

@@ -4,30 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/cmd/internal/access"
 	"github.com/lash-go/lash/session"
 )
 
 // clientFlags are those of commands that talk to a node which runs.
 type clientFlags struct {
-	NATS string `name:"nats" help:"Servers of the node, comma-separated URLs." default:"nats://127.0.0.1:4222" placeholder:"URL"`
+	Store string `help:"Directory of the node's embedded server, which says where it listens and has the key to it." default:".lash" placeholder:"DIR" type:"path"`
+	NATS  string `name:"nats" help:"Servers of the node, comma-separated URLs. Defaults to the embedded server of --store." placeholder:"URL"`
 	access.Flags
 }
 
 // client is a host on a running node's servers.
 type client struct {
 	*session.Host
-	bus *bus.Bus
+	bus   *bus.Bus
+	where string // flags that lead there
 }
 
 func (f *clientFlags) open(ctx context.Context, s *streams) (*client, error) {
-	opts, err := f.Options()
+	servers := f.NATS
+	if servers == "" {
+		own, err := busembed.ReadAccess(f.Store)
+		if err != nil || own.URL == "" {
+			return nil, fmt.Errorf("no node has an embedded server in %s: --store DIR names another directory, --nats URL names servers", f.Store)
+		}
+		servers = own.URL
+	}
+	opts, err := f.Options(servers, f.Store)
 	if err != nil {
 		return nil, err
 	}
-	b, err := bus.OpenReader(ctx, bus.Config{URL: f.NATS, Options: opts, Name: "lash-node", Prefix: f.Prefix, Inbox: f.Inbox})
+	b, err := bus.OpenReader(ctx, bus.Config{URL: servers, Options: opts, Name: "lash-node", Prefix: f.Prefix, Inbox: f.Inbox})
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
 		return nil, fmt.Errorf("no sessions with prefix %q here: --prefix NAME names another (%w)", f.Prefix, err)
@@ -43,5 +55,19 @@ func (f *clientFlags) open(ctx context.Context, s *streams) (*client, error) {
 		b.Close()
 		return nil, err
 	}
-	return &client{h, b}, nil
+	return &client{h, b, f.where()}, nil
+}
+
+// where are the flags that lead another command to the same place, each after a space.
+func (f *clientFlags) where() string {
+	where := ""
+	if own, err := filepath.Abs(access.DefaultStore); f.NATS != "" {
+		where = " --nats " + bus.Redacted(f.NATS)
+	} else if err != nil || f.Store != own {
+		where = " --store " + f.Store
+	}
+	if f.Prefix != access.DefaultPrefix {
+		where += " --prefix " + f.Prefix
+	}
+	return where
 }

@@ -20,7 +20,7 @@ func TestServeDead(t *testing.T) {
 	defer s.stop(t, syscall.SIGTERM)
 	run := func(want int, args ...string) string {
 		t.Helper()
-		out, errs, code := lashNode(t, append(append([]string{"dead"}, args...), "--nats", s.url)...)
+		out, errs, code := lashNode(t, append(append([]string{"dead"}, args...), "--store", s.store)...)
 		if code != want {
 			t.Errorf("%q: got exit code %d, %q, want %d", args, code, errs, want)
 		}
@@ -32,11 +32,7 @@ func TestServeDead(t *testing.T) {
 	if out := run(exitOK, "ls", "--json"); strings.TrimSpace(out) != "[]" {
 		t.Errorf("JSON list of nothing: got %q", out)
 	}
-	b, err := bus.Open(limited(t), bus.Config{URL: s.url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
+	b := s.open(t)
 	h := clientOf(t, s)
 	if _, err := h.Create(limited(t), session.CreateRequest{ID: "mended"}); err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 )
 
 type demoEditCmd struct {
+	Store  string `help:"Directory of the embedded server. Defaults to a temporary one." placeholder:"DIR" type:"path"`
 	Listen string `help:"Address at which the embedded server takes the other terminal." default:"127.0.0.1:0" placeholder:"HOST:PORT"`
 }
 
@@ -43,7 +44,10 @@ func (c *demoEditCmd) Run(ctx context.Context, s *streams) (err error) {
 	if err := os.WriteFile(file, []byte(editBefore), 0o600); err != nil {
 		return err
 	}
-	serve := &serveCmd{Store: filepath.Join(dir, "store"), Listen: c.Listen, Profile: busembed.ProfileInterval, Replicas: 1}
+	if c.Store == "" {
+		c.Store = filepath.Join(dir, "store")
+	}
+	serve := &serveCmd{Store: c.Store, Listen: c.Listen, Profile: busembed.ProfileInterval, Replicas: 1}
 	server, err := serve.embedded(s)
 	if err != nil {
 		return err
@@ -100,7 +104,7 @@ func (c *demoEditCmd) converse(ctx context.Context, s *streams, h *session.Host,
 	if err != nil {
 		return err
 	}
-	write(s.out, "\nThe model asks for an approval. In another terminal:\n\n  lash-node approvals --nats URL --wait 1m\n\nwhere URL is the embedded server's above; it says what to answer with.\n\n")
+	write(s.out, "\nThe model asks for an approval. In another terminal:\n\n  lash-node approvals --store %s --wait 1m\n\nIt says what to answer with.\n\n", c.Store)
 	r, err := h.Await(ctx, editSession, turn)
 	if err != nil {
 		return err

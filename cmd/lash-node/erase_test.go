@@ -29,17 +29,17 @@ func TestErase(t *testing.T) {
 		{[]string{"s", "--reason", "asked to", "--yes"}, exitOK, "erased: session s at sequence 1 "},
 		{[]string{"s", "--reason", "again", "--yes"}, exitOK, ": asked to)"},
 	} {
-		out, errs, code := lashNode(t, append([]string{"erase", "--nats", node.url}, c.args...)...)
+		out, errs, code := lashNode(t, append([]string{"erase", "--store", node.store}, c.args...)...)
 		if code != c.code || !strings.Contains(out+errs, c.want) {
 			t.Errorf("%q: got code %d, %q %q, want %d and %q", c.args, code, out, errs, c.code, c.want)
 		}
 	}
-	out, _, code := lashNode(t, "erase", "--nats", node.url, "s", "--reason", "again", "--yes", "--json")
+	out, _, code := lashNode(t, "erase", "--store", node.store, "s", "--reason", "again", "--yes", "--json")
 	var got erased
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitOK || got.Session != "s" || got.Reason != "asked to" || got.Seq != 1 || got.At == 0 || got.By == "" {
 		t.Errorf("as JSON: got code %d, %s, %v, want the first tombstone", code, out, err)
 	}
-	_, errs, code := lashNode(t, "approvals", "--nats", node.url, "s")
+	_, errs, code := lashNode(t, "approvals", "--store", node.store, "s")
 	if code != exitFailed || !strings.Contains(errs, "session s was erased at 20") || !strings.Contains(errs, ": asked to") {
 		t.Errorf("approvals of an erased session: got code %d, %s", code, errs)
 	}

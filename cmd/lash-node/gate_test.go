@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
@@ -64,12 +63,7 @@ func lashNode(t *testing.T, args ...string) (stdout, stderr string, code int) {
 // clientOf is a host on a served node.
 func clientOf(t *testing.T, s *serving) *session.Host {
 	t.Helper()
-	b, err := bus.Open(limited(t), bus.Config{URL: s.url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.Close)
-	h, err := session.New(session.Config{Bus: b})
+	h, err := session.New(session.Config{Bus: s.open(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +79,7 @@ func TestServeGate(t *testing.T) {
 	s := serveModel(t, model, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0",
 		"--plugins", "default,files,shell", "--root", dir, "--allow", "write_file:docs/*", "--deny", "*:secret")
 	defer s.stop(t, syscall.SIGTERM)
-	on := []string{"--nats", s.url}
+	on := []string{"--store", s.store}
 	run := func(want int, args ...string) string {
 		t.Helper()
 		out, errs, code := lashNode(t, append(args, on...)...)
@@ -183,7 +177,7 @@ func TestServeKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, command := range [][]string{{"approvals", "--wait", "1m"}, {"approve", "s", "t/0/0"}} {
-		if _, errs, code := lashNode(t, append(command, "--nats", first.url)...); code != exitOK {
+		if _, errs, code := lashNode(t, append(command, "--store", first.store)...); code != exitOK {
 			t.Fatalf("%q: got %d, %s", command, code, errs)
 		}
 	}

@@ -189,7 +189,7 @@ func (c *serveCmd) logger() (*zap.Logger, error) {
 func (c *serveCmd) server(s *streams) (cfg bus.Config, stop func(), err error) {
 	cfg = bus.Config{URL: c.NATS, Prefix: c.Prefix, Inbox: c.Inbox, Replicas: c.Replicas}
 	if c.NATS != "" {
-		cfg.Options, err = c.Options()
+		cfg.Options, err = c.Options(c.NATS, c.Store)
 		write(s.err, "lash-node: durability as %s keeps it, %d replicas\n", bus.Redacted(c.NATS), c.Replicas)
 		return cfg, func() {}, err
 	}
@@ -214,10 +214,10 @@ func (c *serveCmd) embedded(s *streams) (*busembed.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--listen %s: port: %w", c.Listen, err)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("--listen %s: whoever reaches an embedded server runs commands on this machine, so it listens on 127.0.0.1, ::1 or localhost; for other machines run a server as in deploy/nats, and name it with --nats", c.Listen)
+	if !busembed.Loopback(host) {
+		return nil, fmt.Errorf("--listen %s: an embedded server listens on 127.0.0.1, ::1 or localhost; for other machines run a server as in deploy/nats, and name it with --nats", c.Listen)
 	}
-	server, err := busembed.Start(busembed.Config{StoreDir: c.Store, Profile: c.Profile, Listen: true, Host: host, Port: int(port)})
+	server, err := busembed.Start(busembed.Config{StoreDir: c.Store, Profile: c.Profile, Listen: true, Keyed: true, Host: host, Port: int(port)})
 	if err != nil {
 		return nil, err
 	}

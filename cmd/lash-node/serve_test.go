@@ -14,20 +14,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 )
 
 // serving is a node in a process of its own.
 type serving struct {
-	cmd  *exec.Cmd
-	url  string
-	http string // where sessions are served over HTTP
-	ops  string // where its metrics are, with --ops
-	err  *bufio.Scanner
-	out  bytes.Buffer // what it has written to its standard output, once it has ended
-	said []string     // what it has written to its standard error, line by line
+	cmd   *exec.Cmd
+	url   string
+	store string // of its embedded server
+	http  string // where sessions are served over HTTP
+	ops   string // where its metrics are, with --ops
+	err   *bufio.Scanner
+	out   bytes.Buffer // what it has written to its standard output, once it has ended
+	said  []string     // what it has written to its standard error, line by line
 }
 
 // limited is a context that ends with the test, and before the test is killed.
@@ -71,7 +75,8 @@ func serveIn(t *testing.T, env []string, args ...string) *serving {
 		line := s.err.Text()
 		s.said = append(s.said, line)
 		if _, rest, ok := strings.Cut(line, "embedded server at "); ok {
-			s.url, _, _ = strings.Cut(rest, ",")
+			s.url, rest, _ = strings.Cut(rest, ", store ")
+			s.store, _, _ = strings.Cut(rest, ", durability ")
 		}
 		if _, rest, ok := strings.Cut(line, "metrics at "); ok {
 			s.ops = strings.TrimSuffix(rest, "/metrics")
@@ -85,6 +90,21 @@ func serveIn(t *testing.T, env []string, args ...string) *serving {
 	}
 	t.Fatalf("it ended before it served: %v", cmd.Wait())
 	return nil
+}
+
+// open opens a bus on the node's embedded server, by the key in its store.
+func (s *serving) open(t *testing.T) *bus.Bus {
+	t.Helper()
+	key, err := busembed.ReadAccess(s.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := bus.Open(limited(t), bus.Config{URL: s.url, Options: []nats.Option{key.Option()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b
 }
 
 // stop asks the node to end and wants exit code 0.
@@ -114,12 +134,7 @@ func TestServe(t *testing.T) {
 	}
 	ask := func(s *serving, turn events.TurnID) {
 		t.Helper()
-		b, err := bus.Open(limited(t), bus.Config{URL: s.url})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.Close()
-		h, err := session.New(session.Config{Bus: b})
+		h, err := session.New(session.Config{Bus: s.open(t)})
 		if err != nil {
 			t.Fatal(err)
 		}

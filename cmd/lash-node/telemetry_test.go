@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 )
@@ -27,12 +26,7 @@ func TestServeTelemetry(t *testing.T) {
 	}))
 	defer collector.Close()
 	s := serve(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--otlp", collector.URL)
-	b, err := bus.Open(limited(t), bus.Config{URL: s.url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	h, err := session.New(session.Config{Bus: b})
+	h, err := session.New(session.Config{Bus: s.open(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,16 +24,16 @@ type live struct {
 	servers []*busembed.Server // none where the server runs by itself
 }
 
-func openServer(ctx context.Context, f *sourceFlags) (*live, error) {
-	opts, err := f.Options()
+func openServer(ctx context.Context, f *sourceFlags, url, store string) (*live, error) {
+	opts, err := f.Options(url, store)
 	if err != nil {
 		return nil, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, openWait)
 	defer cancel()
-	b, err := bus.OpenReader(bounded, bus.Config{URL: f.NATS, Options: opts, Name: "lash-replay", Prefix: f.Prefix, Inbox: f.Inbox})
+	b, err := bus.OpenReader(bounded, bus.Config{URL: url, Options: opts, Name: "lash-replay", Prefix: f.Prefix, Inbox: f.Inbox})
 	if err != nil {
-		return nil, explain(err, f, "is the node running? --store DIR reads the store of a stopped one")
+		return nil, explain(err, f, "is the node running? --store DIR reads the store of one, whether it runs or not")
 	}
 	return &live{Bus: b}, nil
 }
@@ -48,14 +48,17 @@ const (
 )
 
 // openStore boots a server in this process, or the three of a replicated
-// store. It makes no store where there is none, and leaves alone one that
-// another process has.
+// store. It makes no store where there is none, and reads one that a running
+// node has through that node's server.
 func openStore(ctx context.Context, f *sourceFlags) (*live, error) {
 	servers, cfg, err := boot(f.Store)
-	switch {
-	case errors.Is(err, busembed.ErrHeld):
-		return nil, fmt.Errorf("%s: %w: stop the node first, or read from it with --nats URL", f.Store, err)
-	case err != nil:
+	if errors.Is(err, busembed.ErrHeld) {
+		if own, accessErr := busembed.ReadAccess(f.Store); accessErr == nil && own.URL != "" {
+			return openServer(ctx, f, own.URL, f.Store)
+		}
+		return nil, fmt.Errorf("%s: %w: stop it first, or read from it with --nats URL", f.Store, err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Store, err)
 	}
 	l := &live{servers: servers}

@@ -15,7 +15,7 @@ import (
 // sourceFlags say where histories come from.
 type sourceFlags struct {
 	NATS         string `name:"nats" placeholder:"URL" group:"Source" help:"Running server, comma-separated URLs."`
-	Store        string `placeholder:"DIR" group:"Source" help:"Store directory of a stopped node."`
+	Store        string `placeholder:"DIR" group:"Source" help:"Store directory of a node with an embedded server, which may run."`
 	File         string `placeholder:"FILE" group:"Source" help:"Archive file, as export writes it."`
 	MaxMiB       int64  `name:"max-mib" default:"1024" placeholder:"N" group:"Source" help:"Refuse an archive file whose content is larger, in MiB: it is read into memory. Default: ${default}."`
 	access.Flags `group:"Source"`
@@ -59,7 +59,7 @@ func (e *env) open(ctx context.Context, file string) (source, error) {
 	}
 	switch {
 	case f.NATS != "":
-		return openServer(ctx, f)
+		return openServer(ctx, f, f.NATS, access.DefaultStore)
 	case f.Store != "":
 		return openStore(ctx, f)
 	case f.File != "":

@@ -206,9 +206,9 @@ func makeThree(args []string) error {
 	return makeLong(ctx, b, h)
 }
 
-// withServer DIR ARGS: lash-replay with ARGS while a server has the store; {url} stands for its address.
+// withServer DIR ARGS: lash-replay with ARGS while a node's server has the store; {url} stands for its address.
 func withServer(args []string) error {
-	server, b, err := openTestStore(args[0], busembed.Config{Listen: true})
+	server, b, err := openTestStore(args[0], busembed.Config{Listen: true, Keyed: true})
 	if err != nil {
 		return err
 	}

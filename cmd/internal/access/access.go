@@ -3,9 +3,13 @@ package access
 
 import (
 	"errors"
+	"io/fs"
+	"net/url"
 	"os"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus/busembed"
 )
 
 // Flags say how servers are spoken to.
@@ -30,8 +34,16 @@ func (f *Flags) Named() bool {
 	return false
 }
 
-// Options are those of a connection. All files are there.
-func (f *Flags) Options() ([]nats.Option, error) {
+// What flags default to.
+const (
+	DefaultStore  = ".lash" // of an embedded server
+	DefaultPrefix = "lash"
+)
+
+// Options are those of a connection to an address. All files are there. Where it is
+// that of the embedded server of a store, and no credentials are named, the
+// store has them.
+func (f *Flags) Options(address, store string) ([]nats.Option, error) {
 	var errs []error
 	if (f.TLSCert == "") != (f.TLSKey == "") {
 		errs = append(errs, errors.New("--tls-cert and --tls-key go together"))
@@ -47,6 +59,10 @@ func (f *Flags) Options() ([]nats.Option, error) {
 	var opts []nats.Option
 	if f.Creds != "" {
 		opts = append(opts, nats.UserCredentials(f.Creds))
+	} else if own, err := busembed.ReadAccess(store); err == nil && own.URL != "" && same(own.URL, address) {
+		opts = append(opts, own.Option())
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
 	if f.TLSCA != "" {
 		opts = append(opts, nats.RootCAs(f.TLSCA))
@@ -55,4 +71,11 @@ func (f *Flags) Options() ([]nats.Option, error) {
 		opts = append(opts, nats.ClientCert(f.TLSCert, f.TLSKey))
 	}
 	return opts, nil
+}
+
+// same reports whether two URLs name one port of this machine.
+func same(a, b string) bool {
+	x, err := url.Parse(a)
+	y, err2 := url.Parse(b)
+	return err == nil && err2 == nil && x.Port() == y.Port() && busembed.Loopback(x.Hostname()) && busembed.Loopback(y.Hostname())
 }

@@ -1,0 +1,121 @@
+package busembed_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus/busembed"
+)
+
+// keyed starts a server that wants the store's key, and reads the key.
+func keyed(t *testing.T, store string) (*busembed.Server, busembed.Access) {
+	t.Helper()
+	s, err := busembed.Start(busembed.Config{StoreDir: store, Listen: true, Keyed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	a, err := busembed.ReadAccess(store)
+	if err != nil || a.URL != s.URL() {
+		t.Fatalf("got %+v, %v, want the access of %s", a, err, s.URL())
+	}
+	return s, a
+}
+
+// lets reports whether a server takes a connection.
+func lets(t *testing.T, s *busembed.Server, opts ...nats.Option) bool {
+	t.Helper()
+	nc, err := nats.Connect(s.URL(), opts...)
+	if err != nil {
+		if !errors.Is(err, nats.ErrAuthorization) {
+			t.Errorf("got %v, want a refusal", err)
+		}
+		return false
+	}
+	defer nc.Close()
+	return nc.Flush() == nil
+}
+
+func TestKeyed(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(t.TempDir(), "store")
+	if _, err := busembed.ReadAccess(store); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no store: got %v, want none", err)
+	}
+	s, own := keyed(t, store)
+	_, other := keyed(t, t.TempDir())
+	for _, c := range []struct {
+		name string
+		opts []nats.Option
+		want bool
+	}{
+		{"nobody", nil, false},
+		{"a password", []nats.Option{nats.UserInfo("lash", "lash")}, false},
+		{"another store's key", []nats.Option{other.Option()}, false},
+		{"the store's key", []nats.Option{own.Option()}, true},
+		{"this process", []nats.Option{s.InProcess()}, true},
+	} {
+		if got := lets(t, s, c.opts...); got != c.want {
+			t.Errorf("%s: let in %v, want %v", c.name, got, c.want)
+		}
+	}
+	name := filepath.Join(store, "access.json")
+	for _, path := range []string{store, name} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: got %v, %v, want it to be its owner's only", path, info.Mode(), err)
+		}
+	}
+	s.Stop()
+	s, again := keyed(t, store)
+	if again.Seed != own.Seed {
+		t.Error("the next run has another key")
+	}
+	s.Stop()
+	if err := os.Chmod(name, 0o640); err != nil { //nolint:gosec // what is tested
+		t.Fatal(err)
+	}
+	s, fresh := keyed(t, store)
+	if lets(t, s, own.Option()) || !lets(t, s, fresh.Option()) {
+		t.Error("a key that others could read is still taken")
+	}
+}
+
+// TestKeyFile gives a server every broken file of a key: it does not start, and does not listen without one.
+func TestKeyFile(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "{", "[]", `{"seed":""}`, `{"seed":"SUAAA"}`, `{"url":"nats://127.0.0.1:1","seed":7}`} {
+		store := t.TempDir()
+		if err := os.WriteFile(filepath.Join(store, "access.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := busembed.Start(busembed.Config{StoreDir: store, Listen: true, Keyed: true})
+		if err == nil {
+			s.Stop()
+		}
+		if err == nil || !strings.Contains(err.Error(), "access.json") {
+			t.Errorf("%q: got %v, want the file named", text, err)
+		}
+	}
+}
+
+func TestLoopbackOnly(t *testing.T) {
+	t.Parallel()
+	for _, host := range []string{"0.0.0.0", "::", "192.168.1.7", "example.com", "127.0.0.1.example.com"} {
+		s, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true, Host: host})
+		if err == nil {
+			s.Stop()
+		}
+		if err == nil || !strings.Contains(err.Error(), "host "+host+": ") {
+			t.Errorf("%s: got %v, want it refused", host, err)
+		}
+	}
+	if _, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Keyed: true, Name: "a", ClusterName: "c", Routes: []string{"127.0.0.1:1"}}); err == nil {
+		t.Error("a cluster with keys started")
+	}
+}
