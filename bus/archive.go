@@ -298,6 +298,9 @@ func (b *Bus) compare(ctx context.Context, session events.SessionID, row archive
 		row.Stream, row.Next = "", row.Stream
 		return true, errors.Join(ErrStale, b.putArchived(ctx, session, &row))
 	}
+	if info.State.Msgs == 0 { // of a creator who came to nothing
+		return true, nil
+	}
 	first := events.Seq(info.State.FirstSeq)
 	next, stop := iter.Pull2(b.Log().readHere(ctx, session, place{cold: row}, first, row.Last))
 	defer stop()

@@ -29,3 +29,13 @@ func (b *Bus) Sleeper(ctx context.Context, session events.SessionID) (put func(*
 	row, err := b.archived(ctx, session)
 	return func(later *Bus) error { return later.putArchived(ctx, session, &row) }, err
 }
+
+// Stray makes a session's first stream, as a creator does who found no session.
+func (b *Bus) Stray(ctx context.Context, session events.SessionID) error {
+	return b.makeStream(ctx, b.sessionConfig(session, b.names.firstStream(session)))
+}
+
+// Unbegun removes a session's first stream where nobody wrote into it, however new it is.
+func (b *Bus) Unbegun(ctx context.Context, session events.SessionID) error {
+	return b.unbegun(ctx, session)
+}

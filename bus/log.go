@@ -45,7 +45,7 @@ func (l Log) Append(ctx context.Context, c *events.Commit, at events.Seq) (event
 		Read: func(ctx context.Context, from events.Seq) iter.Seq2[events.Entry, error] {
 			return l.read(ctx, c.Session, from)
 		},
-		Last: func(ctx context.Context) (events.Seq, error) { return l.last(ctx, c.Session) },
+		Last: func(ctx context.Context) (events.Seq, error) { return l.lastRefused(ctx, c.Session) },
 		Wait: pause,
 	})
 	if err != nil {
@@ -70,7 +70,7 @@ func (l Log) create(ctx context.Context, session events.SessionID) error {
 			if made {
 				err = l.b.clear(ctx, session, row)
 			}
-			return errors.Join(l.refuse(session, row), err)
+			return errors.Join(l.refuse(ctx, session, row), err)
 		case made:
 			return nil
 		}
@@ -84,14 +84,32 @@ func (l Log) create(ctx context.Context, session events.SessionID) error {
 }
 
 // refuse is what becomes of the creation of a session that is, or was, among the archives.
-func (l Log) refuse(session events.SessionID, row archived) error {
+// A first commit must reach no other stream than the session's: an empty one takes it, whoever made that.
+func (l Log) refuse(ctx context.Context, session events.SessionID, row archived) error {
 	switch {
 	case !row.Erased.IsZero():
 		return row.Erased.refuse(session)
-	case row.Next != "":
-		return nil // its stream answers
+	case row.Last > 0:
+		last, err := l.last(ctx, session)
+		if err == nil {
+			err = &events.ConflictError{Session: session, Last: max(last, row.Last)}
+		}
+		return err
+	case row.Next == l.b.names.firstStream(session):
+		return nil // it answers
 	}
-	return &events.ConflictError{Session: session, Last: row.Last}
+	for try := 1; ; try++ { // it was never begun, and its first stream is gone
+		err := l.warm(ctx, session, nil)
+		if err == nil {
+			err = pause(ctx, try)
+		}
+		if errors.Is(err, errWarmed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // Conflicts is how many appends on this bus found that their session had moved.
@@ -167,6 +185,20 @@ func (l Log) warm(ctx context.Context, session events.SessionID, otherwise error
 		return otherwise
 	}
 	return errWarmed
+}
+
+// lastRefused is [Log.last] for an append that was refused though nothing comes
+// after its place. Who refused it may be the empty stream of a creator, who
+// found no session, slept while it was made, archived and its stream deleted,
+// and died before a second look: nobody else removes it, and it takes the appends of the session's own.
+func (l Log) lastRefused(ctx context.Context, session events.SessionID) (events.Seq, error) {
+	p, err := l.b.locate(ctx, session)
+	if err == nil && p.cold.Revision != 0 {
+		if err = l.warm(ctx, session, nil); errors.Is(err, errWarmed) {
+			err = nil
+		}
+	}
+	return p.last, err
 }
 
 func kindsOf(c *events.Commit) string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/oklog/ulid/v2"
@@ -200,9 +201,24 @@ func (b *Bus) bind(ctx context.Context, session events.SessionID, row archived) 
 	})
 }
 
-// Forsaken finishes what those left behind who died while they made a session
-// hot, and removes what came to nothing. Where one is at it just now, it begins again.
+// unbegunFor is how long a stream without commits is left to whoever made it, by the server's clock.
+const unbegunFor = 10 * time.Minute
+
+// Forsaken finishes what those left behind who died while they made a session,
+// or made it hot, and removes what came to nothing. Where one is at it just now, it begins again.
 func (b *Bus) Forsaken(ctx context.Context) error {
+	now, err := b.Now(ctx)
+	if err != nil {
+		return err
+	}
+	for hot, err := range b.Hot(ctx) {
+		if err == nil && hot.Last == 0 && now.Sub(hot.Moved) > unbegunFor {
+			err = b.unbegun(ctx, hot.ID)
+		}
+		if err != nil {
+			return fmt.Errorf("remove forsaken streams: %w", err)
+		}
+	}
 	for name, err := range listStreams[string](ctx, b, apiStreamNames, b.names.openingAll()) {
 		if err != nil {
 			return fmt.Errorf("remove forsaken streams: %w", err)
@@ -234,6 +250,21 @@ func (b *Bus) forsaken(ctx context.Context, session events.SessionID, name strin
 		}
 	}
 	return b.deleteStream(ctx, name)
+}
+
+// unbegun removes a session's first stream, which nobody began to write into. It
+// is archived like any other, as its creator may only be slow, and a name that was
+// deleted is not used again: the server (nats-server 2.15.2) may delete the files of a stream that
+// is made while the one before of its name is deleted.
+func (b *Bus) unbegun(ctx context.Context, session events.SessionID) error {
+	err := b.Archive(ctx, session, 0)
+	if err == nil {
+		err = b.Discard(ctx, session)
+	}
+	if errors.As(err, new(*events.ConflictError)) || errors.Is(err, events.ErrNoSession) {
+		return nil // it was begun, or somebody else removed it
+	}
+	return err
 }
 
 // clear removes streams whose content is archived.

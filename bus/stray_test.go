@@ -1,0 +1,152 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+// TestStrayStream leaves what a creator leaves who looked for a session before
+// it was there, made its stream after it was archived, and died: an empty
+// stream that hears the session's appends. Whatever comes next, nothing waits for ever.
+func TestStrayStream(t *testing.T) {
+	t.Parallel()
+	lives := map[string]func(*testing.T, *bus.Bus, []string) []string{
+		"cold": func(_ *testing.T, _ *bus.Bus, want []string) []string { return want },
+		"cold again": func(t *testing.T, b *bus.Bus, want []string) []string {
+			want = say(t, b, "s", want, 5)
+			mustGoCold(t, b, "s", 5)
+			return want
+		},
+		"about to be hot": func(t *testing.T, b *bus.Bus, want []string) []string {
+			name, err := b.HalfOpen(t.Context(), "s")
+			if err == nil {
+				err = name()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return want
+		},
+	}
+	next := map[string]func(context.Context, *bus.Bus, events.Seq) error{
+		"append": func(context.Context, *bus.Bus, events.Seq) error { return nil },
+		"stale append": func(ctx context.Context, b *bus.Bus, last events.Seq) error {
+			return wantConflict(b.Log().Append(ctx, commit("s", 99), last-1))
+		},
+		"append from the future": func(ctx context.Context, b *bus.Bus, last events.Seq) error {
+			return wantConflict(b.Log().Append(ctx, commit("s", 99), last+1))
+		},
+		"creator": func(ctx context.Context, b *bus.Bus, _ events.Seq) error {
+			return wantConflict(b.Log().Append(ctx, commit("s", 99), 0))
+		},
+		"archiver": func(ctx context.Context, b *bus.Bus, last events.Seq) error { return goCold(ctx, b, "s", last) },
+		"reader": func(ctx context.Context, b *bus.Bus, last events.Seq) error {
+			if got, err := b.Log().Last(ctx, "s"); err != nil || got != last {
+				return errors.Join(err, errors.New("it ends elsewhere"))
+			}
+			return nil
+		},
+	}
+	for life, bring := range lives {
+		for what, do := range next {
+			t.Run(life+"/"+what, func(t *testing.T) {
+				t.Parallel()
+				b := bustest.Start(t)
+				want := say(t, b, "s", nil, 3)
+				mustGoCold(t, b, "s", 3)
+				want = bring(t, b, want)
+				if err := b.Stray(t.Context(), "s"); err != nil {
+					t.Fatal(err)
+				}
+				if err := do(t.Context(), b, events.Seq(len(want))); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+				want = say(t, b, "s", want, len(want)+2)
+				if got := said(t, b, "s", 0); !slices.Equal(got, want) {
+					t.Errorf("history: got %v, want %v", got, want)
+				}
+				if got := streams(t, b); len(got) != 1 {
+					t.Errorf("streams: got %v, want the session's alone", got)
+				}
+			})
+		}
+	}
+}
+
+// TestUnbegun kills who removes an empty stream at each of its requests; the
+// next one finishes, and the session can be made. Without a creator nothing stays.
+func TestUnbegun(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b := bustest.Open(t, server)
+	for _, late := range []bool{false, true} {
+		for k, done := 1, false; !done; k++ {
+			id := events.SessionID(fmt.Sprintf("s-%t-%d", late, k))
+			if err := b.Stray(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			done = bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error { return victim.Unbegun(ctx, id) })
+			if err := b.Forsaken(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			want := say(t, b, id, nil, 4)
+			if got := said(t, b, id, 0); !slices.Equal(got, want) {
+				t.Errorf("killed at request %d, late %t: got %v, want %v", k, late, got, want)
+			}
+			if done && k < 4 {
+				t.Errorf("it made %d requests, want more", k-1)
+			}
+		}
+	}
+	before := len(streams(t, b))
+	if err := b.Stray(t.Context(), "nobody"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Forsaken(t.Context()); err != nil || len(streams(t, b)) != before+1 {
+		t.Errorf("a stream that was just made: got %v, %d streams, want it left", err, len(streams(t, b)))
+	}
+	if err := b.Unbegun(t.Context(), "nobody"); err != nil || len(streams(t, b)) != before {
+		t.Errorf("an old one: got %v, %d streams, want %d", err, len(streams(t, b)), before)
+	}
+}
+
+// TestUnbegunBeside appends first commits while the streams are taken for those of the dead.
+func TestUnbegunBeside(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	for i := range 40 {
+		id := events.SessionID(fmt.Sprintf("s%d", i))
+		over := make(chan error, 1)
+		go func() {
+			for n := range 3 {
+				if err := b.Unbegun(t.Context(), id); err != nil && !errors.Is(err, bus.ErrStale) {
+					over <- fmt.Errorf("remove %d: %w", n, err)
+					return
+				}
+			}
+			over <- nil
+		}()
+		want := say(t, b, id, nil, 3)
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+		if got := said(t, b, id, 0); !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", id, got, want)
+		}
+	}
+}
+
+func wantConflict(_ events.Seq, err error) error {
+	if errors.As(err, new(*events.ConflictError)) {
+		return nil
+	}
+	return errors.Join(err, errors.New("want a conflict"))
+}
