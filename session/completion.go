@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -48,6 +49,12 @@ func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, s
 	if err != nil {
 		return plugin.Completion{}, err
 	}
+	config := state.Config
+	config.Model, config.MaxOutputTokens = cmp.Or(req.Model, config.Model), req.MaxTokens
+	if config, err = s.locks.Config(config); err != nil {
+		return plugin.Completion{}, err
+	}
+	req.MaxTokens = config.MaxOutputTokens
 	digest, err := requestDigest(req)
 	if err == nil && (source == "" || len(source) > events.MaxIDBytes) {
 		err = &events.FieldError{Field: "source", Reason: "is empty or too long", Err: events.ErrInvalid}

@@ -59,17 +59,26 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req ConfigureReq
 	if err := open(s); err != nil || (req.IdempotencyKey != "" && req.IdempotencyKey == s.ConfigKey) {
 		return change, err
 	}
-	if change.Current = req.Change(s.Config); change.Current == s.Config || h.plugins == nil {
+	change.Current = req.Change(s.Config)
+	if change.Current == s.Config {
 		return change, nil
+	}
+	if h.plugins == nil {
+		var err error
+		change.Current, err = h.locks.Config(change.Current)
+		return change, err
 	}
 	p, _, release, err := h.Stack(ctx, s)
 	if err != nil {
 		return change, err
 	}
 	defer release()
-	change.Current = p.MutateConfig(ctx, change)
-	return change, nil
+	change.Current, err = h.locks.Config(p.MutateConfig(ctx, change))
+	return change, err
 }
+
+// Locked is a configuration as the operator's locks leave it, for turns of sessions that are older than these.
+func (h *Host) Locked(c events.Config) (events.Config, error) { return h.locks.Config(c) }
 
 // configure records a change, unless the configuration is not what it was made from: then it moved.
 func (h *Host) configure(ctx context.Context, asked api.Asked, change plugin.ConfigChange, key string) (moved bool, err error) {

@@ -157,10 +157,32 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	if err == nil && o.req.Start != api.StartEmpty && o.base == nil {
 		err = &events.FieldError{Field: "start", Reason: fmt.Sprintf("%q without a state to start from", o.req.Start), Err: events.ErrInvalid}
 	}
+	if err == nil {
+		err = o.locked()
+	}
 	if err == nil && o.req.Plugins == PluginsFork && o.creator == nil {
 		err = &events.FieldError{Field: "plugins", Reason: "fork without a creator", Err: events.ErrInvalid}
 	}
 	return err
+}
+
+// locked holds what is asked for to the operator's locks. What is taken over
+// from a session that is older than a lock is for the nodes to hold to it.
+func (o *opening) locked() (err error) {
+	if o.req.Config != (events.Config{}) {
+		if o.req.Config, err = o.h.locks.Config(o.req.Config); err != nil {
+			return err
+		}
+	}
+	for id, text := range o.req.Options {
+		if o.creator != nil && o.creator.Options[id] == text {
+			continue
+		}
+		if err := o.h.locks.Options("options", map[string]string{id: text}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (o *opening) opened() *events.SessionOpened {
@@ -181,6 +203,9 @@ func (o *opening) opened() *events.SessionOpened {
 		case o.creator != nil:
 			p.Config = o.creator.Config
 		}
+	}
+	if held, err := o.h.locks.Config(p.Config); err == nil {
+		p.Config = held
 	}
 	if o.creator != nil && p.Parent == o.creator.Session {
 		p.Access = within(o.creator.Access, p.Access)

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -45,6 +46,8 @@ type Config struct {
 
 	// MaxQueued is how many turns may wait in one session. Defaults to [DefaultMaxQueued], and is at most [MostQueued].
 	MaxQueued int
+	// Locks are what sessions cannot change.
+	Locks lock.Locks
 
 	Logger *zap.Logger      // nil is silent
 	Kind   events.ActorKind // of Actor. Defaults to client
@@ -75,6 +78,7 @@ type Host struct {
 	traceMetadata map[string]string
 	maxQueued     int
 	maxHeld       int
+	locks         lock.Locks
 }
 
 var _ api.Service = (*Host)(nil)
@@ -150,13 +154,16 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Moved == nil {
 		cfg.Moved = func(events.SessionID) {}
 	}
+	if err := cfg.Locks.Check(); err != nil {
+		return nil, fmt.Errorf("new host: locks: %w", err)
+	}
 	return &Host{
 		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
 		actor:    events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
 		submitter: cfg.Submitter, worker: cfg.Worker, moved: cfg.Moved, plugins: cfg.Plugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
 		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID]plugin.Overlay)},
-		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued, maxHeld: cfg.States,
+		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued, maxHeld: cfg.States, locks: cfg.Locks,
 	}, nil
 }
 

@@ -151,7 +151,7 @@ func (h *Host) FollowStack(ctx context.Context, state *projector.State, p *plugi
 }
 
 func (h *Host) buildStack(ctx context.Context, st *stack, state *projector.State, saved []projector.PluginState) error {
-	built, err := h.plugins.BuildSession(ctx, buildContext(state), nil)
+	built, err := h.plugins.BuildSession(ctx, h.buildContext(state), nil)
 	if err != nil {
 		return err
 	}
@@ -166,9 +166,9 @@ func (h *Host) buildStack(ctx context.Context, st *stack, state *projector.State
 	return nil
 }
 
-func buildContext(s *projector.State) plugin.BuildContext {
+func (h *Host) buildContext(s *projector.State) plugin.BuildContext {
 	return plugin.BuildContext{
-		Session: s.Session, Parent: s.Parent, Config: s.Config, Options: s.Options, Access: s.Access, Subagent: s.Subagent,
+		Session: s.Session, Parent: s.Parent, Config: s.Config, Options: h.locks.Open(s.Options), Access: s.Access, Subagent: s.Subagent,
 	}
 }
 
@@ -187,7 +187,7 @@ func (h *Host) materialise(ctx context.Context, st *stack, p *plugin.Session, st
 		return err
 	}
 	rt := plugin.NewProtocolRuntime(state.Frame().Options)
-	if err := p.Protocol().Configure(ctx, rt, plugin.Materialization{Options: state.Options, IsRoot: state.Parent == ""}); err != nil {
+	if err := p.Protocol().Configure(ctx, rt, plugin.Materialization{Options: h.locks.Open(state.Options), IsRoot: state.Parent == ""}); err != nil {
 		return err
 	}
 	st.change, st.seen = rt.Change(), optionsOf(state)

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/code"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -74,6 +75,8 @@ type Config struct {
 	// Scopes are what users of other NATS accounts may ask a [Node] for, by name:
 	// nil lets all of them do everything but run commands.
 	Scopes map[string]api.Scope
+	// Locks are what sessions cannot change, whoever asks. All nodes of a fleet should have the same.
+	Locks lock.Locks
 	// Roles of a [Node]: what it does. Defaults to all.
 	Roles []Role
 

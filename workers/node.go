@@ -57,7 +57,7 @@ func NewNode(cfg Config) (*Node, error) {
 		RunsTools: n.Has(RoleTool),
 	}
 	n.peers = wake.NewPeers(cfg.Bus, cfg.ID, cfg.Name, cfg.Logger)
-	taskHost, err := session.New(session.Config{Bus: cfg.Bus, Actor: string(cfg.ID), Kind: events.ActorNode, Logger: cfg.Logger})
+	taskHost, err := session.New(session.Config{Bus: cfg.Bus, Actor: string(cfg.ID), Kind: events.ActorNode, Logger: cfg.Logger, Locks: cfg.Locks})
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +70,7 @@ func NewNode(cfg Config) (*Node, error) {
 	host := session.Config{
 		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: cfg.Plugins, Complete: calls.Complete, Spawner: n.tasks, Logger: cfg.Logger,
 		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata, MaxQueued: cfg.MaxQueued, States: cfg.Sessions,
+		Locks: cfg.Locks,
 	}
 	if n.Has(RoleTurn) {
 		host.Worker, host.Moved = cfg.ID, func(id events.SessionID) { n.pool.Hint(id) }
@@ -85,7 +86,7 @@ func NewNode(cfg Config) (*Node, error) {
 	})
 	n.project = follow.NewProjector(cfg.Bus, cfg.Logger)
 	n.archive = follow.NewArchiver(cfg.Bus, follow.ArchiverConfig{
-		After: cfg.ArchiveAfter, Retain: cfg.Retain, Parked: turn.Parked, Logger: cfg.Logger,
+		After: cfg.ArchiveAfter, Retain: cfg.Retain, Least: cfg.Locks.LeastRetain, Parked: turn.Parked, Logger: cfg.Logger,
 	})
 	return n, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/lock"
 )
 
 // natsScopes reads what users of other accounts may do; nil without a file.
@@ -36,4 +37,20 @@ func (c *serveCmd) natsScopes() (map[string]api.Scope, error) {
 		scopes[fields[0]] = scope
 	}
 	return scopes, lines.Err()
+}
+
+// locks reads what sessions cannot change; nothing without a file.
+func (c *serveCmd) locks() (locks lock.Locks, err error) {
+	if c.Locks == "" {
+		return locks, nil
+	}
+	file, err := os.Open(c.Locks)
+	if err != nil {
+		return locks, fmt.Errorf("--locks: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	if locks, err = lock.Parse(file); err != nil {
+		return locks, fmt.Errorf("--locks %s: %w", c.Locks, err)
+	}
+	return locks, nil
 }

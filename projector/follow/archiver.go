@@ -19,6 +19,7 @@ import (
 type ArchiverConfig struct {
 	After  time.Duration // how long a session must have had no work to go cold
 	Retain time.Duration // how long one that does not say is kept after its last event; 0 is for ever
+	Least  time.Duration // how long one is kept at least, whatever it says
 	// Parked reports whether the running turn waits for somebody outside, and for
 	// nothing else, so that no worker has it. Without it, none is.
 	Parked func(*projector.State) bool

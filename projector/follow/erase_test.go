@@ -121,6 +121,7 @@ func TestEraseFinished(t *testing.T) {
 func kept(t *testing.T, b *bus.Bus, id events.SessionID, retain int64, last events.Millis) {
 	t.Helper()
 	c := commit(id, 1, 1)
+	c.Actor = events.Actor{Kind: events.ActorClient, ID: "ann"}
 	c.At, c.Events[0] = last, events.Of("", &events.SessionOpened{Config: events.Config{RetainMillis: retain}})
 	if _, err := b.Log().Append(t.Context(), c, 0); err != nil {
 		t.Fatal(err)
@@ -160,6 +161,14 @@ func TestRetain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := follow.NewArchiver(b, follow.ArchiverConfig{Retain: time.Minute, Least: 2 * time.Hour}).Retain(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []events.SessionID{"own", "own-cold", "node"} {
+		if _, err := follow.Open(t.Context(), b, id); err != nil {
+			t.Errorf("%s, kept for two hours at least: got %v, want the session", id, err)
+		}
+	}
 	for range 2 {
 		if err := archiver.Retain(t.Context(), now); err != nil {
 			t.Fatal(err)
@@ -175,7 +184,7 @@ func TestRetain(t *testing.T) {
 			}
 		}
 	}
-	if row := directoryRow(t, b, "own-cold"); row.Erased == nil || row.Erased.By != "retention" || row.Erased.Reason != "kept for 5s after its last event" || row.Erased.At != at {
+	if row := directoryRow(t, b, "own-cold"); row.Erased == nil || row.Erased.By != "retention" || row.Erased.Reason != "kept for 5s after its last event, as client:ann asked at sequence 1" || row.Erased.At != at {
 		t.Errorf("tombstone: got %+v, want one that says why", row.Erased)
 	}
 	if err := follow.NewArchiver(b, follow.ArchiverConfig{}).Retain(t.Context(), now.Add(time.Hour)); err != nil {

@@ -67,11 +67,41 @@ func (a *Archiver) retain(ctx context.Context, id events.SessionID, row *Directo
 	if err != nil || !a.past(events.MillisOf(stored), s.Config.RetainMillis, now) {
 		return known(err)
 	}
-	kept := a.retention(s.Config.RetainMillis)
-	_, err = Erase(ctx, a.b, id, &s.Seq, bus.Tombstone{
-		At: events.Millis(now.UnixMilli()), By: byRetention, Reason: fmt.Sprintf("kept for %s after its last event", kept),
-	})
+	reason, err := a.reason(ctx, id, s.Config.RetainMillis)
+	if err != nil {
+		return known(err)
+	}
+	_, err = Erase(ctx, a.b, id, &s.Seq, bus.Tombstone{At: events.Millis(now.UnixMilli()), By: byRetention, Reason: reason})
 	return known(err)
+}
+
+// reason is how long a session was kept, and who wanted that: the tombstone is all that stays of it.
+func (a *Archiver) reason(ctx context.Context, id events.SessionID, own int64) (string, error) {
+	reason := fmt.Sprintf("kept for %s after its last event", a.retention(own))
+	if own == 0 {
+		return reason, nil
+	}
+	var last int64
+	var at events.Seq
+	var who events.Actor
+	for entry, err := range a.b.Log().Read(ctx, id, 1) {
+		if err != nil {
+			return "", err
+		}
+		for i := range entry.Commit.Events {
+			now := last
+			switch p := entry.Commit.Events[i].Payload.(type) {
+			case *events.SessionOpened:
+				now = p.Config.RetainMillis
+			case *events.SessionConfigured:
+				now = p.Config.RetainMillis
+			}
+			if now != last {
+				last, at, who = now, entry.Seq, entry.Commit.Actor
+			}
+		}
+	}
+	return fmt.Sprintf("%s, as %s:%s asked at sequence %d", reason, who.Kind, who.ID, at), nil
 }
 
 // known is nil for a session that is gone, or has moved and is not due any more.
@@ -84,10 +114,14 @@ func known(err error) error {
 
 // retention is how long a session is kept; 0 is for ever.
 func (a *Archiver) retention(own int64) time.Duration {
+	kept := time.Duration(min(max(own, 0), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 	if own == 0 {
-		return max(a.cfg.Retain, 0)
+		kept = max(a.cfg.Retain, 0)
 	}
-	return time.Duration(min(max(own, 0), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+	if kept > 0 {
+		kept = max(kept, a.cfg.Least)
+	}
+	return kept
 }
 
 func (a *Archiver) past(updated events.Millis, own int64, now time.Time) bool {

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -26,7 +27,8 @@ import (
 // ID names the plugin in histories, and as who asks.
 const ID = "gate"
 
-// Options of the plugin. A session may have its own, which stand in place of these.
+// Options of the plugin. A session may have its own, which stand in place of
+// these; what the node denies stays denied.
 //
 // A rule is the name of a tool, or the name, a colon and a pattern for the
 // call's command or path, in which * stands for any text: "read_file",
@@ -59,8 +61,13 @@ func (o Options) Check() error {
 
 // Factory builds the plugin.
 func Factory(o Options) plugin.Factory {
-	return plugin.WithOptions(ID, o, func(_ plugin.BuildContext, o Options) (plugin.Plugin, error) {
-		return gate{o}, o.Check()
+	return plugin.WithOptions(ID, o, func(_ plugin.BuildContext, own Options) (plugin.Plugin, error) {
+		for _, rule := range o.Deny {
+			if !slices.Contains(own.Deny, rule) {
+				own.Deny = append(slices.Clip(own.Deny), rule)
+			}
+		}
+		return gate{own}, own.Check()
 	})
 }
 

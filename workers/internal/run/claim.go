@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
@@ -224,8 +225,16 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 	if c.Refused.IsZero() {
 		c.Refused = r.providerIssue()
 	}
+	config, err := r.p.cfg.Host.Locked(r.state.Config)
+	if err != nil && c.Refused.IsZero() {
+		code, _ := api.Code(err)
+		c.Refused = issueOf("session", code, err)
+	}
 	if c.Refused.IsZero() {
 		c.Beside = r.unsaved()
+		if config != r.state.Config {
+			c.Beside = append(c.Beside, &events.SessionConfigured{Config: config})
+		}
 	}
 	return c, nil
 }

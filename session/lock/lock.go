@@ -1,0 +1,149 @@
+// Package lock is what an operator holds fixed for every session, whoever asks
+// and through whichever door. Hosts refuse requests that break a lock; nodes hold
+// sessions to them that are older than the lock.
+package lock
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+)
+
+// Locks are what sessions cannot change. The zero value locks nothing.
+type Locks struct {
+	// Plugins whose options are the node's alone, by id. Options that a session has for them are passed over.
+	Plugins []string
+	// Providers, Models and Protocols that sessions may name, as patterns of
+	// [path.Match]. Empty allows any. A session that names none has the node's own.
+	Providers, Models, Protocols []string
+	MaxIterations                int64         // model calls a turn at most; 0 is no lock
+	MaxOutputTokens              int64         // of a reply at most; 0 is no lock
+	LeastRetain                  time.Duration // how long a session is kept after its last event at least; 0 is no lock
+}
+
+// file is Locks as an operator writes them.
+type file struct {
+	Plugins         []string `json:"plugins"`
+	Providers       []string `json:"providers"`
+	Models          []string `json:"models"`
+	Protocols       []string `json:"protocols"`
+	MaxIterations   int64    `json:"max_iterations"`
+	MaxOutputTokens int64    `json:"max_output_tokens"`
+	LeastRetain     string   `json:"least_retain"`
+}
+
+// Parse reads a JSON object with the fields plugins, providers, models,
+// protocols (lists of strings), max_iterations, max_output_tokens (numbers) and
+// least_retain (a duration as "720h"), each of which may be left out.
+func Parse(r io.Reader) (Locks, error) {
+	var f file
+	dec := json.NewDecoder(r)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&f); err != nil {
+		return Locks{}, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return Locks{}, errors.New("there is more behind the object")
+	}
+	l := Locks{
+		Plugins: f.Plugins, Providers: f.Providers, Models: f.Models, Protocols: f.Protocols,
+		MaxIterations: f.MaxIterations, MaxOutputTokens: f.MaxOutputTokens,
+	}
+	var err error
+	if f.LeastRetain != "" {
+		l.LeastRetain, err = time.ParseDuration(f.LeastRetain)
+	}
+	return l, errors.Join(err, l.Check())
+}
+
+// Check finds what can never be meant.
+func (l *Locks) Check() error {
+	var errs []error
+	for name, list := range map[string][]string{"providers": l.Providers, "models": l.Models, "protocols": l.Protocols} {
+		for _, pattern := range list {
+			if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+				errs = append(errs, fmt.Errorf("%s: %q is no pattern", name, pattern))
+			}
+		}
+	}
+	for _, id := range l.Plugins {
+		errs = append(errs, events.CheckToken("plugins", id))
+	}
+	for name, n := range map[string]int64{"max iterations": l.MaxIterations, "max output tokens": l.MaxOutputTokens, "least retain": int64(l.LeastRetain)} {
+		if n < 0 {
+			errs = append(errs, fmt.Errorf("%s: is negative", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Config is a configuration as the locks leave it: where it names no limit, it
+// gets the lock's. One that breaks a lock is an [*events.FieldError] that is [api.ErrForbidden].
+func (l *Locks) Config(c events.Config) (events.Config, error) {
+	errs := []error{
+		among("config.provider", c.Provider, l.Providers), among("config.model", c.Model, l.Models), among("config.protocol", c.Protocol, l.Protocols),
+		atMost("config.max_iterations", &c.MaxIterations, l.MaxIterations), atMost("config.max_output_tokens", &c.MaxOutputTokens, l.MaxOutputTokens),
+	}
+	if least := l.LeastRetain.Milliseconds(); c.RetainMillis > 0 && c.RetainMillis < least {
+		errs = append(errs, broken("config.retain_ms", "is %d, least is %d", c.RetainMillis, least))
+	}
+	return c, errors.Join(errs...)
+}
+
+// Options refuses options for plugins whose options are the node's alone.
+func (l *Locks) Options(field string, options map[string]string) error {
+	for _, id := range l.Plugins {
+		if _, ok := options[id]; ok {
+			return broken(field+"."+id, "are the node's alone")
+		}
+	}
+	return nil
+}
+
+// Open are the options that count: those of locked plugins are left out.
+func (l *Locks) Open(options map[string]string) map[string]string {
+	if l.Options("", options) == nil {
+		return options
+	}
+	open := make(map[string]string, len(options))
+	for id, o := range options {
+		if !slices.Contains(l.Plugins, id) {
+			open[id] = o
+		}
+	}
+	return open
+}
+
+func among(field, name string, patterns []string) error {
+	if name == "" || len(patterns) == 0 {
+		return nil
+	}
+	for _, p := range patterns {
+		if ok, _ := path.Match(p, name); ok { // patterns were checked
+			return nil
+		}
+	}
+	return broken(field, "is %q, want one of %q", name, patterns)
+}
+
+// atMost gives a limit that is not set the lock's.
+func atMost(field string, n *int64, most int64) error {
+	switch {
+	case most > 0 && *n == 0:
+		*n = most
+	case most > 0 && *n > most:
+		return broken(field, "is %d, limit is %d", *n, most)
+	}
+	return nil
+}
+
+func broken(field, reason string, args ...any) error {
+	return &events.FieldError{Field: field, Reason: fmt.Sprintf(reason, args...) + ", as the operator locked it", Err: api.ErrForbidden}
+}

@@ -1,0 +1,83 @@
+package lock_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/lock"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	l, err := lock.Parse(strings.NewReader(`{"plugins":["gate"],"models":["gpt-*"],"max_iterations":5,"least_retain":"720h"} `))
+	if err != nil || l.Plugins[0] != "gate" || l.Models[0] != "gpt-*" || l.MaxIterations != 5 || l.LeastRetain != 720*time.Hour {
+		t.Errorf("got %+v, %v", l, err)
+	}
+	for text, want := range map[string]string{
+		``: "EOF", `[]`: "array", `{} {}`: "behind", `{"modles":[]}`: "modles", `{"models":["["]}`: "models", `{"protocols":[""]}`: "protocols",
+		`{"plugins":["a b"]}`: "plugins", `{"max_iterations":-1}`: "max iterations", `{"max_output_tokens":-1}`: "max output tokens",
+		`{"least_retain":"-1h"}`: "least retain", `{"least_retain":"soon"}`: "soon",
+	} {
+		if _, err := lock.Parse(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s named", text, err, want)
+		}
+	}
+}
+
+// TestConfig holds configurations to locks: what comes out breaks none, and what was refused broke one.
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SampledFrom([]string{"", "a", "ab", "b"})
+		l := lock.Locks{
+			Providers: rapid.SampledFrom([][]string{nil, {"a*"}, {"b"}}).Draw(t, "providers"), Models: rapid.SampledFrom([][]string{nil, {"a*"}, {"b"}}).Draw(t, "models"),
+			Protocols: rapid.SampledFrom([][]string{nil, {"a*"}, {"b"}}).Draw(t, "protocols"), MaxIterations: rapid.Int64Range(0, 3).Draw(t, "iterations"),
+			MaxOutputTokens: rapid.Int64Range(0, 3).Draw(t, "tokens"), LeastRetain: time.Duration(rapid.Int64Range(0, 3).Draw(t, "retain")) * time.Millisecond,
+		}
+		in := events.Config{
+			Provider: names.Draw(t, "provider"), Model: names.Draw(t, "model"), Protocol: names.Draw(t, "protocol"), Effort: "high",
+			MaxIterations: rapid.Int64Range(0, 4).Draw(t, "n"), MaxOutputTokens: rapid.Int64Range(0, 4).Draw(t, "o"), RetainMillis: rapid.Int64Range(-1, 4).Draw(t, "d"),
+		}
+		allowed := func(name string, patterns []string) bool {
+			return name == "" || patterns == nil || patterns[0] == name || patterns[0] == "a*" && name != "b"
+		}
+		want := in
+		if want.MaxIterations == 0 {
+			want.MaxIterations = l.MaxIterations
+		}
+		if want.MaxOutputTokens == 0 {
+			want.MaxOutputTokens = l.MaxOutputTokens
+		}
+		ok := allowed(in.Provider, l.Providers) && allowed(in.Model, l.Models) && allowed(in.Protocol, l.Protocols) &&
+			(l.MaxIterations == 0 || in.MaxIterations <= l.MaxIterations) && (l.MaxOutputTokens == 0 || in.MaxOutputTokens <= l.MaxOutputTokens) &&
+			(in.RetainMillis <= 0 || in.RetainMillis >= l.LeastRetain.Milliseconds())
+		got, err := l.Config(in)
+		if (err == nil) != ok || ok && got != want {
+			t.Fatalf("got %+v, %v, want %+v, allowed %v", got, err, want, ok)
+		}
+		if err != nil && (!errors.Is(err, api.ErrForbidden) || !errors.As(err, new(*events.FieldError))) {
+			t.Fatalf("got %v, want the field named", err)
+		}
+	})
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	l := lock.Locks{Plugins: []string{"gate"}}
+	given := map[string]string{"gate": "{}", "todo": "{}"}
+	if err := l.Options("options", given); !errors.Is(err, api.ErrForbidden) || !strings.HasPrefix(err.Error(), "options.gate: ") {
+		t.Errorf("got %v, want options.gate refused", err)
+	}
+	if open := l.Open(given); len(open) != 1 || open["todo"] == "" || len(given) != 2 {
+		t.Errorf("open: got %v of %v, want todo's", open, given)
+	}
+	if err := l.Options("options", map[string]string{"todo": "{}"}); err != nil {
+		t.Errorf("got %v, want it allowed", err)
+	}
+}
