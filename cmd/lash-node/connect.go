@@ -23,7 +23,7 @@ type client struct {
 }
 
 func (f *clientFlags) open(ctx context.Context, s *streams) (*client, error) {
-	opts, err := f.Options()
+	opts, err := f.Options(s.err)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,8 +25,8 @@ type live struct {
 	servers []*busembed.Server // none where the server runs by itself
 }
 
-func openServer(ctx context.Context, f *sourceFlags) (*live, error) {
-	opts, err := f.Options()
+func openServer(ctx context.Context, f *sourceFlags, warn io.Writer) (*live, error) {
+	opts, err := f.Options(warn)
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func (e *env) open(ctx context.Context, file string) (source, error) {
 	}
 	switch {
 	case f.NATS != "":
-		return openServer(ctx, f)
+		return openServer(ctx, f, e.stderr)
 	case f.Store != "":
 		return openStore(ctx, f)
 	case f.File != "":

@@ -3,6 +3,8 @@ package access
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"os"
 
 	"github.com/nats-io/nats.go"
@@ -30,8 +32,8 @@ func (f *Flags) Named() bool {
 	return false
 }
 
-// Options are those of a connection. All files are there.
-func (f *Flags) Options() ([]nats.Option, error) {
+// Options are those of a connection. All files are there. What servers refuse later goes to warn.
+func (f *Flags) Options(warn io.Writer) ([]nats.Option, error) {
 	var errs []error
 	if (f.TLSCert == "") != (f.TLSKey == "") {
 		errs = append(errs, errors.New("--tls-cert and --tls-key go together"))
@@ -44,7 +46,9 @@ func (f *Flags) Options() ([]nats.Option, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	var opts []nats.Option
+	opts := []nats.Option{nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		_, _ = fmt.Fprintf(warn, "nats: %v\n", err) // the library's own handler writes past warn
+	})}
 	if f.Creds != "" {
 		opts = append(opts, nats.UserCredentials(f.Creds))
 	}
