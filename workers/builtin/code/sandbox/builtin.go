@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"iter"
 	"math/bits"
 	"slices"
 	"strings"
@@ -66,11 +67,15 @@ func (m *meter) guardedKeys(kwargs []starlark.Tuple) []starlark.Tuple {
 	kwargs = slices.Clone(kwargs)
 	kwargs[i] = starlark.Tuple{kwargs[i][0], starlark.NewBuiltin(key.Name(), func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
 		v, err := starlark.Call(thread, key, args, nil)
-		if err == nil && !scalar(v) {
-			var w weight
-			if w, err = m.weigh(v); err == nil {
-				err = m.spend(times(w.nodes, 16))
-			}
+		if err != nil {
+			return nil, err
+		}
+		if scalar(v) {
+			return v, m.spend(times(bytesOf(v)/64, 24))
+		}
+		w, err := m.weigh(v)
+		if err == nil {
+			err = m.spend(times(w.nodes, 24))
 		}
 		return v, err
 	})}
@@ -145,23 +150,16 @@ func hashed(m *meter, receiver starlark.Value, args starlark.Tuple, kwargs []sta
 		if err := m.keys(arg); err != nil {
 			return err
 		}
-		if _, dict := arg.(*starlark.Dict); dict {
-			continue
+		if err := m.pairs(nil, arg); err != nil {
+			return err
 		}
-		// Pairs, for dict and update: their first elements.
-		if list, ok := arg.(starlark.Iterable); ok {
-			iter := list.Iterate()
-			var pair starlark.Value
-			for iter.Next(&pair) {
-				if pair, ok := pair.(starlark.Indexable); ok && pair.Len() > 0 {
-					if err := m.key(pair.Index(0)); err != nil {
-						iter.Done()
-						return err
-					}
-				}
-			}
-			iter.Done()
-		}
+	}
+	tables := make([]starlark.Value, 0, 1+len(args))
+	if receiver != nil {
+		tables = append(tables, receiver)
+	}
+	if err := m.table(elementsOf(append(tables, args...)...)); err != nil {
+		return err
 	}
 	if receiver != nil { // the result of set methods is a new set
 		if err := m.spread(receiver, 130); err != nil {
@@ -169,6 +167,52 @@ func hashed(m *meter, receiver starlark.Value, args starlark.Tuple, kwargs []sta
 		}
 	}
 	return each(130)(m, receiver, args, kwargs)
+}
+
+// elementsOf gives those of all values that have some.
+func elementsOf(values ...starlark.Value) iter.Seq[starlark.Value] {
+	return func(yield func(starlark.Value) bool) {
+		for _, v := range values {
+			if list, ok := v.(starlark.Iterable); ok {
+				for elem := range starlark.Elements(list) {
+					if !yield(elem) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// pairs is keys for what dict and update take: the first elements are the keys,
+// which come to those of a dict, if there is one.
+func (m *meter) pairs(to, v starlark.Value) error {
+	list, ok := v.(starlark.Iterable)
+	if _, dict := v.(*starlark.Dict); dict || !ok {
+		return nil
+	}
+	var err error
+	firsts := func(yield func(starlark.Value) bool) {
+		for elem := range elementsOf(to) {
+			if !yield(elem) {
+				return
+			}
+		}
+		for elem := range starlark.Elements(list) {
+			pair, ok := elem.(starlark.Indexable)
+			if !ok || pair.Len() == 0 {
+				continue
+			}
+			first := pair.Index(0)
+			if err = m.key(first); err != nil || !yield(first) {
+				return
+			}
+		}
+	}
+	if tooMuch := m.table(firsts); tooMuch != nil {
+		return tooMuch
+	}
+	return err
 }
 
 // written charges for the texts of all arguments.
@@ -223,6 +267,9 @@ func ordered(sorted bool) check {
 		var elem starlark.Value
 		for iter.Next(&elem) {
 			if scalar(elem) {
+				if err := m.spend(times(bytesOf(elem)/64, work)); err != nil {
+					return err
+				}
 				continue
 			}
 			w, err := m.weigh(elem)
@@ -318,7 +365,12 @@ func methodCheck(receiver starlark.Value, name string) check {
 				return m.spread(receiver, 5*wordBytes)
 			}
 		case "update":
-			return func(m *meter, _ starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
+			return func(m *meter, receiver starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
+				for _, arg := range args {
+					if err := m.pairs(receiver, arg); err != nil {
+						return err
+					}
+				}
 				return hashed(m, nil, args, kwargs)
 			}
 		case "get", "pop", "setdefault":
