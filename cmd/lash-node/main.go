@@ -54,6 +54,9 @@ var errDifferent = errors.New("histories differ from their recordings")
 
 func main() {
 	log.SetOutput(terminal.New(os.Stderr)) // for libraries that take no logger
+	if err := hide(); err != nil {
+		os.Exit(fail(&streams{err: os.Stderr}, fmt.Errorf("hide the environment from other processes: %w", err)))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], &streams{out: os.Stdout, err: os.Stderr, env: os.Getenv})
 	stop()
