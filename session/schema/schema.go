@@ -25,6 +25,23 @@ const (
 	MaxVisits = 1000
 )
 
+// Parse reads a schema, and nothing that would be dear to read: each schema within
+// another is read as often as there are schemas around it. It is to be compiled
+// before it is applied. Errors are those of [Compile].
+func Parse(field string, data []byte) (*jsonschema.Schema, error) {
+	if len(data) > MaxBytes {
+		return nil, tooLarge(field, len(data))
+	}
+	if err := events.CheckJSON(field, data); err != nil {
+		return nil, err
+	}
+	s := new(jsonschema.Schema)
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, invalid(field, err.Error())
+	}
+	return s, nil
+}
+
 // Compile checks a schema and makes it ready to validate. Errors: [*events.FieldError]
 // that is [events.ErrInvalid] or [events.ErrTooLarge], of the given field.
 func Compile(field string, s *jsonschema.Schema) (*jsonschema.Resolved, error) {
@@ -33,7 +50,7 @@ func Compile(field string, s *jsonschema.Schema) (*jsonschema.Resolved, error) {
 		return nil, invalid(field, err.Error())
 	}
 	if len(data) > MaxBytes {
-		return nil, &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", len(data), MaxBytes), Err: events.ErrTooLarge}
+		return nil, tooLarge(field, len(data))
 	}
 	var root any
 	if err := json.Unmarshal(data, &root); err != nil {
@@ -51,6 +68,10 @@ func Compile(field string, s *jsonschema.Schema) (*jsonschema.Resolved, error) {
 		return nil, invalid(field, err.Error())
 	}
 	return resolved, nil
+}
+
+func tooLarge(field string, size int) error {
+	return &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", size, MaxBytes), Err: events.ErrTooLarge}
 }
 
 func invalid(field, reason string) error {
