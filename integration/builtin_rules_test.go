@@ -123,3 +123,18 @@ func TestRulesOfDirectories(t *testing.T) {
 	results(t, list, gate.Factory(gate.Config{Options: rules, Root: dir}), shellIn(t, shell.Config{Dir: dir}), background.Factory(background.Config{Dir: dir}))
 	equal(t, "tried", len(list) > 20 && strings.HasSuffix(list[0].want, "key.txt"), true)
 }
+
+// TestRulesOfTheSession has a session's own rules hold for its files, in place of the node's.
+func TestRulesOfTheSession(t *testing.T) {
+	t.Parallel()
+	dir, _ := denied(t)
+	b := setupIdle(t, reply(call("c1", "read_file", `{"path":"link"}`), call("c2", "read_file", `{"path":"private/key.txt"}`), call("c3", "search_files", `{"pattern":"hidden"}`)), reply(text("done")))
+	b.node(filesIn(t, files.Config{Root: dir, Rules: gate.Options{Deny: []string{"*:private/*"}}}))
+	options, err := plugin.OptionsOf(gate.ID, gate.Options{Deny: []string{"*:*.env"}})
+	must(t, "options", err, nil)
+	id := b.open(session.CreateRequest{Options: options})
+	b.run(id, "t1", text("go"))
+	equal(t, "denied", b.result(id, "c1"), "[failed] read_file is not allowed here link, which is x.env")
+	equal(t, "the node's own rule", b.result(id, "c2"), "hidden\n")
+	equal(t, "found", b.result(id, "c3"), "private/key.txt:1: hidden\n[1 files are not allowed here, and not searched]\n")
+}

@@ -165,3 +165,24 @@ func TestPasswordOfTheServersInUse(t *testing.T) {
 		}
 	}
 }
+
+// TestPasswordsInOtherURLs has the other places that take a URL refuse one, and what takes none.
+func TestPasswordsInOtherURLs(t *testing.T) {
+	t.Parallel()
+	for _, user := range []string{"me:" + secretWrong, secretWrong, "me:%zz" + secretWrong} {
+		at := "http://" + user + "@127.0.0.1:none"
+		for _, tc := range []struct{ variable, key string }{
+			{"OPENAI_BASE_URL", "OPENAI_API_KEY"}, {"ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"}, {"none", "none"},
+		} {
+			for _, args := range [][]string{{"--trace", "/no/such/directory"}, {"--otlp", at}, {"--ops", at}, {"--http", at}, {"--listen", at}, {"--config", at}, {at}} {
+				var out, errs bytes.Buffer
+				args := append([]string{"serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0"}, args...)
+				code := run(limited(t), args, &streams{out: &out, err: &errs, env: func(name string) string { return map[string]string{tc.variable: at, tc.key: "k"}[name] }})
+				if code == exitOK {
+					t.Errorf("%q with %s: got exit code 0", args, tc.variable)
+				}
+				tells(t, strings.Join(args, " "), append(out.Bytes(), errs.Bytes()...))
+			}
+		}
+	}
+}
