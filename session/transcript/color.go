@@ -60,8 +60,8 @@ func (p *Printer) color(code string) {
 
 // Visible is a text as a terminal shows it and does not act on it: control
 // characters, characters that change the order of others or that hide, and what
-// is no UTF-8 become escapes, as \u001b and \xff. Line breaks and tabs stay. What
-// was JSON in UTF-8 is JSON of the same value.
+// is no UTF-8 become escapes, as \u001b and \xff. Line breaks and tabs stay. JSON in
+// UTF-8, as encoders write it, stays JSON of the same value.
 func Visible(s string) string {
 	if !strings.ContainsFunc(s, hidden) {
 		return s

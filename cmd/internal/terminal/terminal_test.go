@@ -2,6 +2,7 @@ package terminal_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode"
@@ -78,4 +79,33 @@ func TestColor(t *testing.T) {
 	if want := "\x1b[31m" + `\u001b[0m` + "\x1b[0m"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
+}
+
+// FuzzWriter writes in two pieces: nothing acts on the terminal, and JSON stays what it was.
+func FuzzWriter(f *testing.F) {
+	f.Add("\x1b[2J\u202e\xff", 3)
+	f.Add(`{"a":"\u009b"}`, 8)
+	f.Fuzz(func(t *testing.T, text string, cut int) {
+		var out strings.Builder
+		w := terminal.New(&out)
+		cut = min(max(cut, 0), len(text))
+		_, _ = w.Write([]byte(text[:cut]))
+		_, _ = w.Write([]byte(text[cut:]))
+		_ = w.Close()
+		got := out.String()
+		for _, r := range got {
+			if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf) {
+				t.Fatalf("got U+%04X in %q", r, got)
+			}
+		}
+		var before, after any
+		if !utf8.ValidString(got) {
+			t.Fatalf("got %q, want UTF-8", got)
+		}
+		if utf8.ValidString(text) && !strings.Contains(text, "\r") && json.Unmarshal([]byte(text), &before) == nil {
+			if err := json.Unmarshal([]byte(got), &after); err != nil || !reflect.DeepEqual(before, after) {
+				t.Fatalf("got %q, %v, want the JSON %q", got, err, text)
+			}
+		}
+	})
 }

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"iter"
 	"math/bits"
 	"slices"
 	"strings"
@@ -139,80 +138,6 @@ func (m *meter) spreadOf(v starlark.Value, size int64) error {
 		return nil // the function itself complains
 	}
 	return m.spread(v, size)
-}
-
-// hashed is each for tables: elements are hashed.
-func hashed(m *meter, receiver starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
-	for _, arg := range args {
-		if err := m.key(arg); err != nil {
-			return err
-		}
-		if err := m.keys(arg); err != nil {
-			return err
-		}
-		if err := m.pairs(nil, arg); err != nil {
-			return err
-		}
-	}
-	tables := make([]starlark.Value, 0, 1+len(args))
-	if receiver != nil {
-		tables = append(tables, receiver)
-	}
-	if err := m.table(elementsOf(append(tables, args...)...)); err != nil {
-		return err
-	}
-	if receiver != nil { // the result of set methods is a new set
-		if err := m.spread(receiver, 130); err != nil {
-			return err
-		}
-	}
-	return each(130)(m, receiver, args, kwargs)
-}
-
-// elementsOf gives those of all values that have some.
-func elementsOf(values ...starlark.Value) iter.Seq[starlark.Value] {
-	return func(yield func(starlark.Value) bool) {
-		for _, v := range values {
-			if list, ok := v.(starlark.Iterable); ok {
-				for elem := range starlark.Elements(list) {
-					if !yield(elem) {
-						return
-					}
-				}
-			}
-		}
-	}
-}
-
-// pairs is keys for what dict and update take: the first elements are the keys,
-// which come to those of a dict, if there is one.
-func (m *meter) pairs(to, v starlark.Value) error {
-	list, ok := v.(starlark.Iterable)
-	if _, dict := v.(*starlark.Dict); dict || !ok {
-		return nil
-	}
-	var err error
-	firsts := func(yield func(starlark.Value) bool) {
-		for elem := range elementsOf(to) {
-			if !yield(elem) {
-				return
-			}
-		}
-		for elem := range starlark.Elements(list) {
-			pair, ok := elem.(starlark.Indexable)
-			if !ok || pair.Len() == 0 {
-				continue
-			}
-			first := pair.Index(0)
-			if err = m.key(first); err != nil || !yield(first) {
-				return
-			}
-		}
-	}
-	if tooMuch := m.table(firsts); tooMuch != nil {
-		return tooMuch
-	}
-	return err
 }
 
 // written charges for the texts of all arguments.
