@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -115,8 +116,8 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 	}, cfg.Options...)
 	nc, err := nats.Connect(cfg.URL, opts...)
 	if err != nil {
-		if bad := new(url.Error); errors.As(err, &bad) {
-			err = bad.Err // without the URL, where a password may be
+		if errors.As(err, new(*url.Error)) {
+			err = errors.New("this is no URL") // the error quotes parts of it, where a password may be
 		}
 		return nil, fmt.Errorf("connect to %s: %w", Redacted(cfg.URL), err)
 	}
@@ -140,13 +141,24 @@ const (
 	pingsOut  = 2
 )
 
-// Redacted is a list of servers' URLs without the users, passwords and tokens in them.
+// Redacted is a list of servers' URLs without the users, passwords and tokens in
+// them. A comma may be part of a password: what it may belong to is left out too.
 func Redacted(urls string) string {
 	list := strings.Split(urls, ",")
-	for i, u := range list {
-		if at := strings.LastIndexByte(u, '@'); at >= 0 {
-			scheme, _, _ := strings.Cut(u, "//")
-			list[i] = scheme + "//xxxxx" + u[at:]
+	inside := false // list[i] may be in the middle of a URL's password
+	for i, u := range slices.Backward(list) {
+		scheme, _, whole := strings.Cut(u, "://")
+		at := strings.LastIndexByte(u, '@')
+		if at < 0 && !inside {
+			continue
+		}
+		inside = !whole
+		list[i] = "xxxxx"
+		if whole {
+			list[i] = scheme + "://xxxxx"
+		}
+		if at >= 0 {
+			list[i] += u[at:]
 		}
 	}
 	return strings.Join(list, ",")

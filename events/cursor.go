@@ -12,6 +12,10 @@ import (
 // does not keep a large commit.
 const shareBytes = 4 << 10
 
+// maxNesting is how deep values of a type that contains itself may nest. All others
+// nest as deep as their types.
+const maxNesting = 128
+
 // cursor reads msgpack from memory. A length is checked against the bytes left
 // before anything is allocated for it, values that nobody wants are skipped
 // without recursion, and the first error sticks: after it every read gives zero.
@@ -19,6 +23,7 @@ type cursor struct {
 	data  string
 	at    int
 	share bool // strings share the memory of data
+	depth int  // of values of types that contain themselves
 	err   error
 }
 

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"reflect"
@@ -165,5 +166,18 @@ func TestUnsupportedType(t *testing.T) {
 	}
 	if err := DecodePayload([]byte("\x81\xa1a\x01"), &v); !errors.Is(err, ErrMalformed) {
 		t.Errorf("got %v, want %v", err, ErrMalformed)
+	}
+}
+
+// TestNestingIsBounded reads a type that contains itself, which alone nests as deep as the data says.
+func TestNestingIsBounded(t *testing.T) {
+	t.Parallel()
+	for depth, fits := range map[int]bool{1: true, maxNesting - 1: true, maxNesting: false, 100_000: false, 10_000_000: false} {
+		for _, open := range []string{"\x81\xa1n\x91", "\x81\xa1p"} {
+			data := append(bytes.Repeat([]byte(open), depth), 0x80)
+			if err := DecodePayload(data, new(everything)); (err == nil) != fits || err != nil && !errors.Is(err, ErrMalformed) {
+				t.Errorf("%d of %q: got %v, want it to fit: %v", depth, open[2:], err, fits)
+			}
+		}
 	}
 }

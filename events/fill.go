@@ -136,7 +136,11 @@ func (s structs) pointer(t reflect.Type) filler {
 }
 
 // fields is how a struct decodes: by tag, whatever the order, unknown tags skipped.
-type fields struct{ list []field }
+type fields struct {
+	list  []field
+	made  bool
+	nests bool // contains itself: how deep is up to what is decoded
+}
 
 type field struct {
 	tag   string
@@ -153,11 +157,13 @@ func (f *field) in(v reflect.Value) reflect.Value {
 
 func (s structs) structure(t reflect.Type) *fields {
 	if fs, ok := s[t]; ok {
+		fs.nests = fs.nests || !fs.made
 		return fs
 	}
 	fs := &fields{}
 	s[t] = fs
 	s.collect(fs, t, nil)
+	fs.made = true
 	return fs
 }
 
@@ -181,6 +187,13 @@ func (s structs) collect(fs *fields, t reflect.Type, at []int) {
 }
 
 func (fs *fields) fill(c *cursor, v reflect.Value) {
+	if fs.nests {
+		if c.depth++; c.depth > maxNesting {
+			c.fail("%s nests deeper than %d levels", v.Type(), maxNesting)
+			return
+		}
+		defer func() { c.depth-- }()
+	}
 	next := 0 // writers keep the order of the fields, so the next one is the likely one
 	for n := c.want(formMap); n > 0 && c.err == nil; n-- {
 		tag := c.text()

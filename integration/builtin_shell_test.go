@@ -142,9 +142,9 @@ func TestGate(t *testing.T) {
 		reply(call("c1", "read_file", `{"path":"a"}`), command("c2", "echo fine"), command("c3", "rm a"), call("c4", "write_file", `{"path":"docs/x","content":"x"}`)),
 		reply(call("c5", "write_file", `{"path":"b","content":"no"}`)), reply(command("c6", "echo fine; touch evil")), reply(text("done")),
 	)
-	b.node(filesIn(t, files.Config{Root: dir}), shellIn(t, shell.Config{Dir: dir}), gate.Factory(gate.Options{
+	b.node(filesIn(t, files.Config{Root: dir}), shellIn(t, shell.Config{Dir: dir}), gate.Factory(gate.Config{Options: gate.Options{
 		Allow: []string{"write_file:docs/*", "run_command:echo *", "run_command:rm *"}, Deny: []string{"run_command:rm *"},
-	}))
+	}}))
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	question := b.answer(id, "c5", events.ToolApprovalGiven{Reason: "not here"})
@@ -188,7 +188,7 @@ func TestGateAgent(t *testing.T) {
 	dir := t.TempDir()
 	b := setupIdle(t, reply(call("c1", "spawn_agent", `{"capability":"explore","task":"touch them"}`)),
 		reply(command("c2", "touch evil")), reply(command("c3", "touch fine")), reply(text("touched")), reply(text("done")))
-	b.node(shellIn(t, shell.Config{Dir: dir}), subagent.Factory(subagent.Config{}), gate.Factory(gate.Options{Allow: []string{"run_command"}}))
+	b.node(shellIn(t, shell.Config{Dir: dir}), subagent.Factory(subagent.Config{}), gate.Factory(gate.Config{Options: gate.Options{Allow: []string{"run_command"}}}))
 	options, err := plugin.OptionsOf(gate.ID, gate.Options{Deny: []string{"run_command:*evil*"}})
 	must(t, "options", err, nil)
 	id := b.open(session.CreateRequest{Options: options})
@@ -207,7 +207,7 @@ func TestGateKilled(t *testing.T) {
 	up, gone := kept.held(t)
 	b := setupIdle(t, reply(command("c1", keeps(kept, "echo ran >> log; "))), reply(text("pity")))
 	start := func() func() {
-		n, kill := b.nodeOn(bustest.Open(t, b.server), shellIn(t, shell.Config{Dir: dir}), gate.Factory(gate.Options{}))
+		n, kill := b.nodeOn(bustest.Open(t, b.server), shellIn(t, shell.Config{Dir: dir}), gate.Factory(gate.Config{Options: gate.Options{}}))
 		b.Host = n.Host()
 		return kill
 	}
@@ -235,7 +235,7 @@ func TestGateSession(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, map[string]string{"a": "one"})
 	b := setupIdle(t, reply(call("c1", "read_file", `{"path":"a"}`)), reply(text("done")))
-	b.node(filesIn(t, files.Config{Root: dir}), gate.Factory(gate.Options{}))
+	b.node(filesIn(t, files.Config{Root: dir}), gate.Factory(gate.Config{Options: gate.Options{}}))
 	options, err := plugin.OptionsOf(gate.ID, gate.Options{Ask: []string{"*"}})
 	must(t, "options", err, nil)
 	id := b.open(session.CreateRequest{Options: options})

@@ -24,7 +24,7 @@ func TestCallerIsAuthenticated(t *testing.T) {
 	d := install(t).boot()
 	b := d.bundleOf("node@acme", reply(call("c1", "wipe", `{}`)), reply(text("done")))
 	wipe := plugin.OfTool(plugin.Tool{Name: "wipe", Effects: events.EffectsNone}, func(context.Context, plugin.Call, struct{}) (string, error) { return "wiped", nil })
-	b.node(wipe, gate.Factory(gate.Options{Ask: []string{"*"}}))
+	b.node(wipe, gate.Factory(gate.Config{Options: gate.Options{Ask: []string{"*"}}}))
 	c, err := client.New(client.Config{Bus: d.open(bus.OpenReader, d.config("alice@acme")), Actor: "boss", Logger: zaptest.NewLogger(t)})
 	must(t, "client", err, nil)
 	id, err := c.Create(b.ctx, api.CreateRequest{})

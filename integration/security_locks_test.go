@@ -28,7 +28,7 @@ func (b *bundle) locked() (n *workers.Node, ran *int) {
 	return b.nodeWith(workers.Config{Locks: lock.Locks{
 		Plugins: []string{gate.ID}, Providers: []string{"scripted"}, Models: []string{"small-*"}, Protocols: []string{"standard"},
 		MaxIterations: 3, MaxOutputTokens: 100, LeastRetain: time.Hour,
-	}}, plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{risky, gate.Factory(gate.Options{})}}), ran
+	}}, plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{risky, gate.Factory(gate.Config{})}}), ran
 }
 
 // TestLocks asks for everything that is locked, of the node's own host and over
@@ -108,7 +108,7 @@ func TestDenyHolds(t *testing.T) {
 	ran := 0
 	b.node(declares("risky", func(r *plugin.Registrar) {
 		plugin.AddTool(r, plugin.Tool{Name: "wipe"}, func(_ context.Context, _ plugin.Call, _ struct{}) (string, error) { ran++; return "wiped", nil })
-	}), gate.Factory(gate.Options{Deny: []string{"wipe"}}))
+	}), gate.Factory(gate.Config{Options: gate.Options{Deny: []string{"wipe"}}}))
 	id := b.open(session.CreateRequest{Options: map[string]string{gate.ID: `{"allow":["*"]}`}})
 	b.run(id, "t1", text("go"))
 	equal(t, "runs", ran, 0)

@@ -231,6 +231,9 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 // SetProtocolOptions sets the protocol's durable turn options, of the current
 // frame or of all. A frame begins with those of the one before. The same again changes nothing.
 func (h *Host) SetProtocolOptions(ctx context.Context, id events.SessionID, options json.RawMessage, allFrames bool) error {
+	if err := events.CheckJSON("options", options); err != nil {
+		return err
+	}
 	if !json.Valid(options) {
 		return &events.FieldError{Field: "options", Reason: "is no JSON", Err: events.ErrInvalid}
 	}

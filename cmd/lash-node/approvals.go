@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
+	"github.com/lash-go/lash/session/transcript"
 )
 
 type approvalsCmd struct {
@@ -117,7 +117,7 @@ func (c *approvalsCmd) print(s *streams, list []waiting) {
 	}
 	where := c.where()
 	for _, w := range list {
-		write(s.out, "%s %s\n  %s (asks %s)\n  %s %s\n", w.Session, w.Call, printable(w.Question), printable(w.Plugin), printable(w.Tool), printable(clipped(string(w.Args))))
+		write(s.out, "%s %s\n  %s (asks %s)\n  %s %s\n", w.Session, w.Call, transcript.VisibleLine(w.Question), transcript.VisibleLine(w.Plugin), transcript.VisibleLine(w.Tool), transcript.VisibleLine(clipped(string(w.Args))))
 	}
 	first := list[0]
 	write(s.out, "\nanswer with: lash-node approve%s %s %s\n         or: lash-node approve%s %s %s --deny REASON\n",
@@ -131,17 +131,4 @@ func clipped(text string) string {
 		return text
 	}
 	return fmt.Sprintf("%s … (%d bytes, --json shows all)", strings.ToValidUTF8(text[:limit], ""), len(text))
-}
-
-// printable escapes what a terminal would act on: the model wrote it, and a human decides by what is seen.
-func printable(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if strconv.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-	}
-	return b.String()
 }

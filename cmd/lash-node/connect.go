@@ -35,7 +35,7 @@ func (f *clientFlags) open(ctx context.Context, s *streams) (*client, error) {
 		}
 		servers = own.URL
 	}
-	opts, err := f.Options(servers, f.Store)
+	opts, err := f.Options(servers, f.Store, s.err)
 	if err != nil {
 		return nil, err
 	}

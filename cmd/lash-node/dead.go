@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/transcript"
 )
 
 type deadCmd struct {
@@ -55,7 +56,7 @@ func (c *deadLsCmd) Run(ctx context.Context, s *streams) error {
 		l := &list[i]
 		write(s.out, "%s  after %d attempts, %s\n", l.Session, l.Attempts, l.At.Time().Format("2006-01-02 15:04:05Z"))
 		if l.Error != "" {
-			write(s.out, "  %s\n", printable(clipped(l.Error)))
+			write(s.out, "  %s\n", transcript.VisibleLine(clipped(l.Error)))
 		}
 	}
 	return nil
@@ -100,7 +101,7 @@ func (c *deadShowCmd) Run(ctx context.Context, s *streams) error {
 	}
 	write(s.out, "%s after %d attempts\n", letter.Session, letter.Attempts)
 	if letter.Error != "" {
-		write(s.out, "  error    %s\n", printable(clipped(letter.Error)))
+		write(s.out, "  error    %s\n", transcript.VisibleLine(clipped(letter.Error)))
 	}
 	write(s.out, "  at       %s, worker %s\n", letter.At.Time().Format("2006-01-02 15:04:05Z"), letter.Worker)
 	return nil

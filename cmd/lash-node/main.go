@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/lash-go/lash/cmd/internal/terminal"
 	"github.com/lash-go/lash/cmd/lash-node/config"
 )
 
@@ -51,13 +53,25 @@ type streams struct {
 var errDifferent = errors.New("histories differ from their recordings")
 
 func main() {
+	log.SetOutput(terminal.New(os.Stderr)) // for libraries that take no logger
+	if err := hide(); err != nil {
+		os.Exit(fail(&streams{err: os.Stderr}, fmt.Errorf("hide the environment from other processes: %w", err)))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], &streams{out: os.Stdout, err: os.Stderr, env: os.Getenv})
 	stop()
 	os.Exit(code)
 }
 
-func run(ctx context.Context, args []string, s *streams) (code int) {
+func run(ctx context.Context, args []string, raw *streams) (code int) {
+	out, warn := terminal.New(raw.out), terminal.New(raw.err)
+	defer out.Close()  //nolint:errcheck // nobody can be told
+	defer warn.Close() //nolint:errcheck // nobody can be told
+	return command(ctx, args, &streams{out: out, err: warn, env: raw.env})
+}
+
+// command runs a command, which prints through a terminal's filter.
+func command(ctx context.Context, args []string, s *streams) (code int) {
 	exited := -1
 	parser, err := newParser(&cli{}, s, func(code int) { exited = code })
 	if err != nil {
@@ -97,6 +111,6 @@ func newParser(into *cli, s *streams, exit func(code int)) (*kong.Kong, error) {
 }
 
 func fail(s *streams, err error) int {
-	_, _ = fmt.Fprintf(s.err, "lash-node: %v\n", err)
+	write(s.err, "lash-node: %s\n", terminal.Redacted(err.Error()))
 	return exitFailed
 }

@@ -31,6 +31,10 @@ type pluginFlags struct {
 	CommandTimeout time.Duration `help:"Of the shell's commands that name none; at most 10m." default:"2m"`
 }
 
+func (f *pluginFlags) rules() gate.Options {
+	return gate.Options{Allow: f.Allow, Ask: f.Ask, Deny: f.Deny}
+}
+
 // shipped is a plugin that comes with lash.
 type shipped struct {
 	name   string
@@ -53,11 +57,10 @@ func shippedPlugins() []shipped {
 		{"plan_mode", "plan first, act once the plan is approved", true, false, plain(planmode.Factory(planmode.Options{}))},
 		{"subagent", "agents that work for the model", true, false, plain(subagent.Factory(subagent.Config{}))},
 		{"gate", "asks before calls that must not run twice, or by --allow, --ask and --deny", true, false, func(f *pluginFlags) (plugin.Factory, error) {
-			o := gate.Options{Allow: f.Allow, Ask: f.Ask, Deny: f.Deny}
-			return gate.Factory(o), o.Check()
+			return gate.Factory(gate.Config{Options: f.rules(), Root: f.Root}), f.rules().Check()
 		}},
 		{"files", "read, write, edit, list and search files below --root", false, true, func(f *pluginFlags) (plugin.Factory, error) {
-			return files.Factory(files.Config{Root: f.Root})
+			return files.Factory(files.Config{Root: f.Root, Rules: f.rules()})
 		}},
 		{"shell", "commands in --root, with the rights of the node", false, true, func(f *pluginFlags) (plugin.Factory, error) {
 			return shell.Factory(shell.Config{Dir: f.Root, Timeout: f.CommandTimeout})

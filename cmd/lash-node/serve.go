@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
@@ -57,7 +58,7 @@ type serveCmd struct {
 }
 
 func (c *serveCmd) Run(ctx context.Context, s *streams) error {
-	log, err := c.logger()
+	log, err := c.logger(s)
 	if err != nil {
 		return err
 	}
@@ -181,20 +182,25 @@ func (c *serveCmd) trace(log *zap.Logger) (trace session.TraceFunc, stop func(),
 	}, nil
 }
 
-func (c *serveCmd) logger() (*zap.Logger, error) {
+// logger writes through the terminal's filter: what is logged may quote a server or a history.
+func (c *serveCmd) logger(s *streams) (*zap.Logger, error) {
 	cfg := zap.NewProductionConfig()
 	if c.Debug {
 		cfg.Level.SetLevel(zap.DebugLevel)
 		cfg.Sampling = nil
 	}
-	return cfg.Build()
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(cfg.EncoderConfig), zapcore.AddSync(s.err), cfg.Level)
+	if cfg.Sampling != nil {
+		core = zapcore.NewSamplerWithOptions(core, time.Second, cfg.Sampling.Initial, cfg.Sampling.Thereafter)
+	}
+	return cfg.Build(zap.WrapCore(func(zapcore.Core) zapcore.Core { return core }), zap.ErrorOutput(zapcore.AddSync(s.err)))
 }
 
 // server is where the bus is: an embedded server that it starts, or existing ones.
 func (c *serveCmd) server(s *streams) (cfg bus.Config, stop func(), err error) {
 	cfg = bus.Config{URL: c.NATS, Prefix: c.Prefix, Inbox: c.Inbox, Replicas: c.Replicas}
 	if c.NATS != "" {
-		cfg.Options, err = c.Options(c.NATS, c.Store)
+		cfg.Options, err = c.Options(c.NATS, c.Store, s.err)
 		write(s.err, "lash-node: durability as %s keeps it, %d replicas\n", bus.Redacted(c.NATS), c.Replicas)
 		return cfg, func() {}, err
 	}

@@ -57,8 +57,13 @@ func serveModel(t *testing.T, model string, args ...string) *serving {
 // serveIn is serve with more in its environment.
 func serveIn(t *testing.T, env []string, args ...string) *serving {
 	t.Helper()
-	s := &serving{cmd: exec.CommandContext(limited(t), os.Args[0])}
-	cmd := s.cmd
+	return serveAs(t, exec.CommandContext(limited(t), os.Args[0]), env, args...)
+}
+
+// serveAs is serveIn with a command that names the program.
+func serveAs(t *testing.T, cmd *exec.Cmd, env []string, args ...string) *serving {
+	t.Helper()
+	s := &serving{cmd: cmd}
 	cmd.Args = append([]string{"lash-node", "serve"}, args...) // the name makes the test binary the command
 	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0")
 	cmd.Env = append(cmd.Env, env...)

@@ -30,6 +30,21 @@ func TestSummaryOfEveryKind(t *testing.T) {
 
 // makeKinds FILE: an archive of a history that has every kind of event.
 func makeKinds(args []string) error {
+	h := historyOfAllKinds()
+	have := make(map[events.Kind]bool)
+	for _, c := range h.list {
+		for i := range c.Events {
+			have[c.Events[i].Kind] = true
+		}
+	}
+	missing := slices.DeleteFunc(events.Kinds(), func(k events.Kind) bool { return have[k] })
+	if len(missing) > 0 {
+		return fmt.Errorf("the history has no %v", missing)
+	}
+	return writeArchive(args[0], h.list)
+}
+
+func historyOfAllKinds() *badHistory {
 	h := &badHistory{state: projector.New("bad")}
 	h.kindsOfSession()
 	h.kindsOfTurn()
@@ -43,17 +58,7 @@ func makeKinds(args []string) error {
 	h.add(events.Of("t2", &events.TurnCompleted{End: events.EndRuntimeError, Issue: events.Issue{Kind: "runtime", Code: "gave_up", Message: "nobody came"}}))
 	h.in("t4", &events.TurnCompleted{End: events.EndCancelled})
 	h.add(events.Of("", &events.SessionClosed{Reason: "that was all"}))
-	have := make(map[events.Kind]bool)
-	for _, c := range h.list {
-		for i := range c.Events {
-			have[c.Events[i].Kind] = true
-		}
-	}
-	missing := slices.DeleteFunc(events.Kinds(), func(k events.Kind) bool { return have[k] })
-	if len(missing) > 0 {
-		return fmt.Errorf("the history has no %v", missing)
-	}
-	return writeArchive(args[0], h.list)
+	return h
 }
 
 // one adds commits of one event outside of turns each.

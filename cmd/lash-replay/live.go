@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,8 +25,8 @@ type live struct {
 	servers []*busembed.Server // none where the server runs by itself
 }
 
-func openServer(ctx context.Context, f *sourceFlags, url, store string) (*live, error) {
-	opts, err := f.Options(url, store)
+func openServer(ctx context.Context, f *sourceFlags, url, store string, warn io.Writer) (*live, error) {
+	opts, err := f.Options(url, store, warn)
 	if err != nil {
 		return nil, err
 	}
@@ -50,11 +51,11 @@ const (
 // openStore boots a server in this process, or the three of a replicated
 // store. It makes no store where there is none, and reads one that a running
 // node has through that node's server.
-func openStore(ctx context.Context, f *sourceFlags) (*live, error) {
+func openStore(ctx context.Context, f *sourceFlags, warn io.Writer) (*live, error) {
 	servers, cfg, err := boot(f.Store)
 	if errors.Is(err, busembed.ErrHeld) {
 		if own, accessErr := busembed.ReadAccess(f.Store); accessErr == nil && own.URL != "" {
-			return openServer(ctx, f, own.URL, f.Store)
+			return openServer(ctx, f, own.URL, f.Store, warn)
 		}
 		return nil, fmt.Errorf("%s: %w: stop it first, or read from it with --nats URL", f.Store, err)
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/lash-go/lash/cmd/internal/terminal"
 )
 
 // Exit codes.
@@ -30,8 +32,8 @@ func main() {
 // env is what commands work with.
 type env struct {
 	source *sourceFlags
-	stdout *bufio.Writer
-	stderr io.Writer
+	stdout *terminal.Writer
+	stderr *terminal.Writer
 	color  bool             // stdout is a terminal that wants it
 	now    func() time.Time // for progress only
 }
@@ -59,10 +61,12 @@ Exit codes: 0 all is well, 1 violations were found, 2 it could not be done.`
 func run(args []string, _ io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	e := &env{stdout: bufio.NewWriter(stdout), stderr: stderr, now: time.Now}
+	buffer := bufio.NewWriter(stdout)
+	e := &env{stdout: terminal.New(buffer), stderr: terminal.New(stderr), now: time.Now}
+	defer e.stderr.Close() //nolint:errcheck // nobody can be told
 	e.color = isTerminal(stdout) && getenv("NO_COLOR") == ""
 	err := e.run(ctx, args)
-	if flushErr := e.stdout.Flush(); err == nil && flushErr != nil {
+	if flushErr := errors.Join(e.stdout.Close(), buffer.Flush()); err == nil && flushErr != nil {
 		err = fmt.Errorf("write output: %w", flushErr)
 	}
 	switch {
@@ -71,7 +75,7 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer, getenv func(strin
 	case errors.Is(err, errViolations):
 		return exitViolations
 	}
-	e.warnf("%v\n", err)
+	e.warnf("%s\n", terminal.Redacted(err.Error()))
 	return exitError
 }
 

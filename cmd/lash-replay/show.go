@@ -85,8 +85,12 @@ func (c *showCmd) render(ctx context.Context, e *env, src source, v *shown) erro
 	}
 	v.origin(e)
 	e.printf("\n")
+	var color func(string) error
+	if c.Color == "always" || c.Color == "auto" && e.color {
+		color = e.stdout.Color
+	}
 	err := transcript.Render(e.stdout, v.path, transcript.Options{
-		Color: c.Color == "always" || c.Color == "auto" && e.color, Full: c.Full, More: "--full shows all",
+		Color: color, Full: c.Full, More: "--full shows all",
 		Frames: s.Frames, Turns: v.turns, Branches: v.branches,
 		Blob: func(ref events.BlobRef) ([]byte, error) { return src.Blob(ctx, ref) },
 	})

@@ -59,9 +59,9 @@ func (e *env) open(ctx context.Context, file string) (source, error) {
 	}
 	switch {
 	case f.NATS != "":
-		return openServer(ctx, f, f.NATS, access.DefaultStore)
+		return openServer(ctx, f, f.NATS, access.DefaultStore, e.stderr)
 	case f.Store != "":
-		return openStore(ctx, f)
+		return openStore(ctx, f, e.stderr)
 	case f.File != "":
 		return openArchive(f.File, f.MaxMiB)
 	case file == "":

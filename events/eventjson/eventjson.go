@@ -114,7 +114,7 @@ func (w *jsonWriter) slice(v reflect.Value) {
 
 func (w *jsonWriter) bytes(b []byte) {
 	switch {
-	case json.Valid(b):
+	case json.Valid(b) && utf8.Valid(b):
 		w.err = json.Compact(&w.Buffer, b)
 	case utf8.Valid(b):
 		w.scalar(string(b))

@@ -14,17 +14,14 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// maxDepth bounds how deep JSON in a request may nest.
-const maxDepth = 64
-
 // decode reads the body: one JSON value of known fields.
 func (c *call) decode(into any) error {
 	data, err := c.read()
 	if err != nil {
 		return err
 	}
-	if deep(data) {
-		return invalidBody(fmt.Sprintf("JSON nests deeper than %d", maxDepth))
+	if err := events.CheckJSON("body", data); err != nil {
+		return invalidBody(err.Error())
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
@@ -53,27 +50,6 @@ func (c *call) read() ([]byte, error) {
 	}
 	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // what is held open is longer than that
 	return data, nil
-}
-
-// deep reports whether JSON nests deeper than allowed.
-func deep(data []byte) bool {
-	depth, text := 0, false
-	for i := 0; i < len(data); i++ {
-		switch c := data[i]; {
-		case text && c == '\\':
-			i++
-		case c == '"':
-			text = !text
-		case text:
-		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return true
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return false
 }
 
 // keyHeader makes a request the same as another one with the same key.

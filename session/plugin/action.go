@@ -110,6 +110,9 @@ func (s *Session) Actions() []ActionDef {
 // InvokeAction runs an action. Where none is given, the session is this one if
 // defaultToCurrent is set. Errors: [ErrUnknownAction], [ErrMissingSession], [ErrUnexpectedSession], the action's own.
 func (s *Session) InvokeAction(ctx context.Context, name string, args json.RawMessage, session events.SessionID, defaultToCurrent bool, host ActionHost) (Result, error) {
+	if err := events.CheckJSON("args", args); err != nil {
+		return Result{}, fmt.Errorf("%w: invalid %s args: %w", ErrInvoke, name, err)
+	}
 	a, ok := s.c.actions[name]
 	if !ok {
 		return Result{}, fmt.Errorf("%w: %q", ErrUnknownAction, name)

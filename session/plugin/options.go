@@ -3,6 +3,8 @@ package plugin
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/lash-go/lash/events"
 )
 
 // Options are JSON for plugins, by plugin id.
@@ -45,6 +47,9 @@ func DecodeOptions[T any](o Options, id string) (v T, found bool, err error) {
 	text, found := o[id]
 	if !found {
 		return v, false, nil
+	}
+	if err := events.CheckJSON("options", []byte(text)); err != nil {
+		return v, true, fmt.Errorf("options of plugin %s: %w", id, err)
 	}
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
 		return v, true, fmt.Errorf("options of plugin %s: %w", id, err)

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/schema"
 )
@@ -56,11 +54,11 @@ func (o *Output) check() error {
 	if !bytes.HasPrefix(bytes.TrimLeft(o.Schema, " \t\r\n"), []byte("{")) {
 		return invalid("output.schema", "is not a JSON object")
 	}
-	var s jsonschema.Schema
-	if err := json.Unmarshal(o.Schema, &s); err != nil {
-		return invalid("output.schema", err.Error())
+	s, err := schema.Parse("output.schema", o.Schema)
+	if err != nil {
+		return err
 	}
-	_, err := schema.Compile("output.schema", &s)
+	_, err = schema.Compile("output.schema", s)
 	return err
 }
 

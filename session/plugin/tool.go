@@ -304,6 +304,9 @@ const (
 // Check validates arguments. What is no JSON counts as {} (host specification
 // 3.4), so that the schema's complaint reaches the model.
 func (r *Registered) Check(args []byte) (json.RawMessage, error) {
+	if err := events.CheckJSON("arguments", args); err != nil {
+		return nil, &Failure{Class: ClassInvalidRequest, Code: CodeInvalidArgs, Message: err.Error()}
+	}
 	var value any
 	if err := json.Unmarshal(args, &value); err != nil {
 		args, value = []byte("{}"), map[string]any{}

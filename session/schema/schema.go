@@ -25,6 +25,19 @@ const (
 	MaxVisits = 1000
 )
 
+// Parse reads a schema. It checks it before: each schema within another is read as
+// often as there are schemas around it. Errors are those of [Compile].
+func Parse(field string, data []byte) (*jsonschema.Schema, error) {
+	if err := check(field, data); err != nil {
+		return nil, err
+	}
+	s := new(jsonschema.Schema)
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, invalid(field, err.Error())
+	}
+	return s, nil
+}
+
 // Compile checks a schema and makes it ready to validate. Errors: [*events.FieldError]
 // that is [events.ErrInvalid] or [events.ErrTooLarge], of the given field.
 func Compile(field string, s *jsonschema.Schema) (*jsonschema.Resolved, error) {
@@ -32,25 +45,40 @@ func Compile(field string, s *jsonschema.Schema) (*jsonschema.Resolved, error) {
 	if err != nil {
 		return nil, invalid(field, err.Error())
 	}
-	if len(data) > MaxBytes {
-		return nil, &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", len(data), MaxBytes), Err: events.ErrTooLarge}
-	}
-	var root any
-	if err := json.Unmarshal(data, &root); err != nil {
-		return nil, invalid(field, err.Error())
-	}
-	g := graph{nodes: make(map[string]*node)}
-	if err := g.add("#", root, 1); err != nil {
-		return nil, invalid(field, err.Error())
-	}
-	if err := g.check(); err != nil {
-		return nil, invalid(field, err.Error())
+	if err := check(field, data); err != nil {
+		return nil, err
 	}
 	resolved, err := s.Resolve(nil)
 	if err != nil {
 		return nil, invalid(field, err.Error())
 	}
 	return resolved, nil
+}
+
+// check finds what makes a schema dear, without reading it as one.
+func check(field string, data []byte) error {
+	if len(data) > MaxBytes {
+		return tooLarge(field, len(data))
+	}
+	if err := events.CheckJSON(field, data); err != nil {
+		return err
+	}
+	var root any
+	if err := json.Unmarshal(data, &root); err != nil {
+		return invalid(field, err.Error())
+	}
+	g := graph{nodes: make(map[string]*node)}
+	if err := g.add("#", root, 1); err != nil {
+		return invalid(field, err.Error())
+	}
+	if err := g.check(); err != nil {
+		return invalid(field, err.Error())
+	}
+	return nil
+}
+
+func tooLarge(field string, size int) error {
+	return &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", size, MaxBytes), Err: events.ErrTooLarge}
 }
 
 func invalid(field, reason string) error {

@@ -3,6 +3,8 @@ package transcript
 import (
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/lash-go/lash/events"
@@ -10,7 +12,7 @@ import (
 
 // ANSI colours.
 const (
-	plain   = ""
+	plain   = "0"
 	bold    = "1"
 	dim     = "2"
 	red     = "31"
@@ -35,19 +37,33 @@ func roleColor(role events.Role, head string) string {
 
 // line writes one line of text, indented and coloured.
 func (p *Printer) line(depth int, color, text string) {
-	if p.opts.Color && color != plain && text != "" {
-		text = "\x1b[" + color + "m" + text + "\x1b[0m"
+	if text == "" {
+		p.write("\n")
+		return
 	}
-	if text != "" {
-		text = strings.Repeat("    ", depth) + text
+	p.write(strings.Repeat("    ", depth))
+	if color == plain || p.opts.Color == nil {
+		p.write(text + "\n")
+		return
 	}
-	p.write(text + "\n")
+	p.color(color)
+	p.write(text)
+	p.color(plain)
+	p.write("\n")
 }
 
-// clean shows control characters instead of letting a terminal act on them.
-// Line breaks and tabs stay.
-func clean(s string) string {
-	if !dirty(s) {
+func (p *Printer) color(code string) {
+	if p.err == nil {
+		p.err = p.opts.Color(code)
+	}
+}
+
+// Visible is a text as a terminal shows it and does not act on it: control
+// characters, characters that change the order of others or that hide, and what
+// is no UTF-8 become escapes, as \u001b and \xff. Line breaks and tabs stay. JSON in
+// UTF-8, as encoders write it, stays JSON of the same value.
+func Visible(s string) string {
+	if !strings.ContainsFunc(s, hidden) {
 		return s
 	}
 	var b strings.Builder
@@ -56,8 +72,10 @@ func clean(s string) string {
 		switch {
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, `\x%02x`, s[0])
-		case control(r):
-			fmt.Fprintf(&b, `\x%02x`, r)
+		case hidden(r) && r != utf8.RuneError:
+			for _, unit := range utf16.AppendRune(nil, r) {
+				fmt.Fprintf(&b, `\u%04x`, unit)
+			}
 		default:
 			b.WriteString(s[:size])
 		}
@@ -66,20 +84,22 @@ func clean(s string) string {
 	return b.String()
 }
 
-// label is [clean] for what stands in a line.
-func label(s string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(clean(s), "\n", `\n`), "\t", `\t`)
+// VisibleLine is [Visible] of what stands in a line: line breaks and tabs become escapes too.
+func VisibleLine(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(Visible(s), "\n", `\n`), "\t", `\t`)
 }
 
-func dirty(s string) bool {
-	for _, r := range s {
-		if control(r) || r == utf8.RuneError {
-			return true
-		}
+// hidden reports whether a character must be looked at: those that a terminal
+// acts on or does not show, and the one that stands for what is no UTF-8. The
+// two selectors of how an emoji looks are shown with it.
+func hidden(r rune) bool {
+	switch {
+	case r == '\n' || r == '\t' || r == 0xfe0e || r == 0xfe0f:
+		return false
+	case r < ' ' || r == utf8.RuneError:
+		return true
+	case r < 0x7f:
+		return false
 	}
-	return false
-}
-
-func control(r rune) bool {
-	return r < ' ' && r != '\n' && r != '\t' || 0x7f <= r && r < 0xa0
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

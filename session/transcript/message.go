@@ -12,16 +12,16 @@ import (
 
 func (p *Printer) message(n *projector.Node) {
 	m := &n.Message
-	head := string(m.Role)
+	head := VisibleLine(string(m.Role))
 	if onlyResults(m.Parts) {
 		head = "tool results"
 	}
-	head += "  " + label(string(n.ID))
+	head += "  " + VisibleLine(string(n.ID))
 	if m.Origin != "" {
-		head += "  from " + label(m.Origin)
+		head += "  from " + VisibleLine(m.Origin)
 	}
 	if m.Stop != "" {
-		head += "  stopped: " + string(m.Stop)
+		head += "  stopped: " + VisibleLine(string(m.Stop))
 	}
 	p.line(0, roleColor(m.Role, head), head)
 	for i := range m.Parts {
@@ -65,23 +65,23 @@ func (p *Printer) call(part *events.Part) {
 		}
 		args = body
 	}
-	p.line(1, cyan, "-> "+label(part.Tool)+callName(part.Call)+" "+p.shorten(oneLine(args), p.opts.Args))
+	p.line(1, cyan, "-> "+VisibleLine(part.Tool)+callName(part.Call)+" "+p.shorten(oneLine(args), p.opts.Args))
 }
 
 func callName(id events.CallID) string {
 	if id == "" {
 		return ""
 	}
-	return " [" + label(string(id)) + "]"
+	return " [" + VisibleLine(string(id)) + "]"
 }
 
 // oneLine packs JSON. What is none keeps its spaces and loses its line breaks.
 func oneLine(args []byte) string {
 	var packed bytes.Buffer
 	if json.Compact(&packed, args) == nil {
-		return clean(packed.String())
+		return Visible(packed.String())
 	}
-	return label(string(args))
+	return VisibleLine(string(args))
 }
 
 func (p *Printer) result(part *events.Part) {
@@ -89,7 +89,7 @@ func (p *Printer) result(part *events.Part) {
 	if outcome == events.OutcomeSuccess {
 		outcome, color = "success", green
 	}
-	p.line(1, color, "<- "+label(part.Tool)+callName(part.Call)+" "+string(outcome))
+	p.line(1, color, "<- "+VisibleLine(part.Tool)+callName(part.Call)+" "+VisibleLine(string(outcome)))
 	p.text(2, plain, part.Text, part.Blob)
 }
 
@@ -100,9 +100,9 @@ func (p *Printer) attachment(part *events.Part) {
 	}
 	what := fmt.Sprintf("%d bytes", size)
 	if strings.HasPrefix(part.Text, "https://") || strings.HasPrefix(part.Text, "http://") {
-		what = p.shorten(label(part.Text), p.opts.Args)
+		what = p.shorten(VisibleLine(part.Text), p.opts.Args)
 	}
-	p.line(1, yellow, fmt.Sprintf("(attachment %s, %s)", label(part.MediaType), what))
+	p.line(1, yellow, fmt.Sprintf("(attachment %s, %s)", VisibleLine(part.MediaType), what))
 }
 
 func (p *Printer) body(depth int, body []byte, blob events.BlobRef) {
@@ -122,20 +122,20 @@ func (p *Printer) text(depth int, color, text string, blob events.BlobRef) {
 	if text == "" {
 		return
 	}
-	for line := range strings.SplitSeq(strings.TrimSuffix(p.shorten(clean(text), p.opts.Limit), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSuffix(p.shorten(Visible(text), p.opts.Limit), "\n"), "\n") {
 		p.line(depth, color, line)
 	}
 }
 
 // load reads a body kept outside the log; the note stands for one that cannot be read.
 func (p *Printer) load(ref events.BlobRef) (body []byte, note string) {
-	name := fmt.Sprintf("%d bytes, blob %.12s", ref.Size, label(ref.Digest))
+	name := fmt.Sprintf("%d bytes, blob %.12s", ref.Size, VisibleLine(ref.Digest))
 	if p.opts.Blob == nil {
 		return nil, "(" + name + ")"
 	}
 	body, err := p.opts.Blob(ref)
 	if err != nil {
-		return nil, "(" + name + ", cannot be read: " + label(err.Error()) + ")"
+		return nil, "(" + name + ", cannot be read: " + VisibleLine(err.Error()) + ")"
 	}
 	return body, ""
 }

@@ -40,13 +40,13 @@ func (p *Printer) Node(n *projector.Node) {
 	if n.Turn != "" && n.Turn != p.turn {
 		p.turn = n.Turn
 		p.gap()
-		p.line(0, bold, "--- turn "+string(n.Turn)+"  "+clock(n.At)+" ---")
+		p.line(0, bold, "--- turn "+VisibleLine(string(n.Turn))+"  "+clock(n.At)+" ---")
 	}
 	p.begun = true
 	if n.Kind == events.NodeMessage {
 		p.message(n)
 	} else {
-		p.line(0, yellow, fmt.Sprintf("%s node  %s  %s", n.Kind, label(n.Type), label(string(n.ID))))
+		p.line(0, yellow, fmt.Sprintf("%s node  %s  %s", VisibleLine(string(n.Kind)), VisibleLine(n.Type), VisibleLine(string(n.ID))))
 		p.body(1, n.Body, n.Blob)
 	}
 	p.branches(n.ID)
@@ -66,16 +66,16 @@ func (p *Printer) TurnEnded(r *projector.TurnRecord) {
 
 // EndLine says how a turn ended, on one line.
 func EndLine(r *projector.TurnRecord) string {
-	list := []string{string(r.ID) + ": " + string(r.End)}
+	list := []string{VisibleLine(string(r.ID) + ": " + string(r.End))}
 	if r.By != "" {
-		list[0] += " by turn " + string(r.By)
+		list[0] += " by turn " + VisibleLine(string(r.By))
 		if r.Session != "" {
-			list = append(list, "goes on in session "+string(r.Session))
+			list = append(list, "goes on in session "+VisibleLine(string(r.Session)))
 		}
 		return strings.Join(list, ", ")
 	}
 	if !r.Issue.IsZero() {
-		list = append(list, label(strings.TrimSpace(r.Issue.Kind+" "+r.Issue.Code+" "+r.Issue.Message)))
+		list = append(list, VisibleLine(strings.TrimSpace(r.Issue.Kind+" "+r.Issue.Code+" "+r.Issue.Message)))
 	}
 	if r.Attempts != 1 {
 		list = append(list, count(r.Attempts, "attempt"))
@@ -134,14 +134,14 @@ func (p *Printer) frameOf(n *projector.Node) {
 func (p *Printer) frameName(id events.FrameID) string {
 	for _, f := range p.opts.Frames {
 		if f.ID == id {
-			text := label(string(id)) + " (" + label(f.Reason) + ")"
+			text := VisibleLine(string(id)) + " (" + VisibleLine(f.Reason) + ")"
 			if f.Keep != "" {
-				text += ", keeps what came from " + label(string(f.Keep)) + " on"
+				text += ", keeps what came from " + VisibleLine(string(f.Keep)) + " on"
 			}
 			return text
 		}
 	}
-	return label(string(id))
+	return VisibleLine(string(id))
 }
 
 func (p *Printer) branches(at events.NodeID) {
@@ -151,7 +151,7 @@ func (p *Printer) branches(at events.NodeID) {
 			where = "before the first node"
 		}
 		p.line(0, magenta, fmt.Sprintf(" \\- a branch leaves %s: %s, %s to %s",
-			where, count(int64(b.Nodes), "node"), label(string(b.First)), label(string(b.Leaf))))
+			where, count(int64(b.Nodes), "node"), VisibleLine(string(b.First)), VisibleLine(string(b.Leaf))))
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 
 // Options say how a transcript looks and what is known besides its nodes.
 type Options struct {
-	Color bool   // ANSI colours
+	// Color switches to an ANSI colour ("31"), and back ("0"). It goes past the writer, which
+	// may escape. Defaults to none: no colours.
+	Color func(code string) error
 	Full  bool   // nothing is shortened
 	Limit int    // bytes of a text that are shown. Defaults to 1200
 	Args  int    // bytes of a call's arguments that are shown. Defaults to 160

@@ -114,7 +114,7 @@ func TestShortened(t *testing.T) {
 func TestControlCharacters(t *testing.T) {
 	t.Parallel()
 	path := []*projector.Node{node("a\n1", "", "", events.RoleAssistant, text("\x1b[2Jhi\r\u009b \xff"))}
-	want := "assistant  a\\n1\n    \\x1b[2Jhi\\x0d\\x9b \\xff\n"
+	want := "assistant  a\\n1\n    \\u001b[2Jhi\\u000d\\u009b \\xff\n"
 	if got := render(t, path, transcript.Options{}); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -124,8 +124,13 @@ func TestColor(t *testing.T) {
 	t.Parallel()
 	path := []*projector.Node{node("u1", "", "", events.RoleUser, text("hi"))}
 	want := "\x1b[36muser  u1\x1b[0m\n    hi\n"
-	if got := render(t, path, transcript.Options{Color: true}); got != want {
-		t.Errorf("got %q, want %q", got, want)
+	var out strings.Builder
+	err := transcript.Render(&out, path, transcript.Options{Color: func(code string) error {
+		out.WriteString("\x1b[" + code + "m")
+		return nil
+	}})
+	if err != nil || out.String() != want {
+		t.Errorf("got %q and %v, want %q", out.String(), err, want)
 	}
 }
 

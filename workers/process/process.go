@@ -5,7 +5,8 @@
 // whole when the command has ended, when it is told to end, and when this
 // process dies, whatever kills it. What leaves the group by itself escapes. Of
 // the environment a command sees what every program needs and what it is
-// given: no keys of the node.
+// given: no keys of the node. It may look at the environment of processes of its
+// user, as the node is one: lash-node hides its own.
 package process
 
 import (
@@ -62,7 +63,7 @@ func Start(ctx context.Context, c Command, stdout, stderr func(io.Reader)) (*Pro
 	if p.lifeline, err = p.guard.StdinPipe(); err != nil {
 		return nil, err
 	}
-	p.cmd.Dir, p.cmd.Env = c.Dir, environment(c.Env)
+	p.cmd.Dir, p.cmd.Env, p.guard.Env = c.Dir, environment(c.Env), environment(nil) // the command can look at its guard
 	if err := ownGroup(p.cmd, p.guard); err != nil {
 		return nil, err
 	}

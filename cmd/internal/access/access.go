@@ -3,6 +3,8 @@ package access
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -42,8 +44,8 @@ const (
 
 // Options are those of a connection to an address. All files are there. Where it is
 // that of the embedded server of a store, and no credentials are named, the
-// store has them.
-func (f *Flags) Options(address, store string) ([]nats.Option, error) {
+// store has them. What servers refuse later goes to warn.
+func (f *Flags) Options(address, store string, warn io.Writer) ([]nats.Option, error) {
 	var errs []error
 	if (f.TLSCert == "") != (f.TLSKey == "") {
 		errs = append(errs, errors.New("--tls-cert and --tls-key go together"))
@@ -56,7 +58,9 @@ func (f *Flags) Options(address, store string) ([]nats.Option, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	var opts []nats.Option
+	opts := []nats.Option{nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		_, _ = fmt.Fprintf(warn, "nats: %v\n", err) // the library's own handler writes past warn
+	})}
 	if f.Creds != "" {
 		opts = append(opts, nats.UserCredentials(f.Creds))
 	} else if own, err := busembed.ReadAccess(store); err == nil && own.URL != "" && same(own.URL, address) {

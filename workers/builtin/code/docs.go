@@ -11,6 +11,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/lash-go/lash/events"
+	schemas "github.com/lash-go/lash/session/schema"
 )
 
 const language = `You act by writing programs. Write one fenced block per reply:
@@ -87,9 +88,11 @@ func toolDocs(tools []events.ToolEntry) string {
 }
 
 func toolDoc(t *events.ToolEntry) string {
-	var schema jsonschema.Schema
-	if len(t.Schema) > 0 && json.Unmarshal(t.Schema, &schema) != nil {
-		schema = jsonschema.Schema{}
+	schema := new(jsonschema.Schema)
+	if len(t.Schema) > 0 {
+		if read, err := schemas.Parse("schema", t.Schema); err == nil {
+			schema = read
+		}
 	}
 	names := slices.SortedFunc(maps.Keys(schema.Properties), func(a, b string) int {
 		x, y := slices.Index(schema.Required, a), slices.Index(schema.Required, b)

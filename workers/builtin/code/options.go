@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/schema"
 )
 
@@ -35,6 +36,9 @@ func ParseOptions(data []byte) (Options, error) {
 	var o Options
 	if len(data) == 0 {
 		return o, nil
+	}
+	if err := events.CheckJSON("code options", data); err != nil {
+		return Options{}, err
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()

@@ -5,7 +5,10 @@
 // says and wherever links point. Of a file that is too large, or is no regular
 // file, nothing is read or changed. A file is replaced as a whole or not at
 // all, and a write or an edit whose node died is never made again: the model
-// reads that its fate is unknown. It imports session/plugin and events.
+// reads that its fate is unknown. A file that the gate's rules deny is neither
+// opened, whatever links name it, nor searched. A search is bounded in what it
+// compiles, reads, visits and takes, and says where it stops. It imports
+// session/plugin, events and builtin/gate.
 package files
 
 import (
@@ -23,6 +26,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/builtin/gate"
 )
 
 // ID names the plugin in histories.
@@ -34,6 +38,12 @@ type Config struct {
 	MaxBytes int64  // of a file that is read, written, edited or searched. Defaults to 1 MiB
 	MaxShown int64  // bytes that one read shows. Defaults to 64 KiB
 	MaxFound int    // entries of a list, and lines of a search. Defaults to 500
+
+	MaxVisited  int           // entries of directories that one search or one list visits. Defaults to 100 000
+	MaxSearched int64         // bytes that one search reads. Defaults to 256 MiB
+	SearchTime  time.Duration // of one search. Defaults to 30 s
+
+	Rules gate.Options // of the gate: what they deny is not done, whether or not a gate stands before. A session's own stand in place of these, but for what is denied here
 }
 
 // Factory builds the plugin. The directory must exist.
@@ -45,6 +55,19 @@ func Factory(cfg Config) (plugin.Factory, error) {
 	if err := root.Close(); err != nil {
 		return nil, fmt.Errorf("files: root: %w", err)
 	}
+	if cfg, err = withDefaults(cfg); err != nil {
+		return nil, err
+	}
+	writing := new(sync.Mutex)
+	return plugin.New(ID, func(in plugin.BuildContext) (plugin.Plugin, error) {
+		rules, err := gate.OptionsFor(in, cfg.Rules)
+		own := cfg
+		own.Rules = rules
+		return &files{own, writing}, errors.Join(err, rules.Check())
+	}), nil
+}
+
+func withDefaults(cfg Config) (Config, error) {
 	if cfg.MaxBytes <= 0 {
 		cfg.MaxBytes = 1 << 20
 	}
@@ -54,27 +77,39 @@ func Factory(cfg Config) (plugin.Factory, error) {
 	if cfg.MaxFound <= 0 {
 		cfg.MaxFound = 500
 	}
-	f := &files{Config: cfg}
-	return plugin.Func(ID, f.register), nil
+	if cfg.MaxVisited <= 0 {
+		cfg.MaxVisited = 100_000
+	}
+	if cfg.MaxSearched <= 0 {
+		cfg.MaxSearched = 256 << 20
+	}
+	if cfg.SearchTime <= 0 {
+		cfg.SearchTime = 30 * time.Second
+	}
+	if err := cfg.Rules.Check(); err != nil {
+		return cfg, fmt.Errorf("files: rules: %w", err)
+	}
+	return cfg, nil
 }
 
 type files struct {
 	Config
-	writing sync.Mutex // edits of one process never undo each other
+	writing *sync.Mutex // edits of one process never undo each other
 }
 
-func (f *files) register(r *plugin.Registrar) error {
+// Register implements [plugin.Plugin].
+func (f *files) Register(r *plugin.Registrar) error {
 	read := func(name, description string) plugin.Tool {
 		return plugin.Tool{Name: name, Description: description, Effects: events.EffectsNone, Timeout: time.Minute}
 	}
 	write := func(name, description string) plugin.Tool {
 		return plugin.Tool{Name: name, Description: description, Serial: true} // in the order of the reply, and at most once
 	}
-	plugin.AddTool(r, read("read_file", "Reads lines of a text file."), in(f, f.read))
-	plugin.AddTool(r, read("list_files", "Lists a directory."), in(f, f.list))
-	plugin.AddTool(r, read("search_files", "Finds the lines that a regular expression matches, in the files below a directory."), in(f, f.search))
-	plugin.AddTool(r, write("write_file", "Creates a file with its directories, or replaces it."), in(f, f.write))
-	plugin.AddTool(r, write("edit_file", "Replaces a text in a file. It must be there exactly once."), in(f, f.edit))
+	plugin.AddTool(r, read("read_file", "Reads lines of a text file."), in(f, "read_file", f.read))
+	plugin.AddTool(r, read("list_files", "Lists a directory."), in(f, "list_files", f.list))
+	plugin.AddTool(r, read("search_files", "Finds the lines that a regular expression matches, in the files below a directory."), in(f, "search_files", f.search))
+	plugin.AddTool(r, write("write_file", "Creates a file with its directories, or replaces it."), in(f, "write_file", f.write))
+	plugin.AddTool(r, write("edit_file", "Replaces a text in a file. It must be there exactly once."), in(f, "edit_file", f.edit))
 	return nil
 }
 
@@ -134,6 +169,17 @@ func (f *files) store(root *os.Root, name, text, key string, mode fs.FileMode) e
 	}
 	if err != nil {
 		return badPath(name, errors.Join(err, root.Remove(temporary)))
+	}
+	return nil
+}
+
+// check refuses what the rules deny.
+func (f *files) check(tool, name string) error {
+	if len(f.Rules.Deny) == 0 {
+		return nil // the names cost a look at each directory
+	}
+	if names := gate.Names(f.Root, name); f.Rules.Denies(tool, names) {
+		return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: gate.ID, Message: tool + " is not allowed here " + strings.Join(names, ", which is ")}
 	}
 	return nil
 }

@@ -6,19 +6,30 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// in opens the directory for one call.
-func in[In any](f *files, work func(context.Context, *os.Root, plugin.Call, In) (string, error)) func(context.Context, plugin.Call, In) (string, error) {
+// request is what every tool is asked with.
+type request interface{ path() string }
+
+// in opens the directory for one call, whose path the rules do not deny.
+func in[In request](f *files, tool string, work func(context.Context, *os.Root, plugin.Call, In) (string, error)) func(context.Context, plugin.Call, In) (string, error) {
 	return func(ctx context.Context, call plugin.Call, args In) (string, error) {
+		name, err := clean(args.path())
+		if err != nil {
+			return "", err
+		}
+		if err := f.check(tool, name); err != nil {
+			return "", err
+		}
 		root, err := os.OpenRoot(f.Root)
 		if err != nil {
 			return "", &plugin.Failure{Class: plugin.ClassUnavailable, Message: "the directory of the files is not there"}
@@ -33,6 +44,8 @@ type readRequest struct {
 	Line  int    `json:"line,omitempty" jsonschema:"the first line to read, from 1"`
 	Lines int    `json:"lines,omitempty" jsonschema:"how many lines"`
 }
+
+func (r readRequest) path() string { return r.Path }
 
 func (f *files) read(_ context.Context, root *os.Root, _ plugin.Call, in readRequest) (string, error) {
 	name, err := clean(in.Path)
@@ -68,6 +81,8 @@ type writeRequest struct {
 	Content string `json:"content" jsonschema:"the whole file"`
 }
 
+func (r writeRequest) path() string { return r.Path }
+
 func (f *files) write(_ context.Context, root *os.Root, call plugin.Call, in writeRequest) (string, error) {
 	name, err := clean(in.Path)
 	if err != nil {
@@ -99,6 +114,8 @@ type editRequest struct {
 	Old  string `json:"old" jsonschema:"what stands there, exactly once"`
 	New  string `json:"new"`
 }
+
+func (r editRequest) path() string { return r.Path }
 
 func (f *files) edit(_ context.Context, root *os.Root, call plugin.Call, in editRequest) (string, error) {
 	name, err := clean(in.Path)
@@ -137,26 +154,26 @@ type listRequest struct {
 	Path string `json:"path,omitempty" jsonschema:"a directory; by default the uppermost one"`
 }
 
+func (r listRequest) path() string { return r.Path }
+
 func (f *files) list(_ context.Context, root *os.Root, _ plugin.Call, in listRequest) (string, error) {
 	name, err := clean(in.Path)
 	if err != nil {
 		return "", err
 	}
-	dir, err := root.Open(name)
+	entries, err := f.entries(root, name, f.MaxVisited)
 	if err != nil {
-		return "", badPath(name, err)
+		return "", err
 	}
-	defer dir.Close() //nolint:errcheck // it is only read
-	entries, err := dir.ReadDir(-1)
-	if err != nil {
-		return "", badPath(name, err)
-	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	var text strings.Builder
 	for i, e := range entries {
 		if i == f.MaxFound {
 			fmt.Fprintf(&text, "[%d more]\n", len(entries)-i)
 			break
+		}
+		if f.check("list_files", path.Join(name, e.Name())) != nil {
+			text.WriteString(e.Name() + " (not allowed here)\n")
+			continue
 		}
 		text.WriteString(describe(e))
 	}
@@ -179,64 +196,23 @@ func describe(e fs.DirEntry) string {
 	}
 }
 
-type searchRequest struct {
-	Pattern string `json:"pattern" jsonschema:"a regular expression (RE2)"`
-	Path    string `json:"path,omitempty" jsonschema:"a directory or a file; by default everything"`
-}
-
-// search leaves out what is no text, too large or a link, and directories that begin with a dot.
-func (f *files) search(ctx context.Context, root *os.Root, _ plugin.Call, in searchRequest) (string, error) {
-	top, err := clean(in.Path)
+// entries are those of a directory, sorted. More than limit are refused.
+func (f *files) entries(root *os.Root, name string, limit int) ([]fs.DirEntry, error) {
+	dir, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for its writer
 	if err != nil {
-		return "", err
+		return nil, badPath(name, err)
 	}
-	pattern, err := regexp.Compile(in.Pattern)
-	if err != nil {
-		return "", invalid("pattern: %v", err)
-	}
-	found := 0
-	var text strings.Builder
-	err = fs.WalkDir(root.FS(), top, func(name string, e fs.DirEntry, err error) error {
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil && name == top:
-			return badPath(name, err)
-		case err != nil:
-			return nil //nolint:nilerr // what cannot be read is left out
-		case e.IsDir() && name != top && strings.HasPrefix(e.Name(), "."):
-			return fs.SkipDir
-		case !e.Type().IsRegular():
-			return nil
-		}
-		content, _, err := f.load(root, name)
-		if err != nil {
-			return nil //nolint:nilerr // likewise
-		}
-		n := 0
-		for line := range strings.Lines(content) {
-			n++
-			line = strings.TrimRight(line, "\r\n")
-			if !pattern.MatchString(line) {
-				continue
-			}
-			if found++; found > f.MaxFound {
-				return fs.SkipAll
-			}
-			fmt.Fprintf(&text, "%s:%d: %s\n", name, n, strings.ToValidUTF8(line[:min(len(line), maxLine)], ""))
-		}
-		return nil
-	})
+	defer dir.Close() //nolint:errcheck // it is only read
+	entries, err := dir.ReadDir(limit + 1)
 	switch {
-	case err != nil:
-		return "", err
-	case found == 0:
-		return "[nothing found]", nil
-	case found > f.MaxFound:
-		fmt.Fprintf(&text, "[there is more than these %d lines]\n", f.MaxFound)
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, badPath(name, err)
+	case len(entries) > limit:
+		return nil, &plugin.Failure{
+			Class: plugin.ClassResourceLimit, Code: "too_many_entries",
+			Message: fmt.Sprintf("path: %s has more entries than the limit of %d that one call visits", name, f.MaxVisited),
+		}
 	}
-	return text.String(), nil
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, nil
 }
-
-// maxLine bounds what a search shows of a line, in bytes.
-const maxLine = 400

@@ -13,11 +13,8 @@ package gate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
-	"slices"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -36,6 +33,12 @@ const ID = "gate"
 // before Allow, Allow before Ask. In Allow the * of a command stands for text
 // without operators of the shell, so that no second command hides behind the
 // first.
+//
+// A path is a file, whatever the call names it by: Deny and Ask hold if they match
+// the path as it was given or the one that links lead to, Allow if it matches
+// both. Deny tells no case apart in paths, as some filesystems do not. The directory that a command
+// runs in is under Deny and Ask too, with a / at its end. A hard link is a file of its
+// own: nothing tells it from the one that a rule means.
 type Options struct {
 	Allow []string `json:"allow,omitempty"`
 	Ask   []string `json:"ask,omitempty"`
@@ -59,19 +62,24 @@ func (o Options) Check() error {
 	return errors.Join(errs...)
 }
 
+// Config of the plugin.
+type Config struct {
+	Options
+	Root string // directory that paths are relative to. Defaults to none: links are not followed
+}
+
 // Factory builds the plugin.
-func Factory(o Options) plugin.Factory {
-	return plugin.WithOptions(ID, o, func(_ plugin.BuildContext, own Options) (plugin.Plugin, error) {
-		for _, rule := range o.Deny {
-			if !slices.Contains(own.Deny, rule) {
-				own.Deny = append(slices.Clip(own.Deny), rule)
-			}
-		}
-		return gate{own}, own.Check()
+func Factory(cfg Config) plugin.Factory {
+	return plugin.New(ID, func(in plugin.BuildContext) (plugin.Plugin, error) {
+		o, err := OptionsFor(in, cfg.Options)
+		return gate{o, cfg.Root}, errors.Join(err, o.Check())
 	})
 }
 
-type gate struct{ o Options }
+type gate struct {
+	o    Options
+	root string
+}
 
 // Register implements [plugin.Plugin].
 func (g gate) Register(r *plugin.Registrar) error {
@@ -80,14 +88,14 @@ func (g gate) Register(r *plugin.Registrar) error {
 }
 
 func (g gate) decide(ctx context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
-	subject := subjectOf(in.Args)
+	s := subjectOf(g.root, in.Args)
 	switch {
-	case matches(g.o.Deny, in.Tool, subject, false):
-		return []plugin.Directive{plugin.Abort(ID, in.Tool+" is not allowed here"+subject.shown())}, nil
-	case matches(g.o.Allow, in.Tool, subject, true):
+	case g.o.denies(in.Tool, s):
+		return []plugin.Directive{plugin.Abort(ID, in.Tool+" is not allowed here"+s.shown())}, nil
+	case g.o.allows(in.Tool, s):
 		return nil, nil
-	case matches(g.o.Ask, in.Tool, subject, false):
-		return ask(in.Tool, subject), nil
+	case g.o.asks(in.Tool, s):
+		return ask(in.Tool, s), nil
 	}
 	state, err := in.Host.SnapshotCurrent(ctx)
 	if err != nil {
@@ -96,55 +104,28 @@ func (g gate) decide(ctx context.Context, in plugin.ToolContext) ([]plugin.Direc
 	if tool, known := state.Catalog.Tool(in.Tool); !known || tool.Effects.Repeatable() {
 		return nil, nil
 	}
-	return ask(in.Tool, subject), nil
+	return ask(in.Tool, s), nil
 }
 
 func ask(tool string, s subject) []plugin.Directive {
 	return []plugin.Directive{plugin.Ask("Let " + tool + " run?" + s.shown())}
 }
 
-// subject is what a call is about: a command or a path.
-type subject struct {
-	text    string
-	command bool
-}
-
-func subjectOf(args json.RawMessage) subject {
-	var known struct {
-		Command string `json:"command"`
-		Path    string `json:"path"`
-	}
-	_ = json.Unmarshal(args, &known) // what is no such object is about nothing
-	switch {
-	case known.Command != "":
-		return subject{strings.TrimSpace(known.Command), true}
-	case known.Path != "":
-		return subject{path.Clean(known.Path), false} // as the files read it
-	}
-	return subject{}
-}
-
 // maxShown bounds what a question shows, in bytes. The whole stands beside it.
 const maxShown = 500
 
 func (s subject) shown() string {
+	text := s.command
+	if text == "" && len(s.paths) > 0 {
+		text = strings.Join(s.paths, ", which is ")
+	}
 	switch {
-	case s.text == "":
+	case text == "":
 		return ""
-	case len(s.text) > maxShown:
-		return " " + strings.ToValidUTF8(s.text[:maxShown], "") + " …"
+	case len(text) > maxShown:
+		return " " + strings.ToValidUTF8(text[:maxShown], "") + " …"
 	}
-	return " " + s.text
-}
-
-func matches(rules []string, tool string, s subject, allows bool) bool {
-	for _, rule := range rules {
-		name, pattern, found := strings.Cut(rule, ":")
-		if (name == "*" || name == tool) && (!found || s.text != "" && match(pattern, s.text, allows && s.command)) {
-			return true
-		}
-	}
-	return false
+	return " " + text
 }
 
 // operators let a command do more than its first words say.

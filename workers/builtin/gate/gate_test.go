@@ -33,7 +33,12 @@ func TestRules(t *testing.T) {
 		{"write:docs/*", "write", `{"path":"docs/../secret"}`, true, false},
 		{"write:docs/*", "write", `{"path":"docs/a;b"}`, true, true},
 	} {
-		if got := matches([]string{tc.rule}, tc.tool, subjectOf(json.RawMessage(tc.args)), tc.allows); got != tc.matches {
+		o, s := Options{Deny: []string{tc.rule}, Allow: []string{tc.rule}}, subjectOf("", json.RawMessage(tc.args))
+		got := o.denies(tc.tool, s)
+		if tc.allows {
+			got = o.allows(tc.tool, s)
+		}
+		if got != tc.matches {
 			t.Errorf("%s of %s %s, allows %v: got %v, want %v", tc.rule, tc.tool, tc.args, tc.allows, got, tc.matches)
 		}
 	}

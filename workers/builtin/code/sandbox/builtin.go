@@ -66,11 +66,15 @@ func (m *meter) guardedKeys(kwargs []starlark.Tuple) []starlark.Tuple {
 	kwargs = slices.Clone(kwargs)
 	kwargs[i] = starlark.Tuple{kwargs[i][0], starlark.NewBuiltin(key.Name(), func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
 		v, err := starlark.Call(thread, key, args, nil)
-		if err == nil && !scalar(v) {
-			var w weight
-			if w, err = m.weigh(v); err == nil {
-				err = m.spend(times(w.nodes, 16))
-			}
+		if err != nil {
+			return nil, err
+		}
+		if scalar(v) {
+			return v, m.spend(times(bytesOf(v)/64, 24))
+		}
+		w, err := m.weigh(v)
+		if err == nil {
+			err = m.spend(times(w.nodes, 24))
 		}
 		return v, err
 	})}
@@ -136,41 +140,6 @@ func (m *meter) spreadOf(v starlark.Value, size int64) error {
 	return m.spread(v, size)
 }
 
-// hashed is each for tables: elements are hashed.
-func hashed(m *meter, receiver starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
-	for _, arg := range args {
-		if err := m.key(arg); err != nil {
-			return err
-		}
-		if err := m.keys(arg); err != nil {
-			return err
-		}
-		if _, dict := arg.(*starlark.Dict); dict {
-			continue
-		}
-		// Pairs, for dict and update: their first elements.
-		if list, ok := arg.(starlark.Iterable); ok {
-			iter := list.Iterate()
-			var pair starlark.Value
-			for iter.Next(&pair) {
-				if pair, ok := pair.(starlark.Indexable); ok && pair.Len() > 0 {
-					if err := m.key(pair.Index(0)); err != nil {
-						iter.Done()
-						return err
-					}
-				}
-			}
-			iter.Done()
-		}
-	}
-	if receiver != nil { // the result of set methods is a new set
-		if err := m.spread(receiver, 130); err != nil {
-			return err
-		}
-	}
-	return each(130)(m, receiver, args, kwargs)
-}
-
 // written charges for the texts of all arguments.
 func written(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
 	var bytes int64
@@ -223,6 +192,9 @@ func ordered(sorted bool) check {
 		var elem starlark.Value
 		for iter.Next(&elem) {
 			if scalar(elem) {
+				if err := m.spend(times(bytesOf(elem)/64, work)); err != nil {
+					return err
+				}
 				continue
 			}
 			w, err := m.weigh(elem)
@@ -318,7 +290,12 @@ func methodCheck(receiver starlark.Value, name string) check {
 				return m.spread(receiver, 5*wordBytes)
 			}
 		case "update":
-			return func(m *meter, _ starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
+			return func(m *meter, receiver starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
+				for _, arg := range args {
+					if err := m.pairs(receiver, arg); err != nil {
+						return err
+					}
+				}
 				return hashed(m, nil, args, kwargs)
 			}
 		case "get", "pop", "setdefault":

@@ -63,14 +63,16 @@
 //   - Code, brackets and nesting before they are parsed, compiled or restored,
 //     so that no input exhausts Go's stack, which could not be recovered.
 //   - Integers (2^16 bits by product, shift and text), output, state, calls, waits, messages.
-//   - Time: the program is stopped between steps. One step takes at most about
-//     as long as it takes to copy MemoryBytes.
+//   - Time: the program is stopped between steps. What a step reads, compares and
+//     looks up in tables is charged before it is done, so that a step is short. Where
+//     one is not, Run returns all the same, [Slack] after the limit; the step is left
+//     to its end, and calls no tool.
 //
 // Not bounded: memory is an estimate, not what the process uses, and does not
 // cover the parser (some hundred bytes per byte of code) or what a Caller
-// returns before it is decoded. Keys chosen to collide make tables slow, and one
-// bulk operation on such keys is not interrupted. A Caller that ignores its
-// context holds the run up. Nothing here isolates the process: this guards
+// returns before it is decoded. Keys that collide, stored one by one, make a table
+// slow: growing it is one step, which takes about as long as storing them took.
+// A Caller that ignores its context holds the run up. Nothing here isolates the process: this guards
 // against a model's mistakes and greed in the language's own terms, not against
 // a bug of the interpreter that panics cannot report.
 package sandbox

@@ -77,6 +77,9 @@ func (r *run) host(ctx context.Context) starlark.StringDict {
 		if err != nil {
 			return nil, err
 		}
+		if r.meter.clock.expired.Load() {
+			return nil, errExpired
+		}
 		if r.messages++; r.messages > maxMessages {
 			return nil, r.meter.stop("the program sent too many messages (limit %d); send one for many steps", maxMessages)
 		}
@@ -177,6 +180,7 @@ func (r *run) next(p *pending) (Call, error) {
 	}
 	c := Call{Ordinal: r.calls, Tool: p.tool, Args: p.args}
 	r.calls++
+	r.made.Store(int64(r.calls))
 	return c, nil
 }
 
@@ -193,7 +197,9 @@ func (r *run) start(ctx context.Context, p *pending) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.meter.clock.pause()
+	if err := r.meter.clock.pause(); err != nil {
+		return nil, err
+	}
 	id, err := protect(func() (string, error) { return r.caller.Start(ctx, c) })
 	r.meter.clock.resume()
 	if err != nil {
@@ -204,7 +210,9 @@ func (r *run) start(ctx context.Context, p *pending) (starlark.Value, error) {
 
 // outside lets the caller work while the program's clock stands still.
 func (r *run) outside(ctx context.Context, tool string, fn func() (json.RawMessage, error)) (starlark.Value, error) {
-	r.meter.clock.pause()
+	if err := r.meter.clock.pause(); err != nil {
+		return nil, err
+	}
 	data, err := protect(fn)
 	r.meter.clock.resume()
 	if err != nil {
@@ -263,7 +271,9 @@ func (r *run) gather(ctx context.Context, args starlark.Tuple, kwargs []starlark
 		calls = append(calls, c)
 	}
 	data, errs := make([]json.RawMessage, len(calls)), make([]error, len(calls))
-	r.meter.clock.pause()
+	if err := r.meter.clock.pause(); err != nil {
+		return nil, err
+	}
 	var wg sync.WaitGroup
 	for i, c := range calls { // one goroutine per call, which ends with the call
 		wg.Go(func() {

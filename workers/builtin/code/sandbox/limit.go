@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -57,6 +58,9 @@ const (
 	wordBytes    = 16      // of an element of a list
 )
 
+// Slack is how long after Limits.Timeout [Run] returns, whatever the program does.
+const Slack = time.Second
+
 // limitError ends the program; the program cannot catch it.
 type limitError struct{ message string }
 
@@ -87,6 +91,8 @@ func (m *meter) spend(n int64) error {
 	switch {
 	case m.stopped != nil:
 		return m.stopped
+	case m.clock.expired.Load():
+		return errExpired
 	case n < 0 || m.thread.Steps >= m.limits.Steps || uint64(n) >= m.limits.Steps-m.thread.Steps:
 		return m.stopSteps()
 	}
@@ -143,30 +149,46 @@ type clock struct {
 	timer   *time.Timer
 	left    time.Duration
 	since   time.Time
+	stands  bool
 	expired atomic.Bool
+	wall    chan struct{} // closed when a step is still at work Slack after the clock expired
 }
+
+// errExpired ends the program; what the model reads of it is run's to say.
+var errExpired = errors.New("the time is up")
 
 func (c *clock) start(thread *starlark.Thread, timeout time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.left, c.since = timeout, time.Now()
 	c.timer = time.AfterFunc(timeout, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.stands { // resume starts it again
+			return
+		}
 		c.expired.Store(true)
 		thread.Cancel("timeout")
+		c.timer = time.AfterFunc(Slack, func() { close(c.wall) })
 	})
 }
 
-func (c *clock) pause() {
+// pause lets the clock stand while a tool works, unless it has expired: then no tool may.
+func (c *clock) pause() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.expired.Load() {
+		return errExpired
+	}
 	c.timer.Stop()
-	c.left -= time.Since(c.since)
+	c.stands, c.left = true, c.left-time.Since(c.since)
+	return nil
 }
 
 func (c *clock) resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.since = time.Now()
+	c.stands, c.since = false, time.Now()
 	c.timer.Reset(max(c.left, 0))
 }
 
@@ -218,6 +240,9 @@ func (m *meter) weigh(v starlark.Value) (weight, error) {
 				}
 			}
 		case *starlark.Set:
+			if err := m.compared(v); err != nil {
+				return err
+			}
 			w.bytes += 2*int64(v.Len()) + 8
 			for elem := range v.Elements() {
 				if err := walk(elem, depth+1); err != nil {
@@ -225,6 +250,9 @@ func (m *meter) weigh(v starlark.Value) (weight, error) {
 				}
 			}
 		case *starlark.Dict:
+			if err := m.compared(v); err != nil {
+				return err
+			}
 			w.bytes += 4 * int64(v.Len())
 			for key, value := range v.Entries() {
 				if err := walk(key, depth+1); err != nil {
@@ -314,6 +342,9 @@ func (m *meter) key(v starlark.Value) error {
 	if t, ok := v.(starlark.Tuple); ok {
 		_, err := m.weigh(t)
 		return err
+	}
+	if n := bytesOf(v); n > crowded {
+		return m.spend(n / 64)
 	}
 	return nil
 }

@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -21,6 +23,10 @@ func stringCheck(name string) check {
 			return m.alloc(times(int64(n), 3*wordBytes))
 		}
 		switch name {
+		case "strip", "lstrip", "rstrip":
+			return m.trim(s, text(args, 0))
+		case "startswith", "endswith":
+			return m.affixes(s, args)
 		case "capitalize", "lower", "title", "upper":
 			return m.alloc(2 * int64(len(s)))
 		case "elems", "elem_ords", "codepoints", "codepoint_ords":
@@ -109,6 +115,9 @@ func jsonCheck(name string) check {
 			if err := m.spend(nodes); err != nil {
 				return err
 			}
+			if err := m.table(jsonKeys(s)); err != nil {
+				return err
+			}
 			return m.alloc(plus(int64(len(s)), times(nodes, 100)))
 		}
 	case "indent":
@@ -159,6 +168,33 @@ func jsonShape(s string) (depth, nodes int64) {
 		}
 	}
 	return depth, nodes
+}
+
+// jsonKeys are the texts of a JSON text that may be keys: those before a colon.
+func jsonKeys(s string) iter.Seq[starlark.Value] {
+	return func(yield func(starlark.Value) bool) {
+		for i := 0; i < len(s); i++ {
+			if s[i] != '"' {
+				continue
+			}
+			from := i
+			for i++; i < len(s) && s[i] != '"'; i++ {
+				if s[i] == '\\' {
+					i++
+				}
+			}
+			if i >= len(s) {
+				return
+			}
+			var key string
+			if rest := strings.TrimLeft(s[i+1:], " \t\r\n"); !strings.HasPrefix(rest, ":") || json.Unmarshal([]byte(s[from:i+1]), &key) != nil {
+				continue
+			}
+			if !yield(starlark.String(key)) {
+				return
+			}
+		}
+	}
 }
 
 func longestNumber(s string) int {

@@ -226,6 +226,9 @@ func (m *meter) binary(op syntax.Token, x, y starlark.Value) (starlark.Value, er
 			if err = m.spend(n); err == nil {
 				err = m.alloc(times(n, 130))
 			}
+			if err == nil {
+				err = m.table(elementsOf(x, y))
+			}
 		}
 	default: // numbers only
 	}
@@ -320,7 +323,7 @@ func (m *meter) contains(x, y starlark.Value) error {
 		return m.spend(int64(len(y) / 64))
 	case *starlark.List, starlark.Tuple:
 		if scalar(x) {
-			return m.spend(int64(starlark.Len(y)))
+			return m.search(x, y)
 		}
 		_, err := m.weigh(y)
 		return err

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -94,6 +95,7 @@ type run struct {
 	program   *program
 	out       output
 	calls     int
+	made      atomic.Int64 // calls, for whoever does not wait for the program
 	waits     int
 	messages  int
 	accept    bool
@@ -107,15 +109,42 @@ type run struct {
 }
 
 // Run runs one program. The error is never the program's: ctx has ended, the
-// caller stopped the run, or the request makes no sense.
-func Run(ctx context.Context, limits Limits, req Request, caller Caller) (resp Response, err error) {
+// caller stopped the run, or the request makes no sense. It returns at most
+// [Slack] after the limit of time. A step that is at work then ends by itself,
+// without calling a tool, and nothing comes of it.
+func Run(ctx context.Context, limits Limits, req Request, caller Caller) (Response, error) {
 	limits = limits.withDefaults()
 	r := &run{
 		limits: limits, caller: caller, tools: req.Tools, accept: req.AcceptFinish, out: output{limit: limits.Output},
 		functions: make(starlark.StringDict), reserved: make(starlark.StringDict), program: new(program),
 	}
-	thread := &starlark.Thread{Name: codeFile}
-	r.meter = &meter{limits: limits, thread: thread}
+	r.meter = &meter{limits: limits, thread: &starlark.Thread{Name: codeFile}, clock: clock{wall: make(chan struct{})}}
+	type ended struct {
+		resp Response
+		err  error
+	}
+	done := make(chan ended, 1)
+	go func() { // ends with the program; waited for up to the wall
+		resp, err := r.run(ctx, req)
+		done <- ended{resp, err}
+	}()
+	select {
+	case e := <-done:
+		return e.resp, e.err
+	case <-r.meter.clock.wall:
+		if ctx.Err() != nil {
+			return Response{}, context.Cause(ctx)
+		}
+		return Response{Error: tooLong(limits), State: req.State, Calls: int(r.made.Load()), Steps: limits.Steps}, nil
+	}
+}
+
+func tooLong(limits Limits) string {
+	return fmt.Sprintf("the program ran longer than %s; the variables are as before it; do less in one program", limits.Timeout)
+}
+
+func (r *run) run(ctx context.Context, req Request) (resp Response, err error) {
+	limits := r.limits
 	defer func() { // what we or the interpreter did not foresee
 		if p := recover(); p != nil {
 			resp, err = r.respond(req.State, false, fmt.Sprintf("internal error: %v; the variables are as before", p)), nil
@@ -158,7 +187,7 @@ func Run(ctx context.Context, limits Limits, req Request, caller Caller) (resp R
 		return Response{}, context.Cause(ctx)
 	case err != nil && !r.ended && r.meter.clock.expired.Load() && r.meter.stopped == nil:
 		// Where the clock stops a program differs from run to run, so nothing of it stays.
-		return r.respond(req.State, false, fmt.Sprintf("the program ran longer than %s; the variables are as before it; do less in one program", limits.Timeout)), nil
+		return r.respond(req.State, false, tooLong(limits)), nil
 	}
 	message := ""
 	if err != nil && !r.ended {
@@ -205,7 +234,7 @@ func (r *run) execute(ctx context.Context, env starlark.StringDict) (starlark.St
 	thread.Print = func(_ *starlark.Thread, s string) { r.out.line(clean(s)) }
 	defer context.AfterFunc(ctx, func() { thread.Cancel("ended") })()
 	r.meter.clock.start(thread, r.limits.Timeout)
-	defer r.meter.clock.pause()
+	defer r.meter.clock.pause() //nolint:errcheck // the program has ended, if by the clock
 	return r.program.compiled.Init(thread, env)
 }
 

@@ -230,6 +230,9 @@ func (m *meter) result(data json.RawMessage) (starlark.Value, error) {
 	if err := m.alloc(plus(int64(len(text)), times(nodes, 100))); err != nil {
 		return nil, err
 	}
+	if err := m.table(jsonKeys(text)); err != nil {
+		return nil, err
+	}
 	if depth <= maxNesting && longestNumber(text) <= maxIntDigits && json.Valid(data) {
 		dec := json.NewDecoder(bytes.NewReader(data))
 		dec.UseNumber()

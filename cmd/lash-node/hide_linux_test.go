@@ -1,0 +1,70 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lash-go/lash/session"
+)
+
+// another makes a command that runs this program as a user who is not root, who may read everything, and a
+// directory that is this user's.
+func another(t *testing.T) (cmd *exec.Cmd, dir string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "lash-hide-") //nolint:usetesting // the test's own is root's alone
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if os.Getuid() != 0 {
+		return exec.CommandContext(limited(t), os.Args[0]), dir
+	}
+	const nobody = 65534
+	program := filepath.Join(dir, "lash-node")
+	from, err := os.Open(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close() //nolint:errcheck // it is only read
+	to, err := os.OpenFile(program, os.O_CREATE|os.O_WRONLY, 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(to, from)
+	for _, err := range []error{err, to.Close(), os.Chown(program, nobody, nobody), os.Chown(dir, nobody, nobody)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd = exec.CommandContext(limited(t), program)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody, NoSetGroups: true}}
+	return cmd, dir
+}
+
+// TestCommandsSeeNoKeys has a command look for the node's keys in the environment of every process that it
+// may look at, and in the node's memory.
+func TestCommandsSeeNoKeys(t *testing.T) {
+	t.Parallel()
+	cmd, dir := another(t)
+	// The quotes keep the text of the command itself from being found.
+	look := `{"command":"all() { for f in /proc/[0-9]*/environ; do cat $f; done 2>/dev/null | tr '\\0' '\\n'; }; ` +
+		`echo node=$(cat /proc/$PPID/environ 2>/dev/null | wc -c) maps=$(cat /proc/$PPID/maps 2>/dev/null | wc -c) keys=$(all | grep -ac hidden-''key) own=$(all | grep -ac ^PATH= | sed 's/^[1-9].*/some/')"}`
+	s := serveAs(t, cmd, []string{"OPENAI_API_KEY=hidden-key", "OPENAI_BASE_URL=" + endpoint(t, "run_command "+look)},
+		"--store", filepath.Join(dir, "st"), "--listen", "127.0.0.1:0", "--plugins", "gate,shell", "--root", dir, "--allow", "run_command")
+	defer s.stop(t, syscall.SIGTERM)
+	h := clientOf(t, s)
+	if _, err := h.Create(limited(t), session.CreateRequest{ID: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Run(limited(t), "s", session.Ask("look")); err != nil {
+		t.Fatal(err)
+	}
+	if got := resultsOf(t, h); len(got) != 1 || strings.TrimSpace(got[0]) != "node=0 maps=0 keys=0 own=some" {
+		t.Errorf("got %q, want nothing of the node and no key", got)
+	}
+}

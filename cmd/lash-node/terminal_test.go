@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"unicode"
+
+	"github.com/alecthomas/kong"
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/events"
+)
+
+// hostile is text that a terminal would act on.
+const hostile = "\x1b[2J\x1b]0;t\a\r\u009b2J\u202egpj\u2066\u200f\u061c\u200b\U000e0041\xff"
+
+// connecting are the command lines of every command that takes --nats, for the
+// session s and its call s/0, each with none and each one of its switches.
+func connecting(t *testing.T) (list [][]string) {
+	t.Helper()
+	parser, err := kong.New(&cli{}, kong.Vars{"plugins": ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, leaf := range parser.Model.Leaves(false) {
+		if leaf.Hidden || !slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == "nats" }) {
+			continue
+		}
+		base := strings.Fields(leaf.Path())
+		base = slices.DeleteFunc(base, func(word string) bool { return strings.HasPrefix(word, "<") || strings.HasPrefix(word, "[") })
+		for _, p := range leaf.Positional {
+			base = append(base, map[string]string{"session": "s", "call": "t1/0/0"}[p.Name])
+		}
+		for _, f := range leaf.Flags {
+			if f.Name == "reason" || f.Name == "deny" {
+				base = append(base, "--"+f.Name, "why "+hostile)
+			}
+			if f.Name == "yes" {
+				base = append(base, "--yes")
+			}
+		}
+		list = append(list, base, append(slices.Clone(base), "--help"))
+		if slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == "json" }) {
+			list = append(list, append(slices.Clone(base), "--json"))
+		}
+	}
+	return list
+}
+
+// asking appends a history in which a call waits for an approval, with hostile text all over.
+func asking(ctx context.Context, b *bus.Bus) error {
+	args := []byte(`{"x":"` + "\x7f\u202e" + `"}`)
+	call := []events.Part{{Kind: events.PartToolCall, Call: "c1", Tool: "add", Args: args}}
+	list := []events.Event{
+		events.Of("", &events.SessionOpened{}),
+		events.Of("t1", &events.TurnRequested{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: hostile}}}}),
+		events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"}),
+		events.Of("t1", &events.ModelReplied{Parts: call, Stop: events.StopToolUse}),
+		events.Of("t1", &events.ToolApprovalAsked{Effect: "t1/0/0", Tool: "add", Args: args, Plugin: "p" + hostile, Question: "really?" + hostile + "\nfake: line"}),
+	}
+	for i := range list {
+		c := &events.Commit{
+			ID: events.CommitID(ulid.Make().String()), Session: "s", At: 1000, Actor: events.Actor{Kind: events.ActorNode, ID: "w1"}, Events: list[i : i+1],
+		}
+		if _, err := b.Log().Append(ctx, c, events.Seq(i)); err != nil {
+			return err
+		}
+	}
+	return b.PutDead(ctx, &bus.DeadLetter{Session: "s", Error: "no: " + hostile + "\nfake: line", Attempts: 8, At: 86_400_000, Worker: "w" + hostile})
+}
+
+// TestNothingActsOnTheTerminal runs every command that talks to servers over a hostile session.
+func TestNothingActsOnTheTerminal(t *testing.T) {
+	t.Parallel()
+	var tried atomic.Int64
+	t.Cleanup(func() {
+		if n := tried.Load(); n < 6 {
+			t.Errorf("%d commands printed what is hostile, so little was tried", n)
+		}
+	})
+	for _, args := range connecting(t) {
+		if args[0] == "serve" {
+			continue // it ends with a signal, and prints nothing of histories
+		}
+		t.Run(args[0], func(t *testing.T) {
+			t.Parallel()
+			server, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer server.Stop()
+			b, err := bus.Open(limited(t), bus.Config{URL: server.URL()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			if err := asking(limited(t), b); err != nil {
+				t.Fatal(err)
+			}
+			var out, errs bytes.Buffer
+			code := run(limited(t), append(slices.Clone(args), "--nats", server.URL()), &streams{out: &out, err: &errs, env: func(string) string { return "me" + hostile }})
+			said := out.String() + errs.String()
+			if code != exitOK {
+				t.Errorf("%q: exit code %d: %s", args, code, said)
+			}
+			if strings.Contains(said, `\u202e`) {
+				tried.Add(1)
+			}
+			for _, r := range said {
+				if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf) || strings.Contains(said, "\xff") || strings.Contains(said, "\nfake:") {
+					t.Fatalf("%q: got U+%04X in %q", args, r, said)
+				}
+			}
+		})
+	}
+}
+
+// TestPasswordIsNotRepeated gives every command a URL whose server refuses.
+func TestPasswordIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	_, address := locked(t, t.TempDir())
+	for _, args := range connecting(t) {
+		for _, user := range []string{"me:" + secretWrong, secretWrong, "me:a," + secretWrong, "me:a/" + secretWrong} {
+			var out, errs bytes.Buffer
+			code := run(limited(t), append(slices.Clone(args), "--nats", "nats://"+user+"@"+address), &streams{out: &out, err: &errs, env: func(string) string { return "" }})
+			if code == exitOK && !slices.Contains(args, "--help") {
+				t.Errorf("%q as %s: got exit code 0", args, user)
+			}
+			tells(t, strings.Join(args, " "), append(out.Bytes(), errs.Bytes()...))
+		}
+	}
+}
+
+// TestPasswordOfTheServersInUse is in none of the answers of commands that connect.
+func TestPasswordOfTheServersInUse(t *testing.T) {
+	t.Parallel()
+	_, address := locked(t, t.TempDir())
+	url := "nats://me:" + secretPassword + "@" + address
+	b, err := bus.Open(limited(t), bus.Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := asking(limited(t), b); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range connecting(t) {
+		for _, id := range []string{"s", "nosuch"} {
+			args := slices.Clone(args)
+			if i := slices.Index(args, "s"); i >= 0 {
+				args[i] = id
+			}
+			if args[0] == "serve" || args[0] == "approve" && id == "s" {
+				continue // it does not end by itself: see TestSecretsStayInside; it waits long for a node
+			}
+			var out, errs bytes.Buffer
+			run(limited(t), append(args, "--nats", url), &streams{out: &out, err: &errs, env: func(string) string { return "" }})
+			tells(t, strings.Join(args, " "), append(out.Bytes(), errs.Bytes()...))
+		}
+	}
+}
+
+// TestPasswordsInOtherURLs has the other places that take a URL refuse one, and what takes none.
+func TestPasswordsInOtherURLs(t *testing.T) {
+	t.Parallel()
+	for _, user := range []string{"me:" + secretWrong, secretWrong, "me:%zz" + secretWrong} {
+		at := "http://" + user + "@127.0.0.1:none"
+		for _, tc := range []struct{ variable, key string }{
+			{"OPENAI_BASE_URL", "OPENAI_API_KEY"}, {"ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"}, {"none", "none"},
+		} {
+			for _, args := range [][]string{{"--trace", "/no/such/directory"}, {"--otlp", at}, {"--ops", at}, {"--http", at}, {"--listen", at}, {"--config", at}, {at}} {
+				var out, errs bytes.Buffer
+				args := append([]string{"serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0"}, args...)
+				code := run(limited(t), args, &streams{out: &out, err: &errs, env: func(name string) string { return map[string]string{tc.variable: at, tc.key: "k"}[name] }})
+				if code == exitOK {
+					t.Errorf("%q with %s: got exit code 0", args, tc.variable)
+				}
+				tells(t, strings.Join(args, " "), append(out.Bytes(), errs.Bytes()...))
+			}
+		}
+	}
+}

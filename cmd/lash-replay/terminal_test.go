@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/alecthomas/kong"
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// hostile is text that a terminal would act on.
+const hostile = "\x1b[2J\x1b]0;t\a\r\u009b2J\u202egpj\u2066\u200f\u061c\u200b\U000e0041"
+
+// poison appends hostile to every string of a value that keep agrees to, and to bytes that are no other's form.
+func poison(v reflect.Value, keep func() bool) (count int) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			return poison(v.Elem(), keep)
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[events.BlobRef]() {
+			return 0 // where there is no such body, nothing is exported
+		}
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				count += poison(v.Field(i), keep)
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return changed(v, reflect.ValueOf([]byte(`{"`+"\x7f\u202e"+`":"`+"\u009b"+`"}`)).Convert(v.Type()), keep)
+		}
+		for i := range v.Len() {
+			count += poison(v.Index(i), keep)
+		}
+	case reflect.String:
+		return changed(v, reflect.ValueOf(v.String()+hostile).Convert(v.Type()), keep)
+	default:
+	}
+	return count
+}
+
+func changed(v, to reflect.Value, keep func() bool) int {
+	was := reflect.New(v.Type()).Elem()
+	was.Set(v)
+	v.Set(to)
+	if !keep() {
+		v.Set(was)
+		return 0
+	}
+	return 1
+}
+
+// poisoned writes an archive that has hostile text wherever a history may have any.
+func poisoned(t *testing.T) string {
+	t.Helper()
+	h := historyOfAllKinds()
+	readable := func() bool {
+		s := projector.New("bad")
+		for i, c := range h.list {
+			if c.Validate() != nil || s.Apply(events.Entry{Seq: events.Seq(i + 1), Commit: c}) != nil {
+				return false
+			}
+		}
+		return true
+	}
+	count := 0
+	for _, c := range h.list {
+		for i := range c.Events {
+			count += poison(reflect.ValueOf(c.Events[i].Payload), readable)
+		}
+		count += changed(reflect.ValueOf(&c.Actor.ID).Elem(), reflect.ValueOf(c.Actor.ID+hostile), readable)
+		count += changed(reflect.ValueOf(&c.Cause).Elem(), reflect.ValueOf(c.Cause+hostile), readable)
+	}
+	if count < 100 {
+		t.Fatalf("got %d places for hostile text", count)
+	}
+	path := filepath.Join(t.TempDir(), "h.lash")
+	if err := writeArchive(path, h.list); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// invocations are the command lines of every command, each with none and each one of its switches.
+func invocations(t *testing.T) (list [][]string) {
+	t.Helper()
+	parser, err := kong.New(&cli{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, leaf := range parser.Model.Leaves(false) {
+		base := []string{leaf.Name}
+		list = append(list, base, append(slices.Clone(base), "--help"))
+		for _, f := range leaf.Flags {
+			if f.IsBool() {
+				list = append(list, append(slices.Clone(base), "--"+f.Name))
+			}
+		}
+	}
+	return list
+}
+
+// TestNothingActsOnTheTerminal runs every command over a history of hostile text.
+func TestNothingActsOnTheTerminal(t *testing.T) {
+	t.Parallel()
+	path := poisoned(t)
+	for _, args := range invocations(t) {
+		if args[0] == "export" {
+			args = append(args, "--out", filepath.Join(t.TempDir(), "out.lash"))
+		}
+		for _, target := range []string{path, filepath.Join(t.TempDir(), "no "+hostile), "nats://me:secret@host" + hostile} {
+			var out, errs bytes.Buffer
+			args := append(slices.Clone(args), target)
+			if slices.Contains(args, "--all") {
+				args = slices.Insert(args, len(args)-1, "--file")
+			}
+			code := run(args, nil, &out, &errs, func(string) string { return "" })
+			if target == path && code == exitError {
+				t.Errorf("%q: got %s", args, errs.String())
+			}
+			said := out.String() + errs.String()
+			for _, r := range said {
+				if r != '\n' && r != '\t' && (unicode.In(r, unicode.Cc, unicode.Cf) || r == unicode.ReplacementChar) {
+					t.Errorf("%q: got U+%04X in %.300q", args, r, said[max(0, strings.IndexRune(said, r)-100):])
+					break
+				}
+			}
+			if strings.Contains(said, "secret") {
+				t.Errorf("%q: got %q, want no password", args, said)
+			}
+			if slices.Contains(args, "--json") && target == path {
+				for line := json.NewDecoder(&out); line.More(); {
+					if err := line.Decode(new(any)); err != nil {
+						t.Fatalf("%q: no JSON: %v", args, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestPasswordIsNotRepeated gives every command a URL whose server refuses, or that is none.
+func TestPasswordIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true, Username: "me", Password: "another"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	if !ns.ReadyForConnections(30 * time.Second) {
+		t.Fatal("the server takes no connections")
+	}
+	for _, args := range invocations(t) {
+		if args[0] == "export" {
+			args = append(args, "--out", filepath.Join(t.TempDir(), "out.lash"))
+		}
+		if !slices.Contains(args, "--all") && args[0] != "ls" {
+			args = append(args, "s")
+		}
+		for i, user := range []string{"me:secret", "secret", "me:se/secret", "me:a,secret", "me:%zzsecret", "me:a secret", "me:12,34secret"} {
+			for _, url := range []string{"nats://" + user + "@" + ns.Addr().String(), user + "@127.0.0.1:none", "nats://" + user + "@127.0.0.1:1,nats://127.0.0.1:2"} {
+				if i > 0 && args[0] != "ls" {
+					continue // what reads a URL is the same everywhere
+				}
+				var out, errs bytes.Buffer
+				args := append(slices.Clone(args), "--nats", url)
+				code := run(args, nil, &out, &errs, func(string) string { return "" })
+				if code != exitError && !slices.Contains(args, "--help") {
+					t.Errorf("%q: got exit code %d", args, code)
+				}
+				if said := out.String() + errs.String(); strings.Contains(said, "secret") {
+					t.Errorf("%q: got %q, want no password", args, said)
+				}
+			}
+		}
+	}
+}

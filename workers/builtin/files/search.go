@@ -1,0 +1,209 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// What bounds the work of one line, which cannot be stopped: at most maxProgram times maxSearched steps.
+const (
+	maxPattern  = 1000     // bytes of a pattern
+	maxProgram  = 2000     // instructions that a pattern compiles to
+	maxSearched = 32 << 10 // bytes of a line
+	maxLine     = 400      // bytes of a line that are shown
+	maxDepth    = 4096     // bytes of a path
+)
+
+type searchRequest struct {
+	Pattern string `json:"pattern" jsonschema:"a regular expression (RE2)"`
+	Path    string `json:"path,omitempty" jsonschema:"a directory or a file; by default everything"`
+}
+
+func (r searchRequest) path() string { return r.Path }
+
+// compile refuses what would cost too much to match. A repetition multiplies
+// what it repeats: a short pattern may be a large program.
+func compile(pattern string) (*regexp.Regexp, error) {
+	if len(pattern) > maxPattern {
+		return nil, invalid("pattern: has %d bytes, the limit is %d", len(pattern), maxPattern)
+	}
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil, invalid("pattern: %v", err)
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, invalid("pattern: %v", err)
+	}
+	if n := len(program.Inst); n > maxProgram {
+		return nil, invalid("pattern: compiles to %d instructions, the limit is %d; repeat less", n, maxProgram)
+	}
+	return regexp.Compile(pattern)
+}
+
+// searching is one search.
+type searching struct {
+	*files
+	root    *os.Root
+	pattern *regexp.Regexp
+
+	text    strings.Builder
+	found   int
+	visited int
+	read    int64
+	denied  int
+	long    int    // lines that are too long to be searched
+	stopped string // the limit that ended it; empty where all was searched
+}
+
+// errStopped ends a walk early; what was found counts.
+var errStopped = errors.New("stopped")
+
+// search leaves out what is no text, too large or a link, and directories that begin with a dot.
+func (f *files) search(ctx context.Context, root *os.Root, _ plugin.Call, in searchRequest) (string, error) {
+	top, err := clean(in.Path)
+	if err != nil {
+		return "", err
+	}
+	pattern, err := compile(in.Pattern)
+	if err != nil {
+		return "", err
+	}
+	s := &searching{files: f, root: root, pattern: pattern}
+	bounded, cancel := context.WithTimeout(ctx, f.SearchTime)
+	defer cancel()
+	if err := s.start(bounded, top); err != nil && !errors.Is(err, errStopped) {
+		return "", err
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	return s.result(), nil
+}
+
+func (s *searching) stop(format string, args ...any) error {
+	s.stopped = fmt.Sprintf(format, args...)
+	return errStopped
+}
+
+// out stops a search whose time is up.
+func (s *searching) out(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return s.stop("the time limit is %v", s.SearchTime)
+}
+
+func (s *searching) start(ctx context.Context, top string) error {
+	info, err := s.root.Stat(top)
+	switch {
+	case err != nil:
+		return badPath(top, err)
+	case info.IsDir():
+		return s.dirs(ctx, top)
+	}
+	return s.file(ctx, top)
+}
+
+// dirs searches a directory and all below it, in the order of their names. It
+// keeps a list instead of calling itself: trees may be deep.
+func (s *searching) dirs(ctx context.Context, top string) error {
+	type item struct {
+		name string
+		dir  bool
+	}
+	for left := []item{{top, true}}; len(left) > 0; {
+		next := left[len(left)-1]
+		left = left[:len(left)-1]
+		if err := s.out(ctx); err != nil {
+			return err
+		}
+		if !next.dir {
+			if err := s.file(ctx, next.name); err != nil {
+				return err
+			}
+			continue
+		}
+		entries, err := s.entries(s.root, next.name, s.MaxVisited-s.visited)
+		if failure, ok := errors.AsType[*plugin.Failure](err); ok && failure.Class == plugin.ClassResourceLimit {
+			return s.stop("the limit is %d visited entries", s.MaxVisited)
+		}
+		if err != nil && next.name == top {
+			return err
+		}
+		s.visited += len(entries)
+		for i := len(entries) - 1; i >= 0; i-- {
+			e := entries[i]
+			name := path.Join(next.name, e.Name())
+			if e.IsDir() && strings.HasPrefix(e.Name(), ".") || e.Type()&^fs.ModeDir != 0 || len(name) > maxDepth {
+				continue
+			}
+			left = append(left, item{name, e.IsDir()})
+		}
+	}
+	return nil
+}
+
+// file searches one file that rules do not deny: who may not read it may not search it.
+func (s *searching) file(ctx context.Context, name string) error {
+	if s.check("search_files", name) != nil || s.check("read_file", name) != nil {
+		s.denied++
+		return nil
+	}
+	content, _, err := s.load(s.root, name)
+	if err != nil {
+		return nil //nolint:nilerr // what cannot be read is left out
+	}
+	if s.read += int64(len(content)); s.read > s.MaxSearched {
+		return s.stop("the limit is %d searched bytes", s.MaxSearched)
+	}
+	n := 0
+	for line := range strings.Lines(content) {
+		n++
+		if err := s.out(ctx); err != nil {
+			return err
+		}
+		line = strings.TrimRight(line, "\r\n")
+		if len(line) > maxSearched {
+			s.long++
+			continue
+		}
+		if !s.pattern.MatchString(line) {
+			continue
+		}
+		if s.found++; s.found > s.MaxFound {
+			return s.stop("there is more than these %d lines", s.MaxFound)
+		}
+		fmt.Fprintf(&s.text, "%s:%d: %s\n", name, n, strings.ToValidUTF8(line[:min(len(line), maxLine)], ""))
+	}
+	return nil
+}
+
+// result is what was found, and why it may not be all.
+func (s *searching) result() string {
+	if s.found == 0 && s.stopped == "" {
+		s.text.WriteString("[nothing found]")
+		if s.denied+s.long > 0 {
+			s.text.WriteString("\n")
+		}
+	}
+	note := func(yes bool, format string, args ...any) {
+		if yes {
+			fmt.Fprintf(&s.text, format, args...)
+		}
+	}
+	note(s.denied > 0, "[%d files are not allowed here, and not searched]\n", s.denied)
+	note(s.long > 0, "[%d lines above the limit of %d bytes are not searched]\n", s.long, maxSearched)
+	note(s.stopped != "" && s.found <= s.MaxFound, "[the search stopped after %d entries and %d bytes: %s]\n", s.visited, s.read, s.stopped)
+	note(s.found > s.MaxFound, "[%s]\n", s.stopped)
+	return s.text.String()
+}

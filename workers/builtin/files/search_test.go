@@ -1,0 +1,137 @@
+package files
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// TestPatternsAreBounded nests repetitions, alternatives and classes, each by itself and in each other.
+func TestPatternsAreBounded(t *testing.T) {
+	t.Parallel()
+	const repeats = "0,1000"
+	atoms := []string{"a", "[^\\x00-\\x{10FFFF}]", "\\pL", "(?i:straße)", "(a|b|ab)", "(a*)*", ".", "^$", "\\b"}
+	around := []string{"(%s)*", "(%s)+?", "(%s){" + repeats + "}", "(%s|x){500}", "((%s)?){999}", "(?:%s%[1]s%[1]s%[1]s%[1]s%[1]s%[1]s%[1]s)"}
+	line := strings.Repeat("a", maxSearched)
+	accepted, refused := 0, 0
+	for _, atom := range atoms {
+		level := []string{atom}
+		for range 3 {
+			var next []string
+			for _, inner := range level {
+				for _, outer := range around {
+					next = append(next, fmt.Sprintf(outer, inner))
+				}
+			}
+			level = next
+			for _, pattern := range level {
+				re, err := compile(pattern + "b")
+				if err != nil {
+					refused++
+					if failure := (*plugin.Failure)(nil); !asFailure(err, &failure) || !strings.HasPrefix(failure.Message, "pattern: ") {
+						t.Errorf("%.80s: got %v, want a refusal that names the pattern", pattern, err)
+					}
+					continue
+				}
+				if accepted++; accepted%100 == 0 { // each ends: the largest programs come last
+					re.MatchString(line[:1000])
+				}
+			}
+		}
+	}
+	if accepted == 0 || refused == 0 {
+		t.Errorf("got %d accepted, %d refused, want some of both", accepted, refused)
+	}
+	for pattern, want := range map[string]string{
+		"(a*)*b": "", "(x{1,1000}){1,1000}": "pattern: error parsing regexp: invalid repeat count", strings.Repeat("a", maxPattern): "",
+		strings.Repeat("a", maxPattern+1): "pattern: has 1001 bytes, the limit is 1000", strings.Repeat("x{1000}", 3): "pattern: compiles to 3002 instructions, the limit is 2000",
+		strings.Repeat("(", 900) + strings.Repeat(")", 900): "pattern: has 1800 bytes",
+	} {
+		_, err := compile(pattern)
+		if got := fmt.Sprint(err); want == "" && err != nil || want != "" && !strings.Contains(got, want) {
+			t.Errorf("%.40s: got %v, want %q", pattern, err, want)
+		}
+	}
+}
+
+func asFailure(err error, to **plugin.Failure) bool {
+	failure, ok := err.(*plugin.Failure) //nolint:errorlint // it is not wrapped
+	*to = failure
+	return ok
+}
+
+// searchIn runs one search.
+func searchIn(ctx context.Context, t *testing.T, cfg Config, pattern, path string) string {
+	t.Helper()
+	f, err := withDefaults(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(cfg.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close() //nolint:errcheck // it is only read
+	out, err := (&files{Config: f}).search(ctx, root, plugin.Call{}, searchRequest{Pattern: pattern, Path: path})
+	if err != nil {
+		return err.Error()
+	}
+	return out
+}
+
+// TestSearchesAreBounded stops at each limit and names it, with what was found by then.
+func TestSearchesAreBounded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 10 {
+		write(fmt.Sprintf("many/%d", i), "one\n")
+	}
+	write("long", strings.Repeat("one", maxSearched)+"\none\n")
+	write("deep/"+strings.Repeat("d/", 1000)+"x", "one\n")
+	if err := syscall.Mkfifo(filepath.Join(dir, "many/pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, tc := range map[string]struct {
+		ctx  context.Context
+		cfg  Config
+		path string
+		want string
+	}{
+		"entries": {cfg: Config{MaxVisited: 4}, path: "many", want: "[the search stopped after 0 entries and 0 bytes: the limit is 4 visited entries]\n"},
+		"bytes":   {cfg: Config{MaxSearched: 8}, path: "many", want: "many/0:1: one\nmany/1:1: one\n[the search stopped after 11 entries and 12 bytes: the limit is 8 searched bytes]\n"},
+		"lines":   {cfg: Config{MaxFound: 1}, path: "many", want: "many/0:1: one\n[there is more than these 1 lines]\n"},
+		"time":    {cfg: Config{SearchTime: time.Nanosecond}, path: "many", want: "[the search stopped after 0 entries and 0 bytes: the time limit is 1ns]\n"},
+		"line":    {path: "long", want: "long:2: one\n[1 lines above the limit of 32768 bytes are not searched]\n"},
+		"pipe":    {path: "many/pipe", want: "[nothing found]"},
+		"deep":    {path: "deep", want: "deep/" + strings.Repeat("d/", 1000) + "x:1: one\n"},
+		"ended":   {ctx: ended, path: "many", want: "context canceled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tc.ctx == nil {
+				tc.ctx = t.Context()
+			}
+			tc.cfg.Root = dir
+			if got := searchIn(tc.ctx, t, tc.cfg, "one", tc.path); got != tc.want {
+				t.Errorf("got %.300q, want %.300q", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,149 @@
+package gate
+
+import (
+	"encoding/json"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// subject is what a call is about.
+type subject struct {
+	command string   // empty where it runs none
+	paths   []string // names of one file, see [Names]; empty where it is about none
+	dirs    []string // of the directory that a command runs in, each with a / at its end
+}
+
+func subjectOf(root string, args json.RawMessage) subject {
+	var known struct {
+		Command string `json:"command"`
+		Path    string `json:"path"`
+		Cwd     string `json:"cwd"`
+	}
+	_ = json.Unmarshal(args, &known) // what is no such object is about nothing
+	s := subject{command: strings.TrimSpace(known.Command)}
+	if known.Path != "" {
+		s.paths = Names(root, known.Path)
+	}
+	if known.Cwd != "" { // some tools take an absolute one as below the directory
+		for _, name := range slices.Concat(Names(root, known.Cwd), Names(root, "./"+known.Cwd)) {
+			s.dirs = append(s.dirs, strings.TrimSuffix(name, "/")+"/")
+		}
+	}
+	return s
+}
+
+// Names are the paths by which rules know a file below a directory: the one that
+// is given, in its shortest form, and the one that links lead to, if it is
+// another; absolute, if that is outside. What does not exist yet has the name
+// that it would get. Without a directory links are not followed.
+func Names(root, name string) []string {
+	names := []string{path.Clean(name)}
+	if root == "" || strings.IndexByte(name, 0) >= 0 {
+		return names
+	}
+	root = real(root)
+	to := filepath.FromSlash(names[0])
+	if !filepath.IsAbs(to) {
+		to = filepath.Join(root, to)
+	}
+	to = real(to)
+	if inside, err := filepath.Rel(root, to); err == nil && filepath.IsLocal(inside) {
+		to = inside
+	}
+	if to = filepath.ToSlash(to); to != names[0] {
+		names = append(names, to)
+	}
+	return names
+}
+
+// maxLinks is how many links one path may lead through, as the system has it.
+const maxLinks = 40
+
+// real is the absolute path of a file without links. Of what does not exist, or
+// leads through too many links, the rest stays as it is: no file is there to be opened.
+func real(name string) string {
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return name
+	}
+	const slash = string(filepath.Separator)
+	done := filepath.VolumeName(name) + slash
+	rest := strings.Split(strings.TrimPrefix(name, done), slash)
+	for links := 0; len(rest) > 0; {
+		next := filepath.Join(done, rest[0]) // a .. leaves a directory that is none of links
+		rest = rest[1:]
+		target, err := os.Readlink(next)
+		if err != nil {
+			done = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return filepath.Join(append([]string{next}, rest...)...)
+		}
+		if filepath.IsAbs(target) {
+			done = filepath.VolumeName(target) + slash
+			target = strings.TrimPrefix(target, done)
+		}
+		rest = append(strings.Split(target, slash), rest...)
+	}
+	return done
+}
+
+// OptionsFor are the rules of a session: its own, or else those of the node. What the node denies stays denied.
+func OptionsFor(in plugin.BuildContext, node Options) (Options, error) {
+	own, found, err := plugin.DecodeOptions[Options](in.Options, ID)
+	if err != nil || !found {
+		return node, err
+	}
+	for _, rule := range node.Deny {
+		if !slices.Contains(own.Deny, rule) {
+			own.Deny = append(own.Deny, rule)
+		}
+	}
+	return own, nil
+}
+
+// Denies reports whether a tool may never have a file, by one of its names.
+func (o Options) Denies(tool string, names []string) bool {
+	return o.denies(tool, subject{paths: names})
+}
+
+func (o Options) denies(tool string, s subject) bool {
+	return matches(o.Deny, tool, func(pattern string) bool {
+		fold := func(name string) bool { return match(strings.ToLower(pattern), strings.ToLower(name), false) }
+		return s.command != "" && match(pattern, s.command, false) || slices.ContainsFunc(s.paths, fold) || slices.ContainsFunc(s.dirs, fold)
+	})
+}
+
+func (o Options) asks(tool string, s subject) bool {
+	return matches(o.Ask, tool, func(pattern string) bool {
+		is := func(name string) bool { return match(pattern, name, false) }
+		return s.command != "" && is(s.command) || slices.ContainsFunc(s.paths, is) || slices.ContainsFunc(s.dirs, is)
+	})
+}
+
+// allows wants a rule for the command, or one for each name of the file.
+func (o Options) allows(tool string, s subject) bool {
+	if s.command != "" {
+		return matches(o.Allow, tool, func(pattern string) bool { return match(pattern, s.command, true) })
+	}
+	if len(s.paths) == 0 {
+		return matches(o.Allow, tool, func(string) bool { return false })
+	}
+	return !slices.ContainsFunc(s.paths, func(name string) bool {
+		return !matches(o.Allow, tool, func(pattern string) bool { return match(pattern, name, false) })
+	})
+}
+
+// matches reports whether a rule is for the tool, and has no pattern or one that fits.
+func matches(rules []string, tool string, fits func(pattern string) bool) bool {
+	return slices.ContainsFunc(rules, func(rule string) bool {
+		name, pattern, found := strings.Cut(rule, ":")
+		return (name == "*" || name == tool) && (!found || fits(pattern))
+	})
+}
