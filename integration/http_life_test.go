@@ -59,7 +59,7 @@ func TestHTTPDocument(t *testing.T) {
 			return plugin.Compaction{Nodes: []session.AppendNode{{Message: &m}}}, nil
 		})
 	}))
-	d := b.door(httpapi.Config{MaxBodyBytes: 4096, MaxRequestsPerToken: 2, MaxStreamsPerToken: 4})
+	d := b.door(httpapi.Config{MaxBodyBytes: 4096, MaxRequestsPerCaller: 2, MaxStreamsPerCaller: 4})
 	d.scopes()
 	d.refusals()
 	d.life()

@@ -38,7 +38,7 @@ func config(t testing.TB) httpapi.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return httpapi.Config{Service: h, Tokens: []httpapi.Token{{Name: "me", Digest: sha256.Sum256([]byte(secret)), Scope: api.ScopeAdmin}}}
+	return httpapi.Config{Service: h, Tokens: []httpapi.Token{{Name: "me", Digest: sha256.Sum256([]byte(secret)), Scope: api.ScopeAdmin, All: true}}}
 }
 
 func newServer(t testing.TB, cfg httpapi.Config) *httpapi.Server {
@@ -308,15 +308,21 @@ func TestSlowClient(t *testing.T) {
 func TestParseTokens(t *testing.T) {
 	t.Parallel()
 	digest := strings.Repeat("ab", 32)
-	list, err := httpapi.ParseTokens(strings.NewReader("# who may\n\n me\tread  " + digest + "\nyou admin " + strings.ToUpper(digest) + "\n"))
+	list, err := httpapi.ParseTokens(strings.NewReader("# who may\n\n me\tread  " + digest + "\nyou admin " + strings.ToUpper(digest) +
+		"\nyou admin uri:spiffe://a/b all=false tenant=acme expires=2030-01-31T12:00:00+01:00\n"))
 	names := make([]string, len(list))
 	for i, token := range list {
-		names[i] = fmt.Sprintf("%s %s %x", token.Name, token.Scope, token.Digest)
+		names[i] = fmt.Sprintf("%s %s %x %s %v %s %d", token.Name, token.Scope, token.Digest[:2], token.Certificate, token.All, token.Tenant, max(token.Expires.Unix(), 0))
 	}
-	if want := []string{"me read " + digest, "you admin " + digest}; err != nil || !slices.Equal(names, want) {
-		t.Errorf("got %v, %v, want %v", names, err, want)
+	want := []string{"me read abab  true  0", "you admin abab  true  0", "you admin 0000 uri:spiffe://a/b false acme 1896087600"}
+	if err != nil || !slices.Equal(names, want) {
+		t.Errorf("got %q, %v, want %q", names, err, want)
 	}
-	for _, line := range []string{"me read", "me read hunter2", "me read " + digest + "00", "me read hunter2 " + digest} {
+	for _, line := range []string{
+		"me read", "me read hunter2", "me read " + digest + "00", "me read hunter2 " + digest, "me read hunter2:x", "me read uri:",
+		"me read " + digest + " expires=hunter2", "me read " + digest + " all=hunter2", "me read " + digest + " hunter2", "me read " + digest + " all",
+		"me read " + digest + " tenant=hunter2:", "me read " + digest + " all=true all=false",
+	} {
 		if _, err := httpapi.ParseTokens(strings.NewReader("\n" + line)); err == nil || !strings.HasPrefix(err.Error(), "line 2") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: got %v, want the line's number and nothing of it", line, err)
 		}
@@ -331,6 +337,10 @@ func TestNewRefuses(t *testing.T) {
 		"service is required":        {Tokens: []httpapi.Token{me}},
 		"a token is required":        {},
 		"is another's too":           {Tokens: []httpapi.Token{me, you}},
+		"another's too, with":        {Tokens: []httpapi.Token{me, {Name: "me", Certificate: "cn:me", Scope: api.ScopeRead, All: true}}},
+		"want uri:URI or cn:NAME":    {Tokens: []httpapi.Token{{Name: "me", Certificate: "dns:me", Scope: api.ScopeRead}}},
+		"tenant: must be":            {Tokens: []httpapi.Token{me}, Tenant: "a b"},
+		"Recheck -1s is":             {Tokens: []httpapi.Token{me}, Recheck: -time.Second},
 		"scope is none of":           {Tokens: []httpapi.Token{{Name: "me", Digest: me.Digest, Scope: "all"}}},
 		"has no digest":              {Tokens: []httpapi.Token{{Name: "me", Scope: api.ScopeRead}}},
 		`origin "*": want`:           {Tokens: []httpapi.Token{me}, Origins: []string{"*"}},

@@ -47,7 +47,7 @@ type call struct {
 	s             *Server
 	w             http.ResponseWriter
 	session       events.SessionID // in the path; empty where none is there
-	bearer        string           // name of the token; empty where none is asked for
+	caller        Caller           // zero where the operation needs none
 	patience      time.Duration    // how long the request would wait
 }
 

@@ -50,8 +50,8 @@ func New(cfg Config) (*Server, error) {
 		onDrain: func(f func()) func() bool { return context.AfterFunc(ctx, f) },
 		slots: slots{
 			draining: ctx.Done(),
-			requests: newPool(cfg.MaxRequests, cfg.MaxRequestsPerToken, errRequests),
-			streams:  newPool(cfg.MaxStreams, cfg.MaxStreamsPerToken, errStreams),
+			requests: newPool(cfg.MaxRequests, cfg.MaxRequestsPerCaller, errRequests),
+			streams:  newPool(cfg.MaxStreams, cfg.MaxStreamsPerCaller, errStreams),
 		},
 	}
 	table := routes()
