@@ -1,12 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 
 	"go.uber.org/zap"
 
@@ -16,7 +16,8 @@ import (
 // httpFlags are those of the HTTP door.
 type httpFlags struct {
 	HTTP        string   `name:"http" help:"Address at which sessions are served over HTTP, e.g. 127.0.0.1:8080. Defaults to none." placeholder:"HOST:PORT"`
-	HTTPTokens  string   `name:"http-tokens" help:"File of bearer tokens, one a line: a name, a scope (read, write, admin), and the sha256 of the token in hex." placeholder:"FILE" type:"path"`
+	HTTPTokens  string   `name:"http-tokens" help:"File of callers, one a line: a name, a scope (read, write, admin), and the sha256 of a bearer token in hex, or uri:URI or cn:NAME of a client certificate; then, where wanted, expires=TIME (RFC 3339), all=false for one that reaches only its own sessions, tenant=NAME. Read again when it changes." placeholder:"FILE" type:"path"`
+	HTTPTenant  string   `name:"http-tenant" help:"Tenant of this node: callers of another one are refused." placeholder:"NAME"`
 	HTTPTLSCert string   `name:"http-tls-cert" help:"Certificate of the HTTP door. Without one it speaks plain HTTP." placeholder:"FILE" type:"path"`
 	HTTPTLSKey  string   `name:"http-tls-key" help:"Key of that certificate." placeholder:"FILE" type:"path"`
 	HTTPOrigins []string `name:"http-origin" help:"Origins of web pages that may use the HTTP door, e.g. https://example.com." placeholder:"ORIGIN"`
@@ -26,6 +27,7 @@ type httpFlags struct {
 type httpDoor struct {
 	server *httpapi.Server
 	on     net.Listener
+	files  *rereader
 }
 
 // openHTTP checks everything and takes the address. Nothing is served before start.
@@ -33,8 +35,9 @@ func (f *httpFlags) openHTTP(ctx context.Context, s *streams, service httpapi.Se
 	if f.HTTP == "" {
 		return nil, nil //nolint:nilnil // the node has none
 	}
-	server, err := f.server(service, log)
-	if err != nil {
+	d := &httpDoor{files: &rereader{log: log.Named("http")}}
+	var err error
+	if d.server, err = f.server(service, d.files, log); err != nil {
 		return nil, err
 	}
 	secure, err := f.secure()
@@ -42,21 +45,21 @@ func (f *httpFlags) openHTTP(ctx context.Context, s *streams, service httpapi.Se
 		return nil, err
 	}
 	var listen net.ListenConfig
-	on, err := listen.Listen(ctx, "tcp", f.HTTP)
-	if err != nil {
+	if d.on, err = listen.Listen(ctx, "tcp", f.HTTP); err != nil {
 		return nil, fmt.Errorf("--http: %w", err)
 	}
 	scheme := "http"
 	if secure != nil {
-		on, scheme = tls.NewListener(on, secure), "https"
+		d.on, scheme = tls.NewListener(d.on, secure), "https"
 	}
-	write(s.err, "lash-node: sessions at %s://%s/v1, described at /v1/openapi.json\n", scheme, on.Addr())
-	return &httpDoor{server, on}, nil
+	write(s.err, "lash-node: sessions at %s://%s/v1, described at /v1/openapi.json\n", scheme, d.on.Addr())
+	return d, nil
 }
 
 func (d *httpDoor) start() {
 	if d != nil {
 		d.server.Start(d.on)
+		d.files.start()
 	}
 }
 
@@ -65,6 +68,7 @@ func (d *httpDoor) stop(ctx context.Context) {
 	if d != nil {
 		d.server.Stop(ctx)
 		_ = d.on.Close() // where it was never started
+		d.files.stop()
 	}
 }
 
@@ -83,22 +87,35 @@ func (f *httpFlags) secure() (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
 }
 
-func (f *httpFlags) server(service httpapi.Service, log *zap.Logger) (*httpapi.Server, error) {
-	if f.HTTPTokens == "" {
-		return nil, errors.New("--http needs --http-tokens FILE; a line of it is made with: printf '%s write %s\\n' NAME $(printf %s \"$TOKEN\" | sha256sum | cut -d' ' -f1)")
-	}
-	file, err := os.Open(f.HTTPTokens)
+func (f *httpFlags) server(service httpapi.Service, files *rereader, log *zap.Logger) (*httpapi.Server, error) {
+	tokens, err := f.tokens(files)
 	if err != nil {
-		return nil, fmt.Errorf("--http-tokens: %w", err)
+		return nil, err
 	}
-	defer func() { _ = file.Close() }() // it was only read
-	tokens, err := httpapi.ParseTokens(file)
-	if err != nil {
-		return nil, fmt.Errorf("--http-tokens %s: %w", f.HTTPTokens, err)
-	}
-	server, err := httpapi.New(httpapi.Config{Service: service, Tokens: tokens, Origins: f.HTTPOrigins, Logger: log})
+	server, err := httpapi.New(httpapi.Config{Service: service, Identity: []httpapi.Identifier{tokens}, Tenant: f.HTTPTenant, Origins: f.HTTPOrigins, Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("--http: %w", err)
 	}
 	return server, nil
+}
+
+// tokens are those of the file, as it is at any time.
+func (f *httpFlags) tokens(files *rereader) (*httpapi.Tokens, error) {
+	if f.HTTPTokens == "" {
+		return nil, errors.New("--http needs --http-tokens FILE; a line of it is made with: printf '%s write %s\\n' NAME $(printf %s \"$TOKEN\" | sha256sum | cut -d' ' -f1)")
+	}
+	tokens, err := httpapi.NewTokens(nil)
+	if err != nil {
+		return nil, err
+	}
+	return tokens, files.add("--http-tokens", func(contents [][]byte) error {
+		list, err := httpapi.ParseTokens(bytes.NewReader(contents[0]))
+		if err == nil && len(list) == 0 { // as one that is just being written
+			err = errors.New("no token is in it")
+		}
+		if err != nil {
+			return err
+		}
+		return tokens.Replace(list)
+	}, f.HTTPTokens)
 }
