@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,12 +10,14 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/httpapi/oidc"
 )
 
 // httpFlags are those of the HTTP door.
 type httpFlags struct {
 	HTTP        string   `name:"http" help:"Address at which sessions are served over HTTP, e.g. 127.0.0.1:8080. Defaults to none." placeholder:"HOST:PORT"`
 	HTTPTokens  string   `name:"http-tokens" help:"File of callers, one a line: a name, a scope (read, write, admin), and the sha256 of a bearer token in hex, or uri:URI or cn:NAME of a client certificate; then, where wanted, expires=TIME (RFC 3339), all=false for one that reaches only its own sessions, tenant=NAME. Read again when it changes." placeholder:"FILE" type:"path"`
+	HTTPOIDC    string   `name:"http-oidc" help:"JSON file of an OpenID Connect issuer whose signed tokens count too: issuer, audience, keys_url or keys_file, algorithms, name_claim, name_prefix, scope_claim, scope_prefix, tenant_claim, leeway_seconds, refresh_seconds." placeholder:"FILE" type:"path"`
 	HTTPTenant  string   `name:"http-tenant" help:"Tenant of this node: callers of another one are refused." placeholder:"NAME"`
 	HTTPTLSCert string   `name:"http-tls-cert" help:"Certificate of the HTTP door. Without one it speaks plain HTTP." placeholder:"FILE" type:"path"`
 	HTTPTLSKey  string   `name:"http-tls-key" help:"Key of that certificate." placeholder:"FILE" type:"path"`
@@ -25,9 +26,11 @@ type httpFlags struct {
 
 // httpDoor is the HTTP door of a node; nil where it has none.
 type httpDoor struct {
-	server *httpapi.Server
-	on     net.Listener
-	files  *rereader
+	server   *httpapi.Server
+	identity []httpapi.Identifier
+	issuer   *oidc.Identifier // nil: none
+	on       net.Listener
+	files    *rereader
 }
 
 // openHTTP checks everything and takes the address. Nothing is served before start.
@@ -37,16 +40,19 @@ func (f *httpFlags) openHTTP(ctx context.Context, s *streams, service httpapi.Se
 	}
 	d := &httpDoor{files: &rereader{log: log.Named("http")}}
 	var err error
-	if d.server, err = f.server(service, d.files, log); err != nil {
-		return nil, err
+	if err = d.identifiers(ctx, f, log); err == nil {
+		err = d.serve(f, service, log)
 	}
-	secure, err := f.secure()
+	var secure *tls.Config
+	if err == nil {
+		secure, err = f.secure()
+	}
+	if err == nil {
+		d.on, err = listen(ctx, "--http", f.HTTP)
+	}
 	if err != nil {
+		d.stop(ctx)
 		return nil, err
-	}
-	var listen net.ListenConfig
-	if d.on, err = listen.Listen(ctx, "tcp", f.HTTP); err != nil {
-		return nil, fmt.Errorf("--http: %w", err)
 	}
 	scheme := "http"
 	if secure != nil {
@@ -63,13 +69,21 @@ func (d *httpDoor) start() {
 	}
 }
 
-// stop is soft until ctx ends, then hard; see [httpapi.Server.Stop].
+// stop is soft until ctx ends, then hard; see [httpapi.Server.Stop]. It also takes back what was opened of a door that is not whole.
 func (d *httpDoor) stop(ctx context.Context) {
-	if d != nil {
-		d.server.Stop(ctx)
-		_ = d.on.Close() // where it was never started
-		d.files.stop()
+	if d == nil {
+		return
 	}
+	if d.server != nil {
+		d.server.Stop(ctx)
+	}
+	if d.on != nil {
+		_ = d.on.Close() // where it was never started
+	}
+	if d.issuer != nil {
+		d.issuer.Stop()
+	}
+	d.files.stop()
 }
 
 // secure is nil for plain HTTP.
@@ -87,35 +101,10 @@ func (f *httpFlags) secure() (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
 }
 
-func (f *httpFlags) server(service httpapi.Service, files *rereader, log *zap.Logger) (*httpapi.Server, error) {
-	tokens, err := f.tokens(files)
+func (d *httpDoor) serve(f *httpFlags, service httpapi.Service, log *zap.Logger) (err error) {
+	d.server, err = httpapi.New(httpapi.Config{Service: service, Identity: d.identity, Tenant: f.HTTPTenant, Origins: f.HTTPOrigins, Logger: log})
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("--http: %w", err)
 	}
-	server, err := httpapi.New(httpapi.Config{Service: service, Identity: []httpapi.Identifier{tokens}, Tenant: f.HTTPTenant, Origins: f.HTTPOrigins, Logger: log})
-	if err != nil {
-		return nil, fmt.Errorf("--http: %w", err)
-	}
-	return server, nil
-}
-
-// tokens are those of the file, as it is at any time.
-func (f *httpFlags) tokens(files *rereader) (*httpapi.Tokens, error) {
-	if f.HTTPTokens == "" {
-		return nil, errors.New("--http needs --http-tokens FILE; a line of it is made with: printf '%s write %s\\n' NAME $(printf %s \"$TOKEN\" | sha256sum | cut -d' ' -f1)")
-	}
-	tokens, err := httpapi.NewTokens(nil)
-	if err != nil {
-		return nil, err
-	}
-	return tokens, files.add("--http-tokens", func(contents [][]byte) error {
-		list, err := httpapi.ParseTokens(bytes.NewReader(contents[0]))
-		if err == nil && len(list) == 0 { // as one that is just being written
-			err = errors.New("no token is in it")
-		}
-		if err != nil {
-			return err
-		}
-		return tokens.Replace(list)
-	}, f.HTTPTokens)
+	return nil
 }
