@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 
@@ -15,13 +14,15 @@ import (
 
 // httpFlags are those of the HTTP door.
 type httpFlags struct {
-	HTTP        string   `name:"http" help:"Address at which sessions are served over HTTP, e.g. 127.0.0.1:8080. Defaults to none." placeholder:"HOST:PORT"`
-	HTTPTokens  string   `name:"http-tokens" help:"File of callers, one a line: a name, a scope (read, write, admin), and the sha256 of a bearer token in hex, or uri:URI or cn:NAME of a client certificate; then, where wanted, expires=TIME (RFC 3339), all=false for one that reaches only its own sessions, tenant=NAME. Read again when it changes." placeholder:"FILE" type:"path"`
-	HTTPOIDC    string   `name:"http-oidc" help:"JSON file of an OpenID Connect issuer whose signed tokens count too: issuer, audience, keys_url or keys_file, algorithms, name_claim, name_prefix, scope_claim, scope_prefix, tenant_claim, leeway_seconds, refresh_seconds." placeholder:"FILE" type:"path"`
-	HTTPTenant  string   `name:"http-tenant" help:"Tenant of this node: callers of another one are refused." placeholder:"NAME"`
-	HTTPTLSCert string   `name:"http-tls-cert" help:"Certificate of the HTTP door. Without one it speaks plain HTTP." placeholder:"FILE" type:"path"`
-	HTTPTLSKey  string   `name:"http-tls-key" help:"Key of that certificate." placeholder:"FILE" type:"path"`
-	HTTPOrigins []string `name:"http-origin" help:"Origins of web pages that may use the HTTP door, e.g. https://example.com." placeholder:"ORIGIN"`
+	HTTP           string   `name:"http" help:"Address at which sessions are served over HTTP, e.g. 127.0.0.1:8080. Defaults to none." placeholder:"HOST:PORT"`
+	HTTPTokens     string   `name:"http-tokens" help:"File of callers, one a line: a name, a scope (read, write, admin), and the sha256 of a bearer token in hex, or uri:URI or cn:NAME of a client certificate; then, where wanted, expires=TIME (RFC 3339), all=false for one that reaches only its own sessions, tenant=NAME. Read again when it changes." placeholder:"FILE" type:"path"`
+	HTTPOIDC       string   `name:"http-oidc" help:"JSON file of an OpenID Connect issuer whose signed tokens count too: issuer, audience, keys_url or keys_file, algorithms, name_claim, name_prefix, scope_claim, scope_prefix, tenant_claim, leeway_seconds, refresh_seconds." placeholder:"FILE" type:"path"`
+	HTTPTenant     string   `name:"http-tenant" help:"Tenant of this node: callers of another one are refused." placeholder:"NAME"`
+	HTTPTLSCert    string   `name:"http-tls-cert" help:"Certificate of the HTTP door, read again when it changes. Without one it speaks plain HTTP, on this machine only." placeholder:"FILE" type:"path"`
+	HTTPTLSKey     string   `name:"http-tls-key" help:"Key of that certificate." placeholder:"FILE" type:"path"`
+	HTTPClientCA   string   `name:"http-client-ca" help:"Authorities whose client certificates are taken, read again when they change. The file of callers names the certificates." placeholder:"FILE" type:"path"`
+	HTTPClientCert string   `name:"http-client-cert" help:"With --http-client-ca: required takes no connection without a certificate, optional takes tokens alone too." default:"required" enum:"required,optional"`
+	HTTPOrigins    []string `name:"http-origin" help:"Origins of web pages that may use the HTTP door, e.g. https://example.com." placeholder:"ORIGIN"`
 }
 
 // httpDoor is the HTTP door of a node; nil where it has none.
@@ -39,13 +40,12 @@ func (f *httpFlags) openHTTP(ctx context.Context, s *streams, service httpapi.Se
 		return nil, nil //nolint:nilnil // the node has none
 	}
 	d := &httpDoor{files: &rereader{log: log.Named("http")}}
-	var err error
-	if err = d.identifiers(ctx, f, log); err == nil {
-		err = d.serve(f, service, log)
-	}
-	var secure *tls.Config
+	secure, err := f.secure(d.files)
 	if err == nil {
-		secure, err = f.secure()
+		err = d.identifiers(ctx, f, log)
+	}
+	if err == nil {
+		err = d.serve(f, service, secure, log)
 	}
 	if err == nil {
 		d.on, err = listen(ctx, "--http", f.HTTP)
@@ -56,7 +56,7 @@ func (f *httpFlags) openHTTP(ctx context.Context, s *streams, service httpapi.Se
 	}
 	scheme := "http"
 	if secure != nil {
-		d.on, scheme = tls.NewListener(d.on, secure), "https"
+		scheme = "https"
 	}
 	write(s.err, "lash-node: sessions at %s://%s/v1, described at /v1/openapi.json\n", scheme, d.on.Addr())
 	return d, nil
@@ -86,23 +86,10 @@ func (d *httpDoor) stop(ctx context.Context) {
 	d.files.stop()
 }
 
-// secure is nil for plain HTTP.
-func (f *httpFlags) secure() (*tls.Config, error) {
-	switch {
-	case (f.HTTPTLSCert == "") != (f.HTTPTLSKey == ""):
-		return nil, errors.New("--http-tls-cert and --http-tls-key go together")
-	case f.HTTPTLSCert == "":
-		return nil, nil //nolint:nilnil // plain
-	}
-	cert, err := tls.LoadX509KeyPair(f.HTTPTLSCert, f.HTTPTLSKey)
-	if err != nil {
-		return nil, fmt.Errorf("--http-tls-cert: %w", err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
-}
-
-func (d *httpDoor) serve(f *httpFlags, service httpapi.Service, log *zap.Logger) (err error) {
-	d.server, err = httpapi.New(httpapi.Config{Service: service, Identity: d.identity, Tenant: f.HTTPTenant, Origins: f.HTTPOrigins, Logger: log})
+func (d *httpDoor) serve(f *httpFlags, service httpapi.Service, secure *tls.Config, log *zap.Logger) (err error) {
+	d.server, err = httpapi.New(httpapi.Config{
+		Service: service, Identity: d.identity, Tenant: f.HTTPTenant, Origins: f.HTTPOrigins, TLS: secure, Logger: log,
+	})
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}

@@ -214,7 +214,7 @@ func (c *serveCmd) embedded(s *streams) (*busembed.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--listen %s: port: %w", c.Listen, err)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !loopback(host) {
 		return nil, fmt.Errorf("--listen %s: whoever reaches an embedded server runs commands on this machine, so it listens on 127.0.0.1, ::1 or localhost; for other machines run a server as in deploy/nats, and name it with --nats", c.Listen)
 	}
 	server, err := busembed.Start(busembed.Config{StoreDir: c.Store, Profile: c.Profile, Listen: true, Host: host, Port: int(port)})

@@ -63,6 +63,9 @@ func (o *operation) admit(r *http.Request) (Caller, error) {
 	if err != nil {
 		return Caller{}, &refusedError{errUnauthorized, err}
 	}
+	if c := connOf(r); c != nil {
+		c.authenticated()
+	}
 	if !caller.Scope.Has(o.needs) {
 		return caller, forbidden(o.needs)
 	}

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"iter"
@@ -40,6 +41,17 @@ type Config struct {
 	MaxStreams           int   // held open at once: streams and requests that wait for a turn. Defaults to 1024
 	MaxStreamsPerCaller  int   // likewise, of one caller. Defaults to 128
 
+	// MaxConnections is how many are open at once. At most half of them are of
+	// clients that were not authenticated yet: a new one closes the oldest.
+	// Defaults to 2048. A process needs as many files beside its own.
+	MaxConnections int
+	// MaxConnectionsPerAddress of an IPv4 address or the /64 of an IPv6 one may be
+	// open that were not authenticated yet. Defaults to an eighth of MaxConnections.
+	MaxConnectionsPerAddress int
+	AnonymousTimeout         time.Duration // of a connection on which no request was authenticated. Defaults to 10 s
+
+	TLS *tls.Config // of the connections that Start takes; nil: plain. Its NextProtos should have h2
+
 	ReadHeaderTimeout time.Duration // Defaults to 5 s
 	BodyTimeout       time.Duration // until a request's body is here. Defaults to 30 s
 	RequestTimeout    time.Duration // until the service has answered. Defaults to 30 s
@@ -58,6 +70,7 @@ const (
 	defaultHeaderBytes = 32 << 10
 	defaultRequests    = 256
 	defaultStreams     = 1024
+	defaultConnections = 2048
 	defaultPerCaller   = 128
 )
 
@@ -73,6 +86,9 @@ func (c *Config) complete() error {
 	fill(&errs, "MaxRequestsPerCaller", &c.MaxRequestsPerCaller, max(c.MaxRequests/4, 1))
 	fill(&errs, "MaxStreams", &c.MaxStreams, defaultStreams)
 	fill(&errs, "MaxStreamsPerCaller", &c.MaxStreamsPerCaller, defaultPerCaller)
+	fill(&errs, "MaxConnections", &c.MaxConnections, defaultConnections)
+	fill(&errs, "MaxConnectionsPerAddress", &c.MaxConnectionsPerAddress, max(c.MaxConnections/8, 1))
+	fill(&errs, "AnonymousTimeout", &c.AnonymousTimeout, 10*time.Second)
 	fill(&errs, "ReadHeaderTimeout", &c.ReadHeaderTimeout, 5*time.Second)
 	fill(&errs, "BodyTimeout", &c.BodyTimeout, 30*time.Second)
 	fill(&errs, "RequestTimeout", &c.RequestTimeout, 30*time.Second)

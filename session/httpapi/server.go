@@ -2,8 +2,10 @@ package httpapi
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"path"
@@ -78,15 +80,46 @@ func (s *Server) Start(on net.Listener) {
 	}
 	ctx, cut := context.WithCancel(context.Background()) // of the requests, ends with Stop
 	s.cut = cut
-	s.http = &http.Server{
-		Handler: s.counted(), BaseContext: func(net.Listener) context.Context { return ctx }, MaxHeaderBytes: s.cfg.MaxHeaderBytes, ReadHeaderTimeout: s.cfg.ReadHeaderTimeout, IdleTimeout: s.cfg.IdleTimeout,
-		ErrorLog: zap.NewStdLog(s.log),
+	s.http = s.serving(ctx)
+	on = &limited{on, newConnections(&s.cfg), s.log}
+	if s.cfg.TLS != nil {
+		on = tls.NewListener(on, s.cfg.TLS)
 	}
 	s.served.Go(func() {
 		if err := s.http.Serve(on); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("serve", zap.Error(err))
 		}
 	})
+}
+
+// What an HTTP/2 connection may hold.
+const (
+	maxStreamsPerConn  = 128       // requests at once
+	maxBufferPerConn   = 256 << 10 // bytes of bodies that nobody has read
+	maxBufferPerStream = 64 << 10
+	maxFrame           = 16 << 10
+)
+
+func (s *Server) serving(ctx context.Context) *http.Server {
+	return &http.Server{
+		Handler: s.counted(), BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: track, ConnState: changed,
+		MaxHeaderBytes: s.cfg.MaxHeaderBytes, ReadHeaderTimeout: s.cfg.ReadHeaderTimeout, IdleTimeout: s.cfg.IdleTimeout,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreamsPerConn, MaxReadFrameSize: maxFrame, MaxReceiveBufferPerConnection: maxBufferPerConn,
+			MaxReceiveBufferPerStream: maxBufferPerStream, SendPingTimeout: s.cfg.IdleTimeout, PingTimeout: s.cfg.WriteTimeout, WriteByteTimeout: s.cfg.WriteTimeout,
+		},
+		ErrorLog: s.quiet(),
+	}
+}
+
+// quiet is where the HTTP server says what is wrong with connections, of which
+// those who are not authenticated make any number.
+func (s *Server) quiet() *log.Logger {
+	to, err := zap.NewStdLogAt(s.log, zap.DebugLevel)
+	if err != nil { // of unknown levels
+		return zap.NewStdLog(s.log)
+	}
+	return to
 }
 
 // counted is the server's handler, whose requests Stop waits for.
