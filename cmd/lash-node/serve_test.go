@@ -53,11 +53,17 @@ func serveModel(t *testing.T, model string, args ...string) *serving {
 // serveIn is serve with more in its environment.
 func serveIn(t *testing.T, env []string, args ...string) *serving {
 	t.Helper()
-	s := &serving{cmd: exec.CommandContext(limited(t), os.Args[0])}
-	cmd := s.cmd
+	cmd := exec.CommandContext(limited(t), os.Args[0])
 	cmd.Args = append([]string{"lash-node", "serve"}, args...) // the name makes the test binary the command
 	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0")
 	cmd.Env = append(cmd.Env, env...)
+	return serveCommand(t, cmd)
+}
+
+// serveCommand is serve by a command that a test made.
+func serveCommand(t *testing.T, cmd *exec.Cmd) *serving {
+	t.Helper()
+	s := &serving{cmd: cmd}
 	cmd.Stdout = &s.out
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

@@ -64,13 +64,15 @@ type Config struct {
 	Logger *zap.Logger // nil is silent
 }
 
+// DefaultConnections is that of [Config.MaxConnections].
+const DefaultConnections = 2048
+
 // Defaults.
 const (
 	defaultBodyBytes   = 1 << 20
 	defaultHeaderBytes = 32 << 10
 	defaultRequests    = 256
 	defaultStreams     = 1024
-	defaultConnections = 2048
 	defaultPerCaller   = 128
 )
 
@@ -86,7 +88,7 @@ func (c *Config) complete() error {
 	fill(&errs, "MaxRequestsPerCaller", &c.MaxRequestsPerCaller, max(c.MaxRequests/4, 1))
 	fill(&errs, "MaxStreams", &c.MaxStreams, defaultStreams)
 	fill(&errs, "MaxStreamsPerCaller", &c.MaxStreamsPerCaller, defaultPerCaller)
-	fill(&errs, "MaxConnections", &c.MaxConnections, defaultConnections)
+	fill(&errs, "MaxConnections", &c.MaxConnections, DefaultConnections)
 	fill(&errs, "MaxConnectionsPerAddress", &c.MaxConnectionsPerAddress, max(c.MaxConnections/8, 1))
 	fill(&errs, "AnonymousTimeout", &c.AnonymousTimeout, 10*time.Second)
 	fill(&errs, "ReadHeaderTimeout", &c.ReadHeaderTimeout, 5*time.Second)
