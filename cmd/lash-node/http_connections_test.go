@@ -47,6 +47,9 @@ func TestIdleConnections(t *testing.T) {
 		if n%200 != 199 {
 			continue
 		}
+		if open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid)); err == nil && len(open) > 768 { // half of them connections, and its own
+			t.Fatalf("after %d connections: got %d files open, want room below 1024", n, len(open))
+		}
 		r, _ := http.NewRequestWithContext(limited(t), http.MethodPost, s.http+"/sessions/s/turns?wait=60", strings.NewReader(fmt.Sprintf(`{"id":"t%d","text":"hi"}`, n)))
 		r.Header.Set("Authorization", "Bearer x")
 		got, err := client.Do(r)
