@@ -41,6 +41,8 @@ type Config struct {
 	MaxStreams           int   // held open at once: streams and requests that wait for a turn. Defaults to 1024
 	MaxStreamsPerCaller  int   // likewise, of one caller. Defaults to 128
 
+	MaxBytesPerMinute int // of one caller, in bodies of requests, answers and streams. Defaults to 1 GiB
+
 	// MaxConnections is how many are open at once. At most half of them are of
 	// clients that were not authenticated yet: a new one closes the oldest.
 	// Defaults to 2048. A process needs as many files beside its own.
@@ -74,6 +76,7 @@ const (
 	defaultRequests    = 256
 	defaultStreams     = 1024
 	defaultPerCaller   = 128
+	defaultMinute      = 1 << 30
 )
 
 func (c *Config) complete() error {
@@ -88,6 +91,7 @@ func (c *Config) complete() error {
 	fill(&errs, "MaxRequestsPerCaller", &c.MaxRequestsPerCaller, max(c.MaxRequests/4, 1))
 	fill(&errs, "MaxStreams", &c.MaxStreams, defaultStreams)
 	fill(&errs, "MaxStreamsPerCaller", &c.MaxStreamsPerCaller, defaultPerCaller)
+	fill(&errs, "MaxBytesPerMinute", &c.MaxBytesPerMinute, defaultMinute)
 	fill(&errs, "MaxConnections", &c.MaxConnections, DefaultConnections)
 	fill(&errs, "MaxConnectionsPerAddress", &c.MaxConnectionsPerAddress, max(c.MaxConnections/8, 1))
 	fill(&errs, "AnonymousTimeout", &c.AnonymousTimeout, 10*time.Second)

@@ -52,6 +52,11 @@ func (o *operation) serve(w http.ResponseWriter, r *http.Request, caller Caller)
 			return err
 		}
 		defer release()
+		now := time.Now()
+		c.left = o.s.traffic.of(caller.Name, now)
+		if err := o.s.traffic.check(c.left, now); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := o.lifetime(r, caller, held)
 	defer cancel()
@@ -71,7 +76,7 @@ func (o *operation) serve(w http.ResponseWriter, r *http.Request, caller Caller)
 		o.s.stream(c, out.stream)
 		return nil
 	}
-	return o.answer(w, out)
+	return o.answer(c, out)
 }
 
 // seqHeader of an answer is the sequence of the commit that the request made.
@@ -131,8 +136,9 @@ func (c *call) brief() (context.Context, context.CancelFunc) {
 }
 
 // answer writes a reply.
-func (o *operation) answer(w http.ResponseWriter, out reply) error {
+func (o *operation) answer(c *call, out reply) error {
 	var data bytes.Buffer
+	w := c.w
 	if out.body != nil {
 		enc := json.NewEncoder(&data)
 		enc.SetEscapeHTML(false)
@@ -145,6 +151,9 @@ func (o *operation) answer(w http.ResponseWriter, out reply) error {
 		w.Header().Set("Location", out.location)
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(o.s.cfg.WriteTimeout)) // a recorder has none
+	if c.left != nil {
+		spend(c.left, data.Len())
+	}
 	w.WriteHeader(out.status)
 	if _, err := w.Write(data.Bytes()); err != nil {
 		o.s.log.Debug("client is gone", zap.String("operation", o.name), zap.Error(err))

@@ -34,8 +34,6 @@ var (
 	errNoPath       = &problem{Status: http.StatusNotFound, Code: "no_path", Detail: "no such path, see /v1/openapi.json"}
 	errBusy         = &problem{Status: http.StatusServiceUnavailable, Code: "busy", Detail: "too many requests at once", retry: retryAfter}
 	errDraining     = &problem{Status: http.StatusServiceUnavailable, Code: "draining", Detail: "the server is stopping", retry: retryAfter}
-	errRequests     = &problem{Status: http.StatusTooManyRequests, Code: "too_many_requests", Detail: "too many requests at once of this caller", retry: retryAfter}
-	errStreams      = &problem{Status: http.StatusTooManyRequests, Code: "too_many_streams", Detail: "too many streams and waiting requests of this caller", retry: retryAfter}
 )
 
 func forbidden(needs api.Right) *problem {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 )
@@ -48,6 +50,7 @@ type call struct {
 	w             http.ResponseWriter
 	session       events.SessionID // in the path; empty where none is there
 	caller        Caller           // zero where the operation needs none
+	left          *rate.Limiter    // bytes that the caller may move; nil where the operation needs no caller
 	patience      time.Duration    // how long the request would wait
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 )
 
 // Server answers requests. It is a handler for servers of others, who end its
@@ -27,6 +28,7 @@ type Server struct {
 	methods  []string // that any path has
 	document []byte
 	slots    slots
+	traffic  traffic
 
 	drain   context.CancelFunc
 	onDrain func(func()) (stop func() bool) // calls when the server drains, at once if it does
@@ -52,9 +54,10 @@ func New(cfg Config) (*Server, error) {
 		onDrain: func(f func()) func() bool { return context.AfterFunc(ctx, f) },
 		slots: slots{
 			draining: ctx.Done(),
-			requests: newPool(cfg.MaxRequests, cfg.MaxRequestsPerCaller, errRequests),
-			streams:  newPool(cfg.MaxStreams, cfg.MaxStreamsPerCaller, errStreams),
+			requests: newPool(cfg.MaxRequests, cfg.MaxRequestsPerCaller, tooMany("too_many_requests", "requests at once", "requests_at_once", cfg.MaxRequestsPerCaller)),
+			streams:  newPool(cfg.MaxStreams, cfg.MaxStreamsPerCaller, tooMany("too_many_streams", "streams and waiting requests", "streams_at_once", cfg.MaxStreamsPerCaller)),
 		},
+		traffic: traffic{perMinute: cfg.MaxBytesPerMinute, callers: make(map[string]*rate.Limiter)},
 	}
 	table := routes()
 	var err error
