@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/code"
@@ -74,6 +75,8 @@ type Config struct {
 	// Scopes are what users of other NATS accounts may ask a [Node] for, by name:
 	// nil lets all of them do everything but run commands.
 	Scopes map[string]api.Scope
+	// Access gets a record of each request that a [Node] answered over NATS. Defaults to none.
+	Access accesslog.Func
 	// Roles of a [Node]: what it does. Defaults to all.
 	Roles []Role
 

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/httpapi/oidc"
 )
@@ -37,7 +38,7 @@ type httpDoor struct {
 }
 
 // openHTTP checks everything and takes the address. Nothing is served before start.
-func (f *httpFlags) openHTTP(ctx context.Context, s *streams, service httpapi.Service, log *zap.Logger) (*httpDoor, error) {
+func (f *httpFlags) openHTTP(ctx context.Context, s *streams, service httpapi.Service, requests accesslog.Func, log *zap.Logger) (*httpDoor, error) {
 	if f.HTTP == "" {
 		return nil, nil //nolint:nilnil // the node has none
 	}
@@ -47,7 +48,7 @@ func (f *httpFlags) openHTTP(ctx context.Context, s *streams, service httpapi.Se
 		err = d.identifiers(ctx, f, log)
 	}
 	if err == nil {
-		err = d.serve(f, service, secure, log)
+		err = d.serve(f, service, secure, requests, log)
 	}
 	if err == nil {
 		d.on, err = listen(ctx, "--http", f.HTTP)
@@ -88,13 +89,13 @@ func (d *httpDoor) stop(ctx context.Context) {
 	d.files.stop()
 }
 
-func (d *httpDoor) serve(f *httpFlags, service httpapi.Service, secure *tls.Config, log *zap.Logger) (err error) {
+func (d *httpDoor) serve(f *httpFlags, service httpapi.Service, secure *tls.Config, requests accesslog.Func, log *zap.Logger) (err error) {
 	connections, err := f.connections()
 	if err != nil {
 		return err
 	}
 	d.server, err = httpapi.New(httpapi.Config{
-		Service: service, Identity: d.identity, Tenant: f.HTTPTenant, Origins: f.HTTPOrigins, TLS: secure, MaxConnections: connections, Logger: log,
+		Service: service, Identity: d.identity, Tenant: f.HTTPTenant, Origins: f.HTTPOrigins, TLS: secure, MaxConnections: connections, Access: requests, Logger: log,
 	})
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)

@@ -18,6 +18,7 @@ import (
 	"github.com/lash-go/lash/cmd/internal/access"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/anthropic"
@@ -87,10 +88,14 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
+	requests, err := c.access(watched)
+	if err != nil {
+		return err
+	}
 	node, err := workers.NewNode(workers.Config{
 		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Plugins: plugins, ArchiveAfter: c.ArchiveAfter, Retain: c.Retain, Logger: log,
 		Roles: rolesOf(c.Roles), Concurrency: c.Concurrency.Turn, HeldTasks: c.Concurrency.Task, HeldTools: c.Concurrency.Tool, MaxQueued: c.MaxQueued,
-		Trace: watched.trace(trace), Name: c.name(), Scopes: scopes,
+		Trace: watched.trace(trace), Name: c.name(), Scopes: scopes, Access: requests,
 	})
 	if err != nil {
 		return err
@@ -98,7 +103,7 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err := watched.tell(b, node); err != nil {
 		return err
 	}
-	return c.serve(ctx, s, node, watched, log)
+	return c.serve(ctx, s, node, watched, requests, log)
 }
 
 // bus opens the bus, and starts the server where that is embedded.
@@ -119,8 +124,8 @@ func (c *serveCmd) bus(ctx context.Context, s *streams, log *zap.Logger) (b *bus
 }
 
 // serve runs the node and its door until ctx ends, and stops them within the grace.
-func (c *serveCmd) serve(ctx context.Context, s *streams, node *workers.Node, watched *watched, log *zap.Logger) error {
-	door, err := c.openHTTP(ctx, s, node.Host(), log)
+func (c *serveCmd) serve(ctx context.Context, s *streams, node *workers.Node, watched *watched, requests accesslog.Func, log *zap.Logger) error {
+	door, err := c.openHTTP(ctx, s, node.Host(), requests, log)
 	if err != nil {
 		return err
 	}
@@ -183,6 +188,17 @@ func (c *serveCmd) logger() (*zap.Logger, error) {
 		cfg.Sampling = nil
 	}
 	return cfg.Build()
+}
+
+// access logs and counts each request: the log of the node's work leaves lines out where there are many.
+func (c *serveCmd) access(watched *watched) (accesslog.Func, error) {
+	cfg := zap.NewProductionConfig()
+	cfg.Sampling, cfg.DisableCaller = nil, true
+	log, err := cfg.Build()
+	if err != nil {
+		return nil, err
+	}
+	return accesslog.Both(accesslog.Log(log), watched.metrics.Access), nil
 }
 
 // server is where the bus is: an embedded server that it starts, or existing ones.

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -63,7 +64,8 @@ type Config struct {
 	Recheck           time.Duration // between looks whether what is held open is still its caller's to have. Defaults to 2 s
 	KeepAlive         time.Duration // between comments on a quiet stream. Defaults to 15 s
 
-	Logger *zap.Logger // nil is silent
+	Access accesslog.Func // gets a record of each request at its end. Defaults to none
+	Logger *zap.Logger    // nil is silent
 }
 
 // DefaultConnections is that of [Config.MaxConnections].

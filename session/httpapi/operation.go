@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -28,8 +29,11 @@ type operation struct {
 func (o *operation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var caller Caller
 	var err error
+	record := recordOf(w)
+	record.Operation, record.Session = o.name, accesslog.SessionOf(r.PathValue("session"))
 	if o.needs != "" {
 		caller, err = o.admit(r)
+		record.Caller = caller.Name
 	}
 	if err == nil {
 		err = o.serve(w, r, caller)

@@ -105,7 +105,11 @@ func (s *Server) told(r *http.Request, err error) *problem {
 
 // refuse answers with a problem.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	p := s.told(r, err)
+	p, record := s.told(r, err), recordOf(w)
+	record.Code = p.Code
+	if refused, ok := err.(*refusedError); ok { //nolint:errorlint // never wrapped
+		record.Reason = refused.reason.Error()
+	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	if p.Status == http.StatusUnauthorized {

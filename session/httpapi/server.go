@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"path"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,8 @@ import (
 
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
+
+	"github.com/lash-go/lash/session/accesslog"
 )
 
 // Server answers requests. It is a handler for servers of others, who end its
@@ -191,9 +192,15 @@ func (s *Server) awaitCut() {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	out := &answering{ResponseWriter: w}
+	out := &answering{ResponseWriter: w, record: accesslog.Record{API: accesslog.HTTP, Remote: r.RemoteAddr}}
 	w = out
+	defer s.ended(out, time.Now())
 	defer s.recovered(out, r)
+	if r.ContentLength != 0 {
+		counted := *r
+		counted.Body = &countedBody{r.Body, &out.record}
+		r = &counted
+	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	s.bound(w, r)
@@ -243,37 +250,6 @@ func (s *Server) missing(r *http.Request) *problem {
 		allow = append(allow, http.MethodHead)
 	}
 	return &problem{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Detail: "the path has other methods", allow: strings.Join(allow, ", ")}
-}
-
-// answering is a response that knows whether it has begun.
-type answering struct {
-	http.ResponseWriter
-	begun bool
-}
-
-func (a *answering) WriteHeader(status int) {
-	a.begun = true
-	a.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap is for [http.ResponseController].
-func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
-
-// recovered answers for a handler that panicked, or cuts the connection where an answer has begun.
-func (s *Server) recovered(w *answering, r *http.Request) {
-	v := recover()
-	if v == nil {
-		return
-	}
-	if v == http.ErrAbortHandler { //nolint:errorlint,err113 // how handlers cut a connection, never wrapped
-		panic(v)
-	}
-	err := fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-	if w.begun {
-		_ = s.told(r, err) // to the log
-		panic(http.ErrAbortHandler)
-	}
-	s.refuse(w, r, err)
 }
 
 // crossOrigin tells pages of allowed origins that they may read the answer, and

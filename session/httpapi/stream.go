@@ -43,7 +43,9 @@ func (s *Server) stream(c *call, list iter.Seq2[message, error]) {
 		case err == nil:
 			err = out.send(c, m)
 		case c.Context().Err() == nil:
-			_ = out.send(c, message{name: "problem", data: s.told(c.Request, err)}) // it ends either way
+			p := s.told(c.Request, err)
+			recordOf(c.w).Code = p.Code
+			_ = out.send(c, message{name: "problem", data: p}) // it ends either way
 		}
 		if err != nil {
 			return
