@@ -63,8 +63,8 @@ func (o *operation) admit(r *http.Request) (Caller, error) {
 	if err != nil {
 		return Caller{}, &refusedError{errUnauthorized, err}
 	}
-	if c := connOf(r); c != nil {
-		c.authenticated()
+	if c := connOf(r); c != nil && !c.authenticated(caller.Name) {
+		return caller, tooMany("too_many_connections", "connections", "connections", o.s.cfg.MaxConnectionsPerCaller)
 	}
 	if !caller.Scope.Has(o.needs) {
 		return caller, forbidden(o.needs)

@@ -51,6 +51,7 @@ type Config struct {
 	// MaxConnectionsPerAddress of an IPv4 address or the /64 of an IPv6 one may be
 	// open that were not authenticated yet. Defaults to an eighth of MaxConnections.
 	MaxConnectionsPerAddress int
+	MaxConnectionsPerCaller  int           // whose last request was this caller's. Defaults to a quarter of MaxConnections
 	AnonymousTimeout         time.Duration // of a connection on which no request was authenticated. Defaults to 10 s
 
 	TLS *tls.Config // of the connections that Start takes; nil: plain. Its NextProtos should have h2
@@ -96,6 +97,7 @@ func (c *Config) complete() error {
 	fill(&errs, "MaxBytesPerMinute", &c.MaxBytesPerMinute, defaultMinute)
 	fill(&errs, "MaxConnections", &c.MaxConnections, DefaultConnections)
 	fill(&errs, "MaxConnectionsPerAddress", &c.MaxConnectionsPerAddress, max(c.MaxConnections/8, 1))
+	fill(&errs, "MaxConnectionsPerCaller", &c.MaxConnectionsPerCaller, max(c.MaxConnections/4, 1))
 	fill(&errs, "AnonymousTimeout", &c.AnonymousTimeout, 10*time.Second)
 	fill(&errs, "ReadHeaderTimeout", &c.ReadHeaderTimeout, 5*time.Second)
 	fill(&errs, "BodyTimeout", &c.BodyTimeout, 30*time.Second)

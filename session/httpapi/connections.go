@@ -27,20 +27,22 @@ import (
 // time. It is refused only where all connections are of known callers that work,
 // of whom [Config.MaxRequests] and [Config.MaxStreams] bound how many there are.
 type connections struct {
-	max, maxAnonymous, maxPerAddress int
-	timeout                          time.Duration // of anonymous ones
+	max, maxAnonymous, maxPerAddress, maxPerCaller int
+	timeout                                        time.Duration // of anonymous ones
 
 	mu        sync.Mutex
 	open      int
 	anonymous *list.List           // of *conn, in the order in which they came
 	idle      *list.List           // of *conn that are known, those that are idle for the longest time first
 	byAddress map[netip.Prefix]int // anonymous ones
+	byCaller  map[string]int       // known ones, by the caller of the last request
 }
 
 func newConnections(cfg *Config) *connections {
 	return &connections{
-		max: cfg.MaxConnections, maxAnonymous: max(cfg.MaxConnections/2, 1), maxPerAddress: cfg.MaxConnectionsPerAddress, timeout: cfg.AnonymousTimeout,
-		anonymous: list.New(), idle: list.New(), byAddress: make(map[netip.Prefix]int),
+		max: cfg.MaxConnections, maxAnonymous: max(cfg.MaxConnections/2, 1), maxPerAddress: cfg.MaxConnectionsPerAddress,
+		maxPerCaller: cfg.MaxConnectionsPerCaller, timeout: cfg.AnonymousTimeout,
+		anonymous: list.New(), idle: list.New(), byAddress: make(map[netip.Prefix]int), byCaller: make(map[string]int),
 	}
 }
 
@@ -53,6 +55,7 @@ type conn struct {
 
 	// of all.mu
 	known  bool
+	caller string // of the last request, where it is known
 	closed bool
 	in     *list.Element // of anonymous or idle; nil: in neither
 }
@@ -134,6 +137,17 @@ func (a *connections) forget(c *conn) {
 	c.closed = true
 	a.open--
 	a.leave(c)
+	a.disown(c)
+}
+
+// disown takes a known connection from its caller. The caller of this holds mu.
+func (a *connections) disown(c *conn) {
+	if !c.known {
+		return
+	}
+	if a.byCaller[c.caller]--; a.byCaller[c.caller] == 0 {
+		delete(a.byCaller, c.caller)
+	}
 }
 
 // leave takes a connection out of its list. The caller holds mu.
@@ -152,16 +166,31 @@ func (a *connections) leave(c *conn) {
 	c.in = nil
 }
 
-// authenticated makes a connection known.
-func (c *conn) authenticated() {
+// authenticated makes a connection known, and one of a caller; false where that has too many.
+func (c *conn) authenticated(caller string) bool {
+	a := c.all
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case c.closed || c.known && c.caller == caller:
+		return true
+	case a.byCaller[caller] >= a.maxPerCaller:
+		return false
+	case !c.known:
+		a.leave(c)
+		c.timer.Stop()
+	}
+	a.disown(c)
+	c.known, c.caller = true, caller
+	a.byCaller[caller]++
+	return true
+}
+
+// anonymous reports whether no request on the connection was authenticated.
+func (c *conn) anonymous() bool {
 	c.all.mu.Lock()
 	defer c.all.mu.Unlock()
-	if c.known || c.closed {
-		return
-	}
-	c.all.leave(c)
-	c.known = true
-	c.timer.Stop()
+	return !c.known
 }
 
 // rests says whether a known connection has no request.

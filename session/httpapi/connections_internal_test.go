@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"testing"
 
@@ -31,7 +32,7 @@ func (f *fake) Close() error {
 func TestConnectionsStayWithinLimits(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		cfg := &Config{MaxConnections: rapid.IntRange(1, 6).Draw(t, "max"), MaxConnectionsPerAddress: rapid.IntRange(1, 3).Draw(t, "per address"), AnonymousTimeout: 1 << 60}
+		cfg := &Config{MaxConnections: rapid.IntRange(1, 6).Draw(t, "max"), MaxConnectionsPerAddress: rapid.IntRange(1, 3).Draw(t, "per address"), MaxConnectionsPerCaller: rapid.IntRange(1, 3).Draw(t, "per caller"), AnonymousTimeout: 1 << 60}
 		a := newConnections(cfg)
 		var open []*conn
 		works := make(map[*conn]bool)
@@ -60,10 +61,17 @@ func TestConnectionsStayWithinLimits(t *testing.T) {
 					open = append(open, c)
 				}
 			case action == 1:
-				if c := pick(); !c.known {
-					c.authenticated()
-					works[c] = true
+				c, caller := pick(), rapid.SampledFrom([]string{"a", "b"}).Draw(t, "caller")
+				was, had := c.known, 0
+				for _, o := range open {
+					if o != c && o.known && o.caller == caller {
+						had++
+					}
 				}
+				if is := c.known && c.caller == caller; c.authenticated(caller) != (is || had < cfg.MaxConnectionsPerCaller) {
+					t.Fatalf("caller with %d connections beside this one: refused wrongly, or not at all", had)
+				}
+				works[c] = works[c] || !was && c.known
 			case action == 2:
 				c := pick()
 				c.rests(true)
@@ -105,8 +113,11 @@ func TestConnectionsStayWithinLimits(t *testing.T) {
 }
 
 func checkCounts(t *rapid.T, a *connections, cfg *Config, open []*conn) {
-	anonymous, idle, from := 0, 0, make(map[string]int)
+	anonymous, idle, from, of := 0, 0, make(map[string]int), make(map[string]int)
 	for _, c := range open {
+		if c.known {
+			of[c.caller]++
+		}
 		switch {
 		case !c.known:
 			anonymous++
@@ -120,6 +131,9 @@ func checkCounts(t *rapid.T, a *connections, cfg *Config, open []*conn) {
 	}
 	if limit := max(cfg.MaxConnections/2, 1); anonymous > limit {
 		t.Fatalf("got %d anonymous connections, limit is %d", anonymous, limit)
+	}
+	if !maps.Equal(a.byCaller, of) {
+		t.Fatalf("got %v connections by caller, want %v", a.byCaller, of)
 	}
 	for address, n := range from {
 		if n > cfg.MaxConnectionsPerAddress {

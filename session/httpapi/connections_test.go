@@ -3,16 +3,22 @@ package httpapi_test
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 )
 
@@ -139,5 +145,125 @@ func TestAnonymousConnectionEnds(t *testing.T) {
 	}
 	if cutOff(mine, 20*time.Millisecond) { // it came before them
 		t.Error("got a caller's connection closed")
+	}
+}
+
+// TestStrangersOverTLS has strangers who begin a handshake, or have made one and
+// speak HTTP/2, and keep the connection up. It ends; that of a caller does not.
+func TestStrangersOverTLS(t *testing.T) {
+	t.Parallel()
+	pair := httptest.NewUnstartedServer(nil)
+	pair.StartTLS() // for its certificate
+	defer pair.Close()
+	cfg := config(t)
+	cfg.AnonymousTimeout, cfg.ReadHeaderTimeout, cfg.IdleTimeout = 4*time.Second, time.Hour, time.Hour
+	cfg.TLS = &tls.Config{Certificates: pair.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
+	_, address := listening(t, cfg)
+	trusts := pair.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	transport := &http.Transport{TLSClientConfig: trusts, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	ask := func() (reused bool) {
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }})
+		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/v1/sessions/nosuch", nil)
+		r.Header.Set("Authorization", "Bearer "+secret)
+		got, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = got.Body.Close()
+		if got.ProtoMajor != 2 || got.StatusCode != http.StatusNotFound {
+			t.Errorf("got %s over %s, want 404 over HTTP/2", got.Status, got.Proto)
+		}
+		return reused
+	}
+	ask()
+	secure := func() net.Conn {
+		config := trusts.Clone()
+		config.NextProtos, config.ServerName = []string{"h2"}, "example.com"
+		c := tls.Client(from(t, "127.0.0.1", address, ""), config)
+		if err := c.HandshakeContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = c.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"))
+		return c
+	}
+	ping := append([]byte{0, 0, 8, 6, 0, 0, 0, 0, 0}, make([]byte, 8)...)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for name, c := range map[string]struct {
+		conn net.Conn
+		more []byte
+	}{
+		"nothing":    {from(t, "127.0.0.1", address, ""), nil},
+		"half_hello": {from(t, "127.0.0.1", address, "\x16\x03\x01\x02\x00\x01"), []byte{0}},
+		"quiet":      {secure(), nil},
+		"pings":      {secure(), ping},
+	} {
+		for ctx.Err() == nil && !cutOff(c.conn, 20*time.Millisecond) {
+			_, _ = c.conn.Write(c.more)
+		}
+		if ctx.Err() != nil {
+			t.Errorf("%s: got a connection that stays", name)
+		}
+	}
+	if !ask() {
+		t.Error("got a caller's connection closed")
+	}
+}
+
+// TestGuessCostsConnection closes a stranger's connection after a wrong token, and a caller's not.
+func TestGuessCostsConnection(t *testing.T) {
+	t.Parallel()
+	_, address := listening(t, config(t))
+	request := func(token string) string {
+		return "GET /v1/sessions/nosuch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token + "\r\n\r\n"
+	}
+	answers := func(c net.Conn, n int) (statuses []int, closed bool) {
+		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+		in := bufio.NewReader(c)
+		for range n {
+			got, err := http.ReadResponse(in, nil)
+			if err != nil {
+				return statuses, true
+			}
+			_, _ = io.Copy(io.Discard, got.Body)
+			_ = got.Body.Close()
+			statuses = append(statuses, got.StatusCode)
+		}
+		return statuses, false
+	}
+	if got, closed := answers(from(t, "127.0.0.1", address, request("x")+request(secret)), 2); !closed || !slices.Equal(got, []int{401}) {
+		t.Errorf("stranger: got %v, closed %v, want 401 and the end", got, closed)
+	}
+	if got, closed := answers(from(t, "127.0.0.1", address, request(secret)+request("x")+request(secret)), 3); closed || !slices.Equal(got, []int{404, 401, 404}) {
+		t.Errorf("caller: got %v, closed %v, want 404, 401, 404", got, closed)
+	}
+}
+
+// TestConnectionsOfCaller has a caller open more connections than are its own: the next is refused, and another caller's is not.
+func TestConnectionsOfCaller(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.Tokens = append(cfg.Tokens, httpapi.Token{Name: "you", Digest: sha256.Sum256([]byte("you")), Scope: api.ScopeRead})
+	cfg.MaxConnectionsPerCaller = 2
+	_, address := listening(t, cfg)
+	open := func(token string) string {
+		c := from(t, "127.0.0.1", address, "GET /v1/sessions/nosuch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+token+"\r\n\r\n")
+		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+		got, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(got.Body)
+		_ = got.Body.Close()
+		return got.Status + " " + string(body)
+	}
+	for n, want := range []string{"no_session", "no_session", "too_many_connections"} {
+		if got := open(secret); !strings.Contains(got, `"code":"`+want+`"`) {
+			t.Errorf("connection %d: got %s, want %s", n, got, want)
+		}
+	}
+	if got := open("you"); !strings.Contains(got, "no_session") {
+		t.Errorf("another caller: got %s, want no_session", got)
 	}
 }

@@ -56,11 +56,11 @@ func (o *operation) serve(w http.ResponseWriter, r *http.Request, caller Caller)
 			return err
 		}
 		defer release()
-		now := time.Now()
-		c.left = o.s.traffic.of(caller.Name, now)
-		if err := o.s.traffic.check(c.left, now); err != nil {
-			return err
-		}
+	}
+	now := time.Now()
+	c.left = o.s.traffic.of(caller.Name, now) // all without a name are one caller
+	if err := o.s.traffic.check(c.left, now); err != nil {
+		return err
 	}
 	ctx, cancel := o.lifetime(r, caller, held)
 	defer cancel()
@@ -155,9 +155,7 @@ func (o *operation) answer(c *call, out reply) error {
 		w.Header().Set("Location", out.location)
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(o.s.cfg.WriteTimeout)) // a recorder has none
-	if c.left != nil {
-		spend(c.left, data.Len())
-	}
+	spend(c.left, data.Len())
 	w.WriteHeader(out.status)
 	if _, err := w.Write(data.Bytes()); err != nil {
 		o.s.log.Debug("client is gone", zap.String("operation", o.name), zap.Error(err))

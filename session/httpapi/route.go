@@ -50,7 +50,7 @@ type call struct {
 	w             http.ResponseWriter
 	session       events.SessionID // in the path; empty where none is there
 	caller        Caller           // zero where the operation needs none
-	left          *rate.Limiter    // bytes that the caller may move; nil where the operation needs no caller
+	left          *rate.Limiter    // bytes that the caller may move
 	patience      time.Duration    // how long the request would wait
 }
 
@@ -84,7 +84,7 @@ func (r *route) pathParams() []string {
 // refusals are the statuses of problems, ascending.
 func (r *route) refusals() []int {
 	if r.needs == "" {
-		return nil
+		return []int{http.StatusTooManyRequests}
 	}
 	list := append([]int{http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, r.refuses...)
 	if r.changes() {
