@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"syscall"
 
 	"go.uber.org/zap"
 
@@ -106,16 +105,16 @@ func (d *httpDoor) serve(f *httpFlags, service httpapi.Service, secure *tls.Conf
 // connections is how many may be open, within the half of the process's files
 // that is not the node's own.
 func (f *httpFlags) connections() (int, error) {
-	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+	files, err := openFiles()
+	if err != nil {
 		return 0, fmt.Errorf("limit of open files: %w", err)
 	}
-	half := int(min(files.Cur/2, 1<<20))
+	half := int(min(files/2, 1<<20))
 	switch {
 	case f.HTTPConnections == 0:
 		return max(min(half, httpapi.DefaultConnections), 1), nil
 	case f.HTTPConnections < 0 || f.HTTPConnections > half:
-		return 0, fmt.Errorf("--http-connections %d: want 1 to %d, half of the %d files that this process may open; raise ulimit -n, or LimitNOFILE of its unit", f.HTTPConnections, half, files.Cur)
+		return 0, fmt.Errorf("--http-connections %d: want 1 to %d, half of the %d files that this process may open; raise ulimit -n, or LimitNOFILE of its unit", f.HTTPConnections, half, files)
 	}
 	return f.HTTPConnections, nil
 }

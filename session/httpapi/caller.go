@@ -56,20 +56,29 @@ func (c *Caller) check(tenant string) error {
 	return errors.Join(events.CheckToken("caller", c.Name), c.Scope.Check())
 }
 
-// admit authenticates a request for an operation and checks its right. A
-// refusal says nothing of the reason to the client: the log has it.
-func (o *operation) admit(r *http.Request) (Caller, error) {
-	caller, err := o.s.identify(r)
+// admit authenticates a request. A refusal says nothing of the reason to the client: the log has it.
+func (s *Server) admit(r *http.Request) (Caller, error) {
+	caller, err := s.identify(r)
 	if err != nil {
 		return Caller{}, &refusedError{errUnauthorized, err}
 	}
-	if c := connOf(r); c != nil && !c.authenticated(caller.Name) {
-		return caller, tooMany("too_many_connections", "connections", "connections", o.s.cfg.MaxConnectionsPerCaller)
-	}
-	if !caller.Scope.Has(o.needs) {
-		return caller, forbidden(o.needs)
-	}
 	return caller, nil
+}
+
+// may refuses a caller without the operation's right.
+func (o *operation) may(caller Caller) error {
+	if !caller.Scope.Has(o.needs) {
+		return forbidden(o.needs)
+	}
+	return nil
+}
+
+// own counts the request's connection as one of its caller.
+func (o *operation) own(r *http.Request, caller Caller) error {
+	if c := connOf(r); c != nil && !c.authenticated(caller.Name) {
+		return tooMany("too_many_connections", "connections", "connections", o.s.cfg.MaxConnectionsPerCaller)
+	}
+	return nil
 }
 
 // refusedError is a problem with a reason that only the log gets.
@@ -92,7 +101,10 @@ func (o *operation) watch(r *http.Request, was Caller, end func(error), done <-c
 			return
 		case <-tick.C:
 		}
-		now, err := o.admit(r)
+		now, err := o.s.admit(r)
+		if err == nil {
+			err = o.may(now)
+		}
 		if err == nil && (now.Name != was.Name || now.All != was.All) {
 			err = errUnauthorized
 		}

@@ -32,8 +32,14 @@ func (o *operation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	record := recordOf(w)
 	record.Operation, record.Session = o.name, accesslog.SessionOf(r.PathValue("session"))
 	if o.needs != "" {
-		caller, err = o.admit(r)
+		caller, err = o.s.admit(r)
 		record.Caller = caller.Name
+		if err == nil {
+			err = o.own(r, caller)
+		}
+		if err == nil {
+			err = o.may(caller)
+		}
 	}
 	if err == nil {
 		err = o.serve(w, r, caller)

@@ -16,6 +16,8 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -352,6 +354,44 @@ func TestKeysRotate(t *testing.T) {
 	_, _ = identify(t, id, i.sign(jose.RS256, rsaKey(t, "r9"), i.claims(nil), nil)) // which reads them
 	if _, err := identify(t, id, i.token(nil)); err != nil {
 		t.Errorf("while the issuer is broken: got %v, want the keys of before", err)
+	}
+}
+
+// TestKeysAreReadAgain takes a key out of a file: its tokens end, though nobody comes with another key.
+func TestKeysAreReadAgain(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	path := filepath.Join(t.TempDir(), "keys.json")
+	put := func(keys ...jose.JSONWebKey) {
+		t.Helper()
+		data, err := json.Marshal(jose.JSONWebKeySet{Keys: keys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(i.keys[0].Public(), i.keys[1].Public())
+	cfg := i.config()
+	cfg.KeysURL, cfg.KeysFile, cfg.RefreshSeconds = "", path, 1
+	id := i.identifier(cfg)
+	token := i.token(nil)
+	if _, err := identify(t, id, token); err != nil {
+		t.Fatal(err)
+	}
+	put(i.keys[1].Public())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for err := error(nil); err == nil && ctx.Err() == nil; _, err = identify(t, id, token) {
+		select {
+		case <-ctx.Done():
+			t.Fatal("got a token accepted whose key is gone")
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
 }
 
