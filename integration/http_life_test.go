@@ -59,7 +59,7 @@ func TestHTTPDocument(t *testing.T) {
 			return plugin.Compaction{Nodes: []session.AppendNode{{Message: &m}}}, nil
 		})
 	}))
-	d := b.door(httpapi.Config{MaxBodyBytes: 4096, MaxRequestsPerToken: 2, MaxStreamsPerToken: 4})
+	d := b.door(httpapi.Config{MaxBodyBytes: 4096, MaxRequestsPerCaller: 2, MaxStreamsPerCaller: 4})
 	d.scopes()
 	d.refusals()
 	d.life()
@@ -277,6 +277,7 @@ func (d *door) late() {
 	server, err := httpapi.New(httpapi.Config{Service: d.Host, Tokens: tokens(), RequestTimeout: time.Nanosecond})
 	must(d.t, "new server", err, nil)
 	defer server.Drain()
+	d.strangers()
 	over, cancel := context.WithDeadline(d.ctx, time.Now())
 	defer cancel()
 	for _, op := range d.doc.operations() {
@@ -292,6 +293,25 @@ func (d *door) late() {
 		server.ServeHTTP(w, r)
 		d.doc.check(d.t, op.method, path, w.Code, w.Header(), w.Body.Bytes())
 		equal(d.t, op.id+" too late", fmt.Sprintf("%d %q", w.Code, w.Header().Get("Retry-After")), `504 ""`)
+	}
+}
+
+// strangers ask for what needs no caller, until they have had as many bytes as a caller may: they are one.
+func (d *door) strangers() {
+	d.t.Helper()
+	server, err := httpapi.New(httpapi.Config{Service: d.Host, Tokens: tokens(), MaxBytesPerMinute: 1000})
+	must(d.t, "new server", err, nil)
+	defer server.Drain()
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		for _, op := range d.doc.operations() {
+			if op.scope != "" {
+				continue
+			}
+			w := httptest.NewRecorder()
+			server.ServeHTTP(w, httptest.NewRequestWithContext(d.ctx, op.method, op.path, nil))
+			d.doc.check(d.t, op.method, op.path, w.Code, w.Header(), w.Body.Bytes())
+			equal(d.t, op.id+" for strangers", w.Code, want)
+		}
 	}
 }
 

@@ -180,7 +180,7 @@ func TestHTTPDrain(t *testing.T) {
 func TestHTTPSlowReader(t *testing.T) {
 	t.Parallel()
 	b := setup(t, reply(text("hi")))
-	d := b.door(httpapi.Config{WriteTimeout: 100 * time.Millisecond, MaxStreamsPerToken: 1})
+	d := b.door(httpapi.Config{WriteTimeout: 100 * time.Millisecond, MaxStreamsPerCaller: 1})
 	d.want(201, "POST", "/v1/sessions", `{"id":"s"}`)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
 	must(t, "dial", err, nil)

@@ -37,7 +37,7 @@ func tokens() []httpapi.Token {
 	for name, scope := range map[string]api.Scope{
 		"reader": api.ScopeRead, "writer": api.ScopeWrite, "other": api.ScopeWrite, "admin": api.ScopeAdmin,
 	} {
-		list = append(list, httpapi.Token{Name: name, Digest: sha256.Sum256([]byte(name + secret)), Scope: scope})
+		list = append(list, httpapi.Token{Name: name, Digest: sha256.Sum256([]byte(name + secret)), Scope: scope, All: true})
 	}
 	return list
 }

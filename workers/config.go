@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
@@ -77,6 +78,8 @@ type Config struct {
 	Scopes map[string]api.Scope
 	// Locks are what sessions cannot change, whoever asks. All nodes of a fleet should have the same.
 	Locks lock.Locks
+	// Access gets a record of each request that a [Node] answered over NATS. Defaults to none.
+	Access accesslog.Func
 	// Roles of a [Node]: what it does. Defaults to all.
 	Roles []Role
 

@@ -147,7 +147,7 @@ func (n *Node) startService() (err error) {
 	n.serve = func(context.Context) error { return nil }
 	if n.Has(RoleAPI) {
 		about := map[string]string{"worker": string(n.cfg.ID)}
-		n.serve, err = service.Serve(n.cfg.Bus, n.Host(), service.Config{Metadata: about, Logger: n.log, Scopes: n.cfg.Scopes})
+		n.serve, err = service.Serve(n.cfg.Bus, n.Host(), service.Config{Metadata: about, Logger: n.log, Scopes: n.cfg.Scopes, Access: n.cfg.Access})
 	}
 	return err
 }

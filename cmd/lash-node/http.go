@@ -3,102 +3,118 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
-	"os"
 
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/httpapi/oidc"
 )
 
 // httpFlags are those of the HTTP door.
 type httpFlags struct {
-	HTTP        string   `name:"http" help:"Address at which sessions are served over HTTP, e.g. 127.0.0.1:8080. Defaults to none." placeholder:"HOST:PORT"`
-	HTTPTokens  string   `name:"http-tokens" help:"File of bearer tokens, one a line: a name, a scope (read, write, admin), and the sha256 of the token in hex." placeholder:"FILE" type:"path"`
-	HTTPTLSCert string   `name:"http-tls-cert" help:"Certificate of the HTTP door. Without one it speaks plain HTTP." placeholder:"FILE" type:"path"`
-	HTTPTLSKey  string   `name:"http-tls-key" help:"Key of that certificate." placeholder:"FILE" type:"path"`
-	HTTPOrigins []string `name:"http-origin" help:"Origins of web pages that may use the HTTP door, e.g. https://example.com." placeholder:"ORIGIN"`
+	HTTP            string   `name:"http" help:"Address at which sessions are served over HTTP, e.g. 127.0.0.1:8080. Defaults to none." placeholder:"HOST:PORT"`
+	HTTPTokens      string   `name:"http-tokens" help:"File of callers, one a line: a name, a scope (read, write, admin), and the sha256 of a bearer token in hex, or uri:URI or cn:NAME of a client certificate; then, where wanted, expires=TIME (RFC 3339), all=false for one that reaches only its own sessions, tenant=NAME. Read again when it changes." placeholder:"FILE" type:"path"`
+	HTTPOIDC        string   `name:"http-oidc" help:"JSON file of an OpenID Connect issuer whose signed tokens count too: issuer, audience, keys_url or keys_file, algorithms, name_claim, name_prefix, scope_claim, scope_prefix, tenant_claim, leeway_seconds, refresh_seconds." placeholder:"FILE" type:"path"`
+	HTTPTenant      string   `name:"http-tenant" help:"Tenant of this node: callers of another one are refused." placeholder:"NAME"`
+	HTTPTLSCert     string   `name:"http-tls-cert" help:"Certificate of the HTTP door, read again when it changes. Without one it speaks plain HTTP, on this machine only." placeholder:"FILE" type:"path"`
+	HTTPTLSKey      string   `name:"http-tls-key" help:"Key of that certificate." placeholder:"FILE" type:"path"`
+	HTTPClientCA    string   `name:"http-client-ca" help:"Authorities whose client certificates are taken, read again when they change. The file of callers names the certificates." placeholder:"FILE" type:"path"`
+	HTTPClientCert  string   `name:"http-client-cert" help:"With --http-client-ca: required takes no connection without a certificate, optional takes tokens alone too." default:"required" enum:"required,optional"`
+	HTTPConnections int      `name:"http-connections" help:"Connections of the HTTP door at once, at most half of the files that the process may open (ulimit -n): the rest is the node's own. Half of them may be of clients that were not authenticated yet; a new one closes the oldest. Defaults to 2048, or that half where it is less." placeholder:"N"`
+	HTTPOrigins     []string `name:"http-origin" help:"Origins of web pages that may use the HTTP door, e.g. https://example.com." placeholder:"ORIGIN"`
 }
 
 // httpDoor is the HTTP door of a node; nil where it has none.
 type httpDoor struct {
-	server *httpapi.Server
-	on     net.Listener
+	server   *httpapi.Server
+	identity []httpapi.Identifier
+	issuer   *oidc.Identifier // nil: none
+	on       net.Listener
+	files    *rereader
 }
 
 // openHTTP checks everything and takes the address. Nothing is served before start.
-func (f *httpFlags) openHTTP(ctx context.Context, s *streams, service httpapi.Service, log *zap.Logger) (*httpDoor, error) {
+func (f *httpFlags) openHTTP(ctx context.Context, s *streams, service httpapi.Service, requests accesslog.Func, log *zap.Logger) (*httpDoor, error) {
 	if f.HTTP == "" {
 		return nil, nil //nolint:nilnil // the node has none
 	}
-	server, err := f.server(service, log)
-	if err != nil {
-		return nil, err
+	d := &httpDoor{files: &rereader{log: log.Named("http")}}
+	secure, err := f.secure(d.files)
+	if err == nil {
+		err = d.identifiers(ctx, f, log)
 	}
-	secure, err := f.secure()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = d.serve(f, service, secure, requests, log)
 	}
-	var listen net.ListenConfig
-	on, err := listen.Listen(ctx, "tcp", f.HTTP)
+	if err == nil {
+		d.on, err = listen(ctx, "--http", f.HTTP)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("--http: %w", err)
+		d.stop(ctx)
+		return nil, err
 	}
 	scheme := "http"
 	if secure != nil {
-		on, scheme = tls.NewListener(on, secure), "https"
+		scheme = "https"
 	}
-	write(s.err, "lash-node: sessions at %s://%s/v1, described at /v1/openapi.json\n", scheme, on.Addr())
-	return &httpDoor{server, on}, nil
+	write(s.err, "lash-node: sessions at %s://%s/v1, described at /v1/openapi.json\n", scheme, d.on.Addr())
+	return d, nil
 }
 
 func (d *httpDoor) start() {
 	if d != nil {
 		d.server.Start(d.on)
+		d.files.start()
 	}
 }
 
-// stop is soft until ctx ends, then hard; see [httpapi.Server.Stop].
+// stop is soft until ctx ends, then hard; see [httpapi.Server.Stop]. It also takes back what was opened of a door that is not whole.
 func (d *httpDoor) stop(ctx context.Context) {
-	if d != nil {
+	if d == nil {
+		return
+	}
+	if d.server != nil {
 		d.server.Stop(ctx)
+	}
+	if d.on != nil {
 		_ = d.on.Close() // where it was never started
 	}
+	if d.issuer != nil {
+		d.issuer.Stop()
+	}
+	d.files.stop()
 }
 
-// secure is nil for plain HTTP.
-func (f *httpFlags) secure() (*tls.Config, error) {
+func (d *httpDoor) serve(f *httpFlags, service httpapi.Service, secure *tls.Config, requests accesslog.Func, log *zap.Logger) (err error) {
+	connections, err := f.connections()
+	if err != nil {
+		return err
+	}
+	d.server, err = httpapi.New(httpapi.Config{
+		Service: service, Identity: d.identity, Tenant: f.HTTPTenant, Origins: f.HTTPOrigins, TLS: secure, MaxConnections: connections, Access: requests, Logger: log,
+	})
+	if err != nil {
+		return fmt.Errorf("--http: %w", err)
+	}
+	return nil
+}
+
+// connections is how many may be open, within the half of the process's files
+// that is not the node's own.
+func (f *httpFlags) connections() (int, error) {
+	files, err := openFiles()
+	if err != nil {
+		return 0, fmt.Errorf("limit of open files: %w", err)
+	}
+	half := int(min(files/2, 1<<20))
 	switch {
-	case (f.HTTPTLSCert == "") != (f.HTTPTLSKey == ""):
-		return nil, errors.New("--http-tls-cert and --http-tls-key go together")
-	case f.HTTPTLSCert == "":
-		return nil, nil //nolint:nilnil // plain
+	case f.HTTPConnections == 0:
+		return max(min(half, httpapi.DefaultConnections), 1), nil
+	case f.HTTPConnections < 0 || f.HTTPConnections > half:
+		return 0, fmt.Errorf("--http-connections %d: want 1 to %d, half of the %d files that this process may open; raise ulimit -n, or LimitNOFILE of its unit", f.HTTPConnections, half, files)
 	}
-	cert, err := tls.LoadX509KeyPair(f.HTTPTLSCert, f.HTTPTLSKey)
-	if err != nil {
-		return nil, fmt.Errorf("--http-tls-cert: %w", err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
-}
-
-func (f *httpFlags) server(service httpapi.Service, log *zap.Logger) (*httpapi.Server, error) {
-	if f.HTTPTokens == "" {
-		return nil, errors.New("--http needs --http-tokens FILE; a line of it is made with: printf '%s write %s\\n' NAME $(printf %s \"$TOKEN\" | sha256sum | cut -d' ' -f1)")
-	}
-	file, err := os.Open(f.HTTPTokens)
-	if err != nil {
-		return nil, fmt.Errorf("--http-tokens: %w", err)
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	tokens, err := httpapi.ParseTokens(file)
-	if err != nil {
-		return nil, fmt.Errorf("--http-tokens %s: %w", f.HTTPTokens, err)
-	}
-	server, err := httpapi.New(httpapi.Config{Service: service, Tokens: tokens, Origins: f.HTTPOrigins, Logger: log})
-	if err != nil {
-		return nil, fmt.Errorf("--http: %w", err)
-	}
-	return server, nil
+	return f.HTTPConnections, nil
 }

@@ -113,6 +113,13 @@ func TestServeHTTPRefuses(t *testing.T) {
 		"no_file":     {[]string{"--http-tokens", "/nowhere/tokens"}, "no such file"},
 		"bad_line":    {[]string{"--http-tokens", file(t, "tokens", []byte("me write hunter2\n"))}, "line 1: the third field is no sha256"},
 		"bad_scope":   {[]string{"--http-tokens", file(t, "tokens", fmt.Appendf(nil, "me all %x\n", sha256.Sum256(nil)))}, "scope is none of"},
+		"no_oidc":     {[]string{"--http-oidc", "/nowhere/oidc"}, "--http-oidc: open /nowhere/oidc: no such file"},
+		"bad_oidc":    {[]string{"--http-oidc", file(t, "oidc.json", []byte(`{"issuer":"https://a","audience":"b","keys_url":"http://a/keys"}`))}, "keys_url: must begin with https://"},
+		"oidc_tenant": {[]string{"--http-tenant", "acme", "--http-oidc", file(t, "oidc.json", []byte(`{"issuer":"https://a","audience":"b","keys_url":"https://a/keys"}`))}, "tenant_claim: and the tenant"},
+		"everywhere":  {[]string{"--http", "0.0.0.0:0", "--http-tokens", tokenFile(t, "x")}, "give --http-tls-cert and --http-tls-key, or listen on 127.0.0.1"},
+		"no_host":     {[]string{"--http", ":0", "--http-tokens", tokenFile(t, "x")}, "give --http-tls-cert and --http-tls-key, or listen on 127.0.0.1"},
+		"other_host":  {[]string{"--http", "node.example:0", "--http-tokens", tokenFile(t, "x")}, "give --http-tls-cert and --http-tls-key, or listen on 127.0.0.1"},
+		"ca_alone":    {[]string{"--http-client-ca", "x", "--http-tokens", tokenFile(t, "x")}, "--http-client-ca needs --http-tls-cert"},
 		"half_of_tls": {[]string{"--http-tokens", tokenFile(t, "x"), "--http-tls-cert", "x"}, "go together"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/lash-go/lash/cmd/internal/access"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/anthropic"
@@ -93,10 +94,14 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
+	requests, err := c.access(s, watched)
+	if err != nil {
+		return err
+	}
 	node, err := workers.NewNode(workers.Config{
 		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Plugins: plugins, ArchiveAfter: c.ArchiveAfter, Retain: c.Retain, Logger: log,
 		Roles: rolesOf(c.Roles), Concurrency: c.Concurrency.Turn, HeldTasks: c.Concurrency.Task, HeldTools: c.Concurrency.Tool, MaxQueued: c.MaxQueued,
-		Trace: watched.trace(trace), Name: c.name(), Scopes: scopes, Locks: locks,
+		Trace: watched.trace(trace), Name: c.name(), Scopes: scopes, Locks: locks, Access: requests,
 	})
 	if err != nil {
 		return err
@@ -104,7 +109,7 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err := watched.tell(b, node); err != nil {
 		return err
 	}
-	return c.serve(ctx, s, node, watched, log)
+	return c.serve(ctx, s, node, watched, requests, log)
 }
 
 // bus opens the bus, and starts the server where that is embedded.
@@ -125,8 +130,8 @@ func (c *serveCmd) bus(ctx context.Context, s *streams, log *zap.Logger) (b *bus
 }
 
 // serve runs the node and its door until ctx ends, and stops them within the grace.
-func (c *serveCmd) serve(ctx context.Context, s *streams, node *workers.Node, watched *watched, log *zap.Logger) error {
-	door, err := c.openHTTP(ctx, s, node.Host(), log)
+func (c *serveCmd) serve(ctx context.Context, s *streams, node *workers.Node, watched *watched, requests accesslog.Func, log *zap.Logger) error {
+	door, err := c.openHTTP(ctx, s, node.Host(), requests, log)
 	if err != nil {
 		return err
 	}
@@ -189,11 +194,27 @@ func (c *serveCmd) logger(s *streams) (*zap.Logger, error) {
 		cfg.Level.SetLevel(zap.DebugLevel)
 		cfg.Sampling = nil
 	}
+	return logTo(s, cfg)
+}
+
+// logTo is a log that goes where the program's words go, and is filtered there.
+func logTo(s *streams, cfg zap.Config) (*zap.Logger, error) {
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(cfg.EncoderConfig), zapcore.AddSync(s.err), cfg.Level)
 	if cfg.Sampling != nil {
 		core = zapcore.NewSamplerWithOptions(core, time.Second, cfg.Sampling.Initial, cfg.Sampling.Thereafter)
 	}
 	return cfg.Build(zap.WrapCore(func(zapcore.Core) zapcore.Core { return core }), zap.ErrorOutput(zapcore.AddSync(s.err)))
+}
+
+// access logs and counts each request: the log of the node's work leaves lines out where there are many.
+func (c *serveCmd) access(s *streams, watched *watched) (accesslog.Func, error) {
+	cfg := zap.NewProductionConfig()
+	cfg.Sampling, cfg.DisableCaller = nil, true
+	log, err := logTo(s, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return accesslog.Both(accesslog.Log(log), watched.metrics.Access), nil
 }
 
 // server is where the bus is: an embedded server that it starts, or existing ones.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,10 +30,54 @@ type serving struct {
 	store string // of its embedded server
 	http  string // where sessions are served over HTTP
 	ops   string // where its metrics are, with --ops
-	err   *bufio.Scanner
+	err   *tail
 	out   bytes.Buffer // what it has written to its standard output, once it has ended
 	said  []string     // what it has written to its standard error, line by line
 }
+
+// tail are the lines that a process writes. It reads on while nobody looks, so
+// that the process does not wait.
+type tail struct {
+	mu    sync.Mutex
+	more  *sync.Cond
+	lines []string
+	ended bool
+	text  string
+}
+
+func tailOf(r io.Reader) *tail {
+	t := &tail{}
+	t.more = sync.NewCond(&t.mu)
+	go func() { // ends with the process
+		for lines := bufio.NewScanner(r); lines.Scan(); {
+			t.mu.Lock()
+			t.lines = append(t.lines, lines.Text())
+			t.mu.Unlock()
+			t.more.Signal()
+		}
+		t.mu.Lock()
+		t.ended = true
+		t.mu.Unlock()
+		t.more.Signal()
+	}()
+	return t
+}
+
+// Scan waits for the next line; false where the process wrote its last one.
+func (t *tail) Scan() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.lines) == 0 && !t.ended {
+		t.more.Wait()
+	}
+	if len(t.lines) == 0 {
+		return false
+	}
+	t.text, t.lines = t.lines[0], t.lines[1:]
+	return true
+}
+
+func (t *tail) Text() string { return t.text }
 
 // limited is a context that ends with the test, and before the test is killed.
 func limited(t *testing.T) context.Context {
@@ -63,10 +108,16 @@ func serveIn(t *testing.T, env []string, args ...string) *serving {
 // serveAs is serveIn with a command that names the program.
 func serveAs(t *testing.T, cmd *exec.Cmd, env []string, args ...string) *serving {
 	t.Helper()
-	s := &serving{cmd: cmd}
 	cmd.Args = append([]string{"lash-node", "serve"}, args...) // the name makes the test binary the command
 	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0")
 	cmd.Env = append(cmd.Env, env...)
+	return serveCommand(t, cmd)
+}
+
+// serveCommand is serve by a command that a test made.
+func serveCommand(t *testing.T, cmd *exec.Cmd) *serving {
+	t.Helper()
+	s := &serving{cmd: cmd}
 	cmd.Stdout = &s.out
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -75,7 +126,7 @@ func serveAs(t *testing.T, cmd *exec.Cmd, env []string, args ...string) *serving
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.err = bufio.NewScanner(stderr)
+	s.err = tailOf(stderr)
 	for s.err.Scan() {
 		line := s.err.Text()
 		s.said = append(s.said, line)

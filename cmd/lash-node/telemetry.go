@@ -46,8 +46,8 @@ type watched struct {
 func (f *telemetryFlags) watch(ctx context.Context, s *streams, log *zap.Logger) (*watched, error) {
 	w := &watched{registry: prometheus.NewRegistry(), log: log}
 	err := f.export(ctx, s, w)
-	if err == nil {
-		w.on, err = f.listen(ctx)
+	if err == nil && f.Ops != "" {
+		w.on, err = listen(ctx, "--ops", f.Ops)
 	}
 	if err != nil {
 		w.stop()
@@ -116,15 +116,12 @@ func (e quietExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan
 	return errors.New(strings.TrimRight(said, " (:"))
 }
 
-// listen takes the address, where there is one.
-func (f *telemetryFlags) listen(ctx context.Context) (net.Listener, error) {
-	if f.Ops == "" {
-		return nil, nil //nolint:nilnil // nobody may look
-	}
+// listen takes the address that a flag gives.
+func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	var listen net.ListenConfig
-	on, err := listen.Listen(ctx, "tcp", f.Ops)
+	on, err := listen.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("--ops: %w", err)
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	return on, nil
 }

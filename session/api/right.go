@@ -47,8 +47,8 @@ const (
 	ScopeAdmin Scope = "admin" // every right
 )
 
-// rights are all that a scope has; nil for none that there is.
-func (s Scope) rights() []Right {
+// Rights are all that a scope has; nil for none that there is.
+func (s Scope) Rights() []Right {
 	all := []Right{RightRead, RightWrite, RightApprove, RightConfigure, RightCommand}
 	switch s {
 	case ScopeRead:
@@ -69,11 +69,11 @@ func (s Scope) rights() []Right {
 }
 
 // Has reports whether a scope has a right.
-func (s Scope) Has(r Right) bool { return slices.Contains(s.rights(), r) }
+func (s Scope) Has(r Right) bool { return slices.Contains(s.Rights(), r) }
 
 // Check refuses what is no scope.
 func (s Scope) Check() error {
-	if s.rights() == nil {
+	if s.Rights() == nil {
 		return errors.New("scope is none of read, write, admin, nor a list of read, write, approve, configure and command")
 	}
 	return nil

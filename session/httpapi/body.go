@@ -40,6 +40,7 @@ func (c *call) decode(into any) error {
 // read takes the whole body, within its bounds of size and, see bound, of time.
 func (c *call) read() ([]byte, error) {
 	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.Body, c.s.cfg.MaxBodyBytes))
+	spend(c.left, len(data))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		return nil, &problem{
 			Status: http.StatusRequestEntityTooLarge, Code: "body_too_large", Detail: fmt.Sprintf("the body is above the limit of %d bytes", tooLarge.Limit),

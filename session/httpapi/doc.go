@@ -10,7 +10,12 @@
 // an id of its own (sessions, turns, inputs, cancels) the key is the id, and an
 // id in the body does the same for turns and inputs. Keys match
 // [A-Za-z0-9_-]{1,64}. Two clients that use one key in one session make one
-// request. Histories name the token's name as who acted.
+// request.
+//
+// An [Identifier] authenticates requests, and the name of its [Caller] is the
+// actor in histories. [Tokens] is one, of bearer tokens and client certificates.
+// A request that stays open ends within [Config.Recheck] after its caller lost
+// the right to it.
 //
 // GET /v1/sessions/{session}/events sends every commit after the cursor once
 // and in order, each as a "commit" whose id is its sequence. "delta" and "gap"

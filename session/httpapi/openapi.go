@@ -47,10 +47,18 @@ func document(table []route) ([]byte, error) {
 				"GET operations answer HEAD too. Streams are server-sent events; x-events says what their data is. " +
 				"429 and 503 were not done, and Retry-After says when to ask again. After 504 nobody knows whether it was done: ask again only with the same Idempotency-Key.",
 		},
-		"security":   []object{{"bearer": []string{}}},
+		"security":   []object{{"bearer": []string{}}, {"certificate": []string{}}},
 		"paths":      paths,
-		"components": object{"schemas": d.schemas, "securitySchemes": object{"bearer": object{"type": "http", "scheme": "bearer"}}},
+		"components": object{"schemas": d.schemas, "securitySchemes": securitySchemes()},
 	})
+}
+
+// securitySchemes are the ways in which callers say who they are: one of them is enough.
+func securitySchemes() object {
+	return object{
+		"bearer":      object{"type": "http", "scheme": "bearer", "description": "a token of the server's file, or a signed JWT of its issuer"},
+		"certificate": object{"type": "mutualTLS", "description": "a client certificate that the server's file names; it counts where there is no Authorization header"},
+	}
 }
 
 // describer collects the schemas that operations name.

@@ -9,11 +9,13 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -23,45 +25,53 @@ type operation struct {
 	*route
 }
 
-// ServeHTTP asks for the token and a slot, and answers.
+// ServeHTTP authenticates the caller, takes a slot, and answers.
 func (o *operation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var token *Token
+	var caller Caller
+	var err error
+	record := recordOf(w)
+	record.Operation, record.Session = o.name, accesslog.SessionOf(r.PathValue("session"))
 	if o.needs != "" {
-		if token = bearer(o.s.cfg.Tokens, r.Header.Get("Authorization")); token == nil {
-			o.s.refuse(w, r, errUnauthorized)
-			return
+		caller, err = o.s.admit(r)
+		record.Caller = caller.Name
+		if err == nil {
+			err = o.own(r, caller)
 		}
-		if !token.Scope.Has(o.needs) {
-			o.s.refuse(w, r, forbidden(o.needs))
-			return
+		if err == nil {
+			err = o.may(caller)
 		}
 	}
-	if err := o.serve(w, r, token); err != nil {
+	if err == nil {
+		err = o.serve(w, r, caller)
+	}
+	if err != nil {
 		o.s.refuse(w, r, err)
 	}
 }
 
 // serve returns what is to be refused, before anything was written.
-func (o *operation) serve(w http.ResponseWriter, r *http.Request, token *Token) error {
-	c := &call{Request: r, s: o.s, w: w, session: events.SessionID(r.PathValue("session"))}
-	if token != nil {
-		c.bearer = token.Name
-	}
+func (o *operation) serve(w http.ResponseWriter, r *http.Request, caller Caller) error {
+	c := &call{Request: r, s: o.s, w: w, session: events.SessionID(r.PathValue("session")), caller: caller}
 	if err := o.parameters(c); err != nil {
 		return err
 	}
 	held := o.events != nil || c.patience > 0
-	if token != nil { // the document is here already: nobody without a token takes a slot
-		release, err := o.s.slots.take(c.bearer, held)
+	if o.needs != "" { // the document is here already: nobody without a token takes a slot
+		release, err := o.s.slots.take(caller.Name, held)
 		if err != nil {
 			return err
 		}
 		defer release()
 	}
-	ctx, cancel := o.s.lifetime(r.Context(), held)
+	now := time.Now()
+	c.left = o.s.traffic.of(caller.Name, now) // all without a name are one caller
+	if err := o.s.traffic.check(c.left, now); err != nil {
+		return err
+	}
+	ctx, cancel := o.lifetime(r, caller, held)
 	defer cancel()
 	if o.changes() {
-		ctx = api.WithAsked(ctx, api.Asked{Actor: c.bearer, Key: r.Header.Get(keyHeader)})
+		ctx = api.WithAsked(ctx, api.Asked{Actor: caller.Name, Key: r.Header.Get(keyHeader)})
 	}
 	ctx, receipt := api.WithReceipt(ctx, c.session)
 	c.Request = r.WithContext(ctx)
@@ -76,7 +86,7 @@ func (o *operation) serve(w http.ResponseWriter, r *http.Request, token *Token) 
 		o.s.stream(c, out.stream)
 		return nil
 	}
-	return o.answer(w, out)
+	return o.answer(c, out)
 }
 
 // seqHeader of an answer is the sequence of the commit that the request made.
@@ -112,15 +122,20 @@ func (o *operation) parameters(c *call) (err error) {
 }
 
 // lifetime is a request's context: what is held open goes on until the server
-// drains, everything else is over soon.
-func (s *Server) lifetime(ctx context.Context, held bool) (context.Context, context.CancelFunc) {
+// drains or its caller may not ask for it any more, everything else is over soon.
+func (o *operation) lifetime(r *http.Request, caller Caller, held bool) (context.Context, context.CancelFunc) {
 	if !held {
-		return context.WithTimeout(ctx, s.cfg.RequestTimeout)
+		return context.WithTimeout(r.Context(), o.s.cfg.RequestTimeout)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := s.onDrain(func() { cancel(errDraining) })
+	ctx, cancel := context.WithCancelCause(r.Context())
+	stop := o.s.onDrain(func() { cancel(errDraining) })
+	done := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() { o.watch(r, caller, cancel, done) })
 	return ctx, func() {
 		stop()
+		close(done)
+		watching.Wait()
 		cancel(nil)
 	}
 }
@@ -131,8 +146,9 @@ func (c *call) brief() (context.Context, context.CancelFunc) {
 }
 
 // answer writes a reply.
-func (o *operation) answer(w http.ResponseWriter, out reply) error {
+func (o *operation) answer(c *call, out reply) error {
 	var data bytes.Buffer
+	w := c.w
 	if out.body != nil {
 		enc := json.NewEncoder(&data)
 		enc.SetEscapeHTML(false)
@@ -145,6 +161,7 @@ func (o *operation) answer(w http.ResponseWriter, out reply) error {
 		w.Header().Set("Location", out.location)
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(o.s.cfg.WriteTimeout)) // a recorder has none
+	spend(c.left, data.Len())
 	w.WriteHeader(out.status)
 	if _, err := w.Write(data.Bytes()); err != nil {
 		o.s.log.Debug("client is gone", zap.String("operation", o.name), zap.Error(err))

@@ -30,16 +30,14 @@ const retryAfter = 1
 
 // The refusals of this door.
 var (
-	errUnauthorized = &problem{Status: http.StatusUnauthorized, Code: "unauthorized", Detail: "a known bearer token is required"}
+	errUnauthorized = &problem{Status: http.StatusUnauthorized, Code: "unauthorized", Detail: "a known bearer token or client certificate is required"}
 	errNoPath       = &problem{Status: http.StatusNotFound, Code: "no_path", Detail: "no such path, see /v1/openapi.json"}
 	errBusy         = &problem{Status: http.StatusServiceUnavailable, Code: "busy", Detail: "too many requests at once", retry: retryAfter}
 	errDraining     = &problem{Status: http.StatusServiceUnavailable, Code: "draining", Detail: "the server is stopping", retry: retryAfter}
-	errRequests     = &problem{Status: http.StatusTooManyRequests, Code: "too_many_requests", Detail: "too many requests at once with this token", retry: retryAfter}
-	errStreams      = &problem{Status: http.StatusTooManyRequests, Code: "too_many_streams", Detail: "too many streams and waiting requests with this token", retry: retryAfter}
 )
 
 func forbidden(needs api.Right) *problem {
-	return &problem{Status: http.StatusForbidden, Code: "forbidden", Detail: "the token lacks the right " + string(needs), Details: map[string]string{"right": string(needs), "scope": string(needs.Least())}}
+	return &problem{Status: http.StatusForbidden, Code: "forbidden", Detail: "the caller lacks the right " + string(needs), Details: map[string]string{"right": string(needs), "scope": string(needs.Least())}}
 }
 
 func invalidBody(why string) *problem {
@@ -54,8 +52,11 @@ func invalidParam(name, why string) *problem {
 
 // problemOf tells an error of the service. It is internal where nobody knows better, and then says nothing.
 func problemOf(err error) *problem {
-	if p, ok := err.(*problem); ok { //nolint:errorlint // those of this door are never wrapped
+	switch p := err.(type) { //nolint:errorlint // those of this door are never wrapped
+	case *problem:
 		return p
+	case *refusedError:
+		return p.problem
 	}
 	code, class := api.Code(err)
 	b := api.EncodeError(err)
@@ -104,11 +105,18 @@ func (s *Server) told(r *http.Request, err error) *problem {
 
 // refuse answers with a problem.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	p := s.told(r, err)
+	p, record := s.told(r, err), recordOf(w)
+	record.Code = p.Code
+	if refused, ok := err.(*refusedError); ok { //nolint:errorlint // never wrapped
+		record.Reason = refused.reason.Error()
+	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	if p.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
+		if c := connOf(r); c != nil && c.anonymous() { // the next guess costs a connection
+			h.Set("Connection", "close")
+		}
 	}
 	if p.allow != "" {
 		h.Set("Allow", p.allow)

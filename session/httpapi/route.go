@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 )
@@ -47,7 +49,8 @@ type call struct {
 	s             *Server
 	w             http.ResponseWriter
 	session       events.SessionID // in the path; empty where none is there
-	bearer        string           // name of the token; empty where none is asked for
+	caller        Caller           // zero where the operation needs none
+	left          *rate.Limiter    // bytes that the caller may move
 	patience      time.Duration    // how long the request would wait
 }
 
@@ -81,7 +84,7 @@ func (r *route) pathParams() []string {
 // refusals are the statuses of problems, ascending.
 func (r *route) refusals() []int {
 	if r.needs == "" {
-		return nil
+		return []int{http.StatusTooManyRequests}
 	}
 	list := append([]int{http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, r.refuses...)
 	if r.changes() {

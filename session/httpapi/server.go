@@ -2,18 +2,22 @@ package httpapi
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"path"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
+
+	"github.com/lash-go/lash/session/accesslog"
 )
 
 // Server answers requests. It is a handler for servers of others, who end its
@@ -25,6 +29,7 @@ type Server struct {
 	methods  []string // that any path has
 	document []byte
 	slots    slots
+	traffic  traffic
 
 	drain   context.CancelFunc
 	onDrain func(func()) (stop func() bool) // calls when the server drains, at once if it does
@@ -50,9 +55,10 @@ func New(cfg Config) (*Server, error) {
 		onDrain: func(f func()) func() bool { return context.AfterFunc(ctx, f) },
 		slots: slots{
 			draining: ctx.Done(),
-			requests: newPool(cfg.MaxRequests, cfg.MaxRequestsPerToken, errRequests),
-			streams:  newPool(cfg.MaxStreams, cfg.MaxStreamsPerToken, errStreams),
+			requests: newPool(cfg.MaxRequests, cfg.MaxRequestsPerCaller, tooMany("too_many_requests", "requests at once", "requests_at_once", cfg.MaxRequestsPerCaller)),
+			streams:  newPool(cfg.MaxStreams, cfg.MaxStreamsPerCaller, tooMany("too_many_streams", "streams and waiting requests", "streams_at_once", cfg.MaxStreamsPerCaller)),
 		},
+		traffic: traffic{perMinute: cfg.MaxBytesPerMinute, callers: make(map[string]*rate.Limiter)},
 	}
 	table := routes()
 	var err error
@@ -78,15 +84,46 @@ func (s *Server) Start(on net.Listener) {
 	}
 	ctx, cut := context.WithCancel(context.Background()) // of the requests, ends with Stop
 	s.cut = cut
-	s.http = &http.Server{
-		Handler: s.counted(), BaseContext: func(net.Listener) context.Context { return ctx }, MaxHeaderBytes: s.cfg.MaxHeaderBytes, ReadHeaderTimeout: s.cfg.ReadHeaderTimeout, IdleTimeout: s.cfg.IdleTimeout,
-		ErrorLog: zap.NewStdLog(s.log),
+	s.http = s.serving(ctx)
+	on = &limited{on, newConnections(&s.cfg), s.log}
+	if s.cfg.TLS != nil {
+		on = tls.NewListener(on, s.cfg.TLS)
 	}
 	s.served.Go(func() {
 		if err := s.http.Serve(on); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("serve", zap.Error(err))
 		}
 	})
+}
+
+// What an HTTP/2 connection may hold.
+const (
+	maxStreamsPerConn  = 128       // requests at once
+	maxBufferPerConn   = 256 << 10 // bytes of bodies that nobody has read
+	maxBufferPerStream = 64 << 10
+	maxFrame           = 16 << 10
+)
+
+func (s *Server) serving(ctx context.Context) *http.Server {
+	return &http.Server{
+		Handler: s.counted(), BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: track, ConnState: changed,
+		MaxHeaderBytes: s.cfg.MaxHeaderBytes, ReadHeaderTimeout: s.cfg.ReadHeaderTimeout, IdleTimeout: s.cfg.IdleTimeout,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreamsPerConn, MaxReadFrameSize: maxFrame, MaxReceiveBufferPerConnection: maxBufferPerConn,
+			MaxReceiveBufferPerStream: maxBufferPerStream, SendPingTimeout: s.cfg.IdleTimeout, PingTimeout: s.cfg.WriteTimeout, WriteByteTimeout: s.cfg.WriteTimeout,
+		},
+		ErrorLog: s.quiet(),
+	}
+}
+
+// quiet is where the HTTP server says what is wrong with connections, of which
+// those who are not authenticated make any number.
+func (s *Server) quiet() *log.Logger {
+	to, err := zap.NewStdLogAt(s.log, zap.DebugLevel)
+	if err != nil { // of unknown levels
+		return zap.NewStdLog(s.log)
+	}
+	return to
 }
 
 // counted is the server's handler, whose requests Stop waits for.
@@ -155,9 +192,15 @@ func (s *Server) awaitCut() {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	out := &answering{ResponseWriter: w}
+	out := &answering{ResponseWriter: w, record: accesslog.Record{API: accesslog.HTTP, Remote: r.RemoteAddr}}
 	w = out
+	defer s.ended(out, time.Now())
 	defer s.recovered(out, r)
+	if r.ContentLength != 0 {
+		counted := *r
+		counted.Body = &countedBody{r.Body, &out.record}
+		r = &counted
+	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	s.bound(w, r)
@@ -207,37 +250,6 @@ func (s *Server) missing(r *http.Request) *problem {
 		allow = append(allow, http.MethodHead)
 	}
 	return &problem{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Detail: "the path has other methods", allow: strings.Join(allow, ", ")}
-}
-
-// answering is a response that knows whether it has begun.
-type answering struct {
-	http.ResponseWriter
-	begun bool
-}
-
-func (a *answering) WriteHeader(status int) {
-	a.begun = true
-	a.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap is for [http.ResponseController].
-func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
-
-// recovered answers for a handler that panicked, or cuts the connection where an answer has begun.
-func (s *Server) recovered(w *answering, r *http.Request) {
-	v := recover()
-	if v == nil {
-		return
-	}
-	if v == http.ErrAbortHandler { //nolint:errorlint,err113 // how handlers cut a connection, never wrapped
-		panic(v)
-	}
-	err := fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-	if w.begun {
-		_ = s.told(r, err) // to the log
-		panic(http.ErrAbortHandler)
-	}
-	s.refuse(w, r, err)
 }
 
 // crossOrigin tells pages of allowed origins that they may read the answer, and

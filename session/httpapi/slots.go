@@ -11,20 +11,20 @@ type slots struct {
 	streams  pool // held open: also requests that wait for a turn
 }
 
-// pool is of slots that all tokens share, and of which none has all.
+// pool is of slots that all callers share, and of which none has all.
 type pool struct {
-	free     int
-	perToken int
-	full     *problem       // of a token that has that many
-	taken    map[string]int // by the token's name
+	free      int
+	perCaller int
+	full      *problem       // of a caller that has that many
+	taken     map[string]int // by the caller's name
 }
 
-func newPool(all, perToken int, full *problem) pool {
-	return pool{free: all, perToken: perToken, full: full, taken: make(map[string]int)}
+func newPool(all, perCaller int, full *problem) pool {
+	return pool{free: all, perCaller: perCaller, full: full, taken: make(map[string]int)}
 }
 
 // take takes a slot until release is called.
-func (s *slots) take(token string, held bool) (release func(), err error) {
+func (s *slots) take(caller string, held bool) (release func(), err error) {
 	select {
 	case <-s.draining:
 		return nil, errDraining
@@ -37,21 +37,21 @@ func (s *slots) take(token string, held bool) (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case p.taken[token] >= p.perToken:
+	case p.taken[caller] >= p.perCaller:
 		return nil, p.full
 	case p.free == 0:
 		return nil, errBusy
 	}
 	p.free--
-	p.taken[token]++
-	return func() { s.release(p, token) }, nil
+	p.taken[caller]++
+	return func() { s.release(p, caller) }, nil
 }
 
-func (s *slots) release(p *pool, token string) {
+func (s *slots) release(p *pool, caller string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.free++
-	if p.taken[token]--; p.taken[token] == 0 {
-		delete(p.taken, token)
+	if p.taken[caller]--; p.taken[caller] == 0 {
+		delete(p.taken, caller)
 	}
 }

@@ -41,9 +41,11 @@ func (s *Server) stream(c *call, list iter.Seq2[message, error]) {
 	for m, err := range list {
 		switch {
 		case err == nil:
-			err = out.send(m)
+			err = out.send(c, m)
 		case c.Context().Err() == nil:
-			_ = out.send(message{name: "problem", data: s.told(c.Request, err)}) // it ends either way
+			p := s.told(c.Request, err)
+			recordOf(c.w).Code = p.Code
+			_ = out.send(c, message{name: "problem", data: p}) // it ends either way
 		}
 		if err != nil {
 			return
@@ -60,7 +62,7 @@ type eventWriter struct {
 	w  http.ResponseWriter
 }
 
-func (e *eventWriter) send(m message) error {
+func (e *eventWriter) send(c *call, m message) error {
 	var b bytes.Buffer
 	if m.id != "" {
 		b.WriteString("id: " + m.id + "\n")
@@ -72,6 +74,9 @@ func (e *eventWriter) send(m message) error {
 		return err
 	}
 	b.WriteByte('\n')
+	if err := await(c.Context(), c.left, b.Len()); err != nil {
+		return err
+	}
 	return e.write(b.Bytes())
 }
 

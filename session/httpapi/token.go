@@ -3,27 +3,40 @@ package httpapi
 import (
 	"bufio"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 )
 
-// Token is one that requests may bear. Its text should be random: at least 128 bits.
+// Token is a credential of a caller: a bearer token, or a client certificate.
+// A caller may have several, as while one replaces another; then all say the same of it.
 type Token struct {
-	Name   string            // who bears it, as histories name who answered an approval or cancelled a turn: 1 to 64 of A-Z a-z 0-9 _ -
-	Digest [sha256.Size]byte // sha256 of the token's text
-	Scope  api.Scope
+	Name   string            // the actor in histories: 1 to 64 of A-Z a-z 0-9 _ -
+	Digest [sha256.Size]byte // sha256 of a bearer token's text, which should be random: at least 128 bits
+	// Certificate is the subject of a verified client certificate: uri: and a URI
+	// among its alternative names, or cn: and its common name. Empty for a bearer token.
+	Certificate string
+	Scope       api.Scope
+	All         bool      // it reaches every session, and not only those that the caller owns or was granted
+	Tenant      string    // empty: the node's
+	Expires     time.Time // zero: never
 }
 
-// ParseTokens reads tokens, one a line: name, scope, and the sha256 of the text
-// in hex, with blanks between. Empty lines and those that begin with # say
-// nothing. Errors name the line, not what it holds.
+// ParseTokens reads tokens, one a line, with blanks between the fields:
+//
+//	NAME SCOPE CREDENTIAL [expires=TIME] [all=BOOL] [tenant=NAME]
+//
+// The credential is the sha256 of a bearer token's text in hex, or uri:URI or
+// cn:NAME of a client certificate. The time is in RFC 3339; all is true where it
+// is left out. Empty lines and those that begin with # are comments. Errors name
+// the line, and do not quote it.
 func ParseTokens(r io.Reader) ([]Token, error) {
 	var list []Token
 	lines := bufio.NewScanner(r)
@@ -32,54 +45,98 @@ func ParseTokens(r io.Reader) ([]Token, error) {
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
-		if len(fields) != 3 {
-			return nil, fmt.Errorf("line %d: want name, scope and sha256", n)
+		t, err := parseToken(fields)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
-		t := Token{Name: fields[0], Scope: api.Scope(fields[1])}
-		digest, err := hex.DecodeString(fields[2])
-		if err != nil || len(digest) != len(t.Digest) {
-			return nil, fmt.Errorf("line %d: the third field is no sha256 in hex", n)
-		}
-		copy(t.Digest[:], digest)
 		list = append(list, t)
 	}
 	return list, lines.Err()
 }
 
-func checkTokens(list []Token) error {
-	if len(list) == 0 {
-		return errors.New("a token is required")
+func parseToken(fields []string) (Token, error) {
+	if len(fields) < 3 {
+		return Token{}, errors.New("want name, scope and sha256")
 	}
-	names, digests := make(map[string]bool), make(map[[sha256.Size]byte]bool)
+	t := Token{Name: fields[0], Scope: api.Scope(fields[1]), All: true}
+	if isCertificate(fields[2]) {
+		t.Certificate = fields[2]
+	} else {
+		digest, err := hex.DecodeString(fields[2])
+		if err != nil || len(digest) != len(t.Digest) {
+			return t, errors.New("the third field is no sha256 in hex, nor uri:URI or cn:NAME of a certificate")
+		}
+		copy(t.Digest[:], digest)
+	}
+	seen := make(map[string]bool)
+	for _, field := range fields[3:] {
+		name, value, _ := strings.Cut(field, "=")
+		if seen[name] {
+			return t, errors.New("an option stands there twice")
+		}
+		seen[name] = true
+		if err := t.option(name, value); err != nil {
+			return t, err
+		}
+	}
+	return t, nil
+}
+
+// option sets what NAME=VALUE says.
+func (t *Token) option(name, value string) (err error) {
+	switch name {
+	case "expires":
+		if t.Expires, err = time.Parse(time.RFC3339, value); err != nil {
+			return errors.New("expires is no time as 2027-01-31T12:00:00Z")
+		}
+	case "all":
+		if t.All, err = strconv.ParseBool(value); err != nil {
+			return errors.New("all is neither true nor false")
+		}
+	case "tenant":
+		t.Tenant = value
+		return events.CheckToken("tenant", value)
+	default:
+		return errors.New("the options are expires=, all= and tenant=")
+	}
+	return nil
+}
+
+func isCertificate(subject string) bool {
+	kind, name, ok := strings.Cut(subject, ":")
+	return ok && (kind == "uri" || kind == "cn") && name != ""
+}
+
+// checkTokens refuses tokens that are no callers', and those that are two callers'.
+func checkTokens(list []Token) error {
+	callers, owners := make(map[string]Caller), make(map[string]bool)
 	var errs []error
-	for i, t := range list {
+	for i := range list {
+		t := &list[i]
 		errs = append(errs, events.CheckToken(fmt.Sprintf("tokens[%d].name", i), t.Name))
 		if err := t.Scope.Check(); err != nil {
 			errs = append(errs, fmt.Errorf("token %d: %w", i, err))
 		}
-		if t.Digest == ([sha256.Size]byte{}) {
+		credential := t.Certificate
+		switch empty := t.Digest == [sha256.Size]byte{}; {
+		case credential == "" && empty:
 			errs = append(errs, fmt.Errorf("token %d: has no digest", i))
+		case credential == "":
+			credential = string(t.Digest[:])
+		case !empty || !isCertificate(credential):
+			errs = append(errs, fmt.Errorf("token %d: certificate: want uri:URI or cn:NAME, and no digest", i))
 		}
-		if names[t.Name] || digests[t.Digest] {
-			errs = append(errs, fmt.Errorf("token %d: its name or text is another's too", i))
+		if owners[credential] {
+			errs = append(errs, fmt.Errorf("token %d: its text or certificate is another's too", i))
 		}
-		names[t.Name], digests[t.Digest] = true, true
+		if known, ok := callers[t.Name]; ok && known != t.caller() {
+			errs = append(errs, fmt.Errorf("token %d: its name is another's too, with another scope, tenant or all", i))
+		}
+		callers[t.Name], owners[credential] = t.caller(), true
 	}
 	return errors.Join(errs...)
 }
 
-// bearer finds the token of an Authorization header. It looks at all of them,
-// so that the time tells nothing.
-func bearer(list []Token, header string) (found *Token) {
-	scheme, text, _ := strings.Cut(header, " ")
-	if !strings.EqualFold(scheme, "bearer") {
-		return nil
-	}
-	digest := sha256.Sum256([]byte(strings.TrimSpace(text)))
-	for i := range list {
-		if subtle.ConstantTimeCompare(digest[:], list[i].Digest[:]) == 1 {
-			found = &list[i]
-		}
-	}
-	return found
+func (t *Token) caller() Caller {
+	return Caller{Name: t.Name, Scope: t.Scope, Tenant: t.Tenant, All: t.All}
 }

@@ -155,7 +155,7 @@ func cancelTurn(c *call, in CancelTurn) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	receipt, first, err := c.s.cfg.Service.Cancel(c.Context(), c.session, c.turn(), api.CancelRequest{ID: id, Origin: c.bearer, Reason: in.Reason})
+	receipt, first, err := c.s.cfg.Service.Cancel(c.Context(), c.session, c.turn(), api.CancelRequest{ID: id, Origin: c.caller.Name, Reason: in.Reason})
 	return reply{status: http.StatusOK, body: Cancelled{Receipt: receipt, ID: first.ID, Origin: first.Origin, Reason: first.Reason}}, err
 }
 

@@ -1,16 +1,19 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -22,6 +25,7 @@ type Config struct {
 	// nodes' own account may do everything.
 	Scopes   map[string]api.Scope
 	Metadata map[string]string // of this instance, for those who discover it
+	Access   accesslog.Func    // gets a record of each request at its end. Defaults to none
 	Logger   *zap.Logger       // nil is silent
 }
 
@@ -37,7 +41,7 @@ func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) 
 	if cfg.Concurrency == 0 {
 		cfg.Concurrency = 64
 	}
-	d := &door{b: b, h: h, log: cfg.Logger.Named("service"), scopes: cfg.Scopes}
+	d := &door{b: b, h: h, log: cfg.Logger.Named("service"), scopes: cfg.Scopes, access: cfg.Access}
 	answers := make(map[string]bus.AnswerFunc)
 	for op, run := range d.operations() {
 		answers[string(op)] = func(ctx context.Context, from string, data []byte) ([]byte, string) {
@@ -58,6 +62,7 @@ type door struct {
 	log *zap.Logger
 
 	scopes map[string]api.Scope
+	access accesslog.Func // nil: none
 }
 
 // allow refuses an operation that a user of another account has no right to.
@@ -77,7 +82,8 @@ type operation func(ctx context.Context, session events.SessionID, body []byte) 
 
 // answer does what a request asks for, whatever that holds.
 func (d *door) answer(ctx context.Context, op api.Operation, run operation, from string, data []byte) ([]byte, string) {
-	body, seq, err := d.do(ctx, op, run, from, data)
+	began, record := time.Now(), accesslog.Record{API: accesslog.NATS, Operation: string(op), Caller: cmp.Or(from, accesslog.Inside), Read: int64(len(data))}
+	body, seq, err := d.do(ctx, op, run, from, data, &record)
 	a := api.Answer{Body: body, Seq: seq}
 	if err != nil {
 		a = api.Answer{Error: d.told(op, err)}
@@ -89,6 +95,10 @@ func (d *door) answer(ctx context.Context, op api.Operation, run operation, from
 	if err != nil {
 		a = api.Answer{Error: d.told(op, err)}
 		out, _ = events.EncodePayload(&a) // a few short texts
+	}
+	if d.access != nil {
+		record.Duration, record.Code, record.Written = time.Since(began), a.Error.Code, int64(len(out))
+		d.access(record)
 	}
 	return out, a.Error.Code
 }
@@ -105,7 +115,7 @@ func (d *door) told(op api.Operation, err error) api.ErrorBody {
 // errPanicked is a request that made the host panic.
 var errPanicked = errors.New("panicked")
 
-func (d *door) do(ctx context.Context, op api.Operation, run operation, from string, data []byte) (body []byte, seq events.Seq, err error) {
+func (d *door) do(ctx context.Context, op api.Operation, run operation, from string, data []byte, record *accesslog.Record) (body []byte, seq events.Seq, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			body, seq, err = nil, 0, fmt.Errorf("%s: %w: %v", op, errPanicked, p)
@@ -115,6 +125,7 @@ func (d *door) do(ctx context.Context, op api.Operation, run operation, from str
 	if err != nil {
 		return nil, 0, err
 	}
+	record.Session = accesslog.SessionOf(string(r.Session))
 	if from != "" {
 		r.Actor, err = actorOf(from)
 		if err == nil {

@@ -1,12 +1,14 @@
 package telemetry
 
 import (
+	"cmp"
 	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -20,8 +22,10 @@ type Metrics struct {
 	tools       *prometheus.CounterVec
 	toolTime    *prometheus.HistogramVec
 	tokens      *prometheus.CounterVec
+	requests    *prometheus.CounterVec
+	refused     *prometheus.CounterVec
 
-	providerNames, modelNames, toolNames names
+	providerNames, modelNames, toolNames, callerNames names
 }
 
 // names are the values of a label that users choose, of which there are at most maxNames.
@@ -48,8 +52,10 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		tools:       counter("tool_calls_total", "Tool calls, by outcome.", "tool", "outcome"),
 		toolTime:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "lash", Name: "tool_call_seconds", Help: "Duration of tool calls with their retries.", Buckets: calls}, []string{"tool"}),
 		tokens:      counter("tokens_total", "Tokens used, by kind: input, output, cache_read, cache_write, reasoning.", "model", "kind"),
+		requests:    counter("requests_total", "Requests of clients that ended, by API, operation and code of the refusal or failure; done ones have the code ok.", "api", "operation", "code"),
+		refused:     counter("refusals_total", "Requests that were refused or failed, by caller and code. Those that were not authenticated are one caller.", "caller", "code"),
 	}
-	for _, c := range []prometheus.Collector{m.turns, m.turnSeconds, m.takeovers, m.models, m.modelTime, m.tools, m.toolTime, m.tokens} {
+	for _, c := range []prometheus.Collector{m.turns, m.turnSeconds, m.takeovers, m.models, m.modelTime, m.tools, m.toolTime, m.tokens, m.requests, m.refused} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
@@ -82,6 +88,24 @@ func (m *Metrics) Trace(r api.TraceRecord) {
 		m.used(m.modelNames.label(e.Model), e.Usage)
 	default: // begins something, or is a plugin's own
 	}
+}
+
+// unknown is the caller of requests that were not authenticated, whatever they
+// call themselves. No caller has a name as this.
+const unknown = "(unknown)"
+
+// Access counts a request that ended.
+func (m *Metrics) Access(r accesslog.Record) {
+	code := cmp.Or(valid(r.Code), "ok")
+	m.requests.WithLabelValues(r.API, cmp.Or(r.Operation, "none"), code).Inc()
+	if r.Code == "" {
+		return
+	}
+	caller := unknown
+	if r.Caller != "" {
+		caller = m.callerNames.label(r.Caller)
+	}
+	m.refused.WithLabelValues(caller, code).Inc()
 }
 
 func (m *Metrics) used(model string, u *api.TokenUsage) {

@@ -11,11 +11,40 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/telemetry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestRequestsAreCounted counts requests of more callers than there are names
+// for, and of strangers with names of their own: the labels stay few.
+func TestRequestsAreCounted(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	m, err := telemetry.NewMetrics(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		m.Access(accesslog.Record{API: accesslog.HTTP, Operation: "getSession", Caller: fmt.Sprintf("c%d", i), Code: "forbidden"})
+		m.Access(accesslog.Record{API: accesslog.NATS, Operation: "submit", Caller: fmt.Sprintf("d%d", i)})
+		m.Access(accesslog.Record{API: accesslog.HTTP, Session: events.SessionID(fmt.Sprint(i)), Remote: fmt.Sprint(i), Code: "unauthorized", Reason: fmt.Sprint(i)})
+	}
+	m.Access(accesslog.Record{API: accesslog.NATS, Operation: "submit", Caller: "\xff", Code: "\xff"})
+	if got := values(t, reg, "lash_refusals_total", "caller"); len(got) != 202 || !got["(unknown)"] || !got["other"] || got["d1"] {
+		t.Errorf("callers: got %d, want 200, other and (unknown)", len(got))
+	}
+	for label, want := range map[string][]string{"operation": {"getSession", "submit", "none"}, "code": {"ok", "forbidden", "unauthorized", "\ufffd"}, "api": {"http", "nats"}} {
+		got := values(t, reg, "lash_requests_total", label)
+		for _, w := range want {
+			if !got[w] || len(got) != len(want) {
+				t.Errorf("%s: got %v, want %v", label, got, want)
+			}
+		}
+	}
+}
 
 // call is the record of a model call or a tool call.
 func call(e api.TraceEvent) api.TraceRecord {

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestRequestsAreLogged sends more requests in a second than a log takes that
+// leaves lines out. Each has its line, and the metrics count them.
+func TestRequestsAreLogged(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "open sesame"), "--ops", "127.0.0.1:0")
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	if got := s.asks(t, client, "open sesame", "POST", "/sessions", `{"id":"s"}`); got != http.StatusCreated {
+		t.Fatalf("create: got %d, want 201", got)
+	}
+	const n = 400
+	for range n {
+		if got := s.asks(t, client, "a guess", "GET", "/sessions/s", ""); got != http.StatusUnauthorized {
+			t.Fatalf("got %d, want 401", got)
+		}
+	}
+	metrics := get(t, s.ops+"/metrics")
+	for _, want := range []string{
+		`lash_requests_total{api="http",code="ok",operation="createSession"} 1`, fmt.Sprintf(`lash_requests_total{api="http",code="unauthorized",operation="getSession"} %d`, n),
+		fmt.Sprintf(`lash_refusals_total{caller="(unknown)",code="unauthorized"} %d`, n),
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("metrics: got nothing of %s", want)
+		}
+	}
+	s.stop(t, syscall.SIGTERM)
+	said := strings.Join(s.said, "\n")
+	if got := strings.Count(said, `"code":"unauthorized"`); got != n {
+		t.Errorf("log: got %d lines of refusals, want %d", got, n)
+	}
+	if !strings.Contains(said, `"op":"createSession","session":"","caller":"me","status":201`) || strings.Contains(said, "sesame") || strings.Contains(said, "guess") {
+		t.Errorf("log: got %.2000s, want who created the session, and no token", said)
+	}
+}

@@ -1,0 +1,102 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/lash-go/lash/session/accesslog"
+	"github.com/lash-go/lash/session/httpapi"
+)
+
+// TestAccessLog sends requests of every outcome. Each is one line that says
+// whose it was, what for and how it ended, and none has a token, a body or a query in it.
+func TestAccessLog(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.InfoLevel)
+	cfg := config(t)
+	cfg.Access = accesslog.Log(zap.New(core))
+	cfg.Service = broken{cfg.Service}
+	s := newServer(t, cfg)
+	for _, c := range []struct {
+		method, path, body, token string
+		want                      map[string]any
+	}{
+		{"POST", "/v1/sessions", `{"id":"s","labels":{"a":"hidden-body"}}`, secret, map[string]any{"op": "createSession", "session": "", "caller": "me", "status": int64(201), "code": "", "read": int64(39)}},
+		{"GET", "/v1/sessions/s?x=hidden-query", "", secret, map[string]any{"op": "getSession", "session": "s", "caller": "me", "status": int64(400), "code": "invalid_parameter"}},
+		{"GET", "/v1/sessions/s", "", secret, map[string]any{"op": "getSession", "session": "s", "caller": "me", "status": int64(200), "code": ""}},
+		{"GET", "/v1/sessions/hidden.path", "", "hidden-token", map[string]any{"op": "getSession", "session": "", "caller": "", "status": int64(401), "code": "unauthorized", "reason": httpapi.ErrNotMine.Error()}},
+		{"GET", "/hidden-path", "", secret, map[string]any{"op": "", "session": "", "caller": "", "status": int64(404), "code": "no_path"}},
+		{"GET", "/v1/sessions/s/view", "", secret, map[string]any{"op": "getView", "session": "s", "caller": "me", "status": int64(500), "code": "internal"}},
+		{"HEAD", "/v1/sessions/s/events", "", secret, map[string]any{"op": "watchEvents", "session": "s", "caller": "me", "status": int64(200), "code": ""}},
+		{"GET", "/v1/openapi.json", "", "", map[string]any{"op": "document", "session": "", "caller": "", "status": int64(200), "code": ""}},
+	} {
+		w := ask(t, s, c.method, c.path, c.body, "Authorization", "Bearer "+c.token)
+		lines := logs.TakeAll()
+		if len(lines) != 1 {
+			t.Fatalf("%s %s: got %d lines, want one", c.method, c.path, len(lines))
+		}
+		got := lines[0].ContextMap()
+		for name, want := range c.want {
+			if got[name] != want {
+				t.Errorf("%s %s: %s: got %v, want %v", c.method, c.path, name, got[name], want)
+			}
+		}
+		if got["api"] != "http" || got["remote"] != "192.0.2.1:1234" || got["written"] != int64(w.Body.Len()) {
+			t.Errorf("%s %s: got %v, want the API, the address and %d bytes", c.method, c.path, got, w.Body.Len())
+		}
+		if text := lines[0].Message + " " + strings.Join(texts(got), " "); strings.Contains(text, "hidden") || strings.Contains(text, secret) {
+			t.Errorf("%s %s: got %s, want nothing of what the client wrote", c.method, c.path, text)
+		}
+	}
+}
+
+// texts are the texts of a line, whatever they are for.
+func texts(line map[string]any) []string {
+	var list []string
+	for _, v := range line {
+		if text, ok := v.(string); ok {
+			list = append(list, text)
+		}
+	}
+	return slices.Sorted(slices.Values(list))
+}
+
+// TestAccessOfStream has its line at the stream's end.
+func TestAccessOfStream(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var records []accesslog.Record
+	cfg := config(t)
+	cfg.Access = func(r accesslog.Record) {
+		mu.Lock()
+		defer mu.Unlock()
+		records = append(records, r)
+	}
+	s, address := listening(t, cfg)
+	ask(t, s, "POST", "/v1/sessions", `{"id":"s"}`)
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/v1/sessions/s/events", nil)
+	r.Header.Set("Authorization", "Bearer "+secret)
+	client := &http.Client{Transport: &http.Transport{}}
+	got, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	if len(records) != 1 {
+		t.Errorf("while the stream is open: got %d records, want that of the session's creation", len(records))
+	}
+	mu.Unlock()
+	s.Stop(t.Context())
+	_ = got.Body.Close()
+	mu.Lock()
+	defer mu.Unlock()
+	if last := records[len(records)-1]; last.Operation != "watchEvents" || last.Caller != "me" || last.Written == 0 || last.Status != http.StatusOK {
+		t.Errorf("got %+v, want the stream and its bytes", last)
+	}
+}

@@ -1,0 +1,116 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+)
+
+// Caller is the authenticated sender of a request.
+type Caller struct {
+	Name   string // the actor in histories: 1 to 64 of A-Z a-z 0-9 _ -
+	Scope  api.Scope
+	Tenant string // whose credentials these are; empty: the source serves the node's tenant only
+	All    bool   // it reaches every session of the tenant; otherwise its own and those that it was granted
+}
+
+// Identifier authenticates requests. Calls may overlap. The server repeats the
+// call every few seconds for a request that stays open, so it must be quick.
+type Identifier interface {
+	// Identify returns the caller. The error is [ErrNotMine] where the request has
+	// no credentials of this kind, and the server tries the next identifier; any
+	// other error refuses the request. The error is logged, so it must not contain credentials.
+	Identify(r *http.Request) (Caller, error)
+}
+
+// ErrNotMine is the error of an [Identifier] for requests without credentials of its kind.
+var ErrNotMine = errors.New("no credentials that are known here")
+
+// identify asks the identifiers in their order.
+func (s *Server) identify(r *http.Request) (Caller, error) {
+	for _, source := range s.cfg.Identity {
+		caller, err := source.Identify(r)
+		if errors.Is(err, ErrNotMine) {
+			continue
+		}
+		if err == nil {
+			err = caller.check(s.cfg.Tenant)
+		}
+		if err != nil {
+			return Caller{}, err
+		}
+		return caller, nil
+	}
+	return Caller{}, ErrNotMine
+}
+
+// check refuses callers that no history may name, and those of other tenants.
+func (c *Caller) check(tenant string) error {
+	if c.Tenant != "" && c.Tenant != tenant {
+		return errors.New("credentials of another tenant")
+	}
+	return errors.Join(events.CheckToken("caller", c.Name), c.Scope.Check())
+}
+
+// admit authenticates a request. A refusal says nothing of the reason to the client: the log has it.
+func (s *Server) admit(r *http.Request) (Caller, error) {
+	caller, err := s.identify(r)
+	if err != nil {
+		return Caller{}, &refusedError{errUnauthorized, err}
+	}
+	return caller, nil
+}
+
+// may refuses a caller without the operation's right.
+func (o *operation) may(caller Caller) error {
+	if !caller.Scope.Has(o.needs) {
+		return forbidden(o.needs)
+	}
+	return nil
+}
+
+// own counts the request's connection as one of its caller.
+func (o *operation) own(r *http.Request, caller Caller) error {
+	if c := connOf(r); c != nil && !c.authenticated(caller.Name) {
+		return tooMany("too_many_connections", "connections", "connections", o.s.cfg.MaxConnectionsPerCaller)
+	}
+	return nil
+}
+
+// refusedError is a problem with a reason that only the log gets.
+type refusedError struct {
+	*problem
+	reason error
+}
+
+func (e *refusedError) Error() string { return fmt.Sprintf("%s: %v", e.Detail, e.reason) }
+
+// watch ends a request that stays open, by calling end, when its caller may not
+// send it any more: its credentials expired, were removed or changed. It returns
+// when done is closed.
+func (o *operation) watch(r *http.Request, was Caller, end func(error), done <-chan struct{}) {
+	tick := time.NewTicker(o.s.cfg.Recheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+		now, err := o.s.admit(r)
+		if err == nil {
+			err = o.may(now)
+		}
+		if err == nil && (now.Name != was.Name || now.All != was.All) {
+			err = errUnauthorized
+		}
+		if err != nil {
+			end(err)
+			return
+		}
+	}
+}

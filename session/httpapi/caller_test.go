@@ -1,0 +1,144 @@
+package httpapi_test
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/httpapi"
+)
+
+// source is an identifier that says what a test wants.
+type source func(*http.Request) (httpapi.Caller, error)
+
+func (s source) Identify(r *http.Request) (httpapi.Caller, error) { return s(r) }
+
+// says is a source that knows one caller, whatever the request has.
+func says(c httpapi.Caller, err error) source {
+	return func(*http.Request) (httpapi.Caller, error) { return c, err }
+}
+
+// TestSourcesOfCallers asks with every kind of answer of a source, alone and behind one that does not know the request.
+func TestSourcesOfCallers(t *testing.T) {
+	t.Parallel()
+	good := httpapi.Caller{Name: "you", Scope: api.ScopeRead}
+	with := func(change func(*httpapi.Caller)) httpapi.Caller {
+		c := good
+		change(&c)
+		return c
+	}
+	for name, c := range map[string]struct {
+		source source
+		want   string
+	}{
+		"known":         {says(good, nil), "404 no_session"},
+		"own_tenant":    {says(with(func(c *httpapi.Caller) { c.Tenant = "acme" }), nil), "404 no_session"},
+		"other_tenant":  {says(with(func(c *httpapi.Caller) { c.Tenant = "evil" }), nil), "401 unauthorized"},
+		"not_mine":      {says(good, httpapi.ErrNotMine), "401 unauthorized"},
+		"refused":       {says(good, errors.New("expired")), "401 unauthorized"},
+		"no_name":       {says(with(func(c *httpapi.Caller) { c.Name = "" }), nil), "401 unauthorized"},
+		"reserved_name": {says(with(func(c *httpapi.Caller) { c.Name = "node:a" }), nil), "401 unauthorized"},
+		"control":       {says(with(func(c *httpapi.Caller) { c.Name = "a\nb" }), nil), "401 unauthorized"},
+		"no_scope":      {says(with(func(c *httpapi.Caller) { c.Scope = "" }), nil), "401 unauthorized"},
+		"unknown_scope": {says(with(func(c *httpapi.Caller) { c.Scope = "all" }), nil), "401 unauthorized"},
+		"other_right":   {says(with(func(c *httpapi.Caller) { c.Scope = "approve" }), nil), "403 forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, before := range [][]httpapi.Identifier{nil, {says(httpapi.Caller{}, httpapi.ErrNotMine)}} {
+				cfg := config(t)
+				cfg.Tokens, cfg.Identity, cfg.Tenant = nil, append(before, c.source), "acme"
+				w := ask(t, newServer(t, cfg), "GET", "/v1/sessions/nosuch", "")
+				got := code(t, w)
+				if got != c.want {
+					t.Errorf("got %s, want %s: %s", got, c.want, w.Body)
+				}
+				if strings.Contains(w.Body.String(), "expired") {
+					t.Errorf("got %s, want no reason in it", w.Body)
+				}
+			}
+		})
+	}
+}
+
+// TestRefusalIsFinal has a source that refuses a request: no later one may know it better.
+func TestRefusalIsFinal(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.Tokens = nil
+	cfg.Identity = []httpapi.Identifier{says(httpapi.Caller{}, errors.New("expired")), says(httpapi.Caller{Name: "you", Scope: api.ScopeAdmin}, nil)}
+	if got := code(t, ask(t, newServer(t, cfg), "GET", "/v1/sessions/s", "")); got != "401 unauthorized" {
+		t.Errorf("got %s, want 401 unauthorized", got)
+	}
+}
+
+// TestCertificates identifies requests by what the handshake verified, with and without a header beside it.
+func TestCertificates(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	tokens, err := httpapi.NewTokens([]httpapi.Token{
+		{Name: "me", Digest: sha256.Sum256([]byte(secret)), Scope: api.ScopeRead, All: true},
+		{Name: "alice", Certificate: "uri:spiffe://acme/alice", Scope: api.ScopeWrite},
+		{Name: "bob", Certificate: "cn:bob", Scope: api.ScopeRead, Expires: now.Add(time.Hour)},
+		{Name: "late", Certificate: "cn:late", Scope: api.ScopeRead, Expires: now.Add(-time.Second)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := func(cn string, uris ...string) *x509.Certificate {
+		c := &x509.Certificate{Subject: pkix.Name{CommonName: cn}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}
+		for _, text := range uris {
+			u, _ := url.Parse(text)
+			c.URIs = append(c.URIs, u)
+		}
+		return c
+	}
+	over := leaf("bob")
+	over.NotAfter = now.Add(-time.Second)
+	for name, c := range map[string]struct {
+		leaf     *x509.Certificate
+		verified bool
+		header   []string
+		want     string // name, or what the error has in it
+	}{
+		"uri":              {leaf("x", "https://x", "spiffe://acme/alice"), true, nil, "alice"},
+		"common_name":      {leaf("bob"), true, nil, "bob"},
+		"not_verified":     {leaf("bob"), false, nil, "no credentials"},
+		"unknown":          {leaf("mallory", "spiffe://acme/mallory"), true, nil, "no credentials"},
+		"name_as_uri":      {leaf("spiffe://acme/alice"), true, nil, "no credentials"},
+		"empty":            {leaf(""), true, nil, "no credentials"},
+		"two_callers":      {leaf("bob", "spiffe://acme/alice"), true, nil, "several callers"},
+		"over":             {over, true, nil, "has expired"},
+		"expired_line":     {leaf("late"), true, nil, "has expired"},
+		"header_wins":      {leaf("bob"), true, []string{"Bearer " + secret}, "me"},
+		"bad_header_wins":  {leaf("bob"), true, []string{"Bearer nonsense"}, "no credentials"},
+		"two_headers":      {leaf("bob"), true, []string{"Bearer " + secret, "Bearer " + secret}, "no credentials"},
+		"digest_of_nobody": {leaf("bob"), true, []string{"Bearer cn:bob"}, "no credentials"},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/sessions", nil)
+		r.Header["Authorization"] = c.header
+		if c.header == nil {
+			delete(r.Header, "Authorization")
+		}
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{c.leaf}}
+		if c.verified {
+			r.TLS.VerifiedChains = [][]*x509.Certificate{{c.leaf}}
+		}
+		got, err := tokens.Identify(r)
+		if text := got.Name; (err == nil) != (text == c.want) || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %q, %v, want %s", name, text, err, c.want)
+		}
+		if name == "uri" && got.All {
+			t.Errorf("got a caller of all sessions, want what the token says")
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package httpapi_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/httpapi"
+)
+
+// limited is a server with a second caller, whose token is "you".
+func limited(t *testing.T, change func(*httpapi.Config)) *httpapi.Server {
+	t.Helper()
+	cfg := config(t)
+	cfg.Tokens = append(cfg.Tokens, httpapi.Token{Name: "you", Digest: sha256.Sum256([]byte("you")), Scope: api.ScopeAdmin, All: true})
+	change(&cfg)
+	return newServer(t, cfg)
+}
+
+// TestLimitsOfCaller brings a caller to each of its limits. It is told which one and when to come again, and another caller goes on.
+func TestLimitsOfCaller(t *testing.T) {
+	t.Parallel()
+	big := `{"nodes":[{"message":{"role":"user","parts":[{"type":"text","text":"` + strings.Repeat("x", 4000) + `"}]}}]}`
+	for name, c := range map[string]struct {
+		change   func(*httpapi.Config)
+		reach    func(t *testing.T, s *httpapi.Server)
+		path     string
+		code     string
+		limit    string
+		max      int
+		atLeast  int // of Retry-After, in seconds
+		document int // status of what needs no caller
+	}{
+		"bytes_of_bodies": {
+			func(c *httpapi.Config) { c.MaxBytesPerMinute = 1000 },
+			func(t *testing.T, s *httpapi.Server) { ask(t, s, "POST", "/v1/sessions/s/nodes", big) },
+			"/v1/sessions/s", "too_many_bytes", "bytes_a_minute", 1000, 120, 200,
+		},
+		"bytes_of_answers": {
+			func(c *httpapi.Config) { c.MaxBytesPerMinute = 1000 },
+			func(t *testing.T, s *httpapi.Server) { ask(t, s, "GET", "/v1/sessions/s/view", "") },
+			"/v1/sessions/s", "too_many_bytes", "bytes_a_minute", 1000, 120, 200,
+		},
+		"requests": {
+			func(c *httpapi.Config) { c.MaxRequestsPerCaller = 2 },
+			func(t *testing.T, s *httpapi.Server) { hold(t, s, 2) },
+			"/v1/sessions/s", "too_many_requests", "requests_at_once", 2, 1, 200,
+		},
+		"streams": {
+			func(c *httpapi.Config) { c.MaxStreamsPerCaller = 1 },
+			func(t *testing.T, s *httpapi.Server) { watch(t, s) },
+			"/v1/sessions/s/events", "too_many_streams", "streams_at_once", 1, 1, 200,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := limited(t, c.change)
+			ask(t, s, "POST", "/v1/sessions", `{"id":"s"}`, "Authorization", "Bearer you")
+			if c.limit == "bytes_a_minute" { // the first request may be as large as it likes
+				ask(t, s, "POST", "/v1/sessions/s/nodes", big, "Authorization", "Bearer you")
+			}
+			c.reach(t, s)
+			w := ask(t, s, "GET", c.path, "")
+			var p struct {
+				Code    string
+				Details map[string]string
+			}
+			_ = json.Unmarshal(w.Body.Bytes(), &p)
+			if w.Code != http.StatusTooManyRequests || p.Code != c.code || p.Details["limit"] != c.limit || p.Details["max"] != strconv.Itoa(c.max) {
+				t.Errorf("got %d %s, want 429 %s with the limit %s of %d", w.Code, w.Body, c.code, c.limit, c.max)
+			}
+			if after, err := strconv.Atoi(w.Header().Get("Retry-After")); err != nil || after < c.atLeast {
+				t.Errorf("Retry-After: got %q, want at least %d", w.Header().Get("Retry-After"), c.atLeast)
+			}
+			if c.limit != "bytes_a_minute" {
+				if w := ask(t, s, http.MethodHead, c.path, "", "Authorization", "Bearer you"); w.Code != http.StatusOK {
+					t.Errorf("another caller: got %d %s, want 200", w.Code, w.Body)
+				}
+			}
+			if w := ask(t, s, "GET", "/v1/openapi.json", ""); w.Code != c.document {
+				t.Errorf("document: got %d, want %d", w.Code, c.document)
+			}
+		})
+	}
+}
+
+// slow is a body that does not come before its end.
+type slow struct {
+	read chan<- struct{}
+	end  <-chan struct{}
+}
+
+func (s slow) Read([]byte) (int, error) {
+	s.read <- struct{}{}
+	<-s.end
+	return 0, context.Canceled
+}
+
+// hold has requests of the caller wait for their bodies until the test ends.
+func hold(t *testing.T, s *httpapi.Server, n int) {
+	t.Helper()
+	read, end, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	for range n {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/sessions", slow{read, end})
+		r.Header.Set("Authorization", "Bearer "+secret)
+		go func() {
+			s.ServeHTTP(httptest.NewRecorder(), r)
+			ended <- struct{}{}
+		}()
+		<-read
+	}
+	t.Cleanup(func() {
+		close(end)
+		for range n {
+			<-ended
+		}
+	})
+}
+
+// watch keeps a stream of the caller open until the test ends.
+func watch(t *testing.T, s *httpapi.Server) {
+	t.Helper()
+	served := httptest.NewServer(s)
+	t.Cleanup(func() { s.Drain(); served.Close() })
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, served.URL+"/v1/sessions/s/events", nil)
+	r.Header.Set("Authorization", "Bearer "+secret)
+	got, err := served.Client().Do(r)
+	if err != nil || got.StatusCode != http.StatusOK {
+		t.Fatalf("stream: got %v, %v, want one", got, err)
+	}
+	t.Cleanup(func() { _ = got.Body.Close() })
+}
+
+// TestStreamIsSlowedDown reads more than a minute's bytes from a stream: the rest takes its time.
+func TestStreamIsSlowedDown(t *testing.T) {
+	t.Parallel()
+	const perMinute = 120_000 // 2 000 a second
+	s := limited(t, func(c *httpapi.Config) { c.MaxBytesPerMinute = perMinute })
+	served := httptest.NewServer(s)
+	defer served.Close()
+	defer s.Drain()
+	ask(t, s, "POST", "/v1/sessions", `{"id":"s"}`)
+	node := `{"message":{"role":"user","parts":[{"type":"text","text":"` + strings.Repeat("x", 10_000) + `"}]}}`
+	if w := ask(t, s, "POST", "/v1/sessions/s/nodes", `{"nodes":[`+strings.Repeat(node+",", 12)+node+`]}`); w.Code != http.StatusOK {
+		t.Fatalf("nodes: got %d %s", w.Code, w.Body)
+	}
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, served.URL+"/v1/sessions/s/events", nil)
+	r.Header.Set("Authorization", "Bearer you")
+	began := time.Now()
+	got, err := served.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close() //nolint:errcheck // it was only read
+	read := 0
+	for buffer := make([]byte, 32<<10); read < 130_000; {
+		n, err := got.Body.Read(buffer)
+		if read += n; err != nil {
+			t.Fatalf("after %d bytes: %v", read, err)
+		}
+	}
+	if took := time.Since(began); took < 3*time.Second { // 10 000 bytes more than a minute's, in 5 s
+		t.Errorf("got %d bytes in %s, want those above %d to take 5 s", read, took, perMinute)
+	}
+}

@@ -1,0 +1,202 @@
+package oidc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	goidc "github.com/coreos/go-oidc/v3/oidc"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/httpapi"
+)
+
+// Identifier is a [httpapi.Identifier] of signed tokens. Stop ends what it does in the background.
+type Identifier struct {
+	cfg      Config
+	keys     *keys
+	verifier *goidc.IDTokenVerifier
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+// New reads the keys, and reads them again from then on until Stop. All that is
+// wrong with the configuration comes together.
+func New(ctx context.Context, cfg Config) (*Identifier, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, fmt.Errorf("new oidc identifier: %w", err)
+	}
+	i := &Identifier{cfg: cfg, keys: &keys{read: cfg.read, signatures: cfg.signatures(), now: cfg.Now, log: cfg.Logger.Named("oidc")}}
+	if err := i.keys.refresh(ctx); err != nil {
+		return nil, fmt.Errorf("new oidc identifier: %w", err)
+	}
+	i.verifier = goidc.NewVerifier(cfg.Issuer, i.keys, &goidc.Config{
+		ClientID: cfg.Audience, SupportedSigningAlgs: cfg.Algorithms, SkipExpiryCheck: true, // within has the leeway
+	})
+	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
+	i.stop = stop
+	i.running.Go(func() { i.refresh(background) })
+	return i, nil
+}
+
+// Stop waits until nothing runs in the background.
+func (i *Identifier) Stop() {
+	i.stop()
+	i.running.Wait()
+}
+
+func (i *Identifier) refresh(ctx context.Context) {
+	tick := time.NewTicker(time.Duration(i.cfg.RefreshSeconds) * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := i.keys.refresh(ctx); err != nil && ctx.Err() == nil {
+			i.keys.log.Warn("the issuer's keys are not read again: those that were read before stay in use", zap.Error(err))
+		}
+	}
+}
+
+// Identify implements [httpapi.Identifier].
+func (i *Identifier) Identify(r *http.Request) (httpapi.Caller, error) {
+	values := r.Header.Values("Authorization")
+	if len(values) != 1 {
+		return httpapi.Caller{}, httpapi.ErrNotMine
+	}
+	scheme, text, _ := strings.Cut(values[0], " ")
+	text = strings.TrimSpace(text)
+	if !strings.EqualFold(scheme, "bearer") || strings.Count(text, ".") != 2 {
+		return httpapi.Caller{}, httpapi.ErrNotMine
+	}
+	if len(text) > maxTokenText {
+		return httpapi.Caller{}, fmt.Errorf("token: above the limit of %d bytes", maxTokenText)
+	}
+	token, err := i.verifier.Verify(r.Context(), text)
+	if err != nil {
+		return httpapi.Caller{}, fmt.Errorf("token: %w", err)
+	}
+	var claims map[string]json.RawMessage
+	if err := token.Claims(&claims); err != nil {
+		return httpapi.Caller{}, errors.New("token: claims are no JSON object")
+	}
+	caller, err := i.caller(claims)
+	if err != nil {
+		return httpapi.Caller{}, fmt.Errorf("token: %w", err)
+	}
+	return caller, nil
+}
+
+// caller is whom verified claims name.
+func (i *Identifier) caller(claims map[string]json.RawMessage) (c httpapi.Caller, err error) {
+	if err := i.within(claims); err != nil {
+		return c, err
+	}
+	if c.Name, err = text(claims, i.cfg.NameClaim); err != nil {
+		return c, err
+	}
+	if err := events.CheckToken("claim "+i.cfg.NameClaim, c.Name); err != nil {
+		return c, err
+	}
+	c.Name = i.cfg.NamePrefix + c.Name
+	if err := events.CheckToken("name_prefix and claim "+i.cfg.NameClaim, c.Name); err != nil {
+		return c, err
+	}
+	if i.cfg.Reserved != nil && i.cfg.Reserved(c.Name) {
+		return c, errors.New("claim " + i.cfg.NameClaim + " is the name of another source's caller")
+	}
+	if i.cfg.TenantClaim != "" {
+		if c.Tenant, err = text(claims, i.cfg.TenantClaim); err != nil {
+			return c, err
+		}
+	}
+	c.Scope, c.All, err = i.rights(claims[i.cfg.ScopeClaim])
+	return c, err
+}
+
+// within refuses what has expired, is not yet valid, or does not say when it expires.
+func (i *Identifier) within(claims map[string]json.RawMessage) error {
+	now, leeway := i.cfg.Now(), time.Duration(i.cfg.LeewaySeconds)*time.Second
+	expires, err := moment(claims, "exp")
+	if err != nil {
+		return err
+	}
+	if !now.Before(expires.Add(leeway)) {
+		return errors.New("has expired")
+	}
+	if _, given := claims["nbf"]; !given {
+		return nil
+	}
+	from, err := moment(claims, "nbf")
+	if err != nil {
+		return err
+	}
+	if now.Add(leeway).Before(from) {
+		return errors.New("is not valid yet")
+	}
+	return nil
+}
+
+// maxMoment bounds times, in seconds since 1970: the year 9999.
+const maxMoment = 253_402_300_799
+
+func moment(claims map[string]json.RawMessage, name string) (time.Time, error) {
+	var seconds *float64
+	if err := json.Unmarshal(claims[name], &seconds); err != nil || seconds == nil || !(*seconds >= 0 && *seconds <= maxMoment) {
+		return time.Time{}, errors.New("claim " + name + " is no time in seconds since 1970")
+	}
+	return time.Unix(int64(*seconds), 0), nil
+}
+
+func text(claims map[string]json.RawMessage, name string) (string, error) {
+	var value *string
+	if err := json.Unmarshal(claims[name], &value); err != nil || value == nil || *value == "" {
+		return "", errors.New("claim " + name + " is no text")
+	}
+	return *value, nil
+}
+
+// rights are what the values of the scope's claim grant together.
+func (i *Identifier) rights(raw json.RawMessage) (scope api.Scope, all bool, err error) {
+	var list []string
+	var joined *string
+	switch {
+	case json.Unmarshal(raw, &joined) == nil && joined != nil:
+		list = strings.Fields(*joined)
+	case json.Unmarshal(raw, &list) == nil:
+	default:
+		return "", false, errors.New("claim " + i.cfg.ScopeClaim + " is neither a text nor a list of texts")
+	}
+	var rights []string
+	for _, value := range list {
+		granted, ours := strings.CutPrefix(value, i.cfg.ScopePrefix)
+		switch s := api.Scope(granted); {
+		case !ours:
+		case granted == "all":
+			all = true
+		case s.Check() != nil:
+			return "", false, errors.New("claim " + i.cfg.ScopeClaim + " grants what there is not")
+		default:
+			for _, right := range s.Rights() {
+				if !slices.Contains(rights, string(right)) {
+					rights = append(rights, string(right))
+				}
+			}
+		}
+	}
+	if len(rights) == 0 {
+		return "", false, errors.New("claim " + i.cfg.ScopeClaim + " grants no right")
+	}
+	return api.Scope(strings.Join(rights, ",")), all, nil
+}

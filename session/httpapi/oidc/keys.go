@@ -1,0 +1,177 @@
+package oidc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	jose "github.com/go-jose/go-jose/v4"
+	"go.uber.org/zap"
+)
+
+const (
+	readWait  = 5 * time.Second  // for the issuer's answer
+	readPause = 10 * time.Second // between readings for tokens whose key is not known
+)
+
+// keys are an issuer's. They implement the KeySet of go-oidc.
+type keys struct {
+	read       func(context.Context) ([]byte, error)
+	signatures []jose.SignatureAlgorithm
+	now        func() time.Time
+	log        *zap.Logger
+
+	reading sync.Mutex // held while keys are read: one reading at a time
+	tried   time.Time  // start of the last reading
+
+	mu   sync.RWMutex
+	list []jose.JSONWebKey
+}
+
+var errNoKey = errors.New("no key of the issuer verifies the token")
+
+// VerifySignature returns the payload of a token that one of the keys signed.
+func (k *keys) VerifySignature(ctx context.Context, text string) ([]byte, error) {
+	signed, err := jose.ParseSignedCompact(text, k.signatures)
+	if err != nil {
+		return nil, errors.New("malformed, or signed by an algorithm that is not allowed")
+	}
+	if payload, known := k.verify(signed); known {
+		return payloadOf(payload)
+	}
+	k.refreshFor(ctx)
+	payload, _ := k.verify(signed)
+	return payloadOf(payload)
+}
+
+func payloadOf(payload []byte) ([]byte, error) {
+	if payload == nil {
+		return nil, errNoKey
+	}
+	return payload, nil
+}
+
+// verify returns the payload, nil where no key fits. known reports whether the
+// token's key is here: then another reading finds no other one.
+func (k *keys) verify(signed *jose.JSONWebSignature) (payload []byte, known bool) {
+	k.mu.RLock()
+	list := k.list
+	k.mu.RUnlock()
+	id := signed.Signatures[0].Header.KeyID
+	for i := range list {
+		if id != "" && list[i].KeyID != id {
+			continue
+		}
+		known = known || id != ""
+		if list[i].Algorithm != "" && list[i].Algorithm != signed.Signatures[0].Header.Algorithm {
+			continue
+		}
+		if payload, err := signed.Verify(&list[i]); err == nil {
+			return payload, true
+		}
+	}
+	return nil, known
+}
+
+// refreshFor reads the keys for a token whose key is not known, unless they were read a moment ago.
+func (k *keys) refreshFor(ctx context.Context) {
+	k.reading.Lock()
+	defer k.reading.Unlock()
+	if k.now().Sub(k.tried) < readPause {
+		return
+	}
+	if err := k.load(context.WithoutCancel(ctx)); err != nil { // the next caller's too
+		k.log.Warn("the issuer's keys are not read again: those that were read before stay in use", zap.Error(err))
+	}
+}
+
+// refresh reads the keys.
+func (k *keys) refresh(ctx context.Context) error {
+	k.reading.Lock()
+	defer k.reading.Unlock()
+	return k.load(ctx)
+}
+
+// load reads the keys. The caller holds reading.
+func (k *keys) load(ctx context.Context) error {
+	k.tried = k.now()
+	ctx, cancel := context.WithTimeout(ctx, readWait)
+	defer cancel()
+	data, err := k.read(ctx)
+	if err != nil {
+		return fmt.Errorf("read the issuer's keys: %w", err)
+	}
+	list, err := parseKeys(data)
+	if err != nil {
+		return fmt.Errorf("the issuer's keys: %w", err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.list = list
+	return nil
+}
+
+// parseKeys takes the public keys for signatures of a JWKS. Others are left
+// out: a symmetric key verifies nothing here, and an issuer may have keys of kinds to come.
+func parseKeys(data []byte) ([]jose.JSONWebKey, error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(data, &set); err != nil {
+		return nil, errors.New("is no JSON web key set")
+	}
+	var list []jose.JSONWebKey
+	for _, raw := range set.Keys {
+		var key jose.JSONWebKey
+		if err := key.UnmarshalJSON(raw); err == nil && key.IsPublic() && key.Valid() && (key.Use == "" || key.Use == "sig") {
+			list = append(list, key)
+		}
+	}
+	if len(list) == 0 {
+		return nil, errors.New("has no public key for signatures")
+	}
+	return list, nil
+}
+
+func readFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	return bounded(file)
+}
+
+func readURL(ctx context.Context, url string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // it may lead to where others answer
+	}}
+	got, err := client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = got.Body.Close() }() // it was only read
+	if got.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("status %d, want 200", got.StatusCode)
+	}
+	return bounded(got.Body)
+}
+
+func bounded(r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxKeys+1))
+	if err == nil && len(data) > maxKeys {
+		err = fmt.Errorf("above the limit of %d bytes", maxKeys)
+	}
+	return data, err
+}

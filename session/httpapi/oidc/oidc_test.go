@@ -1,0 +1,307 @@
+package oidc_test
+
+import (
+	"context"
+	"crypto"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	jose "github.com/go-jose/go-jose/v4"
+	"go.uber.org/goleak"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/httpapi/oidc"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// hostile are tokens of which none may get in.
+func (i *issuer) hostile() map[string]string {
+	public := i.keys[0].Public()
+	der, _ := x509.MarshalPKIXPublicKey(public.Key)
+	jwk, _ := public.MarshalJSON()
+	stranger := rsaKey(i.t, "r1")
+	good := strings.Split(i.token(nil), ".")
+	part := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+	list := map[string]string{
+		"none":              part(`{"alg":"none"}`) + "." + good[1] + ".",
+		"none_signed":       part(`{"alg":"none","kid":"r1"}`) + "." + good[1] + "." + good[2],
+		"NONE":              part(`{"alg":"NoNe","kid":"r1"}`) + "." + good[1] + ".",
+		"hs256_pem":         i.sign(jose.HS256, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), i.claims(nil), map[jose.HeaderKey]any{"kid": "r1"}),
+		"hs256_der":         i.sign(jose.HS256, der, i.claims(nil), map[jose.HeaderKey]any{"kid": "r1"}),
+		"hs256_jwk":         i.sign(jose.HS256, jwk, i.claims(nil), map[jose.HeaderKey]any{"kid": "r1"}),
+		"hs256_of_the_set":  i.sign(jose.HS256, []byte("a symmetric key, which counts for nothing"), i.claims(nil), map[jose.HeaderKey]any{"kid": "sym"}),
+		"algorithm":         i.sign(jose.RS512, i.keys[0].Key, i.claims(nil), map[jose.HeaderKey]any{"kid": "r1"}),
+		"other_key_same_id": i.sign(jose.RS256, stranger, i.claims(nil), nil),
+		"other_key_no_id":   i.sign(jose.RS256, stranger.Key, i.claims(nil), nil),
+		"unknown_id":        i.sign(jose.RS256, rsaKey(i.t, "r9"), i.claims(nil), nil),
+		"key_of_another_id": i.sign(jose.RS256, i.keys[0].Key, i.claims(nil), map[jose.HeaderKey]any{"kid": "e1"}),
+		"key_in_header":     i.sign(jose.RS256, stranger.Key, i.claims(nil), map[jose.HeaderKey]any{"jwk": stranger.Public()}),
+		"url_in_header":     i.sign(jose.RS256, stranger.Key, i.claims(nil), map[jose.HeaderKey]any{"jku": i.url, "kid": "r1"}),
+		"critical":          i.sign(jose.RS256, i.keys[0].Key, i.claims(nil), map[jose.HeaderKey]any{"kid": "r1", "crit": []string{"x"}, "x": 1}),
+		"other_payload":     good[0] + "." + part(string(i.claims(map[string]any{"sub": "bob"}))) + "." + good[2],
+		"other_signature":   good[0] + "." + good[1] + "." + part("signature"),
+		"no_signature":      good[0] + "." + good[1] + ".",
+		"huge":              i.token(map[string]any{"x": strings.Repeat("x", 16<<10)}),
+		"no_json":           i.sign(jose.RS256, i.keys[0], []byte("alice"), nil),
+		"list":              i.sign(jose.RS256, i.keys[0], []byte("[]"), nil),
+		"null":              i.sign(jose.RS256, i.keys[0], []byte("null"), nil),
+		"empty":             i.sign(jose.RS256, i.keys[0], nil, nil),
+		"parts":             strings.Join(append(good, good[0]), "."),
+		"dots":              "..",
+	}
+	for name, change := range i.hostileClaims() {
+		list[name] = i.token(change)
+	}
+	return list
+}
+
+// hostileClaims are changes of a good token's claims, each of which makes it one that must not get in.
+func (i *issuer) hostileClaims() map[string]map[string]any {
+	list := make(map[string]map[string]any)
+	at := func(d time.Duration) int64 { return i.clock().Add(d).Unix() }
+	for claim, values := range map[string][]any{
+		"iss":   {"https://issuer.example/", "https://evil.example", ""},
+		"aud":   {"other", []string{"other", "lash "}, []string{}},
+		"exp":   {at(-31 * time.Second), 0, -1, 1e300, "never", fmt.Sprint(at(time.Hour))},
+		"nbf":   {at(32 * time.Second), 1e300, -1, fmt.Sprint(at(0)), true},
+		"sub":   {"node:a", "client:a", "a\nb", "a\x00b", "a b", "\u202ealice", "é", "../a", strings.Repeat("a", 61), "me"},
+		"org":   {"evil", "Acme", "acme "},
+		"scope": {"openid", "write", "lash:", "lash:root", "lash:read lash:root", "lash:all", "lash:read,all", []string{}, []any{"lash:read", 1}, "LASH:write"},
+	} {
+		for n, v := range append(values, nil, 1, true, map[string]any{}, []any{map[string]any{}}, []any{nil}, "") {
+			if claim == "nbf" && (v == nil || v == 1) { // which are fine
+				continue
+			}
+			list[fmt.Sprintf("%s_%d", claim, n)] = map[string]any{claim: v}
+		}
+	}
+	return list
+}
+
+// TestHostileTokens sends tokens that are not right to a server. None gets in;
+// good ones do, and the history of the turn that one asks for names its subject.
+func TestHostileTokens(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	h, err := session.New(session.Config{Bus: bustest.Start(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := httpapi.New(httpapi.Config{
+		Service: h, Tenant: "acme", Identity: []httpapi.Identifier{i.identifier(i.config())},
+		Tokens: []httpapi.Token{{Name: "fixed", Digest: sha256.Sum256([]byte("fixed")), Scope: api.ScopeRead, All: true}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Stop(context.Background()) }) // nothing of it is left
+	ask := func(token, path, body string) int {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if text := w.Body.String(); strings.Contains(text, token) && token != ".." {
+			t.Errorf("got %s, want no token in it", text)
+		}
+		return w.Code
+	}
+	for name, token := range i.hostile() {
+		if got := ask(token, "/v1/sessions", `{}`); got != http.StatusUnauthorized {
+			t.Errorf("%s: got %d, want 401", name, got)
+		}
+	}
+	if got := ask(i.token(map[string]any{"scope": "lash:read"}), "/v1/sessions", `{}`); got != http.StatusForbidden {
+		t.Errorf("with the scope read: got %d, want 403", got)
+	}
+	good := i.token(nil)
+	if got := ask(good, "/v1/sessions", `{"id":"s"}`); got != http.StatusCreated {
+		t.Fatalf("good: got %d, want 201", got)
+	}
+	if got := ask(good, "/v1/sessions/s/turns", `{"id":"t","text":"hello"}`); got != http.StatusAccepted {
+		t.Fatalf("turn: got %d, want 202", got)
+	}
+	actors := make(map[events.Kind]events.Actor)
+	for o, err := range h.Observe(t.Context(), "s", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Commit != nil {
+			for _, e := range o.Commit.Events {
+				actors[e.Kind] = o.Commit.Actor
+			}
+		}
+		if _, ok := actors["turn.requested"]; ok {
+			break
+		}
+	}
+	if want := (events.Actor{Kind: events.ActorClient, ID: "jwt-alice"}); actors["turn.requested"] != want {
+		t.Errorf("actors: got %v, want %v for turn.requested", actors, want)
+	}
+}
+
+// TestGoodTokens accepts every form that claims and signatures may have.
+func TestGoodTokens(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	id := i.identifier(i.config())
+	at := func(d time.Duration) int64 { return i.clock().Add(d).Unix() }
+	for name, c := range map[string]struct {
+		text string
+		want httpapi.Caller
+	}{
+		"plain":     {i.token(nil), httpapi.Caller{Name: "jwt-alice", Scope: "read,write,approve,configure", Tenant: "acme"}},
+		"all":       {i.token(map[string]any{"scope": "lash:read lash:all"}), httpapi.Caller{Name: "jwt-alice", Scope: "read", Tenant: "acme", All: true}},
+		"list":      {i.token(map[string]any{"scope": []string{"x", "lash:approve", "lash:read"}}), httpapi.Caller{Name: "jwt-alice", Scope: "approve,read", Tenant: "acme"}},
+		"audiences": {i.token(map[string]any{"aud": []string{"other", "lash"}}), httpapi.Caller{Name: "jwt-alice", Scope: "read,write,approve,configure", Tenant: "acme"}},
+		"leeway":    {i.token(map[string]any{"exp": at(-28 * time.Second), "nbf": at(29 * time.Second), "scope": "lash:read"}), httpapi.Caller{Name: "jwt-alice", Scope: "read", Tenant: "acme"}},
+		"no_nbf":    {i.token(map[string]any{"nbf": nil, "scope": "lash:read"}), httpapi.Caller{Name: "jwt-alice", Scope: "read", Tenant: "acme"}},
+		"ec":        {i.sign(jose.ES256, i.keys[1], i.claims(map[string]any{"scope": "lash:read"}), nil), httpapi.Caller{Name: "jwt-alice", Scope: "read", Tenant: "acme"}},
+		"no_key_id": {i.sign(jose.RS256, i.keys[0].Key.(crypto.Signer), i.claims(map[string]any{"scope": "lash:read"}), nil), httpapi.Caller{Name: "jwt-alice", Scope: "read", Tenant: "acme"}},
+	} {
+		if got, err := identify(t, id, c.text); err != nil || got != c.want {
+			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, c.want)
+		}
+	}
+}
+
+// TestKeysRotate changes the issuer's keys: the new one counts within a reading, the old one no more, and strangers cause no more readings.
+func TestKeysRotate(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	id := i.identifier(i.config())
+	old := i.token(nil)
+	i.rotate(rsaKey(t, "r2"))
+	i.pass(11 * time.Second)
+	if _, err := identify(t, id, i.token(nil)); err != nil {
+		t.Errorf("new key: got %v, want it read", err)
+	}
+	if _, err := identify(t, id, old); err == nil {
+		t.Error("old key: got its token accepted")
+	}
+	i.mu.Lock()
+	before := i.served
+	i.mu.Unlock()
+	stranger := rsaKey(t, "stranger")
+	for range 50 {
+		if _, err := identify(t, id, i.sign(jose.RS256, stranger, i.claims(nil), nil)); err == nil {
+			t.Fatal("got a stranger's token accepted")
+		}
+	}
+	i.mu.Lock()
+	if i.served != before {
+		t.Errorf("got %d readings for 50 strangers, want none within 10 s of the last", i.served-before)
+	}
+	i.broken = true
+	i.mu.Unlock()
+	i.pass(time.Minute)
+	_, _ = identify(t, id, i.sign(jose.RS256, rsaKey(t, "r9"), i.claims(nil), nil)) // which reads them
+	if _, err := identify(t, id, i.token(nil)); err != nil {
+		t.Errorf("while the issuer is broken: got %v, want the keys of before", err)
+	}
+}
+
+// TestKeysAreReadAgain takes a key out of a file: its tokens end, though nobody comes with another key.
+func TestKeysAreReadAgain(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	path := filepath.Join(t.TempDir(), "keys.json")
+	put := func(keys ...jose.JSONWebKey) {
+		t.Helper()
+		data, err := json.Marshal(jose.JSONWebKeySet{Keys: keys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(i.keys[0].Public(), i.keys[1].Public())
+	cfg := i.config()
+	cfg.KeysURL, cfg.KeysFile, cfg.RefreshSeconds = "", path, 1
+	id := i.identifier(cfg)
+	token := i.token(nil)
+	if _, err := identify(t, id, token); err != nil {
+		t.Fatal(err)
+	}
+	put(i.keys[1].Public())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for err := error(nil); err == nil && ctx.Err() == nil; _, err = identify(t, id, token) {
+		select {
+		case <-ctx.Done():
+			t.Fatal("got a token accepted whose key is gone")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// TestConfigIsRefused gives configurations that are not right: each is refused with the field's name.
+func TestConfigIsRefused(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	for want, change := range map[string]func(*oidc.Config){
+		"issuer, audience: are":      func(c *oidc.Config) { c.Audience = "" },
+		"keys_url, keys_file: one":   func(c *oidc.Config) { c.KeysFile = "x" },
+		"keys_url: must begin":       func(c *oidc.Config) { c.KeysURL = "http://issuer.example/keys" },
+		`algorithms: "HS256" is`:     func(c *oidc.Config) { c.Algorithms = []string{"RS256", "HS256"} },
+		`algorithms: "none" is`:      func(c *oidc.Config) { c.Algorithms = []string{"none"} },
+		"leeway_seconds: 301":        func(c *oidc.Config) { c.LeewaySeconds = 301 },
+		"refresh_seconds: -1":        func(c *oidc.Config) { c.RefreshSeconds = -1 },
+		"name_prefix: must be":       func(c *oidc.Config) { c.NamePrefix = "node:" },
+		"tenant_claim: and":          func(c *oidc.Config) { c.Tenant = "" },
+		"no such file":               func(c *oidc.Config) { c.KeysURL, c.KeysFile = "", "/nowhere/keys" },
+		"read the issuer's keys: st": func(c *oidc.Config) { i.mu.Lock(); i.broken = true; i.mu.Unlock() },
+	} {
+		cfg := i.config()
+		change(&cfg)
+		_, err := oidc.New(t.Context(), cfg)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+		i.mu.Lock()
+		i.broken = false
+		i.mu.Unlock()
+	}
+	for _, text := range []string{`{"issuer":"x","nosuch":1}`, `{} {}`, `[]`, ``} {
+		if _, err := oidc.ParseConfig(strings.NewReader(text)); err == nil {
+			t.Errorf("file %q: got no error", text)
+		}
+	}
+}
+
+// FuzzIdentify sends texts as tokens: none panics, and none but the issuer's own gets in.
+func FuzzIdentify(f *testing.F) {
+	i := newIssuer(f)
+	id := i.identifier(i.config())
+	good, err := identify(f, id, i.token(nil))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, text := range i.hostile() {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if c, err := identify(t, id, text); err == nil && c.Tenant == good.Tenant && c != good { // of other tenants are refused later
+			t.Errorf("%q: got caller %+v", text, c)
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Tokens are an [Identifier] of bearer tokens and client certificates, whose
+// list can be replaced while the server runs.
+//
+// A request with an Authorization header is judged by that alone, and its
+// certificate only counts without one.
+type Tokens struct {
+	list atomic.Pointer[[]Token]
+	now  func() time.Time
+}
+
+// NewTokens makes them of a list, which may be empty. All that is wrong with it comes together.
+func NewTokens(list []Token) (*Tokens, error) {
+	t := &Tokens{now: time.Now}
+	return t, t.Replace(list)
+}
+
+// Replace puts another list in place, at once and as a whole. A list that is refused changes nothing.
+func (t *Tokens) Replace(list []Token) error {
+	if err := checkTokens(list); err != nil {
+		return err
+	}
+	list = slices.Clone(list)
+	t.list.Store(&list)
+	return nil
+}
+
+// Has reports whether a token has this name, expired or not.
+func (t *Tokens) Has(name string) bool {
+	return slices.ContainsFunc(*t.list.Load(), func(k Token) bool { return k.Name == name })
+}
+
+// Errors of credentials, for the log.
+var (
+	errExpired     = errors.New("the token has expired")
+	errCertificate = errors.New("the client certificate has expired")
+	errAmbiguous   = errors.New("the client certificate is that of several callers")
+)
+
+// Identify implements [Identifier].
+func (t *Tokens) Identify(r *http.Request) (Caller, error) {
+	var found *Token
+	if values := r.Header.Values("Authorization"); len(values) == 1 {
+		found = bearer(*t.list.Load(), values[0])
+	} else if len(values) == 0 && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		var err error
+		if found, err = t.certified(r.TLS.VerifiedChains[0][0]); err != nil {
+			return Caller{}, err
+		}
+	}
+	switch {
+	case found == nil:
+		return Caller{}, ErrNotMine
+	case !found.Expires.IsZero() && !t.now().Before(found.Expires):
+		return Caller{}, errExpired
+	}
+	return found.caller(), nil
+}
+
+// certified finds the token of a certificate. The handshake has verified it, which may be long ago.
+func (t *Tokens) certified(leaf *x509.Certificate) (found *Token, err error) {
+	if now := t.now(); now.After(leaf.NotAfter) || now.Before(leaf.NotBefore) {
+		return nil, errCertificate
+	}
+	subjects := []string{"cn:" + leaf.Subject.CommonName}
+	for _, uri := range leaf.URIs {
+		subjects = append(subjects, "uri:"+uri.String())
+	}
+	list := *t.list.Load()
+	for i := range list {
+		if list[i].Certificate == "" || !slices.Contains(subjects, list[i].Certificate) {
+			continue
+		}
+		if found != nil && found.Name != list[i].Name {
+			return nil, errAmbiguous
+		}
+		found = &list[i]
+	}
+	return found, nil
+}
+
+// bearer finds the token of an Authorization header. It looks at all of them,
+// so that the time tells nothing.
+func bearer(list []Token, header string) (found *Token) {
+	scheme, text, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return nil
+	}
+	digest := sha256.Sum256([]byte(strings.TrimSpace(text)))
+	for i := range list {
+		if list[i].Certificate == "" && subtle.ConstantTimeCompare(digest[:], list[i].Digest[:]) == 1 {
+			found = &list[i]
+		}
+	}
+	return found
+}
