@@ -124,7 +124,7 @@ func TestRulesOfDirectories(t *testing.T) {
 	equal(t, "tried", len(list) > 20 && strings.HasSuffix(list[0].want, "key.txt"), true)
 }
 
-// TestRulesOfTheSession has a session's own rules hold for its files, in place of the node's.
+// TestRulesOfTheSession has a session's own rules hold for its files, beside what the node denies.
 func TestRulesOfTheSession(t *testing.T) {
 	t.Parallel()
 	dir, _ := denied(t)
@@ -136,5 +136,5 @@ func TestRulesOfTheSession(t *testing.T) {
 	b.run(id, "t1", text("go"))
 	equal(t, "denied", b.result(id, "c1"), "[failed] read_file is not allowed here link, which is x.env")
 	equal(t, "the node's own rule", b.result(id, "c2"), "[failed] read_file is not allowed here private/key.txt")
-	equal(t, "found", b.result(id, "c3"), "nothing found\n[2 files are not allowed here, and not searched]\n")
+	equal(t, "found", b.result(id, "c3"), "[nothing found]\n[2 files are not allowed here, and not searched]\n")
 }
