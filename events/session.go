@@ -38,6 +38,7 @@ type SessionOpened struct {
 	Access   ToolAccess        `msgpack:"a,omitempty"`
 	Subagent Subagent          `msgpack:"g,omitempty"`
 	Usage    string            `msgpack:"u,omitempty"` // the ledger's source in the parent. Empty is "child"
+	Owner    string            `msgpack:"w,omitempty"` // the caller that made it, or its parent's or source's owner. Empty: only callers that reach every session reach it
 }
 
 // Relation is what a session is to its parent.
@@ -93,6 +94,11 @@ func (p *SessionOpened) Validate() error {
 	if !p.First.IsZero() {
 		if err := p.First.Validate(); err != nil {
 			return fmt.Errorf("first: %w", err)
+		}
+	}
+	if p.Owner != "" {
+		if err := CheckToken("owner", p.Owner); err != nil {
+			return err
 		}
 	}
 	return p.Config.validate()

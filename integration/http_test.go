@@ -39,6 +39,9 @@ func tokens() []httpapi.Token {
 	} {
 		list = append(list, httpapi.Token{Name: name, Digest: sha256.Sum256([]byte(name + secret)), Scope: scope})
 	}
+	for _, name := range []string{"alice", "bob"} {
+		list = append(list, httpapi.Token{Name: name, Digest: sha256.Sum256([]byte(name + secret)), Scope: api.ScopeAdmin, Own: true})
+	}
 	return list
 }
 

@@ -83,6 +83,8 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 		s.Config, s.ConfigSeq, s.ConfigKey = p.Config, s.Seq, p.Key
 	case *events.SessionClosed:
 		s.Status = StatusClosed
+	case *events.SessionGranted:
+		s.applyGranted(p)
 	case *events.GraphAppended:
 		s.appendNodes(p.Nodes, p.Key, ev.Turn, at)
 	case *events.GraphBranched:
@@ -198,6 +200,7 @@ func (s *State) applyOpened(p *events.SessionOpened, at events.Millis) {
 	s.Config, s.ConfigSeq = p.Config, s.Seq
 	s.Parent, s.Forked, s.Labels, s.Relation = p.Parent, p.Forked, p.Labels, p.Relation
 	s.Options, s.First, s.Access, s.Subagent, s.Source = p.Options, p.First, p.Access, p.Subagent, p.Usage
+	s.Owner = p.Owner
 	s.CreatedAt = at
 	s.Frames = []Frame{{ID: InitialFrame(s.Session), Reason: "initial", Opened: at}}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // FoldVersion changes whenever Apply or the snapshot's shape does. Snapshots of another version are discarded.
-const FoldVersion = 5
+const FoldVersion = 6
 
 // ErrPartial is a question that needs segments which are not attached yet; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -47,6 +47,8 @@ type Head struct {
 	Access    events.ToolAccess `msgpack:"ta,omitempty"`
 	Subagent  events.Subagent   `msgpack:"sa,omitempty"`
 	Source    string            `msgpack:"us,omitempty"` // of this session's usage in its parent's ledger
+	Owner     string            `msgpack:"ow,omitempty"` // empty: nobody in particular
+	Grants    []Grant           `msgpack:"gr,omitempty"` // to callers other than the owner, sorted by caller
 	CreatedAt events.Millis     `msgpack:"ca,omitempty"`
 	UpdatedAt events.Millis     `msgpack:"ua,omitempty"`
 
@@ -310,6 +312,7 @@ func (s *State) Clone() *State {
 		t.Resolved, t.Queued, t.Direct = slices.Clone(t.Resolved), slices.Clip(t.Queued), slices.Clip(t.Direct)
 		t.Timed = slices.Clip(t.Timed)
 	}
+	c.Grants = slices.Clip(s.Grants)
 	c.Children, c.Plugins = slices.Clone(s.Children), slices.Clone(s.Plugins)
 	c.Queue = slices.Clip(s.Queue)
 	c.Scheduled = slices.Clip(s.Scheduled)

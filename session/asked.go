@@ -64,6 +64,9 @@ func (h *Host) landed(ctx context.Context, id events.SessionID, cause string, a 
 	if a.Key == "" {
 		return nil, nil //nolint:nilnil // every request is a new one
 	}
+	if err := h.reached(ctx, id); err != nil {
+		return nil, err
+	}
 	return h.beforeLanding(ctx, id, h.stamp(cause, a).cause, a.Since)
 }
 

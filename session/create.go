@@ -36,7 +36,7 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req Cre
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, ErrExists)
 	}
 	ctx, asked := api.TakeAsked(ctx)
-	o := &opening{h: h, id: id, req: req, by: h.stamp("create", asked)}
+	o := &opening{h: h, id: id, req: req, asked: asked, by: h.stamp("create", asked)}
 	opened, err := o.open(ctx, creator)
 	for asked.Key != "" && errors.As(err, new(*events.ConflictError)) { // somebody repeats the request at the same time
 		opened, err = o.open(ctx, creator)
@@ -120,6 +120,7 @@ func (o *opening) begun(ctx context.Context) (*begun, error) {
 type opening struct {
 	h       *Host
 	id      events.SessionID
+	asked   api.Asked
 	by      stamp
 	req     CreateRequest
 	creator *projector.State // nil: none
@@ -132,23 +133,25 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	} else if o.req.Relation != events.RelationRoot && o.req.Parent == "" {
 		o.req.Parent = creator
 	}
-	if err := o.h.checkParents(ctx, o.id, o.req.Parent); err != nil {
-		return err
-	}
+	caller, _ := api.CallerOf(ctx)
 	if creator != "" {
-		if o.creator, err = o.h.State(ctx, creator); errors.Is(err, events.ErrNoSession) && o.req.Start != StartCurrent && o.req.Plugins == "" {
+		elsewhere := o.req.Start != StartCurrent && o.req.Plugins == "" && !caller.Own // one that is not reached gets no children
+		if o.creator, err = o.h.State(api.Naming(ctx, creator), creator); errors.Is(err, events.ErrNoSession) && elsewhere {
 			o.creator, err = nil, nil // a parent elsewhere
 		}
 		if err != nil {
 			return err
 		}
 	}
+	if err := o.h.checkParents(ctx, o.id, o.req.Parent); err != nil {
+		return err
+	}
 	switch o.req.Start {
 	case api.StartEmpty:
 	case StartCurrent:
 		o.base = o.creator
 	case StartExisting:
-		o.base, err = o.h.State(ctx, o.req.From)
+		o.base, err = o.h.State(api.Naming(ctx, o.req.From), o.req.From)
 	case StartSnapshot:
 		o.base = o.req.Snapshot
 	default:
@@ -168,6 +171,7 @@ func (o *opening) opened() *events.SessionOpened {
 		Config: o.req.Config, Parent: o.req.Parent, Labels: o.req.Labels, Relation: o.req.Relation, Options: o.req.Options,
 		Access: o.req.Access, Subagent: o.req.Subagent, Usage: o.req.Usage,
 	}
+	p.Owner, _ = o.ownership()
 	if p.Parent != "" && p.Relation == events.RelationRoot {
 		p.Relation = events.RelationChild
 	}
@@ -280,6 +284,9 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 		return err
 	}
 	commits := [][]events.Event{append([]events.Event{events.Of("", opened)}, o.inherited()...)}
+	if _, grants := o.ownership(); len(grants) > 0 {
+		commits[0] = append(commits[0], grants...)
+	}
 	for i, chunk := range chunks {
 		if i == 0 {
 			commits[0] = append(commits[0], events.Of("", chunk))

@@ -177,10 +177,18 @@ func (h *Host) held(id events.SessionID) *held {
 	return s
 }
 
-// loadHeld gives the whole state, at least as new as the log is now when fresh is set.
+// loadHeld gives the whole state, at least as new as the log is now when fresh
+// is set. It is the one place that holds the caller of a request to what it may:
+// on the state that is read, and on the one that an append is decided on, which
+// the append is guarded by. A grant that is taken back meanwhile makes that
+// append conflict, and the next try is refused.
 func (h *Host) loadHeld(ctx context.Context, id events.SessionID, s *held, fresh bool) error {
 	if err := events.CheckToken("session", id); err != nil {
 		return err
+	}
+	fresh = fresh || s.state == nil
+	if !fresh && api.Reached(ctx, id, s.state, nil) != nil {
+		fresh = true // a refusal is believed only on fresh state
 	}
 	var err error
 	switch {
@@ -192,7 +200,7 @@ func (h *Host) loadHeld(ctx context.Context, id events.SessionID, s *held, fresh
 	if err != nil {
 		s.state = nil
 	}
-	return err
+	return api.Reached(ctx, id, s.state, err)
 }
 
 // decision is events to append at the state they were decided on; none means that nothing is to be done.
@@ -349,6 +357,9 @@ func (h *Host) View(ctx context.Context, id events.SessionID) (projector.ReadVie
 
 // StateAt is the session's state as it was at seq.
 func (h *Host) StateAt(ctx context.Context, id events.SessionID, seq events.Seq) (*projector.State, error) {
+	if err := h.reached(ctx, id); err != nil {
+		return nil, err
+	}
 	return follow.At(ctx, h.log, id, seq)
 }
 

@@ -73,7 +73,7 @@ type Config struct {
 
 	// Scopes are what users of other NATS accounts may ask a [Node] for, by name:
 	// nil lets all of them do everything but run commands.
-	Scopes map[string]api.Scope
+	Scopes map[string]api.Reach
 	// Roles of a [Node]: what it does. Defaults to all.
 	Roles []Role
 

@@ -16,7 +16,7 @@ import (
 // httpFlags are those of the HTTP door.
 type httpFlags struct {
 	HTTP        string   `name:"http" help:"Address at which sessions are served over HTTP, e.g. 127.0.0.1:8080. Defaults to none." placeholder:"HOST:PORT"`
-	HTTPTokens  string   `name:"http-tokens" help:"File of bearer tokens, one a line: a name, a scope (read, write, admin), and the sha256 of the token in hex." placeholder:"FILE" type:"path"`
+	HTTPTokens  string   `name:"http-tokens" help:"File of bearer tokens, one a line: a name, a scope (read, write, admin), the sha256 of the token in hex, and own where it reaches only its own sessions and those that it has a grant of." placeholder:"FILE" type:"path"`
 	HTTPTLSCert string   `name:"http-tls-cert" help:"Certificate of the HTTP door. Without one it speaks plain HTTP." placeholder:"FILE" type:"path"`
 	HTTPTLSKey  string   `name:"http-tls-key" help:"Key of that certificate." placeholder:"FILE" type:"path"`
 	HTTPOrigins []string `name:"http-origin" help:"Origins of web pages that may use the HTTP door, e.g. https://example.com." placeholder:"ORIGIN"`

@@ -16,6 +16,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 			Labels:  labels(t),
 			Commits: count(t),
 			Options: labels(t), First: maybe(t, message), Access: access(t), Subagent: maybe(t, subagent), Usage: maybe(t, id[string]),
+			Owner: maybe(t, token[string]),
 		}
 		if p.Parent != "" {
 			p.Relation = one(t, events.RelationRoot, events.RelationChild, events.RelationHandoff)
@@ -26,6 +27,12 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return &events.SessionConfigured{Config: config(t), Key: maybe(t, id[string])}
 	},
 	events.KindSessionClosed: func(t *rapid.T) events.Payload { return &events.SessionClosed{Reason: text(t)} },
+	events.KindSessionGranted: func(t *rapid.T) events.Payload {
+		rights := distinct(t, 0, func(t *rapid.T) events.SessionRight {
+			return one(t, events.GrantRead, events.GrantWrite, events.GrantApprove)
+		}, func(r events.SessionRight) events.SessionRight { return r })
+		return &events.SessionGranted{To: token[string](t), Rights: rights, By: maybe(t, id[string])}
+	},
 	events.KindGraphAppended: func(t *rapid.T) events.Payload {
 		return &events.GraphAppended{Nodes: nodes(t, 1), Key: maybe(t, id[string])}
 	},

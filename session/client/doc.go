@@ -43,7 +43,7 @@
 //	Approve, ResolveTool     the call's effect id: the first answer counts, the same again is no other
 //	CancelTask               a task is cancelled once; what comes after finds it so
 //	CloseSession             a session is closed once
-//	CancelInputs, CancelInputsFrom, BranchTo, OpenFrame, Rewrite, Compact, Configure, ApplyToolState,
+//	Grant, CancelInputs, CancelInputsFrom, BranchTo, OpenFrame, Rewrite, Compact, Configure, ApplyToolState,
 //	SetToolsAvailability, StartMonitor, StopMonitor, TakeMonitorUpdates
 //	                         the key in the cause of the commit that the first made: the repeat finds it, and answers
 //	                         from the state before it. What was taken is so never lost with a reply; what came after

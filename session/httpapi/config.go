@@ -25,7 +25,7 @@ type Service interface {
 
 // Config of a server.
 type Config struct {
-	Service Service  // required
+	Service Service  // required; it holds requests to what their caller may, see [api.WithCaller], as a host does
 	Tokens  []Token  // at least one
 	Origins []string // of web pages that may read answers, as browsers send them. Defaults to none
 

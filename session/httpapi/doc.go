@@ -18,6 +18,10 @@
 // reconnects with it misses nothing. When the server drains, streams end and
 // their connections close; the client resumes elsewhere.
 //
+// What a token may in a session, [api.Caller.May] says: the service holds every
+// request to it, on the state that it answers from or appends to. A session that the token
+// does not reach is answered as one that does not exist.
+//
 // A reader that is slow slows nobody: what it misses is read back from the log.
 // One that takes no byte for [Config.WriteTimeout] is cut off.
 //

@@ -308,15 +308,15 @@ func TestSlowClient(t *testing.T) {
 func TestParseTokens(t *testing.T) {
 	t.Parallel()
 	digest := strings.Repeat("ab", 32)
-	list, err := httpapi.ParseTokens(strings.NewReader("# who may\n\n me\tread  " + digest + "\nyou admin " + strings.ToUpper(digest) + "\n"))
+	list, err := httpapi.ParseTokens(strings.NewReader("# who may\n\n me\tread  " + digest + " own\nyou admin " + strings.ToUpper(digest) + "\n"))
 	names := make([]string, len(list))
 	for i, token := range list {
-		names[i] = fmt.Sprintf("%s %s %x", token.Name, token.Scope, token.Digest)
+		names[i] = fmt.Sprintf("%s %s %x %t", token.Name, token.Scope, token.Digest, token.Own)
 	}
-	if want := []string{"me read " + digest, "you admin " + digest}; err != nil || !slices.Equal(names, want) {
+	if want := []string{"me read " + digest + " true", "you admin " + digest + " false"}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("got %v, %v, want %v", names, err, want)
 	}
-	for _, line := range []string{"me read", "me read hunter2", "me read " + digest + "00", "me read hunter2 " + digest} {
+	for _, line := range []string{"me read", "me read hunter2", "me read " + digest + "00", "me read hunter2 " + digest, "me read " + digest + " hunter2"} {
 		if _, err := httpapi.ParseTokens(strings.NewReader("\n" + line)); err == nil || !strings.HasPrefix(err.Error(), "line 2") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: got %v, want the line's number and nothing of it", line, err)
 		}

@@ -60,6 +60,9 @@ func (o *operation) serve(w http.ResponseWriter, r *http.Request, token *Token) 
 	}
 	ctx, cancel := o.s.lifetime(r.Context(), held)
 	defer cancel()
+	if token != nil {
+		ctx = api.WithCaller(ctx, token.caller(), o.needs, c.session)
+	}
 	if o.changes() {
 		ctx = api.WithAsked(ctx, api.Asked{Actor: c.bearer, Key: r.Header.Get(keyHeader)})
 	}

@@ -84,7 +84,7 @@ func (r *route) refusals() []int {
 		return nil
 	}
 	list := append([]int{http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, r.refuses...)
-	if r.changes() {
+	if r.changes() || strings.Contains(r.path, "{session}") {
 		list = append(list, http.StatusForbidden)
 	}
 	if len(r.pathParams()) > 0 || r.request != nil {

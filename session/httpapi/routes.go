@@ -26,7 +26,7 @@ func routes() []route {
 		},
 		{
 			name: "createSession", summary: "Open a session", method: http.MethodPost, path: "/v1/sessions", needs: api.OpCreate.Needs(),
-			request: of[NewSession](), answers: ok[Made](http.StatusCreated), refuses: []int{http.StatusConflict}, handle: body(createSession),
+			request: of[NewSession](), answers: ok[Made](http.StatusCreated), refuses: []int{http.StatusNotFound, http.StatusConflict}, handle: body(createSession),
 		},
 		{
 			name: "getSession", summary: "How a session stands", method: http.MethodGet, path: session, needs: api.RightRead,
@@ -43,6 +43,10 @@ func routes() []route {
 		{
 			name: "forkSession", summary: "Open a session with the active branch of this one", method: http.MethodPost, path: session + "/fork", needs: api.OpCreate.Needs(),
 			request: of[NewSession](), answers: ok[Made](http.StatusCreated), refuses: []int{http.StatusConflict}, handle: body(forkSession),
+		},
+		{
+			name: "grant", summary: "Say what another caller may do in this session; no rights takes back what was granted", method: http.MethodPut, path: session + "/grants/{caller}", needs: api.OpGrant.Needs(),
+			request: of[Grant](), answers: none(), handle: body(grantSession),
 		},
 		{
 			name: "getView", summary: "The conversation in the current frame", method: http.MethodGet, path: session + "/view", needs: api.RightRead,

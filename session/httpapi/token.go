@@ -19,10 +19,17 @@ type Token struct {
 	Name   string            // who bears it, as histories name who answered an approval or cancelled a turn: 1 to 64 of A-Z a-z 0-9 _ -
 	Digest [sha256.Size]byte // sha256 of the token's text
 	Scope  api.Scope
+	Own    bool // it reaches only sessions that it owns or has a grant of. Defaults to every session
+}
+
+// caller is who bears the token.
+func (t *Token) caller() api.Caller {
+	return api.Caller{Name: t.Name, Reach: api.Reach{Scope: t.Scope, Own: t.Own}}
 }
 
 // ParseTokens reads tokens, one a line: name, scope, and the sha256 of the text
-// in hex, with blanks between. Empty lines and those that begin with # say
+// in hex, with blanks between, and own where the token reaches only sessions
+// that it owns or has a grant of. Empty lines and those that begin with # say
 // nothing. Errors name the line, not what it holds.
 func ParseTokens(r io.Reader) ([]Token, error) {
 	var list []Token
@@ -32,10 +39,11 @@ func ParseTokens(r io.Reader) ([]Token, error) {
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
-		if len(fields) != 3 {
-			return nil, fmt.Errorf("line %d: want name, scope and sha256", n)
+		own := len(fields) == 4 && fields[3] == "own"
+		if len(fields) != 3 && !own {
+			return nil, fmt.Errorf("line %d: want name, scope and sha256, and own or nothing", n)
 		}
-		t := Token{Name: fields[0], Scope: api.Scope(fields[1])}
+		t := Token{Name: fields[0], Scope: api.Scope(fields[1]), Own: own}
 		digest, err := hex.DecodeString(fields[2])
 		if err != nil || len(digest) != len(t.Digest) {
 			return nil, fmt.Errorf("line %d: the third field is no sha256 in hex", n)
