@@ -54,7 +54,7 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindSessionGranted: {&events.SessionGranted{
 		To: "bob", Rights: []events.SessionRight{events.GrantRead, events.GrantWrite, events.GrantApprove}, By: "alice",
 	}},
-	events.KindGraphAppended: {&events.GraphAppended{Nodes: goldenNodes, Key: "k1"}},
+	events.KindGraphAppended: {&events.GraphAppended{Nodes: goldenNodes, Key: "k1", Digest: "d1"}},
 	events.KindGraphBranched: {&events.GraphBranched{Leaf: "n1"}},
 	events.KindFrameOpened:   {&events.FrameOpened{Frame: "f2", Reason: "compaction", Keep: "n2", Nodes: goldenNodes}},
 	events.KindTurnRequested: {

@@ -1,6 +1,9 @@
 package events
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Config is what a session runs with. Changes replace it whole.
 type Config struct {
@@ -234,8 +237,9 @@ func validateNodes(nodes []NewNode) error {
 
 // GraphAppended adds nodes in order, each the child of the one before, the first below the leaf.
 type GraphAppended struct {
-	Nodes []NewNode `msgpack:"n"`
-	Key   string    `msgpack:"k,omitempty"` // idempotency key of the request
+	Nodes  []NewNode `msgpack:"n"`
+	Key    string    `msgpack:"k,omitempty"` // idempotency key of the request
+	Digest string    `msgpack:"d,omitempty"` // of the request that has the key, see [Commit]
 }
 
 // Kind implements [Payload].
@@ -246,7 +250,7 @@ func (p *GraphAppended) Validate() error {
 	if len(p.Nodes) == 0 {
 		return invalid("nodes", "is empty")
 	}
-	if err := checkID("key", p.Key, false); err != nil {
+	if err := errors.Join(checkID("key", p.Key, p.Digest != ""), checkID("digest", p.Digest, false)); err != nil {
 		return err
 	}
 	return validateNodes(p.Nodes)

@@ -253,11 +253,12 @@ func (d *door) conflicts() {
 
 	d.saidOtherwise()
 
+	d.want(204, "PUT", "/v1/sessions/s2/grants/you", `{"rights":["read"]}`, "Idempotency-Key", "taken")
 	d.want(204, "DELETE", "/v1/sessions/s2?reason=done", "")
 	for _, op := range d.doc.operations() {
 		_, conflicts := d.doc.Paths[op.path][strings.ToLower(op.method)].Responses["409"]
 		if conflicts && strings.Contains(op.path, "{session}") && op.id != "watchEvents" {
-			_ = d.ask("admin", op.method, at(op.path, "s2")+query(op.id), validBodies()[op.id])
+			_ = d.ask("admin", op.method, at(op.path, "s2")+query(op.id), validBodies()[op.id], "Idempotency-Key", "taken")
 		}
 	}
 }

@@ -86,7 +86,7 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	case *events.SessionGranted:
 		s.applyGranted(p)
 	case *events.GraphAppended:
-		s.appendNodes(p.Nodes, p.Key, ev.Turn, at)
+		s.appendNodes(p, ev.Turn, at)
 	case *events.GraphBranched:
 		s.branch(p.Leaf)
 	case *events.FrameOpened:
@@ -212,7 +212,7 @@ func (s *State) applyFrame(p *events.FrameOpened, turn events.TurnID, at events.
 	s.Frames = append(s.Frames, Frame{
 		ID: p.Frame, Reason: p.Reason, Keep: p.Keep, Seeds: int64(len(p.Nodes)), Opened: at, Options: s.Frame().Options,
 	})
-	s.appendNodes(p.Nodes, "", turn, at)
+	s.appendNodes(&events.GraphAppended{Nodes: p.Nodes}, turn, at)
 }
 
 func (s *State) applyCatalog(p *events.ToolStateApplied) {

@@ -36,7 +36,10 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req Cre
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, ErrExists)
 	}
 	ctx, asked := api.TakeAsked(ctx)
-	o := &opening{h: h, id: id, req: req, asked: asked, by: h.stamp("create", asked)}
+	o := &opening{h: h, id: id, req: req, asked: asked}
+	if err := o.stamp(); err != nil {
+		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
+	}
 	opened, err := o.open(ctx, creator)
 	for asked.Key != "" && errors.As(err, new(*events.ConflictError)) { // somebody repeats the request at the same time
 		opened, err = o.open(ctx, creator)
@@ -94,7 +97,7 @@ func (b *begun) fact() *events.SessionOpened {
 
 // begun looks for a session that the request has begun; nil where there is none of the id.
 func (o *opening) begun(ctx context.Context) (*begun, error) {
-	if !o.by.keyed {
+	if o.by.key == "" {
 		return nil, nil //nolint:nilnil // every request is a new one
 	}
 	s, err := o.h.State(ctx, o.id)
@@ -108,7 +111,8 @@ func (o *opening) begun(ctx context.Context) (*begun, error) {
 		if err != nil {
 			return nil, err
 		}
-		if opened, ok := entry.Commit.Events[0].Payload.(*events.SessionOpened); ok && entry.Commit.Cause == o.by.cause {
+		opened, ok := entry.Commit.Events[0].Payload.(*events.SessionOpened)
+		if ok && entry.Commit.Cause == o.by.cause && o.by.same(entry.Commit) == nil {
 			return &begun{opened: opened, state: s}, nil
 		}
 		break
@@ -125,6 +129,21 @@ type opening struct {
 	req     CreateRequest
 	creator *projector.State // nil: none
 	base    *projector.State // nil: empty
+}
+
+// stamp tells the request from others, by all that it says.
+func (o *opening) stamp() (err error) {
+	body := struct {
+		Request  CreateRequest    `msgpack:"r"`
+		Snapshot events.SessionID `msgpack:"s,omitempty"`
+		At       events.Seq       `msgpack:"q,omitempty"`
+	}{Request: o.req}
+	body.Request.ID = o.id
+	if s := o.req.Snapshot; s != nil {
+		body.Snapshot, body.At = s.Session, s.Seq
+	}
+	o.by, err = o.h.keyed(command{api.OpCreate, "create", &body}, o.asked)
+	return err
 }
 
 func (o *opening) load(ctx context.Context, creator events.SessionID) (err error) {
@@ -347,7 +366,7 @@ func (h *Host) Fork(ctx context.Context, from events.SessionID, req CreateReques
 // its time ends as cancelled, in the same commit.
 func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
 	ctx, asked := api.TakeAsked(ctx)
-	err := h.decideAsked(ctx, id, "close", asked, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideAsked(ctx, id, command{api.OpClose, "close", &reason}, asked, func(s *projector.State) ([]events.Event, error) {
 		switch {
 		case s.Status == projector.StatusClosed:
 			return nil, nil
@@ -373,43 +392,6 @@ func cancelScheduled(s *projector.State) []events.Event {
 		list = append(list, events.Of(s.Scheduled[i].ID, &events.TurnCompleted{End: events.EndCancelled}))
 	}
 	return list
-}
-
-// OpenFrame starts a fresh prompt over the same graph. It is false, and does
-// nothing, when the id is blank or the current frame's.
-func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req FrameRequest) (opened bool, err error) {
-	ctx, asked := api.TakeAsked(ctx)
-	err = h.decideAsked(ctx, id, openingFrame, asked, func(s *projector.State) ([]events.Event, error) {
-		opened = false
-		if err := open(s); err != nil {
-			return nil, err
-		}
-		if req.Frame == "" || hasFrame(s, req.Frame) {
-			return nil, nil
-		}
-		if req.Keep != "" {
-			if on, err := s.OnPath(req.Keep); err != nil || !on {
-				return nil, errors.Join(err, &StaleBranchError{Required: req.Keep, Leaf: s.Leaf})
-			}
-		}
-		nodes, err := newNodes(s, req.Nodes)
-		if err != nil {
-			return nil, err
-		}
-		opened = true
-		return []events.Event{events.Of("", &events.FrameOpened{Frame: req.Frame, Reason: req.Reason, Keep: req.Keep, Nodes: nodes})}, nil
-	})
-	return opened && err == nil, err
-}
-
-// hasFrame reports whether the frame was ever opened: a retry of an old request opens nothing.
-func hasFrame(s *projector.State, id events.FrameID) bool {
-	for _, f := range s.Frames {
-		if f.ID == id {
-			return true
-		}
-	}
-	return false
 }
 
 // CloseOpening closes a session whose creator died before it had appended all

@@ -23,7 +23,7 @@ func (h *Host) Grant(ctx context.Context, id events.SessionID, req api.GrantRequ
 	p := &events.SessionGranted{To: req.To, Rights: sortedRights(req.Rights), By: h.stamp("", asked).actor.ID}
 	err := p.Validate()
 	if err == nil {
-		err = h.decideAsked(ctx, id, "grant", asked, func(s *projector.State) ([]events.Event, error) {
+		err = h.decideAsked(ctx, id, command{api.OpGrant, "grant", &api.GrantRequest{To: p.To, Rights: p.Rights}}, asked, func(s *projector.State) ([]events.Event, error) {
 			if err := open(s); err != nil && !errors.Is(err, ErrClosed) {
 				return nil, err
 			}

@@ -312,7 +312,7 @@ func (h *Host) commit(ctx context.Context, id events.SessionID, by stamp, list [
 	}
 	return &events.Commit{
 		ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()),
-		Actor: by.actor, Cause: by.cause, Events: list,
+		Actor: by.actor, Cause: by.cause, Key: by.key, Digest: by.digest, Events: list,
 	}, nil
 }
 

@@ -29,7 +29,12 @@ func (h *Host) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, 
 		return "", err
 	}
 	p := &events.TurnScheduled{Input: input, At: events.MillisOf(at), Busy: busyOf(req.WhenBusy)}
-	err = h.schedule(ctx, id, h.stamp("submit at", api.Asked{Actor: asked.Actor}), req.ID, p)
+	by, err := h.keyed(command{api.OpSubmitAt, "", p}, asked)
+	if err != nil {
+		return "", err
+	}
+	by.cause = "submit at" // the turn's id finds what landed
+	err = h.schedule(ctx, id, by, req.ID, p)
 	if err != nil {
 		return "", fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}

@@ -43,7 +43,12 @@ func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req TurnRequ
 	if err != nil {
 		return api.SubmitAnswer{}, err
 	}
-	a, err := h.request(ctx, id, h.stamp(string(req.ID), api.Asked{Actor: asked.Actor}), req.ID, input, busyOf(req.WhenBusy))
+	by, err := h.keyed(command{api.OpSubmit, "", &api.TurnRequest{ID: req.ID, Input: input}}, asked)
+	if err != nil {
+		return api.SubmitAnswer{}, err
+	}
+	by.cause = string(req.ID) // which finds what landed
+	a, err := h.request(ctx, id, by, req.ID, input, busyOf(req.WhenBusy))
 	if err != nil {
 		return api.SubmitAnswer{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}

@@ -34,7 +34,11 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return &events.SessionGranted{To: token[string](t), Rights: rights, By: maybe(t, id[string])}
 	},
 	events.KindGraphAppended: func(t *rapid.T) events.Payload {
-		return &events.GraphAppended{Nodes: nodes(t, 1), Key: maybe(t, id[string])}
+		p := &events.GraphAppended{Nodes: nodes(t, 1), Key: maybe(t, id[string])}
+		if p.Key != "" {
+			p.Digest = maybe(t, id[string])
+		}
+		return p
 	},
 	events.KindGraphBranched: func(t *rapid.T) events.Payload {
 		return &events.GraphBranched{Leaf: maybe(t, id[events.NodeID])}
@@ -261,6 +265,9 @@ func Commit() *rapid.Generator[*events.Commit] {
 				ID:   maybe(t, id[string]),
 			},
 			Cause: maybe(t, id[string]),
+		}
+		if flag(t) {
+			c.Key, c.Digest = id[string](t), id[string](t)
 		}
 		for range rapid.IntRange(1, 4).Draw(t, "events") {
 			c.Events = append(c.Events, event(t))

@@ -51,6 +51,9 @@
 //	ToolState, MonitorSnapshot, Actions, PutBlob, the waiting   nothing to repeat: asking again is as good
 //	InvokeAction             nothing: it is asked once, unless nobody took it. A lost reply is [events.ErrOutcomeUnknown]
 //
+// With the key the commit records a digest of the request: its caller,
+// operation, target and body. The key in any other request is [api.ErrDifferent].
+//
 // The key is made here for each call, and with it goes the session's last
 // sequence as of before the first try, so that a node looks for it in the
 // newest commits only. A request that changed nothing, or was refused, leaves no

@@ -9,8 +9,8 @@
 // Idempotency-Key it is done once, and answered as the first was. For what has
 // an id of its own (sessions, turns, inputs, cancels) the key is the id, and an
 // id in the body does the same for turns and inputs. Keys match
-// [A-Za-z0-9_-]{1,64}. Two clients that use one key in one session make one
-// request. Histories name the token's name as who acted.
+// [A-Za-z0-9_-]{1,64}. A key belongs to its session, and there to its token, operation,
+// path and body: any other request with it is refused with 409. Histories name the token's name as who acted.
 //
 // GET /v1/sessions/{session}/events sends every commit after the cursor once
 // and in order, each as a "commit" whose id is its sequence. "delta" and "gap"

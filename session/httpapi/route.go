@@ -87,6 +87,9 @@ func (r *route) refusals() []int {
 	if r.changes() || strings.Contains(r.path, "{session}") {
 		list = append(list, http.StatusForbidden)
 	}
+	if r.changes() {
+		list = append(list, http.StatusConflict) // at least of a key that another request used
+	}
 	if len(r.pathParams()) > 0 || r.request != nil {
 		list = append(list, http.StatusBadRequest)
 	}
