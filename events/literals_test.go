@@ -65,10 +65,10 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 			Extension: events.Extension{Type: "code.globals", Body: []byte(`{"x":1}`)},
 			Plugins:   map[string]string{"memory": `{"off":true}`, "budget": `{}`},
 		}},
-		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts}, Busy: events.BusyInterrupt, Behind: "t3"},
+		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts}, Busy: events.BusyInterrupt, Behind: "t3", Callers: []string{"alice", "bob"}},
 	},
 	events.KindTurnScheduled: {
-		&events.TurnScheduled{Input: events.TurnInput{Parts: goldenParts}, At: 1_700_000_000_123},
+		&events.TurnScheduled{Input: events.TurnInput{Parts: goldenParts}, At: 1_700_000_000_123, Callers: []string{"alice"}},
 		&events.TurnScheduled{At: 1, Busy: events.BusyInterrupt, Input: events.TurnInput{
 			Continue: true, Options: []byte(`{"a":1}`), Extension: events.Extension{Type: "x", Body: []byte(`{}`)}, Plugins: map[string]string{"p": `{"b":2}`},
 		}},
@@ -108,7 +108,7 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 		goldenSwitching,
 	}}},
 	events.KindToolLost:      {&events.ToolLost{Iteration: 1, Calls: []int64{0}, Message: "m6"}},
-	events.KindInputInjected: {&events.InputInjected{Input: "i1", Role: events.RoleUser, Parts: goldenParts, Boundary: events.BoundaryBeforeCompletion}},
+	events.KindInputInjected: {&events.InputInjected{Input: "i1", Role: events.RoleUser, Parts: goldenParts, Boundary: events.BoundaryBeforeCompletion, Caller: "alice"}},
 	events.KindInputAccepted: {&events.InputAccepted{Inputs: []events.InputID{"i1", "i2"}, At: events.AtAfterWork}},
 	events.KindInputCancelled: {&events.InputCancelled{
 		Inputs: []events.InputID{"i3"},

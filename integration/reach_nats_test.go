@@ -61,10 +61,10 @@ func (n *natsDoor) askRaw(user string, op api.Operation, r api.Request, body any
 }
 
 // natsDoorOf serves users of the outer account, each with its reach.
-func natsDoorOf(t *testing.T, cfg workers.Config) *natsDoor {
+func natsDoorOf(t *testing.T, cfg workers.Config, script ...step) *natsDoor {
 	t.Helper()
 	d := install(t).boot()
-	n := &natsDoor{bundle: d.bundleOf("node@acme"), conns: make(map[string]*nats.Conn)}
+	n := &natsDoor{bundle: d.bundleOf("node@acme", script...), conns: make(map[string]*nats.Conn)}
 	cfg.Bus, cfg.Roles = d.open(bus.Open, d.config("node@acme")), []workers.Role{workers.RoleAPI}
 	node, err := workers.NewNode(cfg)
 	must(t, "node", err, nil)

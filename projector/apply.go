@@ -3,6 +3,7 @@ package projector
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lash-go/lash/events"
 )
@@ -225,7 +226,7 @@ func (s *State) applyInjected(p *events.InputInjected) {
 			return
 		}
 	}
-	s.Inputs = append(s.Inputs, Input{ID: p.Input, Role: p.Role, Parts: p.Parts, Boundary: p.Boundary})
+	s.Inputs = append(s.Inputs, Input{ID: p.Input, Role: p.Role, Parts: p.Parts, Boundary: p.Boundary, Caller: p.Caller})
 }
 
 // InputNode is the id of the node, and of the message, that an input becomes (host specification 3.11).
@@ -240,7 +241,18 @@ func (s *State) applyAccepted(turn events.TurnID, p *events.InputAccepted, at ev
 		s.appendMessage(events.Message{ID: events.MessageID(InputNode(in.ID)), Role: in.Role, Parts: in.Parts}, turn, at)
 		if t := s.Turn(); t != nil && t.ID == turn {
 			t.AnyResult = false
+			t.Callers = with(t.Callers, in.Caller)
+		} else {
+			s.joinQueued(turn, in.Caller)
 		}
+	}
+}
+
+// joinQueued is for inputs that a turn takes in the commit that starts it.
+func (s *State) joinQueued(id events.TurnID, caller string) {
+	if i := slices.IndexFunc(s.Queue, func(q QueuedTurn) bool { return q.ID == id }); i >= 0 && caller != "" {
+		s.Queue = slices.Clone(s.Queue)
+		s.Queue[i].Callers = with(s.Queue[i].Callers, caller)
 	}
 }
 
@@ -264,6 +276,6 @@ func (s *State) settleInput(id events.InputID, accepted bool) (Input, bool) {
 
 // Digest identifies the input's content, for idempotency.
 func (in Input) Digest() string {
-	in.ID = ""
+	in.ID, in.Caller = "", ""
 	return digestOf(in)
 }

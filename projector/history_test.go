@@ -234,7 +234,7 @@ func (d *driver) request() {
 	busy := rapid.SampledFrom([]events.WhenBusy{
 		events.BusyEnqueue, events.BusyInject, events.BusyReject, events.BusyInterrupt, events.BusyBranch,
 	}).Draw(d.T, "busy")
-	d.commit(turn.Request(d.s, events.TurnID(d.next("t")), events.TurnInput{Parts: d.parts()}, busy)...)
+	d.commit(turn.Request(d.s, events.TurnID(d.next("t")), events.TurnInput{Parts: d.parts()}, busy, nil)...)
 }
 
 func (d *driver) cancel() {

@@ -63,6 +63,7 @@ type Head struct {
 	Queue         []QueuedTurn          `msgpack:"tq,omitempty"` // requested, in order
 	Scheduled     []ScheduledTurn       `msgpack:"sc,omitempty"` // accepted for a time, sorted by it; those of one time in the order of the log
 	Worker        events.WorkerID       `msgpack:"wk,omitempty"` // that started a turn last
+	Callers       []string              `msgpack:"cl,omitempty"` // of the turn that ended last
 	Inputs        []Input               `msgpack:"in,omitempty"` // pending, in order
 	Ledger        []LedgerEntry         `msgpack:"lg,omitempty"` // of this session's own calls, sorted by source, model
 	Prompted      int64                 `msgpack:"pm,omitempty"` // tokens of the last prompt
@@ -120,6 +121,7 @@ type QueuedTurn struct {
 	Busy        events.WhenBusy            `msgpack:"b,omitempty"` // what was asked for in case that another turn was in its way, as one was
 	Behind      events.TurnID              `msgpack:"h,omitempty"` // that one
 	Seq         events.Seq                 `msgpack:"q"`           // of the commit that accepted it
+	Callers     []string                   `msgpack:"cl,omitempty"`
 }
 
 // ScheduledTurn is a turn that was accepted for a time.
@@ -130,6 +132,8 @@ type ScheduledTurn struct {
 	Busy  events.WhenBusy  `msgpack:"b,omitempty"`
 	Seq   events.Seq       `msgpack:"q"` // of the commit that accepted it
 	Asked events.Millis    `msgpack:"a"` // when it was accepted
+
+	Callers []string `msgpack:"c,omitempty"`
 }
 
 // Turn is the running turn.
@@ -139,8 +143,9 @@ type Turn struct {
 	Input       events.TurnInput           `msgpack:"n"`
 	Attempt     int64                      `msgpack:"a"`
 	Worker      events.WorkerID            `msgpack:"w"`
-	Starts      int64                      `msgpack:"j"`  // turn.started in a row since the turn made progress: it failed as often, less one
-	Seq         events.Seq                 `msgpack:"sq"` // of the commit that accepted it
+	Starts      int64                      `msgpack:"j"`            // turn.started in a row since the turn made progress: it failed as often, less one
+	Seq         events.Seq                 `msgpack:"sq"`           // of the commit that accepted it
+	Callers     []string                   `msgpack:"cl,omitempty"` // that asked for it, or whose inputs it took; sorted
 	RequestedAt events.Millis              `msgpack:"ra"`
 	StartedAt   events.Millis              `msgpack:"sa"`
 	ClaimedAt   events.Millis              `msgpack:"ca"`          // of Attempt, by its worker's clock
@@ -247,6 +252,7 @@ type Input struct {
 	Role     events.Role     `msgpack:"r"`
 	Parts    []events.Part   `msgpack:"p"`
 	Boundary events.Boundary `msgpack:"b,omitempty"`
+	Caller   string          `msgpack:"c,omitempty"`
 }
 
 // TurnRecord is a finished turn.
@@ -269,8 +275,9 @@ type TurnRecord struct {
 	Seq         events.Seq     `msgpack:"q"` // of the commit that ended it
 	Asked       events.Seq     `msgpack:"k"` // of the commit that accepted it
 
-	By      events.TurnID    `msgpack:"b,omitempty"` // of a turn that was diverted: the one in its way, or that took its message in
-	Session events.SessionID `msgpack:"w,omitempty"` // of one that branched: where it goes on
+	Callers string           `msgpack:"cl,omitempty"` // as of its end, with blanks between: records can be compared
+	By      events.TurnID    `msgpack:"b,omitempty"`  // of a turn that was diverted: the one in its way, or that took its message in
+	Session events.SessionID `msgpack:"w,omitempty"`  // of one that branched: where it goes on
 }
 
 // SettledInput is an input that was accepted or cancelled.

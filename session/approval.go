@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -37,7 +38,8 @@ func (h *Host) Approvals(ctx context.Context, id events.SessionID) ([]projector.
 // Approve answers a question about a call. The first answer in the history
 // counts; the same again does nothing, another is [ErrDifferent]. When it
 // returns nil the answer is in the history, and the turn goes on wherever a
-// worker takes it, unless it is cancelled before. Other errors: [api.ErrNotAsked].
+// worker takes it, unless it is cancelled before. Other errors: [api.ErrNotAsked],
+// [api.ErrForbidden], see [Config].
 func (h *Host) Approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
 	ctx, asked := api.TakeAsked(ctx)
 	if answer.By == "" || asked.Actor != "" {
@@ -75,6 +77,9 @@ func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.T
 		t := s.Turn()
 		if t == nil || t.Cancelled || t.Approval(answer.Effect) == nil {
 			return nil, api.ErrNotAsked
+		}
+		if answer.Granted && h.forbidSelf && slices.Contains(t.Callers, answer.By) {
+			return nil, fmt.Errorf("%w: %s asked for the turn, and another one has to approve its calls", api.ErrForbidden, answer.By)
 		}
 		if asked := t.Approval(answer.Effect); asked.Answered {
 			return nil, sameAnswer(&asked.Answer, answer)

@@ -36,7 +36,7 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req Cre
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, ErrExists)
 	}
 	ctx, asked := api.TakeAsked(ctx)
-	o := &opening{h: h, id: id, req: req, asked: asked}
+	o := &opening{h: h, id: id, req: req, asked: asked, makers: []string{asked.Actor}}
 	if err := o.stamp(); err != nil {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
@@ -122,13 +122,15 @@ func (o *opening) begun(ctx context.Context) (*begun, error) {
 
 // opening is a session that is about to be.
 type opening struct {
-	h       *Host
-	id      events.SessionID
-	asked   api.Asked
-	by      stamp
-	req     CreateRequest
-	creator *projector.State // nil: none
-	base    *projector.State // nil: empty
+	h        *Host
+	id       events.SessionID
+	asked    api.Asked
+	makers   []string         // callers on whose behalf it is made
+	granting *projector.State // whose grants count; nil: of the session that it begins from
+	by       stamp
+	req      CreateRequest
+	creator  *projector.State // nil: none
+	base     *projector.State // nil: empty
 }
 
 // stamp tells the request from others, by all that it says.

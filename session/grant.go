@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,10 +71,10 @@ func (h *Host) reached(ctx context.Context, id events.SessionID) error {
 	return h.loadHeld(ctx, id, s, true)
 }
 
-// ownership is who owns a session that is about to be, and the grant that it
-// begins with. What begins from another session belongs to that one's owner. A
-// caller that made it and is not the owner keeps the rights that it has there:
-// else it could not reach what it made.
+// ownership is who owns a session that is about to be, and the grants that it
+// begins with. What begins from another session belongs to that one's owner. Who
+// made it and is not the owner keeps the rights that it has there: else it could
+// not reach what it made.
 func (o *opening) ownership() (owner string, grants []events.Event) {
 	from := o.creator
 	if from == nil && o.req.Start != StartSnapshot { // a snapshot is what the caller says
@@ -82,8 +83,10 @@ func (o *opening) ownership() (owner string, grants []events.Event) {
 	if from == nil {
 		return o.asked.Actor, nil
 	}
-	if rights := from.Granted(o.asked.Actor); len(rights) > 0 {
-		grants = []events.Event{events.Of("", &events.SessionGranted{To: o.asked.Actor, Rights: rights, By: from.Owner})}
+	for _, maker := range o.makers {
+		if rights := cmp.Or(o.granting, from).Granted(maker); len(rights) > 0 {
+			grants = append(grants, events.Of("", &events.SessionGranted{To: maker, Rights: rights, By: from.Owner}))
+		}
 	}
 	return from.Owner, grants
 }

@@ -46,6 +46,10 @@ type Config struct {
 	// MaxQueued is how many turns may wait in one session. Defaults to [DefaultMaxQueued], and is at most [MostQueued].
 	MaxQueued int
 
+	// ForbidSelfApproval refuses a caller that approves a call of a turn that it asked for, or
+	// put an input into, also where that turn follows from another one, as a subagent's does.
+	ForbidSelfApproval bool
+
 	Logger *zap.Logger      // nil is silent
 	Kind   events.ActorKind // of Actor. Defaults to client
 }
@@ -75,6 +79,7 @@ type Host struct {
 	traceMetadata map[string]string
 	maxQueued     int
 	maxHeld       int
+	forbidSelf    bool
 }
 
 var _ api.Service = (*Host)(nil)
@@ -156,7 +161,7 @@ func New(cfg Config) (*Host, error) {
 		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
 		submitter: cfg.Submitter, worker: cfg.Worker, moved: cfg.Moved, plugins: cfg.Plugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
 		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID]plugin.Overlay)},
-		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued, maxHeld: cfg.States,
+		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued, maxHeld: cfg.States, forbidSelf: cfg.ForbidSelfApproval,
 	}, nil
 }
 

@@ -24,13 +24,13 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectReques
 	if req.Role == "" {
 		req.Role = events.RoleUser
 	}
-	spilled, err := Spill(ctx, h.b, &events.InputInjected{Input: req.ID, Role: req.Role, Parts: req.Parts, Boundary: req.Boundary})
+	ctx, asked := api.TakeAsked(ctx)
+	spilled, err := Spill(ctx, h.b, &events.InputInjected{Input: req.ID, Role: req.Role, Parts: req.Parts, Boundary: req.Boundary, Caller: asked.Actor})
 	if err != nil {
 		return "", fmt.Errorf("inject: %w", err)
 	}
 	in := spilled.(*events.InputInjected)
 	digest := projector.Input{Role: in.Role, Parts: in.Parts, Boundary: in.Boundary}.Digest()
-	ctx, asked := api.TakeAsked(ctx)
 	by, err := h.keyed(command{api.OpInject, "inject", in}, asked)
 	if err != nil {
 		return "", err

@@ -74,6 +74,8 @@ type Config struct {
 	// Scopes are what users of other NATS accounts may ask a [Node] for, by name:
 	// nil lets all of them do everything but run commands.
 	Scopes map[string]api.Reach
+	// ForbidSelfApproval refuses callers of a [Node] that approve calls of turns that they asked for, see [session.Config].
+	ForbidSelfApproval bool
 	// Roles of a [Node]: what it does. Defaults to all.
 	Roles []Role
 

@@ -49,7 +49,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		}
 	},
 	events.KindTurnRequested: func(t *rapid.T) events.Payload {
-		p := &events.TurnRequested{}
+		p := &events.TurnRequested{Callers: list(t, 0, token[string])}
 		if flag(t) {
 			p.Root, p.Switches = token[events.TurnID](t), rapid.Int64Range(1, events.MaxSwitches).Draw(t, "switches")
 		}
@@ -63,7 +63,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return p
 	},
 	events.KindTurnScheduled: func(t *rapid.T) events.Payload {
-		p := &events.TurnScheduled{Input: turnInput(t), At: rapid.Custom(moment).Draw(t, "at")}
+		p := &events.TurnScheduled{Input: turnInput(t), At: rapid.Custom(moment).Draw(t, "at"), Callers: list(t, 0, token[string])}
 		p.Busy = one(t, events.BusyEnqueue, events.BusyReject, events.BusyInterrupt, events.BusyBranch, events.BusyInject)
 		if p.Busy == events.BusyInject {
 			p.Input = events.TurnInput{Parts: p.Input.Parts}
@@ -116,7 +116,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	events.KindInputInjected: func(t *rapid.T) events.Payload {
 		return &events.InputInjected{
 			Input: token[events.InputID](t), Role: one(t, events.RoleUser, events.RoleSystem), Parts: list(t, 0, part),
-			Boundary: one(t, events.BoundaryAfterWork, events.BoundaryBeforeCompletion),
+			Boundary: one(t, events.BoundaryAfterWork, events.BoundaryBeforeCompletion), Caller: maybe(t, token[string]),
 		}
 	},
 	events.KindInputAccepted: func(t *rapid.T) events.Payload {
