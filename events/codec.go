@@ -80,6 +80,9 @@ func (w *writer) commit(c *Commit) {
 	if c.Cause != "" {
 		n++
 	}
+	if c.Key != "" {
+		n += 2
+	}
 	w.b = appendMapHead(w.b, n)
 	w.num("\xa1f", FormatVersion)
 	w.str("\xa1i", string(c.ID))
@@ -91,6 +94,10 @@ func (w *writer) commit(c *Commit) {
 	}
 	if c.Cause != "" {
 		w.str("\xa1c", c.Cause)
+	}
+	if c.Key != "" {
+		w.str("\xa1k", c.Key)
+		w.str("\xa1d", c.Digest)
 	}
 	w.b = appendArrayHead(append(w.b, "\xa1e"...), len(c.Events))
 	for i := range c.Events {

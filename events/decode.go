@@ -76,6 +76,10 @@ func (c *cursor) commit(into *Commit) {
 			into.Actor.ID = c.str()
 		case "c":
 			into.Cause = c.str()
+		case "k":
+			into.Key = c.str()
+		case "d":
+			into.Digest = c.str()
 		case "e":
 			c.events(into)
 		default:

@@ -62,8 +62,10 @@ func referenceCommit(t *rapid.T, c *events.Commit) []byte {
 		Actor   events.ActorKind `msgpack:"a"`
 		ActorID string           `msgpack:"b,omitempty"`
 		Cause   string           `msgpack:"c,omitempty"`
+		Key     string           `msgpack:"k,omitempty"`
+		Digest  string           `msgpack:"d,omitempty"`
 		Events  []event          `msgpack:"e"`
-	}{Format: 1, ID: c.ID, Session: c.Session, At: c.At, Actor: c.Actor.Kind, ActorID: c.Actor.ID, Cause: c.Cause}
+	}{Format: 1, ID: c.ID, Session: c.Session, At: c.At, Actor: c.Actor.Kind, ActorID: c.Actor.ID, Cause: c.Cause, Key: c.Key, Digest: c.Digest}
 	for _, e := range c.Events {
 		body := e.Raw
 		if e.Payload != nil {

@@ -101,6 +101,8 @@ type Commit struct {
 	At      Millis
 	Actor   Actor
 	Cause   string // the command, commit or event that led here; may be empty
+	Key     string // idempotency key of the request that led here; may be empty
+	Digest  string // of that request, with its caller, operation and target; empty exactly where Key is
 	Events  []Event
 }
 
@@ -127,6 +129,12 @@ func (c *Commit) Validate() error {
 		return err
 	}
 	if err := checkID("commit.cause", c.Cause, false); err != nil {
+		return err
+	}
+	if err := checkID("commit.key", c.Key, c.Digest != ""); err != nil {
+		return err
+	}
+	if err := checkID("commit.digest", c.Digest, c.Key != ""); err != nil {
 		return err
 	}
 	switch c.Actor.Kind {

@@ -28,6 +28,7 @@ type InputInjected struct {
 	Role     Role     `msgpack:"r"` // user or system
 	Parts    []Part   `msgpack:"p"`
 	Boundary Boundary `msgpack:"b,omitempty"`
+	Caller   string   `msgpack:"c,omitempty"` // that injected it, as its door authenticated it
 }
 
 // Kind implements [Payload].
@@ -43,6 +44,11 @@ func (p *InputInjected) Validate() error {
 	}
 	if p.Boundary != BoundaryAfterWork && p.Boundary != BoundaryBeforeCompletion {
 		return invalid("boundary", fmt.Sprintf("unknown %q", p.Boundary))
+	}
+	if p.Caller != "" {
+		if err := CheckToken("caller", p.Caller); err != nil {
+			return err
+		}
 	}
 	return validateParts(p.Parts)
 }

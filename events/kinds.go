@@ -22,6 +22,7 @@ var kinds = map[Kind]kindInfo{
 	KindSessionOpened:          row[SessionOpened](1),
 	KindSessionConfigured:      row[SessionConfigured](1),
 	KindSessionClosed:          row[SessionClosed](1),
+	KindSessionGranted:         row[SessionGranted](1),
 	KindGraphAppended:          row[GraphAppended](1),
 	KindGraphBranched:          row[GraphBranched](1),
 	KindFrameOpened:            row[FrameOpened](1),
@@ -78,6 +79,7 @@ const (
 	KindSessionOpened          Kind = "session.opened"
 	KindSessionConfigured      Kind = "session.configured"
 	KindSessionClosed          Kind = "session.closed"
+	KindSessionGranted         Kind = "session.granted"
 	KindGraphAppended          Kind = "graph.appended"
 	KindGraphBranched          Kind = "graph.branched"
 	KindFrameOpened            Kind = "frame.opened"

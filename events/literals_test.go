@@ -47,13 +47,16 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 		Labels: map[string]string{"b": "2", "a": "1"}, Commits: 2,
 		Relation: events.RelationChild, Options: map[string]string{"memory": `{"size":3}`}, First: goldenMessage,
 		Access:   events.ToolAccess{Tools: []string{"read", "search"}, Hidden: []string{"search"}},
-		Subagent: events.Subagent{Capability: "research", Depth: 1, MaxDepth: 3}, Usage: "research",
+		Subagent: events.Subagent{Capability: "research", Depth: 1, MaxDepth: 3}, Usage: "research", Owner: "alice",
 	}},
 	events.KindSessionConfigured: {&events.SessionConfigured{Config: goldenConfig, Key: "k2"}},
 	events.KindSessionClosed:     {&events.SessionClosed{Reason: "done"}},
-	events.KindGraphAppended:     {&events.GraphAppended{Nodes: goldenNodes, Key: "k1"}},
-	events.KindGraphBranched:     {&events.GraphBranched{Leaf: "n1"}},
-	events.KindFrameOpened:       {&events.FrameOpened{Frame: "f2", Reason: "compaction", Keep: "n2", Nodes: goldenNodes}},
+	events.KindSessionGranted: {&events.SessionGranted{
+		To: "bob", Rights: []events.SessionRight{events.GrantRead, events.GrantWrite, events.GrantApprove}, By: "alice",
+	}},
+	events.KindGraphAppended: {&events.GraphAppended{Nodes: goldenNodes, Key: "k1", Digest: "d1"}},
+	events.KindGraphBranched: {&events.GraphBranched{Leaf: "n1"}},
+	events.KindFrameOpened:   {&events.FrameOpened{Frame: "f2", Reason: "compaction", Keep: "n2", Nodes: goldenNodes}},
 	events.KindTurnRequested: {
 		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts}},
 		&events.TurnRequested{Input: events.TurnInput{Continue: true}},
@@ -62,10 +65,10 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 			Extension: events.Extension{Type: "code.globals", Body: []byte(`{"x":1}`)},
 			Plugins:   map[string]string{"memory": `{"off":true}`, "budget": `{}`},
 		}},
-		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts}, Busy: events.BusyInterrupt, Behind: "t3"},
+		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts}, Busy: events.BusyInterrupt, Behind: "t3", Callers: []string{"alice", "bob"}},
 	},
 	events.KindTurnScheduled: {
-		&events.TurnScheduled{Input: events.TurnInput{Parts: goldenParts}, At: 1_700_000_000_123},
+		&events.TurnScheduled{Input: events.TurnInput{Parts: goldenParts}, At: 1_700_000_000_123, Callers: []string{"alice"}},
 		&events.TurnScheduled{At: 1, Busy: events.BusyInterrupt, Input: events.TurnInput{
 			Continue: true, Options: []byte(`{"a":1}`), Extension: events.Extension{Type: "x", Body: []byte(`{}`)}, Plugins: map[string]string{"p": `{"b":2}`},
 		}},
@@ -105,7 +108,7 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 		goldenSwitching,
 	}}},
 	events.KindToolLost:      {&events.ToolLost{Iteration: 1, Calls: []int64{0}, Message: "m6"}},
-	events.KindInputInjected: {&events.InputInjected{Input: "i1", Role: events.RoleUser, Parts: goldenParts, Boundary: events.BoundaryBeforeCompletion}},
+	events.KindInputInjected: {&events.InputInjected{Input: "i1", Role: events.RoleUser, Parts: goldenParts, Boundary: events.BoundaryBeforeCompletion, Caller: "alice"}},
 	events.KindInputAccepted: {&events.InputAccepted{Inputs: []events.InputID{"i1", "i2"}, At: events.AtAfterWork}},
 	events.KindInputCancelled: {&events.InputCancelled{
 		Inputs: []events.InputID{"i3"},

@@ -1,6 +1,9 @@
 package events
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Config is what a session runs with. Changes replace it whole.
 type Config struct {
@@ -38,6 +41,7 @@ type SessionOpened struct {
 	Access   ToolAccess        `msgpack:"a,omitempty"`
 	Subagent Subagent          `msgpack:"g,omitempty"`
 	Usage    string            `msgpack:"u,omitempty"` // the ledger's source in the parent. Empty is "child"
+	Owner    string            `msgpack:"w,omitempty"` // the caller that made it, or its parent's or source's owner. Empty: only callers that reach every session reach it
 }
 
 // Relation is what a session is to its parent.
@@ -93,6 +97,11 @@ func (p *SessionOpened) Validate() error {
 	if !p.First.IsZero() {
 		if err := p.First.Validate(); err != nil {
 			return fmt.Errorf("first: %w", err)
+		}
+	}
+	if p.Owner != "" {
+		if err := CheckToken("owner", p.Owner); err != nil {
+			return err
 		}
 	}
 	return p.Config.validate()
@@ -228,8 +237,9 @@ func validateNodes(nodes []NewNode) error {
 
 // GraphAppended adds nodes in order, each the child of the one before, the first below the leaf.
 type GraphAppended struct {
-	Nodes []NewNode `msgpack:"n"`
-	Key   string    `msgpack:"k,omitempty"` // idempotency key of the request
+	Nodes  []NewNode `msgpack:"n"`
+	Key    string    `msgpack:"k,omitempty"` // idempotency key of the request
+	Digest string    `msgpack:"d,omitempty"` // of the request that has the key, see [Commit]
 }
 
 // Kind implements [Payload].
@@ -240,7 +250,7 @@ func (p *GraphAppended) Validate() error {
 	if len(p.Nodes) == 0 {
 		return invalid("nodes", "is empty")
 	}
-	if err := checkID("key", p.Key, false); err != nil {
+	if err := errors.Join(checkID("key", p.Key, p.Digest != ""), checkID("digest", p.Digest, false)); err != nil {
 		return err
 	}
 	return validateNodes(p.Nodes)

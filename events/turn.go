@@ -31,6 +31,7 @@ type TurnRequested struct {
 	Switches int64     `msgpack:"s,omitempty"` // likewise: how many switches led here; such a turn goes before all that wait
 	Busy     WhenBusy  `msgpack:"b,omitempty"` // what was asked for in case that another turn runs or waits, as one does; empty: to wait
 	Behind   TurnID    `msgpack:"h,omitempty"` // likewise: that one
+	Callers  []string  `msgpack:"c,omitempty"` // on whose behalf, as doors authenticated them; none: of nobody in particular
 }
 
 // Kind implements [Payload].
@@ -60,7 +61,16 @@ func (p *TurnRequested) Validate() error {
 			return err
 		}
 	}
-	return errors.Join(p.Busy.Check(p.Input), validateParts(p.Input.Parts))
+	return errors.Join(p.Busy.Check(p.Input), validateParts(p.Input.Parts), validateCallers(p.Callers))
+}
+
+func validateCallers(list []string) error {
+	for _, name := range list {
+		if err := CheckToken("callers", name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // TurnStarted is a worker's claim of the turn. There is no other lease.
@@ -113,6 +123,8 @@ type TurnScheduled struct {
 	Input TurnInput `msgpack:"i"`
 	At    Millis    `msgpack:"t"`           // UTC; above 0
 	Busy  WhenBusy  `msgpack:"b,omitempty"` // the policy that counts then
+
+	Callers []string `msgpack:"c,omitempty"` // as of the request
 }
 
 // Kind implements [Payload].
@@ -123,7 +135,7 @@ func (p *TurnScheduled) Validate() error {
 	if p.Input.Continue && len(p.Input.Parts) > 0 {
 		return invalid("input.parts", "must be empty where continue is set")
 	}
-	return errors.Join(validateTime("at", p.At), p.Busy.Check(p.Input), validateParts(p.Input.Parts))
+	return errors.Join(validateTime("at", p.At), p.Busy.Check(p.Input), validateParts(p.Input.Parts), validateCallers(p.Callers))
 }
 
 // maxYear bounds times that are set: RFC 3339, in which servers are told of them, has no later one.

@@ -18,6 +18,7 @@ type apiDocument struct {
 	Paths map[string]map[string]struct {
 		ID        string                    `json:"operationId"`
 		Scope     string                    `json:"x-scope"`
+		Right     string                    `json:"x-right"`
 		Body      *struct{}                 `json:"requestBody"`
 		Responses map[string]documentAnswer `json:"responses"`
 	} `json:"paths"`
@@ -43,13 +44,13 @@ type documentRef struct {
 }
 
 // documented is an operation of the document.
-type documented struct{ id, method, path, scope string }
+type documented struct{ id, method, path, scope, right string }
 
 func (d *apiDocument) operations() []documented {
 	var list []documented
 	for path, methods := range d.Paths {
 		for method, op := range methods {
-			list = append(list, documented{op.ID, strings.ToUpper(method), path, op.Scope})
+			list = append(list, documented{op.ID, strings.ToUpper(method), path, op.Scope, op.Right})
 		}
 	}
 	slices.SortFunc(list, func(a, b documented) int { return strings.Compare(a.id, b.id) })

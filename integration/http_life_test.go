@@ -27,12 +27,13 @@ func validBodies() map[string]string {
 		"cancelTurn": `{}`, "injectInput": `{"text":"mind this"}`, "appendNodes": `{"nodes":[{"message":{"role":"user","parts":[{"type":"text","text":"n"}]}}]}`,
 		"branchTo": `{"node":""}`, "openFrame": `{"id":"f9"}`, "approve": `{"call":"t1/0/0","granted":true}`,
 		"resolveCall": `{"call":"t1/0/0","text":"done"}`, "setTools": `{"names":["add"],"level":"off"}`, "startMonitor": `{"command":"true"}`,
+		"grant": `{"rights":["read"]}`,
 	}
 }
 
 // at fills the parameters of a path.
 func at(path, session string) string {
-	return strings.NewReplacer("{session}", session, "{turn}", "t1", "{input}", "i1", "{task}", "k1", "{monitor}", "m1").Replace(path)
+	return strings.NewReplacer("{session}", session, "{turn}", "t1", "{input}", "i1", "{task}", "k1", "{monitor}", "m1", "{caller}", "guest").Replace(path)
 }
 
 // query is what an operation cannot do without.
@@ -62,6 +63,7 @@ func TestHTTPDocument(t *testing.T) {
 	d := b.door(httpapi.Config{MaxBodyBytes: 4096, MaxRequestsPerCaller: 2, MaxStreamsPerCaller: 4})
 	d.scopes()
 	d.refusals()
+	d.granted()
 	d.life()
 	d.conflicts()
 	d.busy()
@@ -105,6 +107,19 @@ func (d *door) refusals() {
 			equal(d.t, op.id+" with a large body", d.ask("admin", op.method, path, `{"x":"`+strings.Repeat("x", 5000)+`"}`).text("code"), "body_too_large")
 		}
 		equal(d.t, op.id+" with an unknown parameter", d.ask("admin", op.method, path+"&"[:strings.Count(path, "?")]+"?no=1"[strings.Count(path, "?"):], body).text("code"), "invalid_parameter")
+	}
+}
+
+// granted has a caller that may only answer approvals look at everything.
+func (d *door) granted() {
+	d.t.Helper()
+	equal(d.t, "create", d.ask("alice", "POST", "/v1/sessions", `{"id":"hers"}`).status, 201)
+	equal(d.t, "grant", d.ask("alice", "PUT", "/v1/sessions/hers/grants/bob", `{"rights":["approve"]}`).status, 204)
+	equal(d.t, "child of none", d.ask("bob", "POST", "/v1/sessions", `{"parent":"nosuch"}`).status, 404)
+	for _, op := range d.doc.operations() {
+		if op.right == "read" && strings.Contains(op.path, "{session}") {
+			equal(d.t, op.id, d.ask("bob", op.method, at(op.path, "hers")+query(op.id), "").status, 403)
+		}
 	}
 }
 
@@ -238,11 +253,12 @@ func (d *door) conflicts() {
 
 	d.saidOtherwise()
 
+	d.want(204, "PUT", "/v1/sessions/s2/grants/you", `{"rights":["read"]}`, "Idempotency-Key", "taken")
 	d.want(204, "DELETE", "/v1/sessions/s2?reason=done", "")
 	for _, op := range d.doc.operations() {
 		_, conflicts := d.doc.Paths[op.path][strings.ToLower(op.method)].Responses["409"]
 		if conflicts && strings.Contains(op.path, "{session}") && op.id != "watchEvents" {
-			_ = d.ask("admin", op.method, at(op.path, "s2")+query(op.id), validBodies()[op.id])
+			_ = d.ask("admin", op.method, at(op.path, "s2")+query(op.id), validBodies()[op.id], "Idempotency-Key", "taken")
 		}
 	}
 }

@@ -18,7 +18,7 @@ func leastScopes() map[string]string {
 		"getSession": "read", "getView": "read", "watchEvents": "read", "getTurn": "read", "watchTurn": "read", "getApprovals": "read",
 		"getOutput": "read", "getTools": "read", "getTasks": "read", "getTask": "read", "getMonitors": "read",
 
-		"createSession": "write", "configureSession": "write", "closeSession": "write", "forkSession": "write",
+		"createSession": "write", "configureSession": "write", "closeSession": "write", "forkSession": "write", "grant": "write",
 		"submitTurn": "write", "cancelTurn": "write", "injectInput": "write", "cancelInput": "write",
 		"appendNodes": "write", "branchTo": "write", "openFrame": "write", "compact": "write",
 		"approve": "write", "resolveCall": "write", "setTools": "write",

@@ -35,9 +35,12 @@ const secret = "-z5J3cret"
 func tokens() []httpapi.Token {
 	var list []httpapi.Token
 	for name, scope := range map[string]api.Scope{
-		"reader": api.ScopeRead, "writer": api.ScopeWrite, "other": api.ScopeWrite, "admin": api.ScopeAdmin,
+		"reader": api.ScopeRead, "writer": api.ScopeWrite, "other": api.ScopeWrite, "admin": api.ScopeAdmin, "root": api.ScopeAdmin,
 	} {
-		list = append(list, httpapi.Token{Name: name, Digest: sha256.Sum256([]byte(name + secret)), Scope: scope, All: true})
+		list = append(list, httpapi.Token{Name: name, Digest: sha256.Sum256([]byte(name + secret)), Scope: scope})
+	}
+	for _, name := range []string{"alice", "bob"} {
+		list = append(list, httpapi.Token{Name: name, Digest: sha256.Sum256([]byte(name + secret)), Scope: api.ScopeAdmin, Own: true})
 	}
 	return list
 }

@@ -21,7 +21,7 @@ func TestRequestsOverNATSAreRecorded(t *testing.T) {
 	var mu sync.Mutex
 	var records []accesslog.Record
 	stop, err := service.Serve(b.bus, b.Host, service.Config{
-		Scopes: map[string]api.Scope{"alice@acme": api.ScopeRead}, Access: func(r accesslog.Record) {
+		Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeRead}}, Access: func(r accesslog.Record) {
 			mu.Lock()
 			defer mu.Unlock()
 			records = append(records, r)

@@ -25,6 +25,7 @@ func needs() map[api.Right][]string {
 		api.RightApprove:   {"approve", "resolve_tool"},
 		api.RightConfigure: {"configure", "apply_tool_state", "set_availability"},
 		api.RightCommand:   {"start_monitor"},
+		api.RightGrant:     {"grant"}, // which follows from the rights to write and to configure
 	}
 }
 
@@ -37,16 +38,16 @@ func TestRightsOverNATS(t *testing.T) {
 	b.open(session.CreateRequest{ID: "s1"})
 	all := []api.Right{api.RightRead, api.RightWrite, api.RightApprove, api.RightConfigure, api.RightCommand}
 	for _, tc := range []struct {
-		scopes map[string]api.Scope
+		scopes map[string]api.Reach
 		has    []api.Right
 	}{
 		{nil, all[:4]},
-		{map[string]api.Scope{"host@acme": "admin"}, nil},
-		{map[string]api.Scope{"alice@acme": "read"}, all[:1]},
-		{map[string]api.Scope{"alice@acme": "write"}, all[:4]},
-		{map[string]api.Scope{"alice@acme": "admin"}, all},
-		{map[string]api.Scope{"alice@acme": "read,approve"}, []api.Right{api.RightRead, api.RightApprove}},
-		{map[string]api.Scope{"alice@acme": "command"}, all[4:]},
+		{map[string]api.Reach{"host@acme": {Scope: "admin"}}, nil},
+		{map[string]api.Reach{"alice@acme": {Scope: "read"}}, all[:1]},
+		{map[string]api.Reach{"alice@acme": {Scope: "write"}}, all[:4]},
+		{map[string]api.Reach{"alice@acme": {Scope: "admin"}}, all},
+		{map[string]api.Reach{"alice@acme": {Scope: "read,approve"}}, []api.Right{api.RightRead, api.RightApprove}},
+		{map[string]api.Reach{"alice@acme": {Scope: "command"}}, all[4:]},
 	} {
 		n, err := workers.NewNode(workers.Config{Bus: d.open(bus.Open, d.config("node@acme")), Roles: []workers.Role{workers.RoleAPI}, Scopes: tc.scopes})
 		must(t, "node", err, nil)
@@ -69,7 +70,7 @@ func TestRightsOverNATS(t *testing.T) {
 				must(t, "answer", events.DecodePayload(m.Data, &a), nil)
 				allowed := false
 				for _, has := range tc.has {
-					allowed = allowed || has == right
+					allowed = allowed || has == right || right == api.RightGrant && has == api.RightWrite
 				}
 				if refused := errors.Is(api.DecodeError(a.Error), api.ErrForbidden); refused == allowed {
 					t.Errorf("%v: %s: got %+v, want it allowed: %v", tc.scopes, op, a.Error, allowed)

@@ -59,7 +59,7 @@ func (damagedState) State(context.Context, events.SessionID) (*projector.State, 
 func guarded(t *testing.T, service httpapi.Service, log *zap.Logger) []byte {
 	t.Helper()
 	door, err := httpapi.New(httpapi.Config{
-		Service: service, Logger: log, Tokens: []httpapi.Token{{Name: "me", Digest: sha256.Sum256([]byte(secretBearer)), Scope: api.ScopeAdmin, All: true}},
+		Service: service, Logger: log, Tokens: []httpapi.Token{{Name: "me", Digest: sha256.Sum256([]byte(secretBearer)), Scope: api.ScopeAdmin}},
 	})
 	must(t, "door", err, nil)
 	defer door.Drain()

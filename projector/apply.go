@@ -3,6 +3,7 @@ package projector
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lash-go/lash/events"
 )
@@ -83,8 +84,10 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 		s.Config, s.ConfigSeq, s.ConfigKey = p.Config, s.Seq, p.Key
 	case *events.SessionClosed:
 		s.Status = StatusClosed
+	case *events.SessionGranted:
+		s.applyGranted(p)
 	case *events.GraphAppended:
-		s.appendNodes(p.Nodes, p.Key, ev.Turn, at)
+		s.appendNodes(p, ev.Turn, at)
 	case *events.GraphBranched:
 		s.branch(p.Leaf)
 	case *events.FrameOpened:
@@ -198,6 +201,7 @@ func (s *State) applyOpened(p *events.SessionOpened, at events.Millis) {
 	s.Config, s.ConfigSeq = p.Config, s.Seq
 	s.Parent, s.Forked, s.Labels, s.Relation = p.Parent, p.Forked, p.Labels, p.Relation
 	s.Options, s.First, s.Access, s.Subagent, s.Source = p.Options, p.First, p.Access, p.Subagent, p.Usage
+	s.Owner = p.Owner
 	s.CreatedAt = at
 	s.Frames = []Frame{{ID: InitialFrame(s.Session), Reason: "initial", Opened: at}}
 }
@@ -209,7 +213,7 @@ func (s *State) applyFrame(p *events.FrameOpened, turn events.TurnID, at events.
 	s.Frames = append(s.Frames, Frame{
 		ID: p.Frame, Reason: p.Reason, Keep: p.Keep, Seeds: int64(len(p.Nodes)), Opened: at, Options: s.Frame().Options,
 	})
-	s.appendNodes(p.Nodes, "", turn, at)
+	s.appendNodes(&events.GraphAppended{Nodes: p.Nodes}, turn, at)
 }
 
 func (s *State) applyCatalog(p *events.ToolStateApplied) {
@@ -222,7 +226,7 @@ func (s *State) applyInjected(p *events.InputInjected) {
 			return
 		}
 	}
-	s.Inputs = append(s.Inputs, Input{ID: p.Input, Role: p.Role, Parts: p.Parts, Boundary: p.Boundary})
+	s.Inputs = append(s.Inputs, Input{ID: p.Input, Role: p.Role, Parts: p.Parts, Boundary: p.Boundary, Caller: p.Caller})
 }
 
 // InputNode is the id of the node, and of the message, that an input becomes (host specification 3.11).
@@ -237,7 +241,18 @@ func (s *State) applyAccepted(turn events.TurnID, p *events.InputAccepted, at ev
 		s.appendMessage(events.Message{ID: events.MessageID(InputNode(in.ID)), Role: in.Role, Parts: in.Parts}, turn, at)
 		if t := s.Turn(); t != nil && t.ID == turn {
 			t.AnyResult = false
+			t.Callers = with(t.Callers, in.Caller)
+		} else {
+			s.joinQueued(turn, in.Caller)
 		}
+	}
+}
+
+// joinQueued is for inputs that a turn takes in the commit that starts it.
+func (s *State) joinQueued(id events.TurnID, caller string) {
+	if i := slices.IndexFunc(s.Queue, func(q QueuedTurn) bool { return q.ID == id }); i >= 0 && caller != "" {
+		s.Queue = slices.Clone(s.Queue)
+		s.Queue[i].Callers = with(s.Queue[i].Callers, caller)
 	}
 }
 
@@ -261,6 +276,6 @@ func (s *State) settleInput(id events.InputID, accepted bool) (Input, bool) {
 
 // Digest identifies the input's content, for idempotency.
 func (in Input) Digest() string {
-	in.ID = ""
+	in.ID, in.Caller = "", ""
 	return digestOf(in)
 }

@@ -23,6 +23,7 @@ type Node struct {
 	Body    []byte          `msgpack:"b,omitempty"`
 	Blob    events.BlobRef  `msgpack:"r,omitempty"`
 	Key     string          `msgpack:"y,omitempty"` // idempotency key of the append that added it
+	Digest  string          `msgpack:"d,omitempty"` // of the request that has the key; empty in older histories
 }
 
 // SegmentNodes is how many nodes a segment holds. The head keeps at most twice as many.
@@ -73,12 +74,12 @@ type segment struct {
 	settled []SettledInput
 }
 
-func (s *State) appendNodes(nodes []events.NewNode, key string, turn events.TurnID, at events.Millis) {
-	for i := range nodes {
-		n := &nodes[i]
+func (s *State) appendNodes(p *events.GraphAppended, turn events.TurnID, at events.Millis) {
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
 		s.appendNode(&Node{
 			ID: n.ID, Kind: n.Kind, Message: n.Message, Type: n.Type, Body: n.Body, Blob: n.Blob,
-			Turn: turn, At: at, Key: key,
+			Turn: turn, At: at, Key: p.Key, Digest: p.Digest,
 		})
 	}
 }

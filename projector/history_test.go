@@ -3,6 +3,7 @@ package projector_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"pgregory.net/rapid"
 
@@ -46,7 +47,7 @@ func resume(t *rapid.T, s *projector.State, steps int) *driver {
 
 func (d *driver) run(steps int) {
 	actions := []func(){
-		d.append, d.append, d.append, d.branch, d.frame, d.configure, d.inject, d.withdraw, d.request, d.cancel, d.unknown,
+		d.append, d.append, d.append, d.branch, d.frame, d.configure, d.inject, d.withdraw, d.grant, d.request, d.cancel, d.unknown,
 		d.claim, d.claim, d.claim, d.answer, d.answer, d.answer, d.answer, d.answer,
 	}
 	for range d.upTo(steps) {
@@ -208,11 +209,32 @@ func (d *driver) withdraw() {
 	d.commit(events.Of("", &events.InputCancelled{Inputs: []events.InputID{id}}))
 }
 
+// grant lets a caller in, or out again, and looks that nobody else's grant changed.
+func (d *driver) grant() {
+	before := d.s.Clone()
+	p := &events.SessionGranted{To: rapid.SampledFrom([]string{"alice", "bob", "carol", "dave"}).Draw(d.T, "to")}
+	for _, r := range []events.SessionRight{events.GrantApprove, events.GrantRead, events.GrantWrite} {
+		if d.flip() {
+			p.Rights = append(p.Rights, r)
+		}
+	}
+	d.commit(events.Of("", p))
+	for _, to := range []string{"alice", "bob", "carol", "dave", "erin"} {
+		want := before.Granted(to)
+		if to == p.To {
+			want = p.Rights
+		}
+		if got := d.s.Granted(to); !slices.Equal(got, want) {
+			d.Errorf("rights of %s after a grant to %s: got %v, want %v", to, p.To, got, want)
+		}
+	}
+}
+
 func (d *driver) request() {
 	busy := rapid.SampledFrom([]events.WhenBusy{
 		events.BusyEnqueue, events.BusyInject, events.BusyReject, events.BusyInterrupt, events.BusyBranch,
 	}).Draw(d.T, "busy")
-	d.commit(turn.Request(d.s, events.TurnID(d.next("t")), events.TurnInput{Parts: d.parts()}, busy)...)
+	d.commit(turn.Request(d.s, events.TurnID(d.next("t")), events.TurnInput{Parts: d.parts()}, busy, nil)...)
 }
 
 func (d *driver) cancel() {

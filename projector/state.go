@@ -8,7 +8,7 @@ import (
 )
 
 // FoldVersion changes whenever Apply or the snapshot's shape does. Snapshots of another version are discarded.
-const FoldVersion = 5
+const FoldVersion = 6
 
 // ErrPartial is a question that needs segments which are not attached yet; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -47,6 +47,8 @@ type Head struct {
 	Access    events.ToolAccess `msgpack:"ta,omitempty"`
 	Subagent  events.Subagent   `msgpack:"sa,omitempty"`
 	Source    string            `msgpack:"us,omitempty"` // of this session's usage in its parent's ledger
+	Owner     string            `msgpack:"ow,omitempty"` // empty: nobody in particular
+	Grants    []Grant           `msgpack:"gr,omitempty"` // to callers other than the owner, sorted by caller
 	CreatedAt events.Millis     `msgpack:"ca,omitempty"`
 	UpdatedAt events.Millis     `msgpack:"ua,omitempty"`
 
@@ -61,6 +63,7 @@ type Head struct {
 	Queue         []QueuedTurn          `msgpack:"tq,omitempty"` // requested, in order
 	Scheduled     []ScheduledTurn       `msgpack:"sc,omitempty"` // accepted for a time, sorted by it; those of one time in the order of the log
 	Worker        events.WorkerID       `msgpack:"wk,omitempty"` // that started a turn last
+	Callers       []string              `msgpack:"cl,omitempty"` // of the turn that ended last
 	Inputs        []Input               `msgpack:"in,omitempty"` // pending, in order
 	Ledger        []LedgerEntry         `msgpack:"lg,omitempty"` // of this session's own calls, sorted by source, model
 	Prompted      int64                 `msgpack:"pm,omitempty"` // tokens of the last prompt
@@ -118,6 +121,7 @@ type QueuedTurn struct {
 	Busy        events.WhenBusy            `msgpack:"b,omitempty"` // what was asked for in case that another turn was in its way, as one was
 	Behind      events.TurnID              `msgpack:"h,omitempty"` // that one
 	Seq         events.Seq                 `msgpack:"q"`           // of the commit that accepted it
+	Callers     []string                   `msgpack:"cl,omitempty"`
 }
 
 // ScheduledTurn is a turn that was accepted for a time.
@@ -128,6 +132,8 @@ type ScheduledTurn struct {
 	Busy  events.WhenBusy  `msgpack:"b,omitempty"`
 	Seq   events.Seq       `msgpack:"q"` // of the commit that accepted it
 	Asked events.Millis    `msgpack:"a"` // when it was accepted
+
+	Callers []string `msgpack:"c,omitempty"`
 }
 
 // Turn is the running turn.
@@ -137,8 +143,9 @@ type Turn struct {
 	Input       events.TurnInput           `msgpack:"n"`
 	Attempt     int64                      `msgpack:"a"`
 	Worker      events.WorkerID            `msgpack:"w"`
-	Starts      int64                      `msgpack:"j"`  // turn.started in a row since the turn made progress: it failed as often, less one
-	Seq         events.Seq                 `msgpack:"sq"` // of the commit that accepted it
+	Starts      int64                      `msgpack:"j"`            // turn.started in a row since the turn made progress: it failed as often, less one
+	Seq         events.Seq                 `msgpack:"sq"`           // of the commit that accepted it
+	Callers     []string                   `msgpack:"cl,omitempty"` // that asked for it, or whose inputs it took; sorted
 	RequestedAt events.Millis              `msgpack:"ra"`
 	StartedAt   events.Millis              `msgpack:"sa"`
 	ClaimedAt   events.Millis              `msgpack:"ca"`          // of Attempt, by its worker's clock
@@ -245,6 +252,7 @@ type Input struct {
 	Role     events.Role     `msgpack:"r"`
 	Parts    []events.Part   `msgpack:"p"`
 	Boundary events.Boundary `msgpack:"b,omitempty"`
+	Caller   string          `msgpack:"c,omitempty"`
 }
 
 // TurnRecord is a finished turn.
@@ -267,8 +275,9 @@ type TurnRecord struct {
 	Seq         events.Seq     `msgpack:"q"` // of the commit that ended it
 	Asked       events.Seq     `msgpack:"k"` // of the commit that accepted it
 
-	By      events.TurnID    `msgpack:"b,omitempty"` // of a turn that was diverted: the one in its way, or that took its message in
-	Session events.SessionID `msgpack:"w,omitempty"` // of one that branched: where it goes on
+	Callers string           `msgpack:"cl,omitempty"` // as of its end, with blanks between: records can be compared
+	By      events.TurnID    `msgpack:"b,omitempty"`  // of a turn that was diverted: the one in its way, or that took its message in
+	Session events.SessionID `msgpack:"w,omitempty"`  // of one that branched: where it goes on
 }
 
 // SettledInput is an input that was accepted or cancelled.
@@ -310,6 +319,7 @@ func (s *State) Clone() *State {
 		t.Resolved, t.Queued, t.Direct = slices.Clone(t.Resolved), slices.Clip(t.Queued), slices.Clip(t.Direct)
 		t.Timed = slices.Clip(t.Timed)
 	}
+	c.Grants = slices.Clip(s.Grants)
 	c.Children, c.Plugins = slices.Clone(s.Children), slices.Clone(s.Plugins)
 	c.Queue = slices.Clip(s.Queue)
 	c.Scheduled = slices.Clip(s.Scheduled)

@@ -34,7 +34,7 @@ func NoticeMessage(turn events.TurnID) events.MessageID {
 }
 
 func (s *State) applyRequested(id events.TurnID, p *events.TurnRequested, at events.Millis) {
-	q := QueuedTurn{ID: id, Input: p.Input, RequestedAt: at, Root: p.Root, Switches: p.Switches, Busy: p.Busy, Behind: p.Behind, Seq: s.Seq}
+	q := QueuedTurn{ID: id, Input: p.Input, RequestedAt: at, Root: p.Root, Switches: p.Switches, Busy: p.Busy, Behind: p.Behind, Seq: s.Seq, Callers: p.Callers}
 	if due, ok := s.unschedule(id); ok {
 		q.Seq = due.Seq
 	}
@@ -73,13 +73,20 @@ func (s *State) applyStarted(id events.TurnID, p *events.TurnStarted, at events.
 	s.Worker = p.Worker
 	s.Run = []Turn{{
 		ID: id, Index: s.Turns, Input: q.Input, Attempt: p.Attempt, Worker: p.Worker, Starts: 1, Seq: q.Seq,
-		RequestedAt: q.RequestedAt, StartedAt: at, ClaimedAt: at, Root: q.Root, Switches: q.Switches, Base: s.Leaf, Points: p.Points,
+		RequestedAt: q.RequestedAt, StartedAt: at, ClaimedAt: at, Root: q.Root, Switches: q.Switches, Base: s.Leaf, Points: p.Points, Callers: with(nil, q.Callers...),
 	}}
 	if !q.Input.Continue {
 		s.appendMessage(events.Message{
 			ID: either(p.Message, UserMessage(id)), Role: events.RoleUser, Parts: inputParts(q.Input),
 		}, id, at)
 	}
+}
+
+// with adds names to a sorted list; the list itself stays as it is.
+func with(list []string, names ...string) []string {
+	list = append(slices.Clone(list), names...)
+	slices.Sort(list)
+	return slices.DeleteFunc(slices.Compact(list), func(name string) bool { return name == "" })
 }
 
 // inputParts drops empty text; nothing left is one empty text part (host specification 3.1).
@@ -240,6 +247,7 @@ func (s *State) applyCompleted(id events.TurnID, p *events.TurnCompleted, at eve
 		record.Index, record.Attempts, record.Usage = t.Index, t.Attempt, t.Usage
 		record.ModelCalls, record.ToolCalls = t.Iteration, t.ToolCalls
 		record.RequestedAt, record.StartedAt, record.Input, record.Asked = t.RequestedAt, t.StartedAt, InputDigest(t.Input), t.Seq
+		record.Callers, s.Callers = strings.Join(t.Callers, " "), t.Callers
 		s.Run = nil
 	} else if q, ok := s.dequeue(id); ok {
 		record.RequestedAt, record.Input, record.Asked = q.RequestedAt, InputDigest(q.Input), q.Seq
@@ -280,6 +288,7 @@ func (s *State) applyDiverted(id events.TurnID, p *events.TurnDiverted, at event
 		}, p.By, at)
 		if t := s.running(p.By); t != nil {
 			t.AnyResult = false
+			t.Callers = with(t.Callers, q.Callers...)
 		}
 	}
 	s.recordTurn(TurnRecord{

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -37,14 +38,14 @@ func (h *Host) Approvals(ctx context.Context, id events.SessionID) ([]projector.
 // Approve answers a question about a call. The first answer in the history
 // counts; the same again does nothing, another is [ErrDifferent]. When it
 // returns nil the answer is in the history, and the turn goes on wherever a
-// worker takes it, unless it is cancelled before. Other errors: [api.ErrNotAsked].
+// worker takes it, unless it is cancelled before. Other errors: [api.ErrNotAsked],
+// [api.ErrForbidden], see [Config].
 func (h *Host) Approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
 	ctx, asked := api.TakeAsked(ctx)
-	by := h.stamp("approve", api.Asked{Actor: asked.Actor})
 	if answer.By == "" || asked.Actor != "" {
-		answer.By = by.actor.ID
+		answer.By = h.stamp("", asked).actor.ID
 	}
-	err := h.approve(ctx, id, answer, by)
+	err := h.approve(ctx, id, answer, asked)
 	if errors.Is(err, api.ErrNotAsked) && asked.Key != "" {
 		err = h.approvedBefore(ctx, id, asked.Since, answer, err)
 	}
@@ -69,11 +70,16 @@ func (h *Host) approvedBefore(ctx context.Context, id events.SessionID, since ev
 	return refused
 }
 
-func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven, by stamp) error {
-	return h.decideAs(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
+func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven, asked api.Asked) error {
+	body := answer
+	body.By = "" // which may be the host
+	return h.decideAsked(ctx, id, command{api.OpApprove, "approve", &body}, asked, func(s *projector.State) ([]events.Event, error) {
 		t := s.Turn()
 		if t == nil || t.Cancelled || t.Approval(answer.Effect) == nil {
 			return nil, api.ErrNotAsked
+		}
+		if answer.Granted && h.forbidSelf && slices.Contains(t.Callers, answer.By) {
+			return nil, fmt.Errorf("%w: %s asked for the turn, and another one has to approve its calls", api.ErrForbidden, answer.By)
 		}
 		if asked := t.Approval(answer.Effect); asked.Answered {
 			return nil, sameAnswer(&asked.Answer, answer)
@@ -100,12 +106,11 @@ func sameAnswer(first *events.ToolApprovalGiven, answer events.ToolApprovalGiven
 // the history counts. A key that names no call without a result is [ErrUnknownTurn].
 func (h *Host) ResolveTool(ctx context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error {
 	ctx, asked := api.TakeAsked(ctx)
-	by := h.stamp("resolve", api.Asked{Actor: asked.Actor})
-	resolve, err := h.resolution(ctx, events.ToolResolved{Effect: key, Result: result, By: by.actor.ID})
+	resolve, err := h.resolution(ctx, events.ToolResolved{Effect: key, Result: result, By: h.stamp("", asked).actor.ID})
 	if err != nil {
 		return fmt.Errorf("resolve %s: %w", key, err)
 	}
-	err = h.resolve(ctx, id, resolve, by)
+	err = h.resolve(ctx, id, resolve, asked)
 	if asked.Key != "" && (errors.Is(err, api.ErrResolved) || errors.Is(err, ErrUnknownTurn)) {
 		err = h.resolvedBefore(ctx, id, asked.Since, &resolve, err)
 	}
@@ -127,9 +132,10 @@ func (h *Host) resolution(ctx context.Context, r events.ToolResolved) (events.To
 	return *spilled.(*events.ToolResolved), nil
 }
 
-func (h *Host) resolve(ctx context.Context, id events.SessionID, resolve events.ToolResolved, by stamp) error {
+func (h *Host) resolve(ctx context.Context, id events.SessionID, resolve events.ToolResolved, asked api.Asked) error {
 	resolved := false
-	err := h.decideAs(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
+	c := command{api.OpResolveTool, "resolve", &api.ResolveArgs{Key: resolve.Effect, Result: resolve.Result}}
+	err := h.decideAsked(ctx, id, c, asked, func(s *projector.State) ([]events.Event, error) {
 		t := s.Turn()
 		if t == nil || t.Cancelled {
 			return nil, ErrUnknownTurn

@@ -31,7 +31,7 @@ func (h *Host) Branch(ctx context.Context, id events.SessionID, q projector.Queu
 			continue // finish what the other one has begun
 		}
 		if err == nil {
-			_, err = h.request(ctx, branch, stamp{actor: h.actor, cause: string(q.ID)}, q.ID, q.Input, events.BusyEnqueue)
+			_, err = h.request(ctx, branch, stamp{actor: h.actor, cause: string(q.ID)}, requested{q.ID, q.Input, events.BusyEnqueue, q.Callers})
 		}
 		if err != nil {
 			return "", fmt.Errorf("branch turn %s of session %s: %w", q.ID, id, err)
@@ -62,7 +62,11 @@ func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q pr
 	if err != nil {
 		return err
 	}
-	o := opening{h: h, id: branch, by: h.stamp("create", api.Asked{}), creator: base, base: base, req: CreateRequest{
+	now, err := h.State(ctx, id) // grants are those of now, not of then
+	if err != nil {
+		return err
+	}
+	o := opening{h: h, id: branch, by: h.stamp("create", api.Asked{}), makers: q.Callers, granting: now, creator: base, base: base, req: CreateRequest{
 		Plugins: PluginsFork, Parent: base.Parent, Relation: base.Relation, Labels: base.Labels, Options: base.Options,
 		Access: base.Access, Subagent: base.Subagent, Usage: base.Source,
 	}}

@@ -17,6 +17,7 @@ import (
 // as it is; one that waits for its time ends at once. A turn that the history
 // does not have is [ErrUnknownTurn].
 func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID, req CancelRequest) (CancelReceipt, CancelRequest, error) {
+	cancel := command{api.OpCancel, "cancel", &api.CancelArgs{Turn: of, Request: req}}
 	if req.ID == "" {
 		req.ID = ulid.Make().String()
 	}
@@ -24,7 +25,7 @@ func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID
 	c := canceller{turn: of, req: req}
 	err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", of))
 	if err == nil {
-		err = h.decideAs(ctx, id, h.stamp("cancel", api.Asked{Actor: asked.Actor}), c.decide)
+		err = h.decideAsked(ctx, id, cancel, asked, c.decide)
 	}
 	if err == nil && c.receipt == CancelCompletionWon && asked.Key != "" {
 		err = h.cancelledBefore(ctx, id, asked.Since, &c)

@@ -30,7 +30,7 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req Configure
 	var change plugin.ConfigChange
 	for moved := true; moved; {
 		// Before the change is asked for: it may be in the configuration, and others after it.
-		if before, err := h.landed(ctx, id, configuring, asked); err != nil || before != nil {
+		if done, err := h.configured(ctx, id, asked, req); err != nil || done {
 			return err
 		}
 		s, err := h.State(ctx, id)
@@ -38,7 +38,7 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req Configure
 			change, err = h.mutated(ctx, s, req)
 		}
 		if err == nil {
-			moved, err = h.configure(ctx, asked, change, req.IdempotencyKey)
+			moved, err = h.configure(ctx, asked, change, h.wanted(s, req), req.IdempotencyKey)
 		}
 		if err != nil {
 			return err
@@ -51,6 +51,34 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req Configure
 		p.Tell(ctx, plugin.Lifecycle{Kind: plugin.SessionConfigChanged, Session: id, State: s, Change: change, Host: h.Services(id, nil, "")})
 		return nil
 	})
+}
+
+// wanted is what a request makes of a session's configuration, whatever mutators make of that.
+func (h *Host) wanted(s *projector.State, req ConfigureRequest) command {
+	return command{api.OpConfigure, configuring, new(req.Change(s.Config))}
+}
+
+// configured reports whether the request made its change before. What it asks for
+// is a function: that is compared by what it makes of the configuration as it was then.
+func (h *Host) configured(ctx context.Context, id events.SessionID, asked api.Asked, req ConfigureRequest) (bool, error) {
+	if asked.Key == "" {
+		return false, nil
+	}
+	if err := h.reached(ctx, id); err != nil {
+		return false, err
+	}
+	by, err := h.keyed(command{api.OpConfigure, configuring, &struct{}{}}, asked)
+	if err != nil {
+		return false, err
+	}
+	c, before, err := h.find(ctx, id, by, by.since)
+	if err != nil || c == nil {
+		return false, err
+	}
+	if by, err = h.keyed(h.wanted(before, req), asked); err == nil {
+		err = by.same(c)
+	}
+	return true, err
 }
 
 // mutated is the change as the mutators leave it; they are not asked of one that changes nothing.
@@ -81,11 +109,11 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req ConfigureReq
 func (h *Host) Locked(c events.Config) (events.Config, error) { return h.locks.Config(c) }
 
 // configure records a change, unless the configuration is not what it was made from: then it moved.
-func (h *Host) configure(ctx context.Context, asked api.Asked, change plugin.ConfigChange, key string) (moved bool, err error) {
+func (h *Host) configure(ctx context.Context, asked api.Asked, change plugin.ConfigChange, wanted command, key string) (moved bool, err error) {
 	if change.Current == change.Previous {
 		return false, nil
 	}
-	err = h.decideAsked(ctx, change.Session, configuring, asked, func(s *projector.State) ([]events.Event, error) {
+	err = h.decideAsked(ctx, change.Session, wanted, asked, func(s *projector.State) ([]events.Event, error) {
 		if moved = s.Config != change.Previous; moved {
 			return nil, nil
 		}
@@ -204,7 +232,12 @@ func (h *Host) saveStates(ctx context.Context, id events.SessionID, p *plugin.Se
 func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, err error) {
 	ctx, asked := api.TakeAsked(ctx)
 	// Before the compactors are asked: a summary is not to be had for nothing.
-	if before, err := h.landed(ctx, id, openingFrame, asked); err != nil || before != nil {
+	compact := command{api.OpCompact, openingFrame, &struct{}{}}
+	by, err := h.keyed(compact, asked)
+	if err != nil {
+		return false, err
+	}
+	if before, err := h.landed(ctx, id, by); err != nil || before != nil {
 		return before != nil, err
 	}
 	err = h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
@@ -219,10 +252,10 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 				m.Origin = got.Plugin
 			}
 		}
-		opened, err = h.OpenFrame(api.WithAsked(ctx, asked), id, api.FrameRequest{
+		opened, err = h.openFrame(ctx, id, api.FrameRequest{
 			Frame:  events.FrameID(string(id) + ":frame:compaction:" + ulid.Make().String()),
 			Reason: api.CompactionFrame, Nodes: got.Value.Nodes, Keep: got.Value.Keep,
-		})
+		}, compact, asked)
 		return err
 	})
 	return opened, err

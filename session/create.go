@@ -36,7 +36,10 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req Cre
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, ErrExists)
 	}
 	ctx, asked := api.TakeAsked(ctx)
-	o := &opening{h: h, id: id, req: req, by: h.stamp("create", asked)}
+	o := &opening{h: h, id: id, req: req, asked: asked, makers: []string{asked.Actor}}
+	if err := o.stamp(); err != nil {
+		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
+	}
 	opened, err := o.open(ctx, creator)
 	for asked.Key != "" && errors.As(err, new(*events.ConflictError)) { // somebody repeats the request at the same time
 		opened, err = o.open(ctx, creator)
@@ -94,7 +97,7 @@ func (b *begun) fact() *events.SessionOpened {
 
 // begun looks for a session that the request has begun; nil where there is none of the id.
 func (o *opening) begun(ctx context.Context) (*begun, error) {
-	if !o.by.keyed {
+	if o.by.key == "" {
 		return nil, nil //nolint:nilnil // every request is a new one
 	}
 	s, err := o.h.State(ctx, o.id)
@@ -108,7 +111,8 @@ func (o *opening) begun(ctx context.Context) (*begun, error) {
 		if err != nil {
 			return nil, err
 		}
-		if opened, ok := entry.Commit.Events[0].Payload.(*events.SessionOpened); ok && entry.Commit.Cause == o.by.cause {
+		opened, ok := entry.Commit.Events[0].Payload.(*events.SessionOpened)
+		if ok && entry.Commit.Cause == o.by.cause && o.by.same(entry.Commit) == nil {
 			return &begun{opened: opened, state: s}, nil
 		}
 		break
@@ -118,12 +122,30 @@ func (o *opening) begun(ctx context.Context) (*begun, error) {
 
 // opening is a session that is about to be.
 type opening struct {
-	h       *Host
-	id      events.SessionID
-	by      stamp
-	req     CreateRequest
-	creator *projector.State // nil: none
-	base    *projector.State // nil: empty
+	h        *Host
+	id       events.SessionID
+	asked    api.Asked
+	makers   []string         // callers on whose behalf it is made
+	granting *projector.State // whose grants count; nil: of the session that it begins from
+	by       stamp
+	req      CreateRequest
+	creator  *projector.State // nil: none
+	base     *projector.State // nil: empty
+}
+
+// stamp tells the request from others, by all that it says.
+func (o *opening) stamp() (err error) {
+	body := struct {
+		Request  CreateRequest    `msgpack:"r"`
+		Snapshot events.SessionID `msgpack:"s,omitempty"`
+		At       events.Seq       `msgpack:"q,omitempty"`
+	}{Request: o.req}
+	body.Request.ID = o.id
+	if s := o.req.Snapshot; s != nil {
+		body.Snapshot, body.At = s.Session, s.Seq
+	}
+	o.by, err = o.h.keyed(command{api.OpCreate, "create", &body}, o.asked)
+	return err
 }
 
 func (o *opening) load(ctx context.Context, creator events.SessionID) (err error) {
@@ -132,23 +154,25 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	} else if o.req.Relation != events.RelationRoot && o.req.Parent == "" {
 		o.req.Parent = creator
 	}
-	if err := o.h.checkParents(ctx, o.id, o.req.Parent); err != nil {
-		return err
-	}
+	caller, _ := api.CallerOf(ctx)
 	if creator != "" {
-		if o.creator, err = o.h.State(ctx, creator); errors.Is(err, events.ErrNoSession) && o.req.Start != StartCurrent && o.req.Plugins == "" {
+		elsewhere := o.req.Start != StartCurrent && o.req.Plugins == "" && !caller.Own // one that is not reached gets no children
+		if o.creator, err = o.h.State(api.Naming(ctx, creator), creator); errors.Is(err, events.ErrNoSession) && elsewhere {
 			o.creator, err = nil, nil // a parent elsewhere
 		}
 		if err != nil {
 			return err
 		}
 	}
+	if err := o.h.checkParents(ctx, o.id, o.req.Parent); err != nil {
+		return err
+	}
 	switch o.req.Start {
 	case api.StartEmpty:
 	case StartCurrent:
 		o.base = o.creator
 	case StartExisting:
-		o.base, err = o.h.State(ctx, o.req.From)
+		o.base, err = o.h.State(api.Naming(ctx, o.req.From), o.req.From)
 	case StartSnapshot:
 		o.base = o.req.Snapshot
 	default:
@@ -190,6 +214,7 @@ func (o *opening) opened() *events.SessionOpened {
 		Config: o.req.Config, Parent: o.req.Parent, Labels: o.req.Labels, Relation: o.req.Relation, Options: o.req.Options,
 		Access: o.req.Access, Subagent: o.req.Subagent, Usage: o.req.Usage,
 	}
+	p.Owner, _ = o.ownership()
 	if p.Parent != "" && p.Relation == events.RelationRoot {
 		p.Relation = events.RelationChild
 	}
@@ -305,6 +330,9 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 		return err
 	}
 	commits := [][]events.Event{append([]events.Event{events.Of("", opened)}, o.inherited()...)}
+	if _, grants := o.ownership(); len(grants) > 0 {
+		commits[0] = append(commits[0], grants...)
+	}
 	for i, chunk := range chunks {
 		if i == 0 {
 			commits[0] = append(commits[0], events.Of("", chunk))
@@ -365,7 +393,7 @@ func (h *Host) Fork(ctx context.Context, from events.SessionID, req CreateReques
 // its time ends as cancelled, in the same commit.
 func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
 	ctx, asked := api.TakeAsked(ctx)
-	err := h.decideAsked(ctx, id, "close", asked, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideAsked(ctx, id, command{api.OpClose, "close", &reason}, asked, func(s *projector.State) ([]events.Event, error) {
 		switch {
 		case s.Status == projector.StatusClosed:
 			return nil, nil
@@ -391,43 +419,6 @@ func cancelScheduled(s *projector.State) []events.Event {
 		list = append(list, events.Of(s.Scheduled[i].ID, &events.TurnCompleted{End: events.EndCancelled}))
 	}
 	return list
-}
-
-// OpenFrame starts a fresh prompt over the same graph. It is false, and does
-// nothing, when the id is blank or the current frame's.
-func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req FrameRequest) (opened bool, err error) {
-	ctx, asked := api.TakeAsked(ctx)
-	err = h.decideAsked(ctx, id, openingFrame, asked, func(s *projector.State) ([]events.Event, error) {
-		opened = false
-		if err := open(s); err != nil {
-			return nil, err
-		}
-		if req.Frame == "" || hasFrame(s, req.Frame) {
-			return nil, nil
-		}
-		if req.Keep != "" {
-			if on, err := s.OnPath(req.Keep); err != nil || !on {
-				return nil, errors.Join(err, &StaleBranchError{Required: req.Keep, Leaf: s.Leaf})
-			}
-		}
-		nodes, err := newNodes(s, req.Nodes)
-		if err != nil {
-			return nil, err
-		}
-		opened = true
-		return []events.Event{events.Of("", &events.FrameOpened{Frame: req.Frame, Reason: req.Reason, Keep: req.Keep, Nodes: nodes})}, nil
-	})
-	return opened && err == nil, err
-}
-
-// hasFrame reports whether the frame was ever opened: a retry of an old request opens nothing.
-func hasFrame(s *projector.State, id events.FrameID) bool {
-	for _, f := range s.Frames {
-		if f.ID == id {
-			return true
-		}
-	}
-	return false
 }
 
 // CloseOpening closes a session whose creator died before it had appended all

@@ -18,23 +18,30 @@ import (
 // before, once, with no lock held.
 func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendNodesRequest) (result api.AppendedNodes, err error) {
 	ctx, asked := api.TakeAsked(ctx)
-	by := h.stamp("append nodes", api.Asked{Actor: asked.Actor}) // the request's own key finds what landed
+	if req.IdempotencyKey != "" {
+		asked.Key = req.IdempotencyKey
+	}
+	by, err := h.keyed(command{api.OpAppendNodes, "append nodes", &req}, asked)
+	if err != nil {
+		return api.AppendedNodes{}, err
+	}
+	by.cause = "append nodes" // the request's own key finds what landed
 	for shown, wanted := h.plugins == nil, true; wanted; {
 		if !shown {
-			if shown, err = h.protocolAppend(ctx, id, req); err != nil {
+			if shown, err = h.protocolAppend(ctx, id, req, by); err != nil {
 				return api.AppendedNodes{}, err
 			}
 		}
 		err = h.decideAs(ctx, id, by, func(s *projector.State) (list []events.Event, err error) {
 			wanted = false
-			result, err = before(s, req)
+			result, err = before(s, req, by)
 			if err != nil || result.IDs != nil {
 				return nil, err
 			}
 			if wanted = !shown; wanted {
 				return nil, nil
 			}
-			list, result, err = appendNodes(s, req)
+			list, result, err = appendNodes(s, req, by.digest)
 			return list, err
 		})
 		if err != nil {
@@ -45,9 +52,12 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendN
 }
 
 // before is what rules an append out, or what the same append gave before.
-func before(s *projector.State, req AppendNodesRequest) (api.AppendedNodes, error) {
+func before(s *projector.State, req AppendNodesRequest, by stamp) (api.AppendedNodes, error) {
 	if req.IdempotencyKey != "" {
 		ids, err := s.Appended(req.IdempotencyKey)
+		if err == nil && len(ids) > 0 {
+			err = sameAppend(s, ids[0], by)
+		}
 		if err != nil || len(ids) > 0 {
 			return api.AppendedNodes{IDs: ids, Leaf: s.Leaf}, err
 		}
@@ -65,11 +75,20 @@ func before(s *projector.State, req AppendNodesRequest) (api.AppendedNodes, erro
 	return api.AppendedNodes{}, nil
 }
 
+// sameAppend refuses a node that another request added under the key.
+func sameAppend(s *projector.State, id events.NodeID, by stamp) error {
+	n, err := s.Node(id)
+	if err == nil && n.Digest != "" {
+		err = by.same(&events.Commit{Key: n.Key, Digest: n.Digest})
+	}
+	return err
+}
+
 // protocolAppend lets the protocol see nodes, unless the state at hand, which may be old, rules their append out.
-func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req AppendNodesRequest) (shown bool, err error) {
+func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req AppendNodesRequest, by stamp) (shown bool, err error) {
 	wanted := false
 	s, err := h.atHand(ctx, id, func(s *projector.State) error {
-		old, err := before(s, req)
+		old, err := before(s, req, by)
 		wanted = err == nil && old.IDs == nil
 		return nil
 	})
@@ -84,7 +103,7 @@ func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req Appe
 	return true, p.Protocol().AppendNodes(ctx, plugin.ProtocolSession{Session: id}, req.Nodes)
 }
 
-func appendNodes(s *projector.State, req AppendNodesRequest) ([]events.Event, api.AppendedNodes, error) {
+func appendNodes(s *projector.State, req AppendNodesRequest, digest string) ([]events.Event, api.AppendedNodes, error) {
 	heal, leaf, err := healed(s)
 	if err != nil {
 		return nil, api.AppendedNodes{}, err
@@ -101,7 +120,11 @@ func appendNodes(s *projector.State, req AppendNodesRequest) ([]events.Event, ap
 		result.IDs = append(result.IDs, nodes[i].ID)
 	}
 	result.Leaf = nodes[len(nodes)-1].ID
-	return append(heal, events.Of("", &events.GraphAppended{Nodes: nodes, Key: req.IdempotencyKey})), result, nil
+	added := &events.GraphAppended{Nodes: nodes, Key: req.IdempotencyKey}
+	if added.Key != "" {
+		added.Digest = digest
+	}
+	return append(heal, events.Of("", added)), result, nil
 }
 
 // healed moves a leaf that names no node to the newest message (host specification 1.3).
@@ -162,7 +185,7 @@ func newNode(s *projector.State, a *AppendNode, taken map[events.NodeID]bool) (e
 // empty. Nothing is deleted. A running turn refuses it with [ErrTurnRunning].
 func (h *Host) BranchTo(ctx context.Context, id events.SessionID, node events.NodeID) error {
 	ctx, asked := api.TakeAsked(ctx)
-	return h.decideAsked(ctx, id, "branch", asked, func(s *projector.State) ([]events.Event, error) {
+	return h.decideAsked(ctx, id, command{api.OpBranch, "branch", &node}, asked, func(s *projector.State) ([]events.Event, error) {
 		if err := branchable(s); err != nil {
 			return nil, err
 		}
@@ -204,7 +227,7 @@ func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []Rewrit
 		}
 	}
 	ctx, asked := api.TakeAsked(ctx)
-	return h.decideAsked(ctx, id, "rewrite", asked, func(s *projector.State) ([]events.Event, error) {
+	return h.decideAsked(ctx, id, command{api.OpRewrite, "rewrite", &wanted}, asked, func(s *projector.State) ([]events.Event, error) {
 		if err := branchable(s); err != nil {
 			return nil, err
 		}

@@ -49,6 +49,10 @@ type Config struct {
 	// Locks are what sessions cannot change.
 	Locks lock.Locks
 
+	// ForbidSelfApproval refuses a caller that approves a call of a turn that it asked for, or
+	// put an input into, also where that turn follows from another one, as a subagent's does.
+	ForbidSelfApproval bool
+
 	Logger *zap.Logger      // nil is silent
 	Kind   events.ActorKind // of Actor. Defaults to client
 }
@@ -79,6 +83,7 @@ type Host struct {
 	maxQueued     int
 	maxHeld       int
 	locks         lock.Locks
+	forbidSelf    bool
 }
 
 var _ api.Service = (*Host)(nil)
@@ -163,7 +168,7 @@ func New(cfg Config) (*Host, error) {
 		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
 		submitter: cfg.Submitter, worker: cfg.Worker, moved: cfg.Moved, plugins: cfg.Plugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
 		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID]plugin.Overlay)},
-		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued, maxHeld: cfg.States, locks: cfg.Locks,
+		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued, maxHeld: cfg.States, locks: cfg.Locks, forbidSelf: cfg.ForbidSelfApproval,
 	}, nil
 }
 
@@ -184,10 +189,18 @@ func (h *Host) held(id events.SessionID) *held {
 	return s
 }
 
-// loadHeld gives the whole state, at least as new as the log is now when fresh is set.
+// loadHeld gives the whole state, at least as new as the log is now when fresh
+// is set. It is the one place that holds the caller of a request to what it may:
+// on the state that is read, and on the one that an append is decided on, which
+// the append is guarded by. A grant that is taken back meanwhile makes that
+// append conflict, and the next try is refused.
 func (h *Host) loadHeld(ctx context.Context, id events.SessionID, s *held, fresh bool) error {
 	if err := events.CheckToken("session", id); err != nil {
 		return err
+	}
+	fresh = fresh || s.state == nil
+	if !fresh && api.Reached(ctx, id, s.state, nil) != nil {
+		fresh = true // a refusal is believed only on fresh state
 	}
 	var err error
 	switch {
@@ -199,7 +212,7 @@ func (h *Host) loadHeld(ctx context.Context, id events.SessionID, s *held, fresh
 	if err != nil {
 		s.state = nil
 	}
-	return err
+	return api.Reached(ctx, id, s.state, err)
 }
 
 // decision is events to append at the state they were decided on; none means that nothing is to be done.
@@ -311,7 +324,7 @@ func (h *Host) commit(ctx context.Context, id events.SessionID, by stamp, list [
 	}
 	return &events.Commit{
 		ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()),
-		Actor: by.actor, Cause: by.cause, Events: list,
+		Actor: by.actor, Cause: by.cause, Key: by.key, Digest: by.digest, Events: list,
 	}, nil
 }
 
@@ -356,6 +369,9 @@ func (h *Host) View(ctx context.Context, id events.SessionID) (projector.ReadVie
 
 // StateAt is the session's state as it was at seq.
 func (h *Host) StateAt(ctx context.Context, id events.SessionID, seq events.Seq) (*projector.State, error) {
+	if err := h.reached(ctx, id); err != nil {
+		return nil, err
+	}
 	return follow.At(ctx, h.log, id, seq)
 }
 

@@ -24,14 +24,19 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectReques
 	if req.Role == "" {
 		req.Role = events.RoleUser
 	}
-	spilled, err := Spill(ctx, h.b, &events.InputInjected{Input: req.ID, Role: req.Role, Parts: req.Parts, Boundary: req.Boundary})
+	ctx, asked := api.TakeAsked(ctx)
+	spilled, err := Spill(ctx, h.b, &events.InputInjected{Input: req.ID, Role: req.Role, Parts: req.Parts, Boundary: req.Boundary, Caller: asked.Actor})
 	if err != nil {
 		return "", fmt.Errorf("inject: %w", err)
 	}
 	in := spilled.(*events.InputInjected)
 	digest := projector.Input{Role: in.Role, Parts: in.Parts, Boundary: in.Boundary}.Digest()
-	ctx, asked := api.TakeAsked(ctx)
-	return req.ID, h.decideAs(ctx, id, h.stamp("inject", api.Asked{Actor: asked.Actor}), func(s *projector.State) ([]events.Event, error) {
+	by, err := h.keyed(command{api.OpInject, "inject", in}, asked)
+	if err != nil {
+		return "", err
+	}
+	by.cause = "inject" // the input's id finds what landed
+	return req.ID, h.decideAs(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
 		known, err := inputDigest(s, req.ID)
 		switch {
 		case err != nil:
@@ -81,7 +86,7 @@ func inputDigest(s *projector.State, id events.InputID) (string, error) {
 func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...events.InputID) ([]InputReceipt, error) {
 	ctx, asked := api.TakeAsked(ctx)
 	var receipts []InputReceipt
-	err := h.decideAsked(ctx, id, "cancel inputs", asked, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideAsked(ctx, id, command{api.OpCancelInputs, "cancel inputs", &inputs}, asked, func(s *projector.State) ([]events.Event, error) {
 		receipts = make([]InputReceipt, len(inputs))
 		var pending []events.InputID
 		for i, input := range inputs {
@@ -103,7 +108,7 @@ func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...
 // as it is with all others: the receipt says what became of it.
 func (h *Host) CancelInputsFrom(ctx context.Context, id events.SessionID, first events.InputID) (receipt InputReceipt, cancelled []events.InputID, err error) {
 	ctx, asked := api.TakeAsked(ctx)
-	err = h.decideAsked(ctx, id, "cancel inputs", asked, func(s *projector.State) ([]events.Event, error) {
+	err = h.decideAsked(ctx, id, command{api.OpCancelInputsFrom, "cancel inputs", &first}, asked, func(s *projector.State) ([]events.Event, error) {
 		cancelled = nil
 		var err error
 		if receipt, err = receiptOf(s, first); err != nil || receipt != InputCancelled {

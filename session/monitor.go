@@ -16,7 +16,7 @@ import (
 // on. An unchanged specification appends nothing. It runs once a poll finds it
 // armed: [Host.MonitorSnapshot], [Host.TakeMonitorUpdates].
 func (h *Host) RegisterMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error {
-	return h.monitors(ctx, api.Asked{}, id, "register monitor", func(s *projector.State) ([]events.Event, error) {
+	return h.monitors(ctx, api.Asked{}, id, command{cause: "register monitor"}, func(s *projector.State) ([]events.Event, error) {
 		return task.RegisterMonitor(s, spec)
 	})
 }
@@ -25,7 +25,7 @@ func (h *Host) RegisterMonitor(ctx context.Context, id events.SessionID, spec ev
 // durable; some worker runs it soon. One that runs goes on.
 func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error {
 	ctx, asked := api.TakeAsked(ctx)
-	err := h.monitors(ctx, asked, id, "start monitor", func(s *projector.State) ([]events.Event, error) {
+	err := h.monitors(ctx, asked, id, command{api.OpStartMonitor, "start monitor", &spec}, func(s *projector.State) ([]events.Event, error) {
 		return task.StartMonitor(s, spec)
 	})
 	if err != nil {
@@ -40,7 +40,7 @@ func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec event
 // are killed by the worker that has them, as soon as that hears of it.
 func (h *Host) StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) error {
 	ctx, asked := api.TakeAsked(ctx)
-	return h.monitors(ctx, asked, id, "stop monitor", func(s *projector.State) ([]events.Event, error) {
+	return h.monitors(ctx, asked, id, command{api.OpStopMonitor, "stop monitor", &monitor}, func(s *projector.State) ([]events.Event, error) {
 		return task.StopMonitor(s, monitor)
 	})
 }
@@ -48,20 +48,20 @@ func (h *Host) StopMonitor(ctx context.Context, id events.SessionID, monitor eve
 // AckMonitorWakes acknowledges pending wakes for a host that delivers the
 // lines by itself: their inputs are taken back.
 func (h *Host) AckMonitorWakes(ctx context.Context, id events.SessionID, ids []events.MonitorID) error {
-	return h.monitors(ctx, api.Asked{}, id, "acknowledge wakes", func(s *projector.State) ([]events.Event, error) {
+	return h.monitors(ctx, api.Asked{}, id, command{cause: "acknowledge wakes"}, func(s *projector.State) ([]events.Event, error) {
 		return task.AckWakes(s, ids), nil
 	})
 }
 
-func (h *Host) monitors(ctx context.Context, asked api.Asked, id events.SessionID, cause string, d decision) error {
-	err := h.decideAsked(ctx, id, cause, asked, func(s *projector.State) ([]events.Event, error) {
+func (h *Host) monitors(ctx context.Context, asked api.Asked, id events.SessionID, c command, d decision) error {
+	err := h.decideAsked(ctx, id, c, asked, func(s *projector.State) ([]events.Event, error) {
 		if err := open(s); err != nil {
 			return nil, err
 		}
 		return d(s)
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", cause, err)
+		return fmt.Errorf("%s: %w", c.cause, err)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (h *Host) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, up
 		return api.MonitorUpdates{}, fmt.Errorf("take monitor updates: %w", err)
 	}
 	var u api.MonitorUpdates
-	err := h.decideAsked(ctx, id, "take monitor updates", asked, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideAsked(ctx, id, command{api.OpTakeUpdates, "take monitor updates", &upto}, asked, func(s *projector.State) ([]events.Event, error) {
 		u = api.MonitorUpdates{Revision: s.Feed.Revision, Active: active(s)}
 		list, taken := task.TakeUpdates(s, upto)
 		for _, up := range list {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/lash-go/lash/bus"
@@ -93,10 +94,23 @@ func (o *observer) emit(seen Observed) error {
 	return nil
 }
 
-func (o *observer) commit(e events.Entry) error {
+func (o *observer) commit(ctx context.Context, e events.Entry) error {
 	o.seq = e.Seq
 	o.reply.commit(e)
-	return o.emit(Observed{Seq: e.Seq, Commit: e.Commit})
+	if err := o.emit(Observed{Seq: e.Seq, Commit: e.Commit}); err != nil {
+		return err
+	}
+	return o.stillReached(ctx, e.Commit)
+}
+
+// stillReached ends the observation at the commit that takes the caller's grant
+// back. It looks at the newest state: a grant that was taken back before the
+// cursor's time may have been given again.
+func (o *observer) stillReached(ctx context.Context, c *events.Commit) error {
+	if slices.ContainsFunc(c.Events, func(ev events.Event) bool { return ev.Kind == events.KindSessionGranted }) {
+		return o.h.reached(ctx, o.session)
+	}
+	return nil
 }
 
 // catchUp delivers what the log holds after the last commit delivered.
@@ -117,7 +131,7 @@ func (o *observer) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := o.commit(entry); err != nil {
+		if err := o.commit(ctx, entry); err != nil {
 			return err
 		}
 	}
@@ -179,7 +193,7 @@ func (o *observer) heardCommit(ctx context.Context, m bus.LiveMessage) error {
 	if err != nil || m.Seq > o.seq+1 {
 		return o.catchUp(ctx) // the log knows better
 	}
-	return o.commit(events.Entry{Seq: m.Seq, Commit: c, Data: m.Data})
+	return o.commit(ctx, events.Entry{Seq: m.Seq, Commit: c, Data: m.Data})
 }
 
 func (o *observer) heardDelta(ctx context.Context, data []byte) error {

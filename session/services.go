@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -85,7 +86,47 @@ func (s *services) CancelTurn(ctx context.Context, id events.SessionID, turn eve
 	return err
 }
 
+// callers are those on whose behalf a plugin acts: of the turn that its call
+// belongs to, else of the one that runs, else of the one that ended last.
+func (s *services) callers(ctx context.Context) ([]string, error) {
+	state, err := s.SnapshotCurrent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := state.Turn()
+	of, _, _ := strings.Cut(string(s.effect), "/")
+	if id := events.TurnID(of); id != "" && (t == nil || t.ID != id) {
+		record, err := state.Record(id)
+		if err != nil || record != nil {
+			return callersIn(record), err
+		}
+	}
+	if t != nil {
+		return t.Callers, nil
+	}
+	return state.Callers, nil
+}
+
+func callersIn(record *projector.TurnRecord) []string {
+	if record == nil {
+		return nil
+	}
+	return strings.Fields(record.Callers)
+}
+
+func (s *services) StartTurnStream(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, iter.Seq2[api.SessionEvent, error], error) {
+	var err error
+	if req.Callers, err = s.callers(ctx); err != nil {
+		return "", nil, err
+	}
+	return s.Host.StartTurnStream(ctx, id, req)
+}
+
 func (s *services) StartTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.AssembledTurn, error) {
+	var err error
+	if req.Callers, err = s.callers(ctx); err != nil {
+		return api.AssembledTurn{}, err
+	}
 	r, err := s.Run(ctx, id, req)
 	if err != nil {
 		return api.AssembledTurn{}, err

@@ -178,7 +178,7 @@ func (h *Host) CancelManagedTask(ctx context.Context, id events.SessionID, name 
 }
 
 func (h *Host) cancelTask(ctx context.Context, asked api.Asked, id events.SessionID, name events.TaskID, d func(*projector.State) []events.Event) (projector.Task, error) {
-	err := h.decideAsked(ctx, id, "cancel task", asked, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideAsked(ctx, id, command{api.OpCancelTask, "cancel task", &name}, asked, func(s *projector.State) ([]events.Event, error) {
 		if t, ok := s.Task(name); !ok || t.To != "" {
 			return nil, fmt.Errorf("cancel task %s of session %s: %w", name, id, ErrUnknownTask)
 		}

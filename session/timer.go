@@ -28,8 +28,13 @@ func (h *Host) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, 
 	if err != nil {
 		return "", err
 	}
-	p := &events.TurnScheduled{Input: input, At: events.MillisOf(at), Busy: busyOf(req.WhenBusy)}
-	err = h.schedule(ctx, id, h.stamp("submit at", api.Asked{Actor: asked.Actor}), req.ID, p)
+	p := &events.TurnScheduled{Input: input, At: events.MillisOf(at), Busy: busyOf(req.WhenBusy), Callers: callersOf(req, asked)}
+	by, err := h.keyed(command{api.OpSubmitAt, "", p}, asked)
+	if err != nil {
+		return "", err
+	}
+	by.cause = "submit at" // the turn's id finds what landed
+	err = h.schedule(ctx, id, by, req.ID, p)
 	if err != nil {
 		return "", fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
@@ -69,7 +74,7 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, by stamp, name
 func (h *Host) scheduled(s *projector.State, name events.TurnID, p *events.TurnScheduled) []events.Event {
 	list := []events.Event{events.Of(name, p)}
 	if p.At <= events.MillisOf(time.Now()) {
-		list = append(list, turn.Request(s, name, p.Input, p.Busy)...)
+		list = append(list, turn.Request(s, name, p.Input, p.Busy, p.Callers)...)
 	}
 	return list
 }

@@ -82,7 +82,7 @@ func (h *Host) offered(ctx context.Context, s *projector.State) (*plugin.Catalog
 // leaves out are off, whoever offers them. A source that nobody registered is
 // [api.ErrUnknownSource]; a tool that its source does not have, [api.ErrUnknownTool].
 func (h *Host) ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (generation int64, err error) {
-	return h.retool(ctx, id, "apply tool state", func(s *projector.State, known []events.ToolEntry) ([]events.Event, error) {
+	return h.retool(ctx, id, command{api.OpApplyToolState, "apply tool state", &state}, func(s *projector.State, known []events.ToolEntry) ([]events.Event, error) {
 		if state.Generation != s.Catalog.Generation {
 			return nil, &api.GenerationError{Expected: state.Generation, Actual: s.Catalog.Generation}
 		}
@@ -95,11 +95,15 @@ func (h *Host) ApplyToolState(ctx context.Context, id events.SessionID, state ap
 
 // retool runs a decision on a session's tools. What the plugins offer is asked
 // before, with no lock held, and again where the tools moved meanwhile.
-func (h *Host) retool(ctx context.Context, id events.SessionID, cause string, d func(*projector.State, []events.ToolEntry) ([]events.Event, error)) (generation int64, err error) {
-	ctx, by := api.TakeAsked(ctx)
+func (h *Host) retool(ctx context.Context, id events.SessionID, c command, d func(*projector.State, []events.ToolEntry) ([]events.Event, error)) (generation int64, err error) {
+	ctx, who := api.TakeAsked(ctx)
+	by, err := h.keyed(c, who)
+	if err != nil {
+		return 0, err
+	}
 	for moved := true; moved; {
 		// Before the tools are: those that the request made are no longer the ones it was made for.
-		if before, err := h.landed(ctx, id, cause, by); err != nil || before != nil {
+		if before, err := h.landed(ctx, id, by); err != nil || before != nil {
 			return next(before), err
 		}
 		asked, err := h.State(ctx, id)
@@ -113,7 +117,7 @@ func (h *Host) retool(ctx context.Context, id events.SessionID, cause string, d 
 		if err != nil {
 			return 0, err
 		}
-		err = h.decideAsked(ctx, id, cause, by, func(s *projector.State) ([]events.Event, error) {
+		err = h.decideAsked(ctx, id, c, who, func(s *projector.State) ([]events.Event, error) {
 			if err := open(s); err != nil {
 				return nil, err
 			}
@@ -178,7 +182,7 @@ func checkTools(known, tools []events.ToolEntry) error {
 // SetToolsAvailability overrides the level of tools in one step, all or none,
 // and gives the new generation; "" lifts the override.
 func (h *Host) SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (generation int64, err error) {
-	return h.retool(ctx, id, "set tool availability", func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
+	return h.retool(ctx, id, command{api.OpSetAvailability, "set tool availability", &api.AvailabilityArgs{Names: names, Level: level}}, func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
 		state := api.ToolState{Tools: tools}
 		for _, name := range names {
 			if err := state.SetAvailability(name, level); err != nil {

@@ -43,18 +43,39 @@ func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req TurnRequ
 	if err != nil {
 		return api.SubmitAnswer{}, err
 	}
-	a, err := h.request(ctx, id, h.stamp(string(req.ID), api.Asked{Actor: asked.Actor}), req.ID, input, busyOf(req.WhenBusy))
+	by, err := h.keyed(command{api.OpSubmit, "", &api.TurnRequest{ID: req.ID, Input: input}}, asked)
+	if err != nil {
+		return api.SubmitAnswer{}, err
+	}
+	by.cause = string(req.ID) // which finds what landed
+	a, err := h.request(ctx, id, by, requested{req.ID, input, busyOf(req.WhenBusy), callersOf(req, asked)})
 	if err != nil {
 		return api.SubmitAnswer{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
 	return a, nil
 }
 
+// requested is a turn as it is asked for, what is large of its input in blobs.
+type requested struct {
+	name    events.TurnID
+	input   events.TurnInput
+	busy    events.WhenBusy
+	callers []string
+}
+
+// callersOf are those on whose behalf a turn is asked for.
+func callersOf(req TurnRequest, asked api.Asked) []string {
+	if asked.Actor != "" {
+		return []string{asked.Actor}
+	}
+	return req.Callers
+}
+
 // request appends the request of a turn, with what its policy decides.
-func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, name events.TurnID, input events.TurnInput, busy events.WhenBusy) (api.SubmitAnswer, error) {
-	a := api.SubmitAnswer{Turn: name, Input: projector.InputDigest(input)}
+func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r requested) (api.SubmitAnswer, error) {
+	a := api.SubmitAnswer{Turn: r.name, Input: projector.InputDigest(r.input)}
 	err := h.decideThen(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
-		found, err := findTurn(s, name)
+		found, err := findTurn(s, r.name)
 		switch {
 		case err != nil:
 			return nil, err
@@ -63,15 +84,15 @@ func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, name 
 		case found.digest != "" && !found.scheduled:
 			return nil, nil
 		}
-		if err := errors.Join(open(s), busy.Check(input)); err != nil {
+		if err := errors.Join(open(s), r.busy.Check(r.input)); err != nil {
 			return nil, err
 		}
 		if !found.scheduled {
-			err = h.room(s, input)
+			err = h.room(s, r.input)
 		}
-		return turn.Request(s, name, input, busy), err
+		return turn.Request(s, r.name, r.input, r.busy, r.callers), err
 	}, func(s *projector.State, appended bool) error {
-		found, err := findTurn(s, name)
+		found, err := findTurn(s, r.name)
 		a.Seq = found.seq
 		api.Note(ctx, id, found.seq)
 		if err == nil && !appended {

@@ -75,7 +75,9 @@ type Config struct {
 
 	// Scopes are what users of other NATS accounts may ask a [Node] for, by name:
 	// nil lets all of them do everything but run commands.
-	Scopes map[string]api.Scope
+	Scopes map[string]api.Reach
+	// ForbidSelfApproval refuses callers of a [Node] that approve calls of turns that they asked for, see [session.Config].
+	ForbidSelfApproval bool
 	// Locks are what sessions cannot change, whoever asks. All nodes of a fleet should have the same.
 	Locks lock.Locks
 	// Access gets a record of each request that a [Node] answered over NATS. Defaults to none.

@@ -69,7 +69,7 @@ func NewNode(cfg Config) (*Node, error) {
 	calls.Spawn = n.tasks.SpawnTool
 	host := session.Config{
 		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: cfg.Plugins, Complete: calls.Complete, Spawner: n.tasks, Logger: cfg.Logger,
-		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata, MaxQueued: cfg.MaxQueued, States: cfg.Sessions,
+		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata, MaxQueued: cfg.MaxQueued, States: cfg.Sessions, ForbidSelfApproval: cfg.ForbidSelfApproval,
 		Locks: cfg.Locks,
 	}
 	if n.Has(RoleTurn) {

@@ -11,7 +11,7 @@ import (
 )
 
 // natsScopes reads what users of other accounts may do; nil without a file.
-func (c *serveCmd) natsScopes() (map[string]api.Scope, error) {
+func (c *serveCmd) natsScopes() (map[string]api.Reach, error) {
 	if c.Scopes == "" {
 		return nil, nil //nolint:nilnil // the node's default
 	}
@@ -20,21 +20,22 @@ func (c *serveCmd) natsScopes() (map[string]api.Scope, error) {
 		return nil, fmt.Errorf("--nats-scopes: %w", err)
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	scopes := make(map[string]api.Scope)
+	scopes := make(map[string]api.Reach)
 	lines := bufio.NewScanner(file)
 	for n := 1; lines.Scan(); n++ {
 		fields := strings.Fields(lines.Text())
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
-		if len(fields) != 2 {
-			return nil, fmt.Errorf("--nats-scopes %s: line %d: want a user and a scope", c.Scopes, n)
+		own := len(fields) == 3 && fields[2] == "own"
+		if len(fields) != 2 && !own {
+			return nil, fmt.Errorf("--nats-scopes %s: line %d: want a user, a scope, and own or nothing", c.Scopes, n)
 		}
 		scope := api.Scope(fields[1])
 		if err := scope.Check(); err != nil {
 			return nil, fmt.Errorf("--nats-scopes %s: line %d: %w", c.Scopes, n, err)
 		}
-		scopes[fields[0]] = scope
+		scopes[fields[0]] = api.Reach{Scope: scope, Own: own}
 	}
 	return scopes, lines.Err()
 }

@@ -49,7 +49,8 @@ type serveCmd struct {
 	MaxQueued    int           `help:"Turns that may wait in one session, at most 4096; more are refused." default:"1024" placeholder:"N"`
 	MaxHot       int           `help:"Streams that the account may have before new sessions are refused. Negative leaves it to the server." default:"4000" placeholder:"N"`
 	ArchiveAfter time.Duration `help:"How long a session has no work before its stream is archived; it comes back by itself. Negative keeps streams." default:"30m"`
-	Scopes       string        `name:"nats-scopes" help:"File of what users of other NATS accounts may do, one a line: a user's name, and read, write or admin, or of read, write, approve, configure, command some with commas between. Without it all may do everything but run commands." placeholder:"FILE" type:"path"`
+	Scopes       string        `name:"nats-scopes" help:"File of what users of other NATS accounts may do, one a line: a user's name, and read, write or admin, or of read, write, approve, configure, command some with commas between; own behind that bounds the user to its own sessions and those that it has a grant of. Without it all may do everything but run commands." placeholder:"FILE" type:"path"`
+	ForbidSelf   bool          `name:"forbid-self-approval" help:"Refuse a caller that approves a call of a turn that it asked for. Give it to every node that serves."`
 	Locks        string        `help:"File of what sessions cannot change, whoever asks: a JSON object, each field of which may be left out: {\"plugins\": [\"gate\"], \"providers\": [], \"models\": [\"gpt-*\"], \"protocols\": [\"standard\"], \"max_iterations\": 50, \"max_output_tokens\": 8000, \"least_retain\": \"720h\"}. Options of plugins that it names are this node's alone." placeholder:"FILE" type:"path"`
 	Retain       time.Duration `help:"How long a session that does not say is kept after its last event, before it is erased. 0 is for ever." default:"0s"`
 	Grace        time.Duration `help:"How long calls in flight may take to end after a signal. Turns are handed to another node with what they came to; a call that takes longer is cancelled." default:"10s"`
@@ -101,7 +102,7 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	node, err := workers.NewNode(workers.Config{
 		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Plugins: plugins, ArchiveAfter: c.ArchiveAfter, Retain: c.Retain, Logger: log,
 		Roles: rolesOf(c.Roles), Concurrency: c.Concurrency.Turn, HeldTasks: c.Concurrency.Task, HeldTools: c.Concurrency.Tool, MaxQueued: c.MaxQueued,
-		Trace: watched.trace(trace), Name: c.name(), Scopes: scopes, Locks: locks, Access: requests,
+		Trace: watched.trace(trace), Name: c.name(), Scopes: scopes, Locks: locks, Access: requests, ForbidSelfApproval: c.ForbidSelf,
 	})
 	if err != nil {
 		return err

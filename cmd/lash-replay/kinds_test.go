@@ -78,11 +78,12 @@ func (h *badHistory) in(turn events.TurnID, list ...events.Payload) {
 func (h *badHistory) kindsOfSession() {
 	h.one(
 		&events.SessionOpened{
-			Config: events.Config{Model: "m1"}, Parent: "boss", Relation: events.RelationChild, Usage: "helper",
+			Config: events.Config{Model: "m1"}, Parent: "boss", Relation: events.RelationChild, Usage: "helper", Owner: "boss",
 			First: events.Message{Role: events.RoleUser, Parts: say("begin here")}, Access: events.ToolAccess{Hidden: []string{"spawn"}},
 			Subagent: events.Subagent{Capability: "explore", Depth: 1, MaxDepth: 5},
 		},
 		&events.SessionFirstInputTaken{By: "driver"},
+		&events.SessionGranted{To: "guest", Rights: []events.SessionRight{events.GrantRead, events.GrantApprove}, By: "boss"},
 		&events.SessionConfigured{Config: events.Config{Model: "m1", Effort: "high"}},
 		&events.FrameConfigured{Options: []byte(`{"n":1}`), All: true},
 		&events.FrameStateSaved{State: []byte("x = 1")},

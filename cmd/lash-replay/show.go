@@ -136,6 +136,8 @@ func (v *shown) footer(e *env) {
 type sessionJSON struct {
 	listed
 	Seq      events.Seq      `json:"seq"`
+	Owner    string          `json:"owner,omitempty"`
+	Grants   eventjson.Value `json:"grants"` // what other callers may do
 	Config   eventjson.Value `json:"config"`
 	Leaf     events.NodeID   `json:"leaf,omitempty"`
 	Frame    string          `json:"frame,omitempty"`
@@ -182,7 +184,7 @@ type branchJSON struct {
 func (v *shown) json() sessionJSON {
 	s := v.state
 	out := sessionJSON{
-		listed: listedOf(s), Seq: s.Seq, Config: eventjson.Value{V: s.Config}, Leaf: s.Leaf, Frame: string(s.Frame().ID),
+		listed: listedOf(s), Seq: s.Seq, Owner: s.Owner, Grants: eventjson.Value{V: s.Grants}, Config: eventjson.Value{V: s.Config}, Leaf: s.Leaf, Frame: string(s.Frame().ID),
 		Frames: eventjson.Value{V: s.Frames}, Roots: branchesJSON(v.branches[""]), Path: make([]nodeJSON, 0, len(v.path)),
 		Records: eventjson.Value{V: v.turns}, Run: eventjson.Value{V: s.Turn()}, Queue: eventjson.Value{V: s.Queue}, Timed: eventjson.Value{V: s.Scheduled}, Inputs: eventjson.Value{V: s.Inputs},
 		Catalog: eventjson.Value{V: s.Catalog}, Ledger: eventjson.Value{V: s.Ledger}, NodesAll: s.Nodes, Children: eventjson.Value{V: s.Children},

@@ -12,6 +12,12 @@ import (
 // origin tells whose session it is.
 func (v *shown) origin(e *env) {
 	s := v.state
+	if s.Owner != "" {
+		e.println("owner", s.Owner)
+	}
+	for _, g := range s.Grants {
+		e.println("grant:", grantSummary(g.To, g.Rights))
+	}
 	if s.Parent != "" {
 		e.println(joined(string(s.Relation)+" of "+string(s.Parent), prefixed("its usage counts as ", s.Source)))
 	}

@@ -18,6 +18,8 @@ func summary(ev *events.Event) string {
 		return openedSummary(p)
 	case *events.SessionConfigured:
 		return configSummary(p.Config)
+	case *events.SessionGranted:
+		return joined(grantSummary(p.To, p.Rights), prefixed("by ", p.By))
 	case *events.SessionClosed:
 		return short(p.Reason)
 	case *events.GraphAppended:
@@ -70,7 +72,7 @@ func workSummary(ev *events.Event) string {
 }
 
 func openedSummary(p *events.SessionOpened) string {
-	list := []string{configSummary(p.Config), string(p.Relation), prefixed("parent ", string(p.Parent))}
+	list := []string{configSummary(p.Config), string(p.Relation), prefixed("parent ", string(p.Parent)), prefixed("owner ", p.Owner)}
 	if !p.Subagent.IsZero() {
 		list = append(list, fmt.Sprintf("subagent %s at depth %d of %d", quoted(p.Subagent.Capability), p.Subagent.Depth, p.Subagent.MaxDepth))
 	}
@@ -90,6 +92,18 @@ func openedSummary(p *events.SessionOpened) string {
 		list = append(list, fmt.Sprintf("%d more commits of nodes follow", p.Commits))
 	}
 	return joined(list...)
+}
+
+// grantSummary says what a caller may do.
+func grantSummary(to string, rights []events.SessionRight) string {
+	if len(rights) == 0 {
+		return to + " may nothing any more"
+	}
+	words := make([]string, len(rights))
+	for i, r := range rights {
+		words[i] = string(r)
+	}
+	return to + " may " + strings.Join(words, " ")
 }
 
 func requestSummary(p *events.TurnRequested) string {

@@ -16,6 +16,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 			Labels:  labels(t),
 			Commits: count(t),
 			Options: labels(t), First: maybe(t, message), Access: access(t), Subagent: maybe(t, subagent), Usage: maybe(t, id[string]),
+			Owner: maybe(t, token[string]),
 		}
 		if p.Parent != "" {
 			p.Relation = one(t, events.RelationRoot, events.RelationChild, events.RelationHandoff)
@@ -26,8 +27,18 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return &events.SessionConfigured{Config: config(t), Key: maybe(t, id[string])}
 	},
 	events.KindSessionClosed: func(t *rapid.T) events.Payload { return &events.SessionClosed{Reason: text(t)} },
+	events.KindSessionGranted: func(t *rapid.T) events.Payload {
+		rights := distinct(t, 0, func(t *rapid.T) events.SessionRight {
+			return one(t, events.GrantRead, events.GrantWrite, events.GrantApprove)
+		}, func(r events.SessionRight) events.SessionRight { return r })
+		return &events.SessionGranted{To: token[string](t), Rights: rights, By: maybe(t, id[string])}
+	},
 	events.KindGraphAppended: func(t *rapid.T) events.Payload {
-		return &events.GraphAppended{Nodes: nodes(t, 1), Key: maybe(t, id[string])}
+		p := &events.GraphAppended{Nodes: nodes(t, 1), Key: maybe(t, id[string])}
+		if p.Key != "" {
+			p.Digest = maybe(t, id[string])
+		}
+		return p
 	},
 	events.KindGraphBranched: func(t *rapid.T) events.Payload {
 		return &events.GraphBranched{Leaf: maybe(t, id[events.NodeID])}
@@ -38,7 +49,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		}
 	},
 	events.KindTurnRequested: func(t *rapid.T) events.Payload {
-		p := &events.TurnRequested{}
+		p := &events.TurnRequested{Callers: list(t, 0, token[string])}
 		if flag(t) {
 			p.Root, p.Switches = token[events.TurnID](t), rapid.Int64Range(1, events.MaxSwitches).Draw(t, "switches")
 		}
@@ -52,7 +63,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return p
 	},
 	events.KindTurnScheduled: func(t *rapid.T) events.Payload {
-		p := &events.TurnScheduled{Input: turnInput(t), At: rapid.Custom(moment).Draw(t, "at")}
+		p := &events.TurnScheduled{Input: turnInput(t), At: rapid.Custom(moment).Draw(t, "at"), Callers: list(t, 0, token[string])}
 		p.Busy = one(t, events.BusyEnqueue, events.BusyReject, events.BusyInterrupt, events.BusyBranch, events.BusyInject)
 		if p.Busy == events.BusyInject {
 			p.Input = events.TurnInput{Parts: p.Input.Parts}
@@ -105,7 +116,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	events.KindInputInjected: func(t *rapid.T) events.Payload {
 		return &events.InputInjected{
 			Input: token[events.InputID](t), Role: one(t, events.RoleUser, events.RoleSystem), Parts: list(t, 0, part),
-			Boundary: one(t, events.BoundaryAfterWork, events.BoundaryBeforeCompletion),
+			Boundary: one(t, events.BoundaryAfterWork, events.BoundaryBeforeCompletion), Caller: maybe(t, token[string]),
 		}
 	},
 	events.KindInputAccepted: func(t *rapid.T) events.Payload {
@@ -254,6 +265,9 @@ func Commit() *rapid.Generator[*events.Commit] {
 				ID:   maybe(t, id[string]),
 			},
 			Cause: maybe(t, id[string]),
+		}
+		if flag(t) {
+			c.Key, c.Digest = id[string](t), id[string](t)
 		}
 		for range rapid.IntRange(1, 4).Draw(t, "events") {
 			c.Events = append(c.Events, event(t))

@@ -18,6 +18,7 @@ const (
 	OpCreate           Operation = "create"
 	OpConfigure        Operation = "configure"
 	OpClose            Operation = "close"
+	OpGrant            Operation = "grant"
 	OpSubmit           Operation = "submit"
 	OpSubmitAt         Operation = "submit_at"
 	OpCancel           Operation = "cancel"

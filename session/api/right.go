@@ -16,6 +16,9 @@ const (
 	RightApprove   Right = "approve"   // let calls run that wait, give their results
 	RightConfigure Right = "configure" // with what turns run: model, protocol, limits, tools
 	RightCommand   Right = "command"   // run commands on nodes, as monitors do
+	// RightGrant lets others into a session. No scope names it: those with the
+	// right to write or to configure have it. [Caller.May] says in which sessions.
+	RightGrant Right = "grant"
 )
 
 // Needs is the right that an operation needs.
@@ -28,6 +31,8 @@ func (op Operation) Needs() Right {
 		return RightWrite
 	case OpApprove, OpResolveTool:
 		return RightApprove
+	case OpGrant:
+		return RightGrant
 	case OpConfigure, OpApplyToolState, OpSetAvailability:
 		return RightConfigure
 	case OpStartMonitor:
@@ -69,7 +74,12 @@ func (s Scope) Rights() []Right {
 }
 
 // Has reports whether a scope has a right.
-func (s Scope) Has(r Right) bool { return slices.Contains(s.Rights(), r) }
+func (s Scope) Has(r Right) bool {
+	if r == RightGrant {
+		return s.Has(RightWrite) || s.Has(RightConfigure)
+	}
+	return slices.Contains(s.Rights(), r)
+}
 
 // Check refuses what is no scope.
 func (s Scope) Check() error {

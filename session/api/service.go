@@ -18,6 +18,7 @@ type Service interface {
 	Fork(ctx context.Context, from events.SessionID, req CreateRequest) (events.SessionID, error)
 	Configure(ctx context.Context, id events.SessionID, req ConfigureRequest) error
 	CloseSession(ctx context.Context, id events.SessionID, reason string) error
+	Grant(ctx context.Context, id events.SessionID, req GrantRequest) error
 
 	Submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, error)
 	SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req TurnRequest) (events.TurnID, error)

@@ -61,6 +61,13 @@ type ConfigureRequest struct {
 	IdempotencyKey string                            // a retry of the newest change does nothing
 }
 
+// GrantRequest says what a caller may do in a session that is not its own. It
+// replaces what was granted to that caller before.
+type GrantRequest struct {
+	To     string                `msgpack:"t"`           // the caller's name: 1 to 64 of A-Z a-z 0-9 _ -
+	Rights []events.SessionRight `msgpack:"r,omitempty"` // of read, write and approve; none takes back what was granted
+}
+
 // FrameRequest opens a frame.
 type FrameRequest struct {
 	Frame  events.FrameID `msgpack:"f,omitempty"`

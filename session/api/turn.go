@@ -13,6 +13,8 @@ type TurnRequest struct {
 	Input events.TurnInput `msgpack:"n,omitempty"`
 	// WhenBusy says what becomes of it where another turn runs or waits. Of a retry the first one's counts.
 	WhenBusy WhenBusy `msgpack:"b,omitempty"` // Defaults to enqueue
+	// Callers on whose behalf it is asked for, where no door says it: plugins' turns have those of the turn that they follow from.
+	Callers []string `msgpack:"-"`
 }
 
 // WhenBusy is what becomes of a turn that is asked for while another one runs, or waits.

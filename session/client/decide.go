@@ -57,6 +57,11 @@ func (c *Client) CloseSession(ctx context.Context, id events.SessionID, reason s
 	return tell(ctx, c, api.OpClose, id, &reason)
 }
 
+// Grant implements [api.Service].
+func (c *Client) Grant(ctx context.Context, id events.SessionID, req api.GrantRequest) error {
+	return tell(ctx, c, api.OpGrant, id, &req)
+}
+
 // Cancel implements [api.Service].
 func (c *Client) Cancel(ctx context.Context, id events.SessionID, turn events.TurnID, req api.CancelRequest) (api.CancelReceipt, api.CancelRequest, error) {
 	if req.ID == "" {

@@ -43,13 +43,16 @@
 //	Approve, ResolveTool     the call's effect id: the first answer counts, the same again is no other
 //	CancelTask               a task is cancelled once; what comes after finds it so
 //	CloseSession             a session is closed once
-//	CancelInputs, CancelInputsFrom, BranchTo, OpenFrame, Rewrite, Compact, Configure, ApplyToolState,
+//	Grant, CancelInputs, CancelInputsFrom, BranchTo, OpenFrame, Rewrite, Compact, Configure, ApplyToolState,
 //	SetToolsAvailability, StartMonitor, StopMonitor, TakeMonitorUpdates
 //	                         the key in the cause of the commit that the first made: the repeat finds it, and answers
 //	                         from the state before it. What was taken is so never lost with a reply; what came after
 //	                         a request for updates was made, it does not take
 //	ToolState, MonitorSnapshot, Actions, PutBlob, the waiting   nothing to repeat: asking again is as good
 //	InvokeAction             nothing: it is asked once, unless nobody took it. A lost reply is [events.ErrOutcomeUnknown]
+//
+// With the key the commit records a digest of the request: its caller,
+// operation, target and body. The key in any other request is [api.ErrDifferent].
 //
 // The key is made here for each call, and with it goes the session's last
 // sequence as of before the first try, so that a node looks for it in the

@@ -12,10 +12,8 @@ import (
 
 // Caller is the authenticated sender of a request.
 type Caller struct {
-	Name   string // the actor in histories: 1 to 64 of A-Z a-z 0-9 _ -
-	Scope  api.Scope
-	Tenant string // whose credentials these are; empty: the source serves the node's tenant only
-	All    bool   // it reaches every session of the tenant; otherwise its own and those that it was granted
+	api.Caller        // its name is the actor in histories
+	Tenant     string // whose credentials these are; empty: the source serves the node's tenant only
 }
 
 // Identifier authenticates requests. Calls may overlap. The server repeats the
@@ -105,7 +103,7 @@ func (o *operation) watch(r *http.Request, was Caller, end func(error), done <-c
 		if err == nil {
 			err = o.may(now)
 		}
-		if err == nil && (now.Name != was.Name || now.All != was.All) {
+		if err == nil && (now.Name != was.Name || now.Own != was.Own) {
 			err = errUnauthorized
 		}
 		if err != nil {

@@ -30,7 +30,7 @@ func says(c httpapi.Caller, err error) source {
 // TestSourcesOfCallers asks with every kind of answer of a source, alone and behind one that does not know the request.
 func TestSourcesOfCallers(t *testing.T) {
 	t.Parallel()
-	good := httpapi.Caller{Name: "you", Scope: api.ScopeRead}
+	good := httpapi.Caller{Caller: api.Caller{Name: "you", Reach: api.Reach{Scope: api.ScopeRead}}}
 	with := func(change func(*httpapi.Caller)) httpapi.Caller {
 		c := good
 		change(&c)
@@ -75,7 +75,7 @@ func TestRefusalIsFinal(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	cfg.Tokens = nil
-	cfg.Identity = []httpapi.Identifier{says(httpapi.Caller{}, errors.New("expired")), says(httpapi.Caller{Name: "you", Scope: api.ScopeAdmin}, nil)}
+	cfg.Identity = []httpapi.Identifier{says(httpapi.Caller{}, errors.New("expired")), says(httpapi.Caller{Caller: api.Caller{Name: "you", Reach: api.Reach{Scope: api.ScopeAdmin}}}, nil)}
 	if got := code(t, ask(t, newServer(t, cfg), "GET", "/v1/sessions/s", "")); got != "401 unauthorized" {
 		t.Errorf("got %s, want 401 unauthorized", got)
 	}
@@ -86,8 +86,8 @@ func TestCertificates(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	tokens, err := httpapi.NewTokens([]httpapi.Token{
-		{Name: "me", Digest: sha256.Sum256([]byte(secret)), Scope: api.ScopeRead, All: true},
-		{Name: "alice", Certificate: "uri:spiffe://acme/alice", Scope: api.ScopeWrite},
+		{Name: "me", Digest: sha256.Sum256([]byte(secret)), Scope: api.ScopeRead},
+		{Name: "alice", Certificate: "uri:spiffe://acme/alice", Scope: api.ScopeWrite, Own: true},
 		{Name: "bob", Certificate: "cn:bob", Scope: api.ScopeRead, Expires: now.Add(time.Hour)},
 		{Name: "late", Certificate: "cn:late", Scope: api.ScopeRead, Expires: now.Add(-time.Second)},
 	})
@@ -137,7 +137,7 @@ func TestCertificates(t *testing.T) {
 		if text := got.Name; (err == nil) != (text == c.want) || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %q, %v, want %s", name, text, err, c.want)
 		}
-		if name == "uri" && got.All {
+		if name == "uri" && !got.Own {
 			t.Errorf("got a caller of all sessions, want what the token says")
 		}
 	}

@@ -27,7 +27,7 @@ type Service interface {
 
 // Config of a server.
 type Config struct {
-	Service Service // required
+	Service Service // required; it holds requests to what their caller may, see [api.WithCaller], as a host does
 	Tokens  []Token // that do not change; they come before Identity
 	// Identity has the sources of callers, in the order in which they are asked.
 	// One, or a token, is required.

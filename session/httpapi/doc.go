@@ -9,8 +9,8 @@
 // Idempotency-Key it is done once, and answered as the first was. For what has
 // an id of its own (sessions, turns, inputs, cancels) the key is the id, and an
 // id in the body does the same for turns and inputs. Keys match
-// [A-Za-z0-9_-]{1,64}. Two clients that use one key in one session make one
-// request.
+// [A-Za-z0-9_-]{1,64}. A key belongs to its session, and there to its caller, operation,
+// path and body: any other request with it is refused with 409.
 //
 // An [Identifier] authenticates requests, and the name of its [Caller] is the
 // actor in histories. [Tokens] is one, of bearer tokens and client certificates.
@@ -22,6 +22,10 @@
 // have no id, so Last-Event-ID is always the last commit, and a client that
 // reconnects with it misses nothing. When the server drains, streams end and
 // their connections close; the client resumes elsewhere.
+//
+// What a token may in a session, [api.Caller.May] says: the service holds every
+// request to it, on the state that it answers from or appends to. A session that the token
+// does not reach is answered as one that does not exist.
 //
 // A reader that is slow slows nobody: what it misses is read back from the log.
 // One that takes no byte for [Config.WriteTimeout] is cut off.

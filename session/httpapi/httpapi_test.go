@@ -37,7 +37,7 @@ func config(t testing.TB) httpapi.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return httpapi.Config{Service: h, Tokens: []httpapi.Token{{Name: "me", Digest: sha256.Sum256([]byte(secret)), Scope: api.ScopeAdmin, All: true}}}
+	return httpapi.Config{Service: h, Tokens: []httpapi.Token{{Name: "me", Digest: sha256.Sum256([]byte(secret)), Scope: api.ScopeAdmin}}}
 }
 
 func newServer(t testing.TB, cfg httpapi.Config) *httpapi.Server {
@@ -316,7 +316,7 @@ func TestNewRefuses(t *testing.T) {
 		"service is required":        {Tokens: []httpapi.Token{me}},
 		"a token is required":        {},
 		"is another's too":           {Tokens: []httpapi.Token{me, you}},
-		"another's too, with":        {Tokens: []httpapi.Token{me, {Name: "me", Certificate: "cn:me", Scope: api.ScopeRead, All: true}}},
+		"another's too, with":        {Tokens: []httpapi.Token{me, {Name: "me", Certificate: "cn:me", Scope: api.ScopeRead, Own: true}}},
 		"want uri:URI or cn:NAME":    {Tokens: []httpapi.Token{{Name: "me", Certificate: "dns:me", Scope: api.ScopeRead}}},
 		"tenant: must be":            {Tokens: []httpapi.Token{me}, Tenant: "a b"},
 		"Recheck -1s is":             {Tokens: []httpapi.Token{me}, Recheck: -time.Second},

@@ -19,7 +19,7 @@ import (
 func limited(t *testing.T, change func(*httpapi.Config)) *httpapi.Server {
 	t.Helper()
 	cfg := config(t)
-	cfg.Tokens = append(cfg.Tokens, httpapi.Token{Name: "you", Digest: sha256.Sum256([]byte("you")), Scope: api.ScopeAdmin, All: true})
+	cfg.Tokens = append(cfg.Tokens, httpapi.Token{Name: "you", Digest: sha256.Sum256([]byte("you")), Scope: api.ScopeAdmin})
 	change(&cfg)
 	return newServer(t, cfg)
 }

@@ -70,6 +70,9 @@ func (o *operation) serve(w http.ResponseWriter, r *http.Request, caller Caller)
 	}
 	ctx, cancel := o.lifetime(r, caller, held)
 	defer cancel()
+	if o.needs != "" {
+		ctx = api.WithCaller(ctx, caller.Caller, o.needs, c.session)
+	}
 	if o.changes() {
 		ctx = api.WithAsked(ctx, api.Asked{Actor: caller.Name, Key: r.Header.Get(keyHeader)})
 	}

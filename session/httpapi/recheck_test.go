@@ -41,7 +41,7 @@ func (c *clock) now() time.Time {
 func TestOpenRequestEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	token := func(name string, change func(*httpapi.Token)) httpapi.Token {
-		k := httpapi.Token{Name: name, Digest: sha256.Sum256([]byte(name)), Scope: api.ScopeWrite, All: true}
+		k := httpapi.Token{Name: name, Digest: sha256.Sum256([]byte(name)), Scope: api.ScopeWrite}
 		change(&k)
 		return k
 	}
@@ -59,7 +59,7 @@ func TestOpenRequestEndsWithItsToken(t *testing.T) {
 			return k.Replace([]httpapi.Token{token("you", func(k *httpapi.Token) { k.Scope = "approve" })})
 		},
 		"own_alone": func(k *httpapi.Tokens, _ *clock) error {
-			return k.Replace([]httpapi.Token{token("you", func(k *httpapi.Token) { k.All = false })})
+			return k.Replace([]httpapi.Token{token("you", func(k *httpapi.Token) { k.Own = true })})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

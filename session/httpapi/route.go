@@ -87,8 +87,11 @@ func (r *route) refusals() []int {
 		return []int{http.StatusTooManyRequests}
 	}
 	list := append([]int{http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, r.refuses...)
-	if r.changes() {
+	if r.changes() || strings.Contains(r.path, "{session}") {
 		list = append(list, http.StatusForbidden)
+	}
+	if r.changes() {
+		list = append(list, http.StatusConflict) // at least of a key that another request used
 	}
 	if len(r.pathParams()) > 0 || r.request != nil {
 		list = append(list, http.StatusBadRequest)

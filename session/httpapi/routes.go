@@ -13,7 +13,7 @@ import (
 var (
 	waitParam   = param{"wait", "how long to wait for the turn's end, in seconds or as 1m30s"}
 	preferParam = param{"Prefer", "wait=SECONDS is the same as the parameter wait"}
-	keyParam    = param{keyHeader, "the same request again, with the same key, is done once; it is the id of a session, turn or input that is made"}
+	keyParam    = param{keyHeader, "the same request again, with the same key, is done once, and another one with it refused; it is the id of a session, turn or input that is made"}
 )
 
 // routes is the one table of operations.
@@ -26,7 +26,7 @@ func routes() []route {
 		},
 		{
 			name: "createSession", summary: "Open a session", method: http.MethodPost, path: "/v1/sessions", needs: api.OpCreate.Needs(),
-			request: of[NewSession](), answers: ok[Made](http.StatusCreated), refuses: []int{http.StatusConflict}, handle: body(createSession),
+			request: of[NewSession](), answers: ok[Made](http.StatusCreated), refuses: []int{http.StatusNotFound}, handle: body(createSession),
 		},
 		{
 			name: "getSession", summary: "How a session stands", method: http.MethodGet, path: session, needs: api.RightRead,
@@ -34,15 +34,19 @@ func routes() []route {
 		},
 		{
 			name: "configureSession", summary: "Change with what turns run", method: http.MethodPatch, path: session, needs: api.OpConfigure.Needs(),
-			request: of[ConfigChange](), answers: none(), refuses: []int{http.StatusConflict}, handle: body(configureSession),
+			request: of[ConfigChange](), answers: none(), handle: body(configureSession),
 		},
 		{
 			name: "closeSession", summary: "End a session; again, or of none, does nothing", method: http.MethodDelete, path: session, needs: api.OpClose.Needs(),
-			query: []param{{"reason", "kept in the history"}}, answers: none(), refuses: []int{http.StatusConflict}, lenient: true, handle: closeSession,
+			query: []param{{"reason", "kept in the history"}}, answers: none(), lenient: true, handle: closeSession,
 		},
 		{
 			name: "forkSession", summary: "Open a session with the active branch of this one", method: http.MethodPost, path: session + "/fork", needs: api.OpCreate.Needs(),
-			request: of[NewSession](), answers: ok[Made](http.StatusCreated), refuses: []int{http.StatusConflict}, handle: body(forkSession),
+			request: of[NewSession](), answers: ok[Made](http.StatusCreated), handle: body(forkSession),
+		},
+		{
+			name: "grant", summary: "Say what another caller may do in this session; no rights takes back what was granted", method: http.MethodPut, path: session + "/grants/{caller}", needs: api.OpGrant.Needs(),
+			request: of[Grant](), answers: none(), handle: body(grantSession),
 		},
 		{
 			name: "getView", summary: "The conversation in the current frame", method: http.MethodGet, path: session + "/view", needs: api.RightRead,
@@ -67,7 +71,7 @@ func turnRoutes(session string) []route {
 			name: "submitTurn", summary: "Ask for a turn", method: http.MethodPost, path: session + "/turns", needs: api.OpSubmit.Needs(),
 			query: []param{waitParam}, header: []param{preferParam}, held: true, request: of[NewTurn](),
 			answers: map[int]reflect.Type{http.StatusOK: of[api.AssembledTurn](), http.StatusAccepted: of[PendingTurn]()},
-			refuses: []int{http.StatusConflict}, handle: body(submitTurn),
+			handle:  body(submitTurn),
 		},
 		{
 			name: "getTurn", summary: "A turn as a whole, once it has ended", method: http.MethodGet, path: session + "/turns/{turn}", needs: api.RightRead,
@@ -84,7 +88,7 @@ func turnRoutes(session string) []route {
 		},
 		{
 			name: "injectInput", summary: "Put a message into the running turn, or before the next", method: http.MethodPost, path: session + "/inputs", needs: api.OpInject.Needs(),
-			request: of[NewInput](), answers: ok[Made](http.StatusCreated), refuses: []int{http.StatusConflict}, handle: body(injectInput),
+			request: of[NewInput](), answers: ok[Made](http.StatusCreated), handle: body(injectInput),
 		},
 		{
 			name: "cancelInput", summary: "Take an input back", method: http.MethodDelete, path: session + "/inputs/{input}", needs: api.OpCancelInputs.Needs(),
@@ -97,19 +101,19 @@ func graphRoutes(session string) []route {
 	return []route{
 		{
 			name: "appendNodes", summary: "Append under the leaf", method: http.MethodPost, path: session + "/nodes", needs: api.OpAppendNodes.Needs(),
-			request: of[NewNodes](), answers: ok[AppendedNodes](http.StatusOK), refuses: []int{http.StatusConflict}, handle: body(appendNodes),
+			request: of[NewNodes](), answers: ok[AppendedNodes](http.StatusOK), handle: body(appendNodes),
 		},
 		{
 			name: "branchTo", summary: "Move the leaf", method: http.MethodPost, path: session + "/branch", needs: api.OpBranch.Needs(),
-			request: of[Branch](), answers: none(), refuses: []int{http.StatusConflict}, handle: body(branchTo),
+			request: of[Branch](), answers: none(), handle: body(branchTo),
 		},
 		{
 			name: "openFrame", summary: "Begin a fresh prompt", method: http.MethodPost, path: session + "/frames", needs: api.OpOpenFrame.Needs(),
-			request: of[NewFrame](), answers: ok[Opened](http.StatusOK), refuses: []int{http.StatusConflict}, handle: body(openFrame),
+			request: of[NewFrame](), answers: ok[Opened](http.StatusOK), handle: body(openFrame),
 		},
 		{
 			name: "compact", summary: "Begin a fresh prompt with a summary, where a compactor gives one", method: http.MethodPost, path: session + "/compact", needs: api.OpCompact.Needs(),
-			answers: ok[Opened](http.StatusOK), refuses: []int{http.StatusConflict}, handle: compact,
+			answers: ok[Opened](http.StatusOK), handle: compact,
 		},
 	}
 }
@@ -122,11 +126,11 @@ func toolRoutes(session string) []route {
 		},
 		{
 			name: "approve", summary: "Let a call run that waits, or refuse it", method: http.MethodPost, path: session + "/approvals", needs: api.OpApprove.Needs(),
-			request: of[Answer](), answers: none(), refuses: []int{http.StatusConflict}, handle: body(approve),
+			request: of[Answer](), answers: none(), handle: body(approve),
 		},
 		{
 			name: "resolveCall", summary: "Give the result of a call that waits for somebody outside", method: http.MethodPost, path: session + "/results", needs: api.OpResolveTool.Needs(),
-			request: of[CallResult](), answers: none(), refuses: []int{http.StatusConflict}, handle: body(resolveCall),
+			request: of[CallResult](), answers: none(), handle: body(resolveCall),
 		},
 		{
 			name: "getOutput", summary: "The whole output of a call", method: http.MethodGet, path: session + "/output", needs: api.RightRead,
@@ -138,7 +142,7 @@ func toolRoutes(session string) []route {
 		},
 		{
 			name: "setTools", summary: "Override how far tools are offered", method: http.MethodPatch, path: session + "/tools", needs: api.OpSetAvailability.Needs(),
-			request: of[ToolLevel](), answers: ok[Generation](http.StatusOK), refuses: []int{http.StatusConflict}, handle: body(setTools),
+			request: of[ToolLevel](), answers: ok[Generation](http.StatusOK), handle: body(setTools),
 		},
 	}
 }
@@ -163,11 +167,11 @@ func taskRoutes(session string) []route {
 		},
 		{
 			name: "startMonitor", summary: "Run a command on a node and watch it", method: http.MethodPut, path: session + "/monitors/{monitor}", needs: api.OpStartMonitor.Needs(),
-			request: of[MonitorSpec](), answers: none(), refuses: []int{http.StatusConflict}, handle: body(startMonitor),
+			request: of[MonitorSpec](), answers: none(), handle: body(startMonitor),
 		},
 		{
 			name: "stopMonitor", summary: "Stop a monitor", method: http.MethodDelete, path: session + "/monitors/{monitor}", needs: api.OpStopMonitor.Needs(),
-			answers: none(), refuses: []int{http.StatusConflict}, handle: stopMonitor,
+			answers: none(), handle: stopMonitor,
 		},
 		{
 			name: "takeUpdates", summary: "Take what monitors said, and start those that are armed", method: http.MethodPost, path: session + "/monitors/updates", needs: api.OpTakeUpdates.Needs(),

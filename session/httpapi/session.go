@@ -25,6 +25,17 @@ type ToolAccess struct {
 	Hidden []string `json:"hidden,omitempty" jsonschema:"beats everything"`
 }
 
+// Grant is what a caller may do in a session that is not its own.
+type Grant struct {
+	Rights []events.SessionRight `json:"rights" jsonschema:"of read, write and approve; none takes back what was granted"`
+}
+
+// Granted is a grant with whom it was made to.
+type Granted struct {
+	To     string                `json:"to"`
+	Rights []events.SessionRight `json:"rights" jsonschema:"of read, write and approve"`
+}
+
 // Made is the id of what was made.
 type Made struct {
 	ID string `json:"id"`
@@ -39,6 +50,8 @@ type Session struct {
 	Parent    events.SessionID  `json:"parent,omitempty"`
 	Forked    events.SessionID  `json:"forked_from,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
+	Owner     string            `json:"owner,omitempty" jsonschema:"the caller whose session it is; left out: only callers that reach every session reach it"`
+	Grants    []Granted         `json:"grants" jsonschema:"what other callers may do, by caller"`
 	Leaf      events.NodeID     `json:"leaf,omitempty" jsonschema:"of the active branch"`
 	Frame     events.FrameID    `json:"frame,omitempty"`
 	Turns     int64             `json:"turns" jsonschema:"ever started"`
@@ -113,10 +126,13 @@ func (c *call) state() (*projector.State, error) {
 func sessionOf(s *projector.State) *Session {
 	out := &Session{
 		ID: s.Session, Seq: s.Seq, Status: s.Status, Config: SessionConfig(s.Config), Parent: s.Parent, Forked: s.Forked.Session, Labels: s.Labels,
-		Leaf: s.Leaf, Frame: s.Frame().ID, Turns: s.Turns, Queue: []events.TurnID{}, Inputs: []events.InputID{}, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		Leaf: s.Leaf, Frame: s.Frame().ID, Turns: s.Turns, Queue: []events.TurnID{}, Inputs: []events.InputID{}, Owner: s.Owner, Grants: make([]Granted, len(s.Grants)), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
 	if t := s.Turn(); t != nil {
 		out.Running = &RunningTurn{ID: t.ID, Iteration: t.Iteration, Attempt: t.Attempt, Cancelled: t.Cancelled, StartedAt: t.StartedAt}
+	}
+	for i, g := range s.Grants {
+		out.Grants[i] = Granted(g)
 	}
 	for i := range s.Queue {
 		out.Queue = append(out.Queue, s.Queue[i].ID)
@@ -147,6 +163,13 @@ func set[T any](field, to *T) {
 	if to != nil {
 		*field = *to
 	}
+}
+
+func grantSession(c *call, in Grant) (reply, error) {
+	if in.Rights == nil {
+		return reply{}, invalidBody("rights is required: an empty list takes back what was granted")
+	}
+	return reply{status: http.StatusNoContent}, c.s.cfg.Service.Grant(c.Context(), c.session, api.GrantRequest{To: c.PathValue("caller"), Rights: in.Rights})
 }
 
 func closeSession(c *call) (reply, error) {

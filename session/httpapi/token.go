@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,18 +23,18 @@ type Token struct {
 	// among its alternative names, or cn: and its common name. Empty for a bearer token.
 	Certificate string
 	Scope       api.Scope
-	All         bool      // it reaches every session, and not only those that the caller owns or was granted
+	Own         bool      // it reaches only sessions that the caller owns or has a grant of. Defaults to every session
 	Tenant      string    // empty: the node's
 	Expires     time.Time // zero: never
 }
 
 // ParseTokens reads tokens, one a line, with blanks between the fields:
 //
-//	NAME SCOPE CREDENTIAL [expires=TIME] [all=BOOL] [tenant=NAME]
+//	NAME SCOPE CREDENTIAL [expires=TIME] [tenant=NAME] [own]
 //
 // The credential is the sha256 of a bearer token's text in hex, or uri:URI or
-// cn:NAME of a client certificate. The time is in RFC 3339; all is true where it
-// is left out. Empty lines and those that begin with # are comments. Errors name
+// cn:NAME of a client certificate. The time is in RFC 3339. With own the caller
+// reaches only sessions that it owns or has a grant of. Empty lines and those that begin with # are comments. Errors name
 // the line, and do not quote it.
 func ParseTokens(r io.Reader) ([]Token, error) {
 	var list []Token
@@ -58,7 +57,7 @@ func parseToken(fields []string) (Token, error) {
 	if len(fields) < 3 {
 		return Token{}, errors.New("want name, scope and sha256")
 	}
-	t := Token{Name: fields[0], Scope: api.Scope(fields[1]), All: true}
+	t := Token{Name: fields[0], Scope: api.Scope(fields[1])}
 	if isCertificate(fields[2]) {
 		t.Certificate = fields[2]
 	} else {
@@ -71,6 +70,9 @@ func parseToken(fields []string) (Token, error) {
 	seen := make(map[string]bool)
 	for _, field := range fields[3:] {
 		name, value, _ := strings.Cut(field, "=")
+		if field == name+"=" {
+			return t, errors.New("an option has nothing behind its =")
+		}
 		if seen[name] {
 			return t, errors.New("an option stands there twice")
 		}
@@ -89,15 +91,15 @@ func (t *Token) option(name, value string) (err error) {
 		if t.Expires, err = time.Parse(time.RFC3339, value); err != nil {
 			return errors.New("expires is no time as 2027-01-31T12:00:00Z")
 		}
-	case "all":
-		if t.All, err = strconv.ParseBool(value); err != nil {
-			return errors.New("all is neither true nor false")
+	case "own":
+		if t.Own = value == ""; !t.Own {
+			return errors.New("own has no value")
 		}
 	case "tenant":
 		t.Tenant = value
 		return events.CheckToken("tenant", value)
 	default:
-		return errors.New("the options are expires=, all= and tenant=")
+		return errors.New("the options are expires=, tenant= and own")
 	}
 	return nil
 }
@@ -130,7 +132,7 @@ func checkTokens(list []Token) error {
 			errs = append(errs, fmt.Errorf("token %d: its text or certificate is another's too", i))
 		}
 		if known, ok := callers[t.Name]; ok && known != t.caller() {
-			errs = append(errs, fmt.Errorf("token %d: its name is another's too, with another scope, tenant or all", i))
+			errs = append(errs, fmt.Errorf("token %d: its name is another's too, with another scope, tenant or own", i))
 		}
 		callers[t.Name], owners[credential] = t.caller(), true
 	}
@@ -138,5 +140,5 @@ func checkTokens(list []Token) error {
 }
 
 func (t *Token) caller() Caller {
-	return Caller{Name: t.Name, Scope: t.Scope, Tenant: t.Tenant, All: t.All}
+	return Caller{Caller: api.Caller{Name: t.Name, Reach: api.Reach{Scope: t.Scope, Own: t.Own}}, Tenant: t.Tenant}
 }

@@ -29,10 +29,10 @@ func TestParseTokens(t *testing.T) {
 	t.Parallel()
 	digest := strings.Repeat("ab", 32)
 	list, err := httpapi.ParseTokens(strings.NewReader("# who may\n\n me\tread  " + digest + "\nyou admin " + strings.ToUpper(digest) +
-		"\nyou admin uri:spiffe://a/b all=false tenant=acme expires=2030-01-31T12:00:00+01:00\n"))
+		"\nyou admin uri:spiffe://a/b own tenant=acme expires=2030-01-31T12:00:00+01:00\n"))
 	names := make([]string, len(list))
 	for i, token := range list {
-		names[i] = fmt.Sprintf("%s %s %x %s %v %s %d", token.Name, token.Scope, token.Digest[:2], token.Certificate, token.All, token.Tenant, max(token.Expires.Unix(), 0))
+		names[i] = fmt.Sprintf("%s %s %x %s %v %s %d", token.Name, token.Scope, token.Digest[:2], token.Certificate, !token.Own, token.Tenant, max(token.Expires.Unix(), 0))
 	}
 	want := []string{"me read abab  true  0", "you admin abab  true  0", "you admin 0000 uri:spiffe://a/b false acme 1896087600"}
 	if err != nil || !slices.Equal(names, want) {
@@ -40,8 +40,8 @@ func TestParseTokens(t *testing.T) {
 	}
 	for _, line := range []string{
 		"me read", "me read hunter2", "me read " + digest + "00", "me read hunter2 " + digest, "me read hunter2:x", "me read uri:",
-		"me read " + digest + " expires=hunter2", "me read " + digest + " all=hunter2", "me read " + digest + " hunter2", "me read " + digest + " all",
-		"me read " + digest + " tenant=hunter2:", "me read " + digest + " all=true all=false",
+		"me read " + digest + " expires=hunter2", "me read " + digest + " own=hunter2", "me read " + digest + " hunter2", "me read " + digest + " own=",
+		"me read " + digest + " tenant=hunter2:", "me read " + digest + " own own",
 	} {
 		if _, err := httpapi.ParseTokens(strings.NewReader("\n" + line)); err == nil || !strings.HasPrefix(err.Error(), "line 2") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: got %v, want the line's number and nothing of it", line, err)

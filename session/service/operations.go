@@ -16,6 +16,7 @@ func (d *door) operations() map[api.Operation]operation {
 		api.OpCreate:    typed(d.create),
 		api.OpConfigure: typed(d.configure),
 		api.OpClose:     silent(h.CloseSession),
+		api.OpGrant:     silent(h.Grant),
 
 		api.OpSubmit: typed(h.SubmitTurn),
 		api.OpSubmitAt: typed(func(ctx context.Context, id events.SessionID, in api.SubmitAtArgs) (events.TurnID, error) {

@@ -23,7 +23,7 @@ type Config struct {
 	// Scopes are what users of other accounts may do, as the server knows these, by
 	// name; nil lets all of them do everything but run commands. Those of the
 	// nodes' own account may do everything.
-	Scopes   map[string]api.Scope
+	Scopes   map[string]api.Reach
 	Metadata map[string]string // of this instance, for those who discover it
 	Access   accesslog.Func    // gets a record of each request at its end. Defaults to none
 	Logger   *zap.Logger       // nil is silent
@@ -61,20 +61,18 @@ type door struct {
 	h   *session.Host
 	log *zap.Logger
 
-	scopes map[string]api.Scope
+	scopes map[string]api.Reach
 	access accesslog.Func // nil: none
 }
 
-// allow refuses an operation that a user of another account has no right to.
-func (d *door) allow(user string, op api.Operation) error {
-	scope := api.ScopeWrite
+// caller is a user of another account, by its name on the server.
+func (d *door) caller(user string) (c api.Caller, err error) {
+	c.Scope = api.ScopeWrite
 	if d.scopes != nil {
-		scope = d.scopes[user]
+		c.Reach = d.scopes[user]
 	}
-	if !scope.Has(op.Needs()) {
-		return fmt.Errorf("%w: %s needs the right %q, which user %s lacks", api.ErrForbidden, op, op.Needs(), user)
-	}
-	return nil
+	c.Name, err = actorOf(user)
+	return c, err
 }
 
 // operation decodes its own part of a request, does it, and encodes what it came to.
@@ -127,13 +125,14 @@ func (d *door) do(ctx context.Context, op api.Operation, run operation, from str
 	}
 	record.Session = accesslog.SessionOf(string(r.Session))
 	if from != "" {
-		r.Actor, err = actorOf(from)
-		if err == nil {
-			err = d.allow(from, op)
+		c, err := d.caller(from)
+		if err == nil && !c.Scope.Has(op.Needs()) { // whatever the session, of which nothing is told
+			err = fmt.Errorf("%w: %s needs the right %q, which user %s lacks", api.ErrForbidden, op, op.Needs(), from)
 		}
 		if err != nil {
 			return nil, 0, err
 		}
+		r.Actor, ctx = c.Name, api.WithCaller(ctx, c, op.Needs(), r.Session)
 	}
 	ctx, receipt := api.WithReceipt(api.WithAsked(ctx, api.Asked{Actor: r.Actor, Key: r.Key, Since: r.Since}), r.Session)
 	body, err = run(ctx, r.Session, r.Body)

@@ -93,6 +93,26 @@ var lifeCases = []testCase{
 		b.must("append", err, api.ErrClosed)
 		b.must("close of nothing", b.CloseSession(b.ctx, "nobody", "x"), nil)
 	}},
+	{"grant", func(b *bench) {
+		id := b.open()
+		grants := func(want ...projector.Grant) {
+			b.t.Helper()
+			equal(b, "grants", append([]projector.Grant(nil), b.state(id).Grants...), want)
+		}
+		write, read := []events.SessionRight{events.GrantWrite}, []events.SessionRight{events.GrantRead}
+		b.must("grant", b.Grant(b.ctx, id, api.GrantRequest{To: "b", Rights: write}), nil)
+		b.must("grant", b.Grant(b.ctx, id, api.GrantRequest{To: "a", Rights: read}), nil)
+		grants(projector.Grant{To: "a", Rights: read}, projector.Grant{To: "b", Rights: write})
+		last := b.state(id).Seq
+		b.must("grant again", b.Grant(b.ctx, id, api.GrantRequest{To: "a", Rights: read}), nil)
+		equal(b, "sequence after the same grant", b.state(id).Seq, last)
+		b.must("close", b.CloseSession(b.ctx, id, "done"), nil)
+		b.must("revoke", b.Grant(b.ctx, id, api.GrantRequest{To: "b"}), nil)
+		grants(projector.Grant{To: "a", Rights: read})
+		b.must("grant of no right", b.Grant(b.ctx, id, api.GrantRequest{To: "a", Rights: []events.SessionRight{"command"}}), events.ErrInvalid)
+		b.must("grant to no name", b.Grant(b.ctx, id, api.GrantRequest{To: "a b"}), events.ErrInvalidID)
+		b.must("grant in nothing", b.Grant(b.ctx, "nobody", api.GrantRequest{To: "a"}), events.ErrNoSession)
+	}},
 	{"close_running", func(b *bench) {
 		id := b.open()
 		b.hangs(id)

@@ -8,12 +8,12 @@ import (
 // Request is what records the turn of a command: its request, with whatever its
 // policy makes of the turn in its way, all in one commit. Where the session is
 // idle the policy says nothing.
-func Request(s *projector.State, id events.TurnID, input events.TurnInput, busy events.WhenBusy) []events.Event {
+func Request(s *projector.State, id events.TurnID, input events.TurnInput, busy events.WhenBusy, callers []string) []events.Event {
 	by := inTheWay(s)
 	if by == "" || busy == events.BusyEnqueue {
-		return []events.Event{events.Of(id, &events.TurnRequested{Input: input})}
+		return []events.Event{events.Of(id, &events.TurnRequested{Input: input, Callers: callers})}
 	}
-	list := []events.Event{events.Of(id, &events.TurnRequested{Input: input, Busy: busy, Behind: by})}
+	list := []events.Event{events.Of(id, &events.TurnRequested{Input: input, Busy: busy, Behind: by, Callers: callers})}
 	switch busy { //nolint:exhaustive // the others change nothing yet
 	case events.BusyReject:
 		return append(list, events.Of(id, &events.TurnDiverted{End: events.EndRejected, By: by}))

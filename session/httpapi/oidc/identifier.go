@@ -121,7 +121,9 @@ func (i *Identifier) caller(claims map[string]json.RawMessage) (c httpapi.Caller
 			return c, err
 		}
 	}
-	c.Scope, c.All, err = i.rights(claims[i.cfg.ScopeClaim])
+	all := false
+	c.Scope, all, err = i.rights(claims[i.cfg.ScopeClaim])
+	c.Own = !all
 	return c, err
 }
 

@@ -105,7 +105,7 @@ func TestHostileTokens(t *testing.T) {
 	}
 	s, err := httpapi.New(httpapi.Config{
 		Service: h, Tenant: "acme", Identity: []httpapi.Identifier{i.identifier(i.config())},
-		Tokens: []httpapi.Token{{Name: "fixed", Digest: sha256.Sum256([]byte("fixed")), Scope: api.ScopeRead, All: true}},
+		Tokens: []httpapi.Token{{Name: "fixed", Digest: sha256.Sum256([]byte("fixed")), Scope: api.ScopeRead}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -165,14 +165,14 @@ func TestGoodTokens(t *testing.T) {
 		text string
 		want httpapi.Caller
 	}{
-		"plain":     {i.token(nil), httpapi.Caller{Name: "jwt-alice", Scope: "read,write,approve,configure", Tenant: "acme"}},
-		"all":       {i.token(map[string]any{"scope": "lash:read lash:all"}), httpapi.Caller{Name: "jwt-alice", Scope: "read", Tenant: "acme", All: true}},
-		"list":      {i.token(map[string]any{"scope": []string{"x", "lash:approve", "lash:read"}}), httpapi.Caller{Name: "jwt-alice", Scope: "approve,read", Tenant: "acme"}},
-		"audiences": {i.token(map[string]any{"aud": []string{"other", "lash"}}), httpapi.Caller{Name: "jwt-alice", Scope: "read,write,approve,configure", Tenant: "acme"}},
-		"leeway":    {i.token(map[string]any{"exp": at(-28 * time.Second), "nbf": at(29 * time.Second), "scope": "lash:read"}), httpapi.Caller{Name: "jwt-alice", Scope: "read", Tenant: "acme"}},
-		"no_nbf":    {i.token(map[string]any{"nbf": nil, "scope": "lash:read"}), httpapi.Caller{Name: "jwt-alice", Scope: "read", Tenant: "acme"}},
-		"ec":        {i.sign(jose.ES256, i.keys[1], i.claims(map[string]any{"scope": "lash:read"}), nil), httpapi.Caller{Name: "jwt-alice", Scope: "read", Tenant: "acme"}},
-		"no_key_id": {i.sign(jose.RS256, i.keys[0].Key.(crypto.Signer), i.claims(map[string]any{"scope": "lash:read"}), nil), httpapi.Caller{Name: "jwt-alice", Scope: "read", Tenant: "acme"}},
+		"plain":     {i.token(nil), callerOf("jwt-alice", "read,write,approve,configure", "acme")},
+		"all":       {i.token(map[string]any{"scope": "lash:read lash:all"}), everywhere(callerOf("jwt-alice", "read", "acme"))},
+		"list":      {i.token(map[string]any{"scope": []string{"x", "lash:approve", "lash:read"}}), callerOf("jwt-alice", "approve,read", "acme")},
+		"audiences": {i.token(map[string]any{"aud": []string{"other", "lash"}}), callerOf("jwt-alice", "read,write,approve,configure", "acme")},
+		"leeway":    {i.token(map[string]any{"exp": at(-28 * time.Second), "nbf": at(29 * time.Second), "scope": "lash:read"}), callerOf("jwt-alice", "read", "acme")},
+		"no_nbf":    {i.token(map[string]any{"nbf": nil, "scope": "lash:read"}), callerOf("jwt-alice", "read", "acme")},
+		"ec":        {i.sign(jose.ES256, i.keys[1], i.claims(map[string]any{"scope": "lash:read"}), nil), callerOf("jwt-alice", "read", "acme")},
+		"no_key_id": {i.sign(jose.RS256, i.keys[0].Key.(crypto.Signer), i.claims(map[string]any{"scope": "lash:read"}), nil), callerOf("jwt-alice", "read", "acme")},
 	} {
 		if got, err := identify(t, id, c.text); err != nil || got != c.want {
 			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, c.want)
@@ -304,4 +304,14 @@ func FuzzIdentify(f *testing.F) {
 			t.Errorf("%q: got caller %+v", text, c)
 		}
 	})
+}
+
+// callerOf reaches only its own sessions.
+func callerOf(name string, scope api.Scope, tenant string) httpapi.Caller {
+	return httpapi.Caller{Caller: api.Caller{Name: name, Reach: api.Reach{Scope: scope, Own: true}}, Tenant: tenant}
+}
+
+func everywhere(c httpapi.Caller) httpapi.Caller {
+	c.Own = false
+	return c
 }

@@ -1,0 +1,392 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/workers"
+)
+
+// keyedAsk is an operation that takes a key, with a request that appends in a
+// session of [bundle.keyable] (0), one with another target or body (1), and one with yet another (2).
+type keyedAsk struct {
+	op      api.Operation
+	running bool // it needs a turn that runs
+	byID    bool // what it makes has the key as its id: the id finds a repeat, and no other key is looked for
+	host    func(ctx context.Context, h *session.Host, id events.SessionID, n int) (any, error)
+	nats    func(n int) any
+	http    func(n int) [3]string // method, path and body; nil: HTTP has no such operation
+}
+
+// nth takes a value of several.
+func nth[T any](n int, list ...T) T { return list[n] }
+
+// keyedAsks is every operation of [api.Service] that may change a session that is there, but those that clients never repeat.
+func keyedAsks() []keyedAsk {
+	var (
+		reason = func(n int) string { return nth(n, "done", "over", "gone") }
+		config = func(n int) events.Config {
+			return events.Config{Model: nth(n, "m2", "m3", "m2"), Effort: nth(n, "", "", "high")}
+		}
+		cancel = func(n int) api.CancelArgs {
+			return api.CancelArgs{Turn: nth[events.TurnID](n, "t1", "t2", "t1"), Request: api.CancelRequest{ID: "c1", Reason: nth(n, "", "", "x")}}
+		}
+		input = func(n int) events.InputID { return nth[events.InputID](n, "i1", "i2", "i3") }
+		nodes = func(n int) []api.AppendNode {
+			return []api.AppendNode{{Kind: events.NodePlugin, Type: nth(n, "a", "b", "a"), Body: nth(n, []byte("1"), []byte("1"), []byte("2"))}}
+		}
+		node  = func(n int) events.NodeID { return nth[events.NodeID](n, "n1", "", "n2") }
+		frame = func(n int) api.FrameRequest {
+			return api.FrameRequest{Frame: nth[events.FrameID](n, "f1", "f2", "f1"), Reason: nth(n, "", "", "x")}
+		}
+		rewrite = func(n int) []api.RewriteArg {
+			return []api.RewriteArg{{Message: events.Message{ID: "x1", Role: events.RoleUser, Parts: []events.Part{text(reason(n))}}}}
+		}
+		answer = func(n int) events.ToolApprovalGiven {
+			return events.ToolApprovalGiven{Effect: nth[events.EffectID](n, "t1/0/0", "t1/0/1", "t1/0/0"), Granted: n != 2}
+		}
+		result = func(n int) api.ResolveArgs {
+			return api.ResolveArgs{Key: nth[events.EffectID](n, "t1/0/2", "t1/0/3", "t1/0/2"), Result: events.ToolResult{Outcome: events.OutcomeSuccess, Text: nth(n, "a", "a", "b")}}
+		}
+		tools = func(n int) api.ToolState {
+			return api.ToolState{Tools: nth(n, nil, []events.ToolEntry{{Name: "x", Orphan: true}}, []events.ToolEntry{{Name: "y", Orphan: true}})}
+		}
+		levels = func(n int) api.AvailabilityArgs {
+			return api.AvailabilityArgs{Names: []string{}, Level: events.Overridden(nth(n, events.AvailOff, events.AvailCallable, events.AvailSearchable))}
+		}
+		monitor = func(n int) events.MonitorID { return nth[events.MonitorID](n, "m1", "m2", "m3") }
+		spec    = func(n int) events.MonitorSpec {
+			return events.MonitorSpec{ID: nth[events.MonitorID](n, "m4", "m5", "m4"), Command: nth(n, "true", "true", "false")}
+		}
+		task  = func(n int) events.TaskID { return events.TaskOf(monitor(n)) }
+		grant = func(n int) api.GrantRequest {
+			return api.GrantRequest{To: nth(n, "guest", "other", "guest"), Rights: nth(n, []events.SessionRight{"read"}, []events.SessionRight{"read"}, []events.SessionRight{"write"})}
+		}
+		submit = func(n int) api.TurnRequest { return turnWith("key", []events.Part{text(nth(n, "a", "b", "c"))}) }
+		inject = func(n int) api.InjectRequest {
+			return api.InjectRequest{ID: "key", Parts: []events.Part{text(nth(n, "a", "b", "c"))}}
+		}
+		later = time.Now().Add(time.Hour).Truncate(time.Millisecond)
+	)
+	in := func(v any) string { data, _ := json.Marshal(v); return string(data) } //nolint:errchkjson // of texts and lists
+	send := func(method, path string, body any) [3]string {
+		if body == nil {
+			return [3]string{method, path, ""}
+		}
+		return [3]string{method, path, in(body)}
+	}
+	none := func(err error) (any, error) { return nil, err }
+	type object = map[string]any
+	return []keyedAsk{
+		{
+			api.OpClose, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return none(h.CloseSession(c, id, reason(n)))
+			},
+			func(n int) any { return new(reason(n)) }, func(n int) [3]string { return send("DELETE", "?reason="+reason(n), nil) },
+		},
+		{api.OpConfigure, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			return none(h.Configure(c, id, api.ConfigureRequest{Change: func(events.Config) events.Config { return config(n) }}))
+		}, func(n int) any { return &api.ConfigureArgs{Current: config(n)} }, func(n int) [3]string {
+			return send("PATCH", "", object{"model": config(n).Model, "effort": config(n).Effort})
+		}},
+		{api.OpCancel, true, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			receipt, first, err := h.Cancel(c, id, cancel(n).Turn, cancel(n).Request)
+			return []any{receipt, first}, err
+		}, func(n int) any { return new(cancel(n)) }, func(n int) [3]string {
+			return send("POST", "/turns/"+string(cancel(n).Turn)+"/cancel", object{"reason": cancel(n).Request.Reason})
+		}},
+		{
+			api.OpCancelInputs, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return h.CancelInputs(c, id, input(n))
+			},
+			func(n int) any { return &[]events.InputID{input(n)} }, func(n int) [3]string { return send("DELETE", "/inputs/"+string(input(n)), nil) },
+		},
+		{api.OpCancelInputsFrom, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			receipt, list, err := h.CancelInputsFrom(c, id, input(n))
+			return []any{receipt, list}, err
+		}, func(n int) any { return new(input(n)) }, func(n int) [3]string { return send("DELETE", "/inputs/"+string(input(n))+"?following=true", nil) }},
+		{
+			api.OpBranch, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return none(h.BranchTo(c, id, node(n)))
+			},
+			func(n int) any { return new(node(n)) }, func(n int) [3]string { return send("POST", "/branch", object{"node": node(n)}) },
+		},
+		{
+			api.OpOpenFrame, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return h.OpenFrame(c, id, frame(n))
+			},
+			func(n int) any { return new(frame(n)) }, func(n int) [3]string {
+				return send("POST", "/frames", object{"id": frame(n).Frame, "reason": frame(n).Reason})
+			},
+		},
+		{api.OpRewrite, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			return none(h.Rewrite(c, id, []api.RewriteMessage{{Message: rewrite(n)[0].Message}}))
+		}, func(n int) any { return new(rewrite(n)) }, nil},
+		{
+			api.OpApprove, true, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return none(h.Approve(c, id, answer(n)))
+			},
+			func(n int) any { return new(answer(n)) }, func(n int) [3]string {
+				return send("POST", "/approvals", object{"call": answer(n).Effect, "granted": answer(n).Granted})
+			},
+		},
+		{
+			api.OpResolveTool, true, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return none(h.ResolveTool(c, id, result(n).Key, result(n).Result))
+			},
+			func(n int) any { return new(result(n)) }, func(n int) [3]string {
+				return send("POST", "/results", object{"call": result(n).Key, "text": result(n).Result.Text})
+			},
+		},
+		{
+			api.OpApplyToolState, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return h.ApplyToolState(c, id, tools(n))
+			},
+			func(n int) any { return new(tools(n)) }, nil,
+		},
+		{api.OpSetAvailability, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			return h.SetToolsAvailability(c, id, levels(n).Names, levels(n).Level)
+		}, func(n int) any { return new(levels(n)) }, func(n int) [3]string {
+			return send("PATCH", "/tools", object{"names": levels(n).Names, "level": levels(n).Level})
+		}},
+		{api.OpCancelTask, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			t, err := h.CancelTask(c, id, task(n))
+			return t.State, err
+		}, func(n int) any { return new(task(n)) }, func(n int) [3]string { return send("POST", "/tasks/"+string(task(n))+"/cancel", nil) }},
+		{
+			api.OpStartMonitor, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return none(h.StartMonitor(c, id, spec(n)))
+			},
+			func(n int) any { return new(spec(n)) }, func(n int) [3]string {
+				return send("PUT", "/monitors/"+string(spec(n).ID), object{"command": spec(n).Command})
+			},
+		},
+		{
+			api.OpStopMonitor, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return none(h.StopMonitor(c, id, monitor(n)))
+			},
+			func(n int) any { return new(monitor(n)) }, func(n int) [3]string { return send("DELETE", "/monitors/"+string(monitor(n)), nil) },
+		},
+		{
+			api.OpTakeUpdates, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return h.TakeMonitorUpdatesTo(c, id, int64(9+n))
+			},
+			func(n int) any { return new(int64(9 + n)) }, func(int) [3]string { return send("POST", "/monitors/updates", nil) },
+		},
+		{
+			api.OpGrant, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return none(h.Grant(c, id, grant(n)))
+			},
+			func(n int) any { return new(grant(n)) }, func(n int) [3]string { return send("PUT", "/grants/"+grant(n).To, object{"rights": grant(n).Rights}) },
+		},
+		{
+			api.OpSubmit, false, true, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return h.Submit(c, id, submit(n))
+			},
+			func(n int) any { return new(submit(n)) }, func(n int) [3]string {
+				return send("POST", "/turns", httpapi.NewTurn{Parts: given(submit(n).Input.Parts)})
+			},
+		},
+		{
+			api.OpSubmitAt, false, true, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return h.SubmitAt(c, id, later, submit(n))
+			},
+			func(n int) any { return &api.SubmitAtArgs{At: events.MillisOf(later), Request: submit(n)} },
+			func(n int) [3]string {
+				return send("POST", "/turns", httpapi.NewTurn{Parts: given(submit(n).Input.Parts), At: events.MillisOf(later)})
+			},
+		},
+		{
+			api.OpInject, false, true, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return h.Inject(c, id, inject(n))
+			},
+			func(n int) any { return new(inject(n)) }, func(n int) [3]string { return send("POST", "/inputs", httpapi.NewInput{Parts: given(inject(n).Parts)}) },
+		},
+		{api.OpAppendNodes, false, true, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			return h.AppendNodes(c, id, api.AppendNodesRequest{Nodes: nodes(n), IdempotencyKey: "key"})
+		}, func(n int) any { return &api.AppendNodesRequest{Nodes: nodes(n), IdempotencyKey: "key"} }, func(n int) [3]string {
+			return send("POST", "/nodes", object{"nodes": []object{{"kind": "plugin", "type": nodes(n)[0].Type, "body": json.RawMessage(nodes(n)[0].Body)}}})
+		}},
+	}
+}
+
+// keyable makes a session in which every request of [keyedAsks] appends.
+func (b *bundle) keyable(id events.SessionID, running bool) {
+	b.t.Helper()
+	b.open(session.CreateRequest{ID: id, Nodes: []session.AppendNode{{ID: "n1", Kind: events.NodePlugin, Type: "x"}, {ID: "n2", Kind: events.NodePlugin, Type: "x"}, {ID: "n3", Kind: events.NodePlugin, Type: "x"}}})
+	for _, m := range []events.MonitorID{"m1", "m2", "m3"} {
+		must(b.t, "monitor", b.StartMonitor(b.ctx, id, events.MonitorSpec{ID: m, Command: "true"}), nil)
+	}
+	for _, in := range []events.InputID{"i1", "i2", "i3"} {
+		_, err := b.Inject(b.ctx, id, session.InjectRequest{ID: in, Parts: []events.Part{text("x")}})
+		must(b.t, "inject", err, nil)
+	}
+	b.appended(id, "", &events.MonitorReported{Monitor: "m1", Lines: []events.MonitorLine{{Sequence: 1, Text: "x"}}})
+	if !running {
+		return
+	}
+	b.submit(id, "t1", text("go"))
+	b.submit(id, "t2", text("go"))
+	prompt, err := b.state(id).Prompt()
+	must(b.t, "prompt", err, nil)
+	reply := &events.ModelReplied{Prompt: prompt.Ref, Stop: events.StopToolUse}
+	for range 4 {
+		reply.Parts = append(reply.Parts, events.Part{Kind: events.PartToolCall, Call: "c", Tool: "t", Args: []byte("{}")})
+	}
+	b.appended(id, "t1", &events.TurnStarted{Attempt: 1, Worker: "w1"}, reply, &events.ToolApprovalAsked{Effect: "t1/0/0", Tool: "t"},
+		&events.ToolApprovalAsked{Effect: "t1/0/1", Tool: "t"}, &events.ToolPended{Calls: []int64{2, 3}})
+}
+
+// appended has a worker append what happened.
+func (b *bundle) appended(id events.SessionID, turn events.TurnID, list ...events.Payload) {
+	b.t.Helper()
+	at := b.state(id).Seq
+	c := &events.Commit{ID: events.CommitID(fmt.Sprint(id, "-", at)), Session: id, At: events.MillisOf(time.Now()), Actor: events.Actor{Kind: events.ActorNode, ID: "w1"}}
+	for _, p := range list {
+		c.Events = append(c.Events, events.Of(turn, p))
+	}
+	_, err := b.bus.Log().Append(b.ctx, c, at)
+	must(b.t, "append", err, nil)
+}
+
+// asker makes a request with the key, as one of two callers, and gives the answer and the code of the error.
+type keyedDoor func(caller int, k keyedAsk, id events.SessionID, n int) (answer, code string)
+
+// TestKeyBelongsToItsRequest uses the key of every operation again: for the
+// same, which is answered as the first time, and by another caller, for every other operation, for
+// another target and another body, which are refused. Nothing is appended by any of them.
+func TestKeyBelongsToItsRequest(t *testing.T) {
+	t.Parallel()
+	doors := map[string]func(t *testing.T) (*bundle, keyedDoor){"host": hostWithKeys, "nats": natsWithKeys, "http": httpWithKeys}
+	for name, open := range doors {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, ask := open(t)
+			all := slices.DeleteFunc(keyedAsks(), func(k keyedAsk) bool { return name == "http" && k.http == nil })
+			for _, k := range all {
+				id := events.SessionID(k.op)
+				b.keyable(id, k.running)
+				before := b.last(id)
+				first, code := ask(0, k, id, 0)
+				equal(t, string(k.op), code, "")
+				if b.last(id) == before {
+					t.Errorf("%s: got no commit", k.op)
+				}
+				before = b.last(id)
+				again, code := ask(0, k, id, 0)
+				equal(t, string(k.op)+" again", code+" "+again, " "+first)
+				refused := func(caller int, other keyedAsk, n int, what string) {
+					if _, code := ask(caller, other, id, n); code != "different_content" {
+						t.Errorf("%s, then %s: got %q, want it refused", k.op, what, code)
+					}
+				}
+				if !k.byID || k.op == api.OpAppendNodes {
+					refused(1, k, 0, "another caller")
+				}
+				for n := 1; n <= 2 && (name != "http" || k.op != api.OpTakeUpdates); n++ {
+					refused(0, k, n, "another target or body")
+				}
+				for _, other := range all {
+					if other.op != k.op && !other.byID {
+						refused(0, other, 0, string(other.op))
+					}
+				}
+				equal(t, "commits after "+string(k.op), b.last(id), before)
+			}
+		})
+	}
+}
+
+func hostWithKeys(t *testing.T) (*bundle, keyedDoor) {
+	t.Helper()
+	b := setupIdle(t)
+	return b, func(caller int, k keyedAsk, id events.SessionID, n int) (string, string) {
+		ctx := api.WithAsked(b.ctx, api.Asked{Actor: nth(caller, "one", "two"), Key: "key"})
+		got, err := k.host(ctx, b.Host, id, n)
+		if err != nil {
+			code, _ := api.Code(err)
+			return "", code
+		}
+		return fmt.Sprint(got), ""
+	}
+}
+
+func natsWithKeys(t *testing.T) (*bundle, keyedDoor) {
+	t.Helper()
+	d := natsDoorOf(t, workers.Config{Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin}, "host@acme": {Scope: api.ScopeAdmin}}})
+	return d.bundle, func(caller int, k keyedAsk, id events.SessionID, n int) (string, string) {
+		a := d.askRaw(nth(caller, "alice@acme", "host@acme"), k.op, api.Request{Session: id, Key: "key"}, k.nats(n))
+		if k.byID {
+			a.Seq = 0 // of a repeat it is not always known
+		}
+		return fmt.Sprint(a.Seq, " ", string(a.Body)), a.Error.Code
+	}
+}
+
+func httpWithKeys(t *testing.T) (*bundle, keyedDoor) {
+	t.Helper()
+	d := setupIdle(t).door(httpapi.Config{})
+	return d.bundle, func(caller int, k keyedAsk, id events.SessionID, n int) (string, string) {
+		req := k.http(n)
+		a := d.ask(nth(caller, "admin", "root"), req[0], "/v1/sessions/"+string(id)+req[1], req[2], "Idempotency-Key", "key")
+		if a.status >= 400 {
+			return "", a.text("code")
+		}
+		if k.byID {
+			a.header.Del("Lash-Seq") // of a repeat it is not always known
+		}
+		return fmt.Sprint(a.status, a.header.Get("Lash-Seq"), strings.TrimSpace(string(a.body))), ""
+	}
+}
+
+// TestKeyOfCreation creates a session once, and again with the same key and
+// otherwise: another caller, another body, and a fork in place of it.
+func TestKeyOfCreation(t *testing.T) {
+	t.Parallel()
+	d := setupIdle(t).door(httpapi.Config{})
+	make := func(token, path, body string) answered {
+		t.Helper()
+		return d.ask(token, "POST", "/v1/sessions"+path, body, "Idempotency-Key", "s1")
+	}
+	d.open(session.CreateRequest{ID: "base"})
+	for range 2 {
+		equal(t, "create", make("admin", "", `{"labels":{"a":"b"}}`).status, 201)
+	}
+	for what, got := range map[string]answered{
+		"another caller": make("root", "", `{"labels":{"a":"b"}}`), "another body": make("admin", "", `{"labels":{"a":"c"}}`),
+		"another operation": make("admin", "/base/fork", `{"labels":{"a":"b"}}`),
+	} {
+		equal(t, what, fmt.Sprint(got.status, " ", got.text("code")), "409 session_exists")
+	}
+	equal(t, "labels", fmt.Sprint(d.state("s1").Labels), "map[a:b]")
+	equal(t, "status", d.state("s1").Status, projector.StatusOpen)
+}
+
+// TestKeyOfOlderVersion repeats a request that an earlier version did, which
+// recorded its key in the cause alone.
+func TestKeyOfOlderVersion(t *testing.T) {
+	t.Parallel()
+	b, ask := hostWithKeys(t)
+	b.keyable("s1", false)
+	at := b.state("s1").Seq
+	stopped := &events.Commit{
+		ID: "c1", Session: "s1", At: 1, Actor: events.Actor{Kind: events.ActorClient, ID: "one"}, Cause: "stop monitor key",
+		Events: []events.Event{events.Of("", &events.TaskEnded{Task: "monitor-m1", State: events.TaskCancelled}), events.Of("", &events.MonitorEnded{Monitor: "m1", State: events.MonitorStopped})},
+	}
+	_, err := b.bus.Log().Append(b.ctx, stopped, at)
+	must(t, "append", err, nil)
+	stop := keyedAsks()[slices.IndexFunc(keyedAsks(), func(k keyedAsk) bool { return k.op == api.OpStopMonitor })]
+	_, code := ask(0, stop, "s1", 0)
+	equal(t, "again", code, "")
+	equal(t, "commits", b.last("s1"), at+1)
+}

@@ -1,0 +1,96 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// Reach is what a caller may do, and in which sessions.
+type Reach struct {
+	Scope Scope
+	Own   bool // only in sessions that it owns, and in those that it has a grant of. Defaults to every session
+}
+
+// Caller is a user of the service, as the NATS server or the HTTP server authenticated it.
+type Caller struct {
+	Name string // as histories name it: 1 to 64 of A-Z a-z 0-9 _ -
+	Reach
+}
+
+// May is the one rule of who may what in a session, for every operation that
+// names one, over NATS and over HTTP. The scope bounds everything. Within it
+// the owner may everything, a caller that reaches every session too, and a
+// caller with a grant what that says. [RightGrant] is the owner's, and of
+// callers that reach every session and have [RightConfigure].
+// Errors: [events.ErrNoSession] where the caller does not reach the session,
+// so that nothing tells that there is one; else [ErrForbidden].
+func (c Caller) May(needs Right, s *projector.State) error {
+	owner := s.Owner != "" && s.Owner == c.Name
+	granted := s.Granted(c.Name)
+	switch {
+	case c.Own && !owner && len(granted) == 0:
+		return events.ErrNoSession
+	case !c.Scope.Has(needs):
+	case owner:
+		return nil
+	case !c.Own && (needs != RightGrant || c.Scope.Has(RightConfigure)):
+		return nil
+	case slices.Contains(granted, events.SessionRight(needs)):
+		return nil
+	}
+	return fmt.Errorf("%w: %s has no right %q in session %s", ErrForbidden, c.Name, needs, s.Session)
+}
+
+// request is what a caller asks for.
+type request struct {
+	caller  Caller
+	needs   Right
+	session events.SessionID // that it names; empty: none
+}
+
+type callerKey struct{}
+
+// WithCaller has the host hold what is called with the context to what the
+// caller may in the session that its request names, which may be none. A
+// context without a caller may everything.
+func WithCaller(ctx context.Context, c Caller, needs Right, session events.SessionID) context.Context {
+	return context.WithValue(ctx, callerKey{}, request{c, needs, session})
+}
+
+// CallerOf is the caller of a context, if it has one.
+func CallerOf(ctx context.Context) (Caller, bool) {
+	r, ok := ctx.Value(callerKey{}).(request)
+	return r.caller, ok
+}
+
+// Naming is the context for a further session that the caller's request names.
+func Naming(ctx context.Context, session events.SessionID) context.Context {
+	r, ok := ctx.Value(callerKey{}).(request)
+	if !ok || r.session == session {
+		return ctx
+	}
+	r.session = session
+	return context.WithValue(ctx, callerKey{}, r)
+}
+
+// Reached holds the caller of a context to what it may in a session, given its
+// state or the error of looking for it. A session that the caller does not
+// reach, one that was erased, and one that never was give the same error.
+func Reached(ctx context.Context, session events.SessionID, s *projector.State, err error) error {
+	r, ok := ctx.Value(callerKey{}).(request)
+	if !ok || r.session != session {
+		return err
+	}
+	if err == nil {
+		err = r.caller.May(r.needs, s)
+	}
+	if r.caller.Own && errors.Is(err, events.ErrNoSession) {
+		return fmt.Errorf("session %s: %w", session, events.ErrNoSession)
+	}
+	return err
+}

@@ -1,0 +1,52 @@
+package session_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+)
+
+// TestTurnsOfPluginsHaveCallers has plugins ask for turns: each has the callers
+// of the turn that the plugin's call belongs to, though that has ended and
+// others ran since; else of the turn that runs, or ended last.
+func TestTurnsOfPluginsHaveCallers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	asks := func(who string, id events.TurnID) {
+		t.Helper()
+		if _, err := b.host.Submit(api.WithAsked(t.Context(), api.Asked{Actor: who}), sid, ask(id, "go")); err != nil {
+			t.Fatal(err)
+		}
+		b.append(id, &events.TurnStarted{Attempt: 1, Worker: "w1"})
+	}
+	n := 0
+	follows := func(effect events.EffectID, want ...string) {
+		t.Helper()
+		n++
+		id := events.TurnID(fmt.Sprint("p", n))
+		if _, _, err := b.host.Services(sid, nil, effect).StartTurnStream(t.Context(), sid, ask(id, "on")); err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range b.state().Queue {
+			if q.ID == id && !slices.Equal(q.Callers, want) {
+				t.Errorf("callers of what follows from %q: got %v, want %v", effect, q.Callers, want)
+			}
+		}
+	}
+	follows("")
+	asks("alice", "t1") // before what plugins asked for: nobody starts that
+	follows("", "alice")
+	follows("t1/0/0", "alice")
+	b.append("t1", &events.TurnCompleted{End: events.EndFinished})
+	follows("", "alice")
+	asks("bob", "t2")
+	follows("", "bob")
+	follows("t1/0/0", "alice")
+	b.append("t2", &events.TurnCompleted{End: events.EndFinished})
+	follows("", "bob")
+	follows("t1/0/0", "alice")
+	follows("t2/0/0", "bob")
+}

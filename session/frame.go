@@ -1,0 +1,51 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+)
+
+// OpenFrame starts a fresh prompt over the same graph. It is false, and does
+// nothing, when the id is blank or the current frame's.
+func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req FrameRequest) (opened bool, err error) {
+	ctx, asked := api.TakeAsked(ctx)
+	return h.openFrame(ctx, id, req, command{api.OpOpenFrame, openingFrame, &req}, asked)
+}
+
+func (h *Host) openFrame(ctx context.Context, id events.SessionID, req FrameRequest, c command, asked api.Asked) (opened bool, err error) {
+	err = h.decideAsked(ctx, id, c, asked, func(s *projector.State) ([]events.Event, error) {
+		opened = false
+		if err := open(s); err != nil {
+			return nil, err
+		}
+		if req.Frame == "" || hasFrame(s, req.Frame) {
+			return nil, nil
+		}
+		if req.Keep != "" {
+			if on, err := s.OnPath(req.Keep); err != nil || !on {
+				return nil, errors.Join(err, &StaleBranchError{Required: req.Keep, Leaf: s.Leaf})
+			}
+		}
+		nodes, err := newNodes(s, req.Nodes)
+		if err != nil {
+			return nil, err
+		}
+		opened = true
+		return []events.Event{events.Of("", &events.FrameOpened{Frame: req.Frame, Reason: req.Reason, Keep: req.Keep, Nodes: nodes})}, nil
+	})
+	return opened && err == nil, err
+}
+
+// hasFrame reports whether the frame was ever opened: a retry of an old request opens nothing.
+func hasFrame(s *projector.State, id events.FrameID) bool {
+	for _, f := range s.Frames {
+		if f.ID == id {
+			return true
+		}
+	}
+	return false
+}

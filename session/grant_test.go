@@ -1,0 +1,142 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+)
+
+// as is a request of a caller that reaches only its own sessions, and needs a right in one.
+func as(ctx context.Context, name string, needs api.Right, id events.SessionID) context.Context {
+	c := api.Caller{Name: name, Reach: api.Reach{Scope: api.ScopeAdmin, Own: true}}
+	return api.WithAsked(api.WithCaller(ctx, c, needs, id), api.Asked{Actor: name})
+}
+
+// owned creates a session of alice's.
+func (b *bundle) owned(id events.SessionID) {
+	b.t.Helper()
+	if _, err := b.host.Create(as(b.t.Context(), "alice", api.RightWrite, ""), session.CreateRequest{ID: id}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bundle) grant(h *session.Host, id events.SessionID, to string, rights ...events.SessionRight) {
+	b.t.Helper()
+	if err := h.Grant(as(b.t.Context(), "alice", api.RightGrant, id), id, api.GrantRequest{To: to, Rights: rights}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestGrantGuardsAppends has a caller write through a host whose state is from
+// before its grant was taken back elsewhere: the append is refused. The other
+// way round it is not, though the host at hand knows of no grant yet.
+func TestGrantGuardsAppends(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.owned("hers")
+	other := b.another(0)
+	write := func(n int) error {
+		_, err := b.host.Submit(as(t.Context(), "bob", api.RightWrite, "hers"), "hers", ask(events.TurnID(fmt.Sprint("t", n)), "go"))
+		return err
+	}
+	for n := range 3 {
+		if err := write(n); !errors.Is(err, events.ErrNoSession) {
+			t.Errorf("without a grant: got %v, want %v", err, events.ErrNoSession)
+		}
+		b.grant(other, "hers", "bob", events.GrantWrite)
+		if err := write(10 + n); err != nil {
+			t.Errorf("with a grant that another host made: %v", err)
+		}
+		b.grant(other, "hers", "bob")
+		if err := write(20 + n); !errors.Is(err, events.ErrNoSession) {
+			t.Errorf("after it was taken back: got %v, want %v", err, events.ErrNoSession)
+		}
+	}
+}
+
+// TestRevokedWhileWriting takes a grant back while its holder writes as fast as
+// it can, through two hosts: nothing of the holder's comes after that.
+func TestRevokedWhileWriting(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	other := b.another(0)
+	for round := range 5 {
+		id := events.SessionID(fmt.Sprint("s", round))
+		b.owned(id)
+		b.grant(b.host, id, "bob", events.GrantWrite)
+		var writers sync.WaitGroup
+		wrote := make(chan struct{}, 1000)
+		for n, h := range []*session.Host{b.host, other} {
+			writers.Go(func() {
+				for i := 0; ; i++ {
+					frame := session.FrameRequest{Frame: events.FrameID(fmt.Sprintf("f-%d-%d", n, i))}
+					_, err := h.OpenFrame(as(t.Context(), "bob", api.RightWrite, id), id, frame)
+					if errors.Is(err, events.ErrNoSession) {
+						return
+					}
+					if err != nil {
+						t.Errorf("open frame: %v", err)
+						return
+					}
+					select {
+					case wrote <- struct{}{}:
+					default:
+					}
+				}
+			})
+		}
+		for range 5 + round {
+			<-wrote
+		}
+		b.grant(b.host, id, "bob")
+		writers.Wait()
+		revoked := false
+		for entry, err := range b.bus.Log().Read(t.Context(), id, 3) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if revoked && entry.Commit.Actor.ID == "bob" {
+				t.Errorf("got a commit of bob's at %d, after the grant was taken back", entry.Seq)
+			}
+			revoked = revoked || entry.Commit.Events[0].Kind == events.KindSessionGranted
+		}
+	}
+}
+
+// TestGrantsAreBounded grants as much as may be, and once more.
+func TestGrantsAreBounded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.owned("hers")
+	for n := range session.MaxGrants {
+		b.grant(b.host, "hers", fmt.Sprint("c", n), events.GrantRead)
+	}
+	more := func(to string, rights ...events.SessionRight) error {
+		return b.host.Grant(as(t.Context(), "alice", api.RightGrant, "hers"), "hers", api.GrantRequest{To: to, Rights: rights})
+	}
+	limit, ok := errors.AsType[*api.LimitError](more("more", events.GrantRead))
+	if !ok || limit.Limit != session.MaxGrants {
+		t.Errorf("got %+v, want the limit", limit)
+	}
+	if err := errors.Join(more("c0", events.GrantApprove), more("c1"), more("more", events.GrantRead)); err != nil {
+		t.Errorf("another grant to one that has one, and one in place of one: %v", err)
+	}
+	for _, req := range []api.GrantRequest{{To: ""}, {To: "a.b"}, {To: "alice"}, {To: "x", Rights: []events.SessionRight{"command"}}, {To: "x", Rights: []events.SessionRight{"read", "read"}}} {
+		if err := more(req.To, req.Rights...); !errors.As(err, new(*events.FieldError)) {
+			t.Errorf("%+v: got %v, want the field", req, err)
+		}
+	}
+	s, err := b.host.State(t.Context(), "hers")
+	if err != nil || len(s.Grants) != session.MaxGrants || !slices.IsSortedFunc(s.Grants, func(a, b projector.Grant) int { return strings.Compare(a.To, b.To) }) {
+		t.Errorf("got %d grants, %v", len(s.Grants), err)
+	}
+}
