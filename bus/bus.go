@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -33,7 +32,11 @@ type Config struct {
 	MaxHot int
 	// Timeout bounds one request to the server. Defaults to 5 s.
 	Timeout time.Duration
-	Logger  *zap.Logger // nil is silent
+	// Wait has Open wait for servers that do not answer yet, and OpenReader for
+	// the assets that the first node makes, until ctx ends.
+	Wait    bool
+	Waiting func(what string) // hears once a second what Open waits for. Defaults to nobody
+	Logger  *zap.Logger       // nil is silent
 }
 
 func (c *Config) defaults() error {
@@ -68,6 +71,9 @@ func (c *Config) defaults() error {
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
 	}
+	if c.Waiting == nil {
+		c.Waiting = func(string) {}
+	}
 	return errors.Join(errs...)
 }
 
@@ -84,6 +90,7 @@ type Bus struct {
 	hot       hotCount
 	silence   silence
 	ways      ways
+	waiting   *waiting // nil: it is open
 
 	directory jetstream.KeyValue
 	catalogs  jetstream.KeyValue
@@ -114,12 +121,10 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 		nats.CustomInboxPrefix(cfg.Inbox),
 		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsOut), nats.SyncQueueLen(2 * batchMessages),
 	}, cfg.Options...)
-	nc, err := nats.Connect(cfg.URL, opts...)
+	w := &waiting{cfg: cfg, said: time.Now()}
+	nc, err := w.connect(ctx, opts)
 	if err != nil {
-		if errors.As(err, new(*url.Error)) {
-			err = errors.New("this is no URL") // the error quotes parts of it, where a password may be
-		}
-		return nil, fmt.Errorf("connect to %s: %w", Redacted(cfg.URL), err)
+		return nil, err
 	}
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(cfg.Timeout))
 	if err != nil {
@@ -127,7 +132,10 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 		return nil, fmt.Errorf("open bus: %w", err)
 	}
 	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: nc, js: js, log: cfg.Logger.Named("bus"), ways: ways{seed: maphash.MakeSeed()}}
-	if err := assets(b, ctx); err != nil {
+	b.waiting, b.cfg.Timeout = w, min(cfg.Timeout, openTry)
+	err = w.forAssets(ctx, func() error { return assets(b, ctx) })
+	b.waiting, b.cfg.Timeout = nil, cfg.Timeout
+	if err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("open bus: %w", err)
 	}

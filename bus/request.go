@@ -48,6 +48,7 @@ func (b *Bus) retryWithin(ctx context.Context, limit time.Duration, what string,
 		if !isUnknown(err) || pause(ctx, try) != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
+		b.waiting.say(what, err)
 	}
 }
 

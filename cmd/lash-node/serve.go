@@ -120,6 +120,7 @@ func (c *serveCmd) bus(ctx context.Context, s *streams, log *zap.Logger) (b *bus
 		return nil, nil, err
 	}
 	cfg.Logger, cfg.MaxHot = log, c.MaxHot
+	cfg.Wait, cfg.Waiting = true, func(what string) { write(s.err, "lash-node: waiting: %s\n", what) }
 	if b, err = bus.Open(ctx, cfg); err != nil {
 		stopServer()
 		return nil, nil, err

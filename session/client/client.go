@@ -17,7 +17,7 @@ import (
 
 // Config of a client.
 type Config struct {
-	Bus *bus.Bus // required; one of [bus.OpenReader] will do
+	Bus *bus.Bus // required; one of [bus.OpenReader] will do, with [bus.Config.Wait] also before the first node
 	// Actor is who asks, as histories name it where the user is one of the nodes'
 	// own account; any other is named as the server authenticated it. 1 to 64 of
 	// A-Z a-z 0-9 _ -. Defaults to "client".

@@ -1,0 +1,68 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// openTry bounds each request while a bus is opened: servers that elect their
+// leaders do not answer at all, and asking again is what gets the answer.
+const openTry = time.Second
+
+// waitEvery is how often is said what is waited for.
+const waitEvery = time.Second
+
+// waiting says what the opening of a bus waits for. nil says nothing.
+type waiting struct {
+	cfg  Config
+	said time.Time
+}
+
+// say is called with what did not work, again and again.
+func (w *waiting) say(what string, err error) {
+	if w == nil || time.Since(w.said) < waitEvery {
+		return
+	}
+	w.said = time.Now()
+	w.cfg.Waiting(fmt.Sprintf("%s: %v", what, err))
+}
+
+// connect waits for servers where the configuration says so. Those that refuse are not waited for.
+func (w *waiting) connect(ctx context.Context, opts []nats.Option) (*nats.Conn, error) {
+	what := "connect to " + Redacted(w.cfg.URL)
+	for try := 1; ; try++ {
+		nc, err := nats.Connect(w.cfg.URL, opts...)
+		if err == nil {
+			return nc, nil
+		}
+		if errors.As(err, new(*url.Error)) {
+			err = errors.New("this is no URL") // the error quotes parts of it, where a password may be
+		}
+		if !w.cfg.Wait || !isAway(err) || pause(ctx, try) != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
+		}
+		w.say(what, err)
+	}
+}
+
+// isAway reports whether no server listens, as far as one can tell from here.
+func isAway(err error) bool {
+	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.As(err, new(*net.OpError))
+}
+
+// forAssets looks again for assets that are not there yet, where the configuration says so.
+func (w *waiting) forAssets(ctx context.Context, look func() error) error {
+	for try := 1; ; try++ {
+		err := look()
+		if !w.cfg.Wait || !errors.Is(err, ErrNotFound) || pause(ctx, try) != nil {
+			return err
+		}
+		w.say("wait for the first node", err)
+	}
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+)
+
+// TestServeWaits starts a node before its servers: it says what it waits for, and serves once they are there.
+func TestServeWaits(t *testing.T) {
+	t.Parallel()
+	ports, err := busembed.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &serving{cmd: exec.CommandContext(limited(t), os.Args[0])}
+	s.cmd.Args = []string{"lash-node", "serve", "--nats", fmt.Sprintf("nats://127.0.0.1:%d", ports[0])} // the name makes the test binary the command
+	s.cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0")
+	stderr, err := s.cmd.StderrPipe()
+	if err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.err = tailOf(stderr)
+	said := func(want string) {
+		t.Helper()
+		for s.err.Scan() {
+			if strings.Contains(s.err.Text(), want) {
+				return
+			}
+		}
+		t.Fatalf("it ended before it said %q", want)
+	}
+	for range 2 {
+		said("lash-node: waiting: connect to nats://127.0.0.1:")
+	}
+	bustest.Server(t, busembed.Config{Listen: true, Port: ports[0]})
+	said("serving, provider ")
+	s.stop(t, syscall.SIGTERM)
+}
