@@ -34,7 +34,11 @@ func (l Log) Append(ctx context.Context, c *events.Commit, at events.Seq) (event
 		return 0, err
 	}
 	if at == 0 {
-		if err := l.create(ctx, c.Session); err != nil {
+		err := l.create(ctx, c.Session)
+		if errors.As(err, new(*events.ConflictError)) && l.begins(ctx, c) {
+			return 1, nil
+		}
+		if err != nil {
 			return 0, fmt.Errorf("append to %s: %w", c.Session, err)
 		}
 	}
@@ -81,6 +85,14 @@ func (l Log) create(ctx context.Context, session events.SessionID) error {
 			return err
 		}
 	}
+}
+
+// begins reports whether a history begins with a commit, as it does where its creation is repeated.
+func (l Log) begins(ctx context.Context, c *events.Commit) bool {
+	for entry, err := range l.read(ctx, c.Session, 1) {
+		return err == nil && entry.Commit.ID == c.ID
+	}
+	return false
 }
 
 // refuse is what becomes of the creation of a session that is, or was, among the archives.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lash-go/lash/events"
@@ -65,17 +66,19 @@ func (b *Bus) Stats(ctx context.Context) (Stats, error) {
 	return s, nil
 }
 
-// Ready is nil where the servers answer: who asks is connected, and the queue has a leader.
+// Ready is nil where the servers answer: who asks is connected, the queue has a leader, and no shared stream is gone.
 func (b *Bus) Ready(ctx context.Context) error {
 	if !b.nc.IsConnected() {
 		return fmt.Errorf("not connected to the servers, %s: %w", b.nc.Status(), events.ErrOutcomeUnknown)
 	}
-	ctx, cancel := b.timeout(ctx)
-	defer cancel()
-	if _, err := b.js.Stream(ctx, b.names.workStream()); err != nil {
-		return fmt.Errorf("work queue: %w", mapError(err))
+	if _, err := b.streamInfo(ctx, b.names.workStream()); err != nil {
+		return fmt.Errorf("work queue: %w", err)
 	}
-	return nil
+	missing, err := b.Missing(ctx)
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("%w: %s: a node makes them again", ErrNotFound, strings.Join(missing, ", "))
+	}
+	return err
 }
 
 // Reconnects is how often the connection came back.

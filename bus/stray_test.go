@@ -47,6 +47,12 @@ func TestStrayStream(t *testing.T) {
 		"creator": func(ctx context.Context, b *bus.Bus, _ events.Seq) error {
 			return wantConflict(b.Log().Append(ctx, commit("s", 99), 0))
 		},
+		"creator again": func(ctx context.Context, b *bus.Bus, _ events.Seq) error {
+			if seq, err := b.Log().Append(ctx, commit("s", 1), 0); err != nil || seq != 1 {
+				return errors.Join(err, errors.New("want the first commit found"))
+			}
+			return nil
+		},
 		"archiver": func(ctx context.Context, b *bus.Bus, last events.Seq) error { return goCold(ctx, b, "s", last) },
 		"reader": func(ctx context.Context, b *bus.Bus, last events.Seq) error {
 			if got, err := b.Log().Last(ctx, "s"); err != nil || got != last {

@@ -21,6 +21,14 @@ func (b *Bus) ensure(ctx context.Context) error {
 	if err := b.drained(ctx); err != nil {
 		return err
 	}
+	if err := b.make(ctx); err != nil {
+		return err
+	}
+	return b.hearWays()
+}
+
+// make makes what is missing of the shared streams and buckets.
+func (b *Bus) make(ctx context.Context) error {
 	for _, cfg := range []jetstream.StreamConfig{
 		b.workConfig(), b.dirtyConfig(), b.archiveConfig(), b.deadConfig(), b.timerConfig(),
 	} {
@@ -43,10 +51,7 @@ func (b *Bus) ensure(ctx context.Context) error {
 	if b.blobs, err = b.ensureBlobs(ctx); err != nil {
 		return err
 	}
-	if err := b.lookup(ctx, b.names.archiveStream(), b.findArchives); err != nil {
-		return err
-	}
-	return b.hearWays()
+	return b.lookup(ctx, b.names.archiveStream(), b.findArchives)
 }
 
 // ensureStream creates what is missing. While a cluster elects its leader the server has no answer yet.

@@ -7,9 +7,11 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
@@ -139,7 +141,25 @@ func (n *Node) Start(ctx context.Context) (err error) {
 	if n.Has(RoleArchive) {
 		n.wait.Go(func() { n.archive.Run(beside) })
 	}
+	n.wait.Go(func() { n.keep(beside) })
 	return nil
+}
+
+// keepEvery is how often a node looks for shared streams that are gone.
+const keepEvery = 3 * time.Second
+
+// keep makes shared streams and buckets again that somebody deleted. Consumers
+// are made again by who fetches from them.
+func (n *Node) keep(ctx context.Context) {
+	for bus.Sleep(ctx, keepEvery) {
+		made, err := n.cfg.Bus.Remake(ctx)
+		if err != nil && ctx.Err() == nil {
+			n.log.Warn("shared streams", zap.Error(err))
+		}
+		if len(made) > 0 {
+			n.sweep.Lost(true)
+		}
+	}
 }
 
 // startService answers clients, where that is the node's role.
