@@ -298,7 +298,7 @@ func (b *Bus) compare(ctx context.Context, session events.SessionID, row archive
 		row.Stream, row.Next = "", row.Stream
 		return true, errors.Join(ErrStale, b.putArchived(ctx, session, &row))
 	}
-	if info.State.Msgs == 0 { // of a creator who came to nothing
+	if info.State.Msgs == 0 { // its creator died before the first commit
 		return true, nil
 	}
 	first := events.Seq(info.State.FirstSeq)

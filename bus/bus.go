@@ -35,7 +35,7 @@ type Config struct {
 	// Wait has Open wait for servers that do not answer yet, and OpenReader for
 	// the assets that the first node makes, until ctx ends.
 	Wait    bool
-	Waiting func(what string) // hears once a second what Open waits for. Defaults to nobody
+	Waiting func(what string) // is called once a second with what Open waits for. Optional
 	Logger  *zap.Logger       // nil is silent
 }
 

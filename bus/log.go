@@ -96,7 +96,7 @@ func (l Log) begins(ctx context.Context, c *events.Commit) bool {
 }
 
 // refuse is what becomes of the creation of a session that is, or was, among the archives.
-// A first commit must reach no other stream than the session's: an empty one takes it, whoever made that.
+// A first commit must reach no other stream than the session's: any empty stream accepts it.
 func (l Log) refuse(ctx context.Context, session events.SessionID, row archived) error {
 	switch {
 	case !row.Erased.IsZero():
@@ -110,7 +110,7 @@ func (l Log) refuse(ctx context.Context, session events.SessionID, row archived)
 	case row.Next == l.b.names.firstStream(session):
 		return nil // it answers
 	}
-	for try := 1; ; try++ { // it was never begun, and its first stream is gone
+	for try := 1; ; try++ { // it never had a commit, and its first stream is gone
 		err := l.warm(ctx, session, nil)
 		if err == nil {
 			err = pause(ctx, try)
@@ -199,10 +199,10 @@ func (l Log) warm(ctx context.Context, session events.SessionID, otherwise error
 	return errWarmed
 }
 
-// lastRefused is [Log.last] for an append that was refused though nothing comes
-// after its place. Who refused it may be the empty stream of a creator, who
-// found no session, slept while it was made, archived and its stream deleted,
-// and died before a second look: nobody else removes it, and it takes the appends of the session's own.
+// lastRefused is [Log.last] for an append that was refused though no commit
+// follows. An empty stream may have refused it: a creator found no session,
+// paused while the session was created, archived and its stream deleted, then
+// made the stream again and died. That stream receives the session's appends; it is removed here.
 func (l Log) lastRefused(ctx context.Context, session events.SessionID) (events.Seq, error) {
 	p, err := l.b.locate(ctx, session)
 	if err == nil && p.cold.Revision != 0 {

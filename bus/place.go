@@ -201,11 +201,11 @@ func (b *Bus) bind(ctx context.Context, session events.SessionID, row archived) 
 	})
 }
 
-// unbegunFor is how long a stream without commits is left to whoever made it, by the server's clock.
+// unbegunFor is how long a stream without commits is left to its creator, by the server's clock.
 const unbegunFor = 10 * time.Minute
 
-// Forsaken finishes what those left behind who died while they made a session,
-// or made it hot, and removes what came to nothing. Where one is at it just now, it begins again.
+// Forsaken finishes or removes the streams of processes that died while they
+// created a session or made it hot. A process that is only slow begins again.
 func (b *Bus) Forsaken(ctx context.Context) error {
 	now, err := b.Now(ctx)
 	if err != nil {
@@ -252,8 +252,7 @@ func (b *Bus) forsaken(ctx context.Context, session events.SessionID, name strin
 	return b.deleteStream(ctx, name)
 }
 
-// unbegun removes a session's first stream, which nobody began to write into. It
-// is archived like any other, as its creator may only be slow, and a name that was
+// unbegun removes a session's first stream, which has no commit. It is archived like any other, as its creator may only be slow, and a name that was
 // deleted is not used again: the server (nats-server 2.15.2) may delete the files of a stream that
 // is made while the one before of its name is deleted.
 func (b *Bus) unbegun(ctx context.Context, session events.SessionID) error {
@@ -262,7 +261,7 @@ func (b *Bus) unbegun(ctx context.Context, session events.SessionID) error {
 		err = b.Discard(ctx, session)
 	}
 	if errors.As(err, new(*events.ConflictError)) || errors.Is(err, events.ErrNoSession) {
-		return nil // it was begun, or somebody else removed it
+		return nil // it has a commit now, or another process removed it
 	}
 	return err
 }

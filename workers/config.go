@@ -78,7 +78,7 @@ type Config struct {
 	Scopes map[string]api.Reach
 	// ForbidSelfApproval refuses callers of a [Node] that approve calls of turns that they asked for, see [session.Config].
 	ForbidSelfApproval bool
-	// Locks are what sessions cannot change, whoever asks. All nodes of a fleet should have the same.
+	// Locks are what sessions cannot change, for every caller. All nodes of a fleet should have the same.
 	Locks lock.Locks
 	// Access gets a record of each request that a [Node] answered over NATS. Defaults to none.
 	Access accesslog.Func

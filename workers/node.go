@@ -148,7 +148,7 @@ func (n *Node) Start(ctx context.Context) (err error) {
 // keepEvery is how often a node looks for shared streams that are gone.
 const keepEvery = 3 * time.Second
 
-// keep makes shared streams and buckets again that somebody deleted. Consumers
+// keep makes shared streams and buckets again that were deleted. Consumers
 // are made again by who fetches from them.
 func (n *Node) keep(ctx context.Context) {
 	for bus.Sleep(ctx, keepEvery) {

@@ -104,7 +104,7 @@ func (a Access) write(store string) error {
 	return err
 }
 
-// key makes the server refuse whoever does not have the store's key.
+// key makes the server refuse connections without the store's key.
 func (s *Server) key(store string, opts *server.Options) error {
 	a, err := openAccess(store)
 	if err != nil {

@@ -43,7 +43,7 @@ type Config struct {
 	StoreDir string  // required
 	Profile  Profile // Defaults to ProfileInterval
 	Listen   bool    // on a TCP port; otherwise only this process can connect
-	Keyed    bool    // whoever connects proves that he may read the store, by its [Access]; not in a cluster
+	Keyed    bool    // connections need the key in the store, see [Access]; not in a cluster
 	Host     string  // Defaults to 127.0.0.1; only a loopback address is taken
 	Port     int     // 0 picks a free one
 	Name     string  // of the server, required in a cluster
@@ -118,7 +118,7 @@ func (c Config) options() (*server.Options, error) {
 		host = "127.0.0.1"
 	}
 	if !Loopback(host) {
-		return nil, fmt.Errorf("host %s: whoever reaches an embedded server can have commands run on this machine, so it listens on 127.0.0.1, ::1 or localhost only", host)
+		return nil, fmt.Errorf("host %s: every client of an embedded server can run commands on this machine, so it listens on 127.0.0.1, ::1 or localhost only", host)
 	}
 	if c.Keyed && len(c.Routes) > 0 {
 		return nil, errors.New("a cluster of embedded servers has no keys")

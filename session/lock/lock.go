@@ -1,5 +1,5 @@
-// Package lock is what an operator holds fixed for every session, whoever asks
-// and through whichever door. Hosts refuse requests that break a lock; nodes hold
+// Package lock is what an operator holds fixed for every session, for every caller
+// and through every door. Hosts refuse requests that break a lock; nodes hold
 // sessions to them that are older than the lock.
 package lock
 
