@@ -281,21 +281,37 @@ func (o *opening) nodes() ([]events.NewNode, error) {
 	return append(nodes, fresh...), err
 }
 
+// inheritedBytes is how much of the bodies of plugin states the first commit of a fork holds. It also has
+// the opening, the catalogue and the first nodes, which may be events of the largest size.
+const inheritedBytes = 64 << 10
+
 // inherited are the creator's plugin states and tool state, of a fork.
-func (o *opening) inherited() []events.Event {
+func (o *opening) inherited(ctx context.Context) ([]events.Event, error) {
 	if o.req.Plugins != PluginsFork {
-		return nil
+		return nil, nil
 	}
 	var list []events.Event
+	size := 0
 	for _, s := range o.creator.Plugins {
-		list = append(list, events.Of("", &events.PluginStateSaved{
+		saved := &events.PluginStateSaved{
 			Plugin: s.Plugin, Version: s.Version, Revision: s.Revision, State: s.State, Blob: s.Blob, Artifacts: s.Artifacts,
-		}))
+		}
+		body := BodyBytes(saved)
+		if size+body <= inheritedBytes {
+			size += body
+			list = append(list, events.Of("", saved))
+			continue
+		}
+		spilled, err := SpillAbove(ctx, o.h.b, saved, 0, 0)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, events.Of("", spilled))
 	}
 	if c := o.creator.Catalog; len(c.Tools) > 0 {
 		list = append(list, events.Of("", &events.ToolStateApplied{Generation: max(1, c.Generation), Tools: c.Tools}))
 	}
-	return list
+	return list, nil
 }
 
 // TakeFirstTurnInput gives the first turn's input once; nil after that, and for unknown sessions.
@@ -318,9 +334,6 @@ func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (fir
 	return first, nil
 }
 
-// nodesPerCommit bounds the nodes that one commit of a creation carries.
-const nodesPerCommit = 128
-
 // create appends the opening commit, and what does not fit in it in further
 // ones. Until the last of them the session is opening and starts no turn. Of
 // one that was begun it appends what is missing.
@@ -329,7 +342,11 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 	if err != nil {
 		return err
 	}
-	commits := [][]events.Event{append([]events.Event{events.Of("", opened)}, o.inherited()...)}
+	inherited, err := o.inherited(ctx)
+	if err != nil {
+		return err
+	}
+	commits := [][]events.Event{append([]events.Event{events.Of("", opened)}, inherited...)}
 	if _, grants := o.ownership(); len(grants) > 0 {
 		commits[0] = append(commits[0], grants...)
 	}
@@ -361,25 +378,6 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 	return nil
 }
 
-// chunks splits nodes into events of at most nodesPerCommit nodes and a size that fits, bodies spilled.
-func (h *Host) chunks(ctx context.Context, nodes []events.NewNode) ([]*events.GraphAppended, error) {
-	var list []*events.GraphAppended
-	for len(nodes) > 0 {
-		n, size := 0, 0
-		for n < len(nodes) && n < nodesPerCommit && (n == 0 || size < InlineTotal) {
-			size += BodyBytes(&events.GraphAppended{Nodes: nodes[n : n+1]})
-			n++
-		}
-		p, err := Spill(ctx, h.b, &events.GraphAppended{Nodes: nodes[:n]})
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, p.(*events.GraphAppended))
-		nodes = nodes[n:]
-	}
-	return list, nil
-}
-
 // Fork opens a new session with the nodes of the active path of another, the
 // same ids and the same leaf. It starts with an empty ledger.
 func (h *Host) Fork(ctx context.Context, from events.SessionID, req CreateRequest) (events.SessionID, error) {
@@ -390,8 +388,12 @@ func (h *Host) Fork(ctx context.Context, from events.SessionID, req CreateReques
 // CloseSession ends a session and, in the same commit, its live tasks. A second
 // close does nothing, nor does that of a session which never was; a turn that
 // runs or waits in the queue refuses it with [ErrTurnRunning]; one that waits for
-// its time ends as cancelled, in the same commit.
+// its time ends as cancelled, in the same commit. That is one commit whatever the session holds: [MostQueued],
+// [task.MaxLive], [task.MaxMonitors] and [MaxReasonBytes] see to it.
 func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
+	if err := checkReason("reason", reason); err != nil {
+		return fmt.Errorf("close session %s: %w", id, err)
+	}
 	ctx, asked := api.TakeAsked(ctx)
 	err := h.decideAsked(ctx, id, command{api.OpClose, "close", &reason}, asked, func(s *projector.State) ([]events.Event, error) {
 		switch {
