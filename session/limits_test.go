@@ -31,7 +31,7 @@ func longParts(n int) []events.Part { return []events.Part{{Kind: events.PartTex
 // What each input of those below has of text, so that all of them are what may wait together.
 const inputText = session.MaxWaitingBytes/(session.MostQueued+session.MaxInputs) - 512
 
-var fillers = map[string]filler{ //nolint:gochecknoglobals // a table
+var fillers = map[string]filler{
 	"tasks": {func() (list []events.Event) {
 		for i := range task.MaxLive {
 			id := events.TaskID(longID(events.MaxTaskID, i))
