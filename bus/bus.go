@@ -71,7 +71,7 @@ func (c *Config) defaults() error {
 	return errors.Join(errs...)
 }
 
-// Bus is a connection with its assets made. It is safe for concurrent use.
+// Bus is a connection, and a second one for reads that move much, with its assets made. It is safe for concurrent use.
 type Bus struct {
 	cfg   Config
 	names names
@@ -83,6 +83,7 @@ type Bus struct {
 	conflicts atomic.Int64
 	hot       hotCount
 	silence   silence
+	bulk      bulk
 	ways      ways
 
 	directory jetstream.KeyValue
@@ -109,29 +110,37 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 	if err := cfg.defaults(); err != nil {
 		return nil, fmt.Errorf("open bus: %w", err)
 	}
+	l, err := cfg.connect()
+	if err != nil {
+		return nil, err
+	}
+	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), ways: ways{seed: maphash.MakeSeed()}}
+	if err := assets(b, ctx); err != nil {
+		b.Close()
+		return nil, fmt.Errorf("open bus: %w", err)
+	}
+	return b, nil
+}
+
+func (c *Config) connect() (link, error) {
 	opts := append([]nats.Option{
-		nats.Name(cfg.Name), nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.Timeout(cfg.Timeout),
-		nats.CustomInboxPrefix(cfg.Inbox),
+		nats.Name(c.Name), nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.Timeout(c.Timeout),
+		nats.CustomInboxPrefix(c.Inbox),
 		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsOut), nats.SyncQueueLen(2 * batchMessages),
-	}, cfg.Options...)
-	nc, err := nats.Connect(cfg.URL, opts...)
+	}, c.Options...)
+	nc, err := nats.Connect(c.URL, opts...)
 	if err != nil {
 		if errors.As(err, new(*url.Error)) {
 			err = errors.New("this is no URL") // the error quotes parts of it, where a password may be
 		}
-		return nil, fmt.Errorf("connect to %s: %w", Redacted(cfg.URL), err)
+		return link{}, fmt.Errorf("connect to %s: %w", Redacted(c.URL), err)
 	}
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(cfg.Timeout))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(c.Timeout))
 	if err != nil {
 		nc.Close()
-		return nil, fmt.Errorf("open bus: %w", err)
+		return link{}, fmt.Errorf("open bus: %w", err)
 	}
-	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: nc, js: js, log: cfg.Logger.Named("bus"), ways: ways{seed: maphash.MakeSeed()}}
-	if err := assets(b, ctx); err != nil {
-		nc.Close()
-		return nil, fmt.Errorf("open bus: %w", err)
-	}
-	return b, nil
+	return link{nc, js}, nil
 }
 
 // A server whose host is gone says nothing: after so many pings without an
@@ -164,8 +173,11 @@ func Redacted(urls string) string {
 	return strings.Join(list, ",")
 }
 
-// Close drops the connection. What was acknowledged stays.
-func (b *Bus) Close() { b.nc.Close() }
+// Close drops the connections. What was acknowledged stays.
+func (b *Bus) Close() {
+	b.nc.Close()
+	b.closeBulk()
+}
 
 // Conn is the connection, for measurements beside the bus.
 func (b *Bus) Conn() *nats.Conn { return b.nc }
