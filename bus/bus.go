@@ -84,6 +84,7 @@ type Bus struct {
 	hot       hotCount
 	silence   silence
 	bulk      bulk
+	hints     hints
 	ways      ways
 
 	directory jetstream.KeyValue

@@ -25,6 +25,9 @@
 // made when it is first of use: acks, heartbeats, claims and wakes of the node never wait behind them. While there
 // is none, as where the server allows no more, the first one serves, in batches of at most 512 KiB.
 //
+// Where a session goes on after an archive, a bus remembers in which stream, and asks that
+// one for the end first: the entry has up to half a MiB of the history in it. A hint that is old says so itself.
+//
 // # Writers
 //
 // Appends name the sequence at which the history must end, so of several writers of

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -232,6 +233,6 @@ func noHistory(session events.SessionID) error {
 
 // last is [Log.Last], and 0 for a stream without commits.
 func (l Log) last(ctx context.Context, session events.SessionID) (events.Seq, error) {
-	p, err := l.b.locate(ctx, session)
+	p, err := l.b.locateFrom(ctx, session, math.MaxUint64)
 	return p.last, err
 }

@@ -25,7 +25,7 @@ func (l Log) read(ctx context.Context, session events.SessionID, from events.Seq
 
 func (l Log) readFrom(ctx context.Context, session events.SessionID, from events.Seq, begun bool) iter.Seq2[events.Entry, error] {
 	return func(yield func(events.Entry, error) bool) {
-		p, err := l.b.locate(ctx, session)
+		p, err := l.b.locateFrom(ctx, session, max(from, 1))
 		if err == nil && p.last == 0 && begun {
 			err = noHistory(session)
 		}
