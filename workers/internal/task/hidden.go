@@ -65,7 +65,7 @@ func (h hiddenTasks) end(id events.SessionID, t *hiddenTask) {
 	h.drop(id)
 }
 
-// take gives the tasks that nobody awaits.
+// take gives the tasks that no await has taken.
 func (h hiddenTasks) take(id events.SessionID) []*hiddenTask {
 	of := h[id]
 	if of == nil {
