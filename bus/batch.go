@@ -16,18 +16,26 @@ const (
 	batchBytes    = 4 << 20
 )
 
+// mostBytes is what one batch over a connection has. Over the first one short answers wait behind it, also while it serves for the second.
+func (b *Bus) mostBytes(l link) int {
+	if l.nc == b.nc {
+		return smallBatchBytes
+	}
+	return batchBytes
+}
+
 // batchOf is one request for the messages of a stream from a sequence on, of one
 // subject unless that is empty. [ErrNotFound]: the replica that answers has none.
 // The limit of time makes up for an answer that a reconnect lost.
-func (b *Bus) batchOf(ctx context.Context, stream, subject string, from uint64, most int) iter.Seq2[*jetstream.RawStreamMsg, error] {
+func (b *Bus) batchOf(ctx context.Context, l link, stream, subject string, from uint64, most int) iter.Seq2[*jetstream.RawStreamMsg, error] {
 	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
 		once, cancel := b.timeout(ctx)
 		defer cancel()
-		opts := []jetstreamext.GetBatchOpt{jetstreamext.GetBatchSeq(max(from, 1)), jetstreamext.GetBatchMaxBytes(batchBytes)}
+		opts := []jetstreamext.GetBatchOpt{jetstreamext.GetBatchSeq(max(from, 1)), jetstreamext.GetBatchMaxBytes(b.mostBytes(l))}
 		if subject != "" {
 			opts = append(opts, jetstreamext.GetBatchSubject(subject))
 		}
-		batch, err := jetstreamext.GetBatch(once, b.js, stream, min(most, batchMessages), opts...)
+		batch, err := jetstreamext.GetBatch(once, l.js, stream, min(most, batchMessages), opts...)
 		if err != nil {
 			yield(nil, mapError(err))
 			return
@@ -43,10 +51,10 @@ func (b *Bus) batchOf(ctx context.Context, stream, subject string, from uint64, 
 // messages yields the messages of a subject in order, from a sequence on, as far
 // as the replica that answers has them. A batch without an answer is asked for
 // so often, 0 for until ctx ends. The error is terminal.
-func (b *Bus) messages(ctx context.Context, stream, subject string, from uint64, tries int) iter.Seq2[*jetstream.RawStreamMsg, error] {
+func (b *Bus) messages(ctx context.Context, much bool, stream, subject string, from uint64, tries int) iter.Seq2[*jetstream.RawStreamMsg, error] {
 	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
 		for try := 1; ; try++ {
-			for msg, err := range b.batchOf(ctx, stream, subject, from, batchMessages) {
+			for msg, err := range b.batchOf(ctx, b.linkOf(much), stream, subject, from, batchMessages) {
 				switch {
 				case errors.Is(err, ErrNotFound):
 					return

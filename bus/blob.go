@@ -68,7 +68,7 @@ func (b *Bus) content(ctx context.Context, info *jetstream.ObjectInfo) ([]byte, 
 		return nil, fmt.Errorf("%w: %d bytes, limit is %d", events.ErrMalformed, info.Size, events.MaxBlobBytes)
 	}
 	body := make([]byte, 0, info.Size)
-	for msg, err := range b.messages(ctx, b.names.blobStream(), b.names.blobPieces(info.NUID), 1, 0) {
+	for msg, err := range b.messages(ctx, info.Size > bulkBytes, b.names.blobStream(), b.names.blobPieces(info.NUID), 1, 0) {
 		if err != nil {
 			return nil, err
 		}

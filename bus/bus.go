@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -77,7 +78,7 @@ func (c *Config) defaults() error {
 	return errors.Join(errs...)
 }
 
-// Bus is a connection with its assets made. It is safe for concurrent use.
+// Bus is a connection, and a second one for reads that move much, with its assets made. It is safe for concurrent use.
 type Bus struct {
 	cfg   Config
 	names names
@@ -89,6 +90,8 @@ type Bus struct {
 	conflicts atomic.Int64
 	hot       hotCount
 	silence   silence
+	bulk      bulk
+	hints     hints
 	ways      ways
 	waiting   *waiting // nil: it is open
 
@@ -116,30 +119,41 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 	if err := cfg.defaults(); err != nil {
 		return nil, fmt.Errorf("open bus: %w", err)
 	}
-	opts := append([]nats.Option{
-		nats.Name(cfg.Name), nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.Timeout(cfg.Timeout),
-		nats.CustomInboxPrefix(cfg.Inbox),
-		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsOut), nats.SyncQueueLen(2 * batchMessages),
-	}, cfg.Options...)
 	w := &waiting{cfg: cfg, said: time.Now()}
-	nc, err := w.connect(ctx, opts)
+	l, err := w.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(cfg.Timeout))
-	if err != nil {
-		nc.Close()
-		return nil, fmt.Errorf("open bus: %w", err)
-	}
-	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: nc, js: js, log: cfg.Logger.Named("bus"), ways: ways{seed: maphash.MakeSeed()}}
+	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), ways: ways{seed: maphash.MakeSeed()}}
 	b.waiting, b.cfg.Timeout = w, min(cfg.Timeout, openTry)
 	err = w.forAssets(ctx, func() error { return assets(b, ctx) })
 	b.waiting, b.cfg.Timeout = nil, cfg.Timeout
 	if err != nil {
-		nc.Close()
+		b.Close()
 		return nil, fmt.Errorf("open bus: %w", err)
 	}
 	return b, nil
+}
+
+func (c *Config) connect() (link, error) {
+	opts := append([]nats.Option{
+		nats.Name(c.Name), nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.Timeout(c.Timeout),
+		nats.CustomInboxPrefix(c.Inbox),
+		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsOut), nats.SyncQueueLen(2 * batchMessages),
+	}, c.Options...)
+	nc, err := nats.Connect(c.URL, opts...)
+	if err != nil {
+		if errors.As(err, new(*url.Error)) {
+			err = errors.New("this is no URL") // the error quotes parts of it, where a password may be
+		}
+		return link{}, fmt.Errorf("connect to %s: %w", Redacted(c.URL), err)
+	}
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(c.Timeout))
+	if err != nil {
+		nc.Close()
+		return link{}, fmt.Errorf("open bus: %w", err)
+	}
+	return link{nc, js}, nil
 }
 
 // A server whose host is gone says nothing: after so many pings without an
@@ -172,8 +186,11 @@ func Redacted(urls string) string {
 	return strings.Join(list, ",")
 }
 
-// Close drops the connection. What was acknowledged stays.
-func (b *Bus) Close() { b.nc.Close() }
+// Close drops the connections. What was acknowledged stays.
+func (b *Bus) Close() {
+	b.nc.Close()
+	b.closeBulk()
+}
 
 // Conn is the connection, for measurements beside the bus.
 func (b *Bus) Conn() *nats.Conn { return b.nc }

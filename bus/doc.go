@@ -21,6 +21,13 @@
 // consumer on the server. They may be answered by a replica that is behind. So every
 // read first asks the leader for the last sequence, and reads until it has it.
 //
+// Reads of more than 64 commits, and of bodies above 256 KiB, go over a second connection, which is
+// made when it is first of use: acks, heartbeats, claims and wakes of the node never wait behind them. While there
+// is none, as where the server allows no more, the first one serves, in batches of at most 512 KiB.
+//
+// Where a session goes on after an archive, a bus remembers in which stream, and asks that
+// one for the end first: the entry has up to half a MiB of the history in it. A hint that is old says so itself.
+//
 // # Writers
 //
 // Appends name the sequence at which the history must end, so of several writers of

@@ -119,7 +119,7 @@ func (b *Bus) Deltas(ctx context.Context, session events.SessionID, turn events.
 			yield(StoredDelta{}, fmt.Errorf("read deltas of %s: %w", session, err))
 			return
 		}
-		for msg, err := range b.messages(ctx, b.names.deltaStream(), b.names.delta(session, turn), from, 1) {
+		for msg, err := range b.messages(ctx, false, b.names.deltaStream(), b.names.delta(session, turn), from, 1) {
 			if err != nil {
 				yield(StoredDelta{}, fmt.Errorf("read deltas of %s: %w", session, err))
 				return

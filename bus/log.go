@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -213,13 +215,16 @@ func (l Log) lastRefused(ctx context.Context, session events.SessionID) (events.
 	return p.last, err
 }
 
+// kindsOf lists the kinds of a commit's events, each once: a server takes headers of 64 KiB, and a commit has up to thousands of events.
 func kindsOf(c *events.Commit) string {
 	if len(c.Events) == 1 {
 		return string(c.Events[0].Kind)
 	}
-	kinds := make([]string, len(c.Events))
+	kinds := make([]string, 0, 8)
 	for i := range c.Events {
-		kinds[i] = string(c.Events[i].Kind)
+		if kind := string(c.Events[i].Kind); !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
 	}
 	return strings.Join(kinds, ",")
 }
@@ -240,6 +245,6 @@ func noHistory(session events.SessionID) error {
 
 // last is [Log.Last], and 0 for a stream without commits.
 func (l Log) last(ctx context.Context, session events.SessionID) (events.Seq, error) {
-	p, err := l.b.locate(ctx, session)
+	p, err := l.b.locateFrom(ctx, session, math.MaxUint64)
 	return p.last, err
 }

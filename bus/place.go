@@ -62,6 +62,7 @@ func (b *Bus) follow(ctx context.Context, session events.SessionID, row archived
 		end, err := b.streamEnd(ctx, row.Next)
 		if err == nil {
 			p.stream, p.first, p.last, p.sealed = row.Next, row.Last+1, max(row.Last, end.last), end.sealed
+			b.hints.put(session, hint{p.stream, p.first})
 			return p, nil
 		}
 		if !errors.Is(err, events.ErrNoSession) {

@@ -25,7 +25,7 @@ func (l Log) read(ctx context.Context, session events.SessionID, from events.Seq
 
 func (l Log) readFrom(ctx context.Context, session events.SessionID, from events.Seq, begun bool) iter.Seq2[events.Entry, error] {
 	return func(yield func(events.Entry, error) bool) {
-		p, err := l.b.locate(ctx, session)
+		p, err := l.b.locateFrom(ctx, session, max(from, 1))
 		if err == nil && p.last == 0 && begun {
 			err = noHistory(session)
 		}
@@ -119,7 +119,7 @@ type rawEntry struct {
 // readDirect asks for batches until it has last. A replica that is behind answers short: ask again.
 func (l Log) readDirect(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
-		r := &batchReader{b: l.b, stream: stream}
+		r := &batchReader{b: l.b, stream: stream, much: last-from >= bulkCommits}
 		defer r.drop()
 		for try := 1; from <= last; try++ {
 			if try > missingTries {
@@ -165,6 +165,8 @@ func (l Log) readDirect(ctx context.Context, stream string, from, last events.Se
 type batchReader struct {
 	b      *Bus
 	stream string
+	much   bool
+	link   link               // that sub is of
 	sub    *nats.Subscription // hears the answers
 	asked  events.Seq         // where the batch begins that is on its way; 0: none is
 	broken bool               // a batch did not come whole: what comes of the next ones counts by itself
@@ -186,7 +188,7 @@ func (r *batchReader) batch(ctx context.Context, from, last events.Seq) iter.Seq
 			return
 		}
 		if r.broken {
-			r.b.numbered(ctx, r.stream, from, last, yield)
+			r.b.numbered(ctx, r.b.linkOf(r.much), r.stream, from, last, yield)
 			return
 		}
 		list, whole, err := r.fetch(ctx, from, last)
@@ -196,7 +198,7 @@ func (r *batchReader) batch(ctx context.Context, from, last events.Seq) iter.Seq
 		case !whole:
 			r.broken = true
 			r.drop()
-			r.b.numbered(ctx, r.stream, from, last, yield)
+			r.b.numbered(ctx, r.b.linkOf(r.much), r.stream, from, last, yield)
 		default:
 			next := from + events.Seq(len(list))
 			if next < last {
@@ -219,15 +221,16 @@ func (r *batchReader) ask(from, last events.Seq) {
 		r.drop()
 	}
 	if r.sub == nil {
-		sub, err := r.b.nc.SubscribeSync(r.b.nc.NewRespInbox())
+		r.link = r.b.linkOf(r.much)
+		sub, err := r.link.nc.SubscribeSync(r.link.nc.NewRespInbox())
 		if err != nil {
 			return
 		}
 		r.sub = sub
 	}
 	r.asked = from
-	_ = r.b.nc.PublishRequest(apiDirectGet+r.stream, r.sub.Subject, fmt.Appendf(nil, `{"seq":%d,"batch":%d,"max_bytes":%d,"no_hdr":true}`,
-		from, min(last-from+1, batchMessages), batchBytes))
+	_ = r.link.nc.PublishRequest(apiDirectGet+r.stream, r.sub.Subject, fmt.Appendf(nil, `{"seq":%d,"batch":%d,"max_bytes":%d,"no_hdr":true}`,
+		from, min(last-from+1, batchMessages), r.b.mostBytes(r.link)))
 }
 
 // fetch is the batch from a sequence on. The messages come without headers,
@@ -240,7 +243,7 @@ func (r *batchReader) fetch(ctx context.Context, from, last events.Seq) (list []
 		return nil, false, mapError(nats.ErrConnectionClosed)
 	}
 	r.asked = 0
-	err = r.b.once(ctx, func(ctx context.Context) error {
+	err = r.b.over(ctx, r.link, r.b.cfg.Timeout, func(ctx context.Context) error {
 		for {
 			msg, err := sub.NextMsgWithContext(ctx)
 			switch {
@@ -266,8 +269,8 @@ func (r *batchReader) fetch(ctx context.Context, from, last events.Seq) (list []
 }
 
 // numbered yields one batch whose messages each say their sequence.
-func (b *Bus) numbered(ctx context.Context, stream string, from, last events.Seq, yield func(rawEntry, error) bool) {
-	for msg, err := range b.batchOf(ctx, stream, "", uint64(from), int(min(last-from+1, batchMessages))) {
+func (b *Bus) numbered(ctx context.Context, l link, stream string, from, last events.Seq, yield func(rawEntry, error) bool) {
+	for msg, err := range b.batchOf(ctx, l, stream, "", uint64(from), int(min(last-from+1, batchMessages))) {
 		if err != nil {
 			yield(rawEntry{}, err)
 			return

@@ -24,10 +24,15 @@ func (b *Bus) once(ctx context.Context, request func(context.Context) error) err
 
 // within is once with another limit.
 func (b *Bus) within(ctx context.Context, limit time.Duration, request func(context.Context) error) error {
+	return b.over(ctx, b.first(), limit, request)
+}
+
+// over is within for a request over a connection. That the second one says nothing, its pings find out.
+func (b *Bus) over(ctx context.Context, l link, limit time.Duration, request func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := request(bounded)
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && l.nc == b.nc {
 		b.heard(err)
 	}
 	return mapError(err)
@@ -48,7 +53,7 @@ func (b *Bus) retryWithin(ctx context.Context, limit time.Duration, what string,
 		if !isUnknown(err) || pause(ctx, try) != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
-		b.waiting.say(what, err)
+		b.waiting.say(fmt.Errorf("%s: %w", what, err))
 	}
 }
 

@@ -79,7 +79,7 @@ func (r Rows) Put(ctx context.Context, session events.SessionID, value []byte, r
 func (r Rows) All(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		stream := r.b.names.rowStream(r.kv.Bucket())
-		for msg, err := range r.b.messages(ctx, stream, r.b.names.rows(r.kv.Bucket()), 1, 0) {
+		for msg, err := range r.b.messages(ctx, false, stream, r.b.names.rows(r.kv.Bucket()), 1, 0) {
 			switch {
 			case err != nil:
 				yield(nil, fmt.Errorf("read %s: %w", r.kv.Bucket(), err))

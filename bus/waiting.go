@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -25,29 +24,22 @@ type waiting struct {
 }
 
 // say is called with what did not work, again and again.
-func (w *waiting) say(what string, err error) {
+func (w *waiting) say(err error) {
 	if w == nil || time.Since(w.said) < waitEvery {
 		return
 	}
 	w.said = time.Now()
-	w.cfg.Waiting(fmt.Sprintf("%s: %v", what, err))
+	w.cfg.Waiting(err.Error())
 }
 
 // connect waits for servers where the configuration says so. Those that refuse are not waited for.
-func (w *waiting) connect(ctx context.Context, opts []nats.Option) (*nats.Conn, error) {
-	what := "connect to " + Redacted(w.cfg.URL)
+func (w *waiting) connect(ctx context.Context) (link, error) {
 	for try := 1; ; try++ {
-		nc, err := nats.Connect(w.cfg.URL, opts...)
-		if err == nil {
-			return nc, nil
+		l, err := w.cfg.connect()
+		if err == nil || !w.cfg.Wait || !isAway(err) || pause(ctx, try) != nil {
+			return l, err
 		}
-		if errors.As(err, new(*url.Error)) {
-			err = errors.New("this is no URL") // the error quotes parts of it, where a password may be
-		}
-		if !w.cfg.Wait || !isAway(err) || pause(ctx, try) != nil {
-			return nil, fmt.Errorf("%s: %w", what, err)
-		}
-		w.say(what, err)
+		w.say(err)
 	}
 }
 
@@ -63,6 +55,6 @@ func (w *waiting) forAssets(ctx context.Context, look func() error) error {
 		if !w.cfg.Wait || !errors.Is(err, ErrNotFound) || pause(ctx, try) != nil {
 			return err
 		}
-		w.say("wait for the first node", err)
+		w.say(fmt.Errorf("wait for the first node: %w", err))
 	}
 }

@@ -168,7 +168,7 @@ func TestWaitingBytes(t *testing.T) {
 		return session.TurnRequest{ID: events.TurnID(id), Input: events.TurnInput{Parts: parts}}
 	}
 	n := 0
-	for n < session.MaxWaitingBytes/(150<<10) {
+	for n < session.MaxWaitingBytes/(151<<10) { // what they cost beside their texts is less than a KiB
 		id, err := fmt.Sprint("t", n), error(nil)
 		switch n % 3 {
 		case 0:

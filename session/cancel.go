@@ -15,7 +15,7 @@ import (
 // Cancel asks a turn to stop and returns at once. The first request in the
 // history wins: the evidence returned is its. A turn that ended before is left
 // as it is; one that waits for its time ends at once. A turn that the history
-// does not have is [ErrUnknownTurn].
+// does not have is [ErrUnknownTurn]. Origin and reason have [MaxReasonBytes] each at most.
 func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID, req CancelRequest) (CancelReceipt, CancelRequest, error) {
 	cancel := command{api.OpCancel, "cancel", &api.CancelArgs{Turn: of, Request: req}}
 	if req.ID == "" {
@@ -23,7 +23,7 @@ func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID
 	}
 	ctx, asked := api.TakeAsked(ctx)
 	c := canceller{turn: of, req: req}
-	err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", of))
+	err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", of), checkReason("origin", req.Origin), checkReason("reason", req.Reason))
 	if err == nil {
 		err = h.decideAsked(ctx, id, cancel, asked, c.decide)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/task"
 )
 
 // Create opens a session and returns its id. Of many creators of one id
@@ -281,21 +280,37 @@ func (o *opening) nodes() ([]events.NewNode, error) {
 	return append(nodes, fresh...), err
 }
 
+// inheritedBytes is how much of the bodies of plugin states the first commit of a fork holds. It also has
+// the opening, the catalogue and the first nodes, which may be events of the largest size.
+const inheritedBytes = 64 << 10
+
 // inherited are the creator's plugin states and tool state, of a fork.
-func (o *opening) inherited() []events.Event {
+func (o *opening) inherited(ctx context.Context) ([]events.Event, error) {
 	if o.req.Plugins != PluginsFork {
-		return nil
+		return nil, nil
 	}
 	var list []events.Event
+	size := 0
 	for _, s := range o.creator.Plugins {
-		list = append(list, events.Of("", &events.PluginStateSaved{
+		saved := &events.PluginStateSaved{
 			Plugin: s.Plugin, Version: s.Version, Revision: s.Revision, State: s.State, Blob: s.Blob, Artifacts: s.Artifacts,
-		}))
+		}
+		body := BodyBytes(saved)
+		if size+body <= inheritedBytes {
+			size += body
+			list = append(list, events.Of("", saved))
+			continue
+		}
+		spilled, err := SpillAbove(ctx, o.h.b, saved, 0, 0)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, events.Of("", spilled))
 	}
 	if c := o.creator.Catalog; len(c.Tools) > 0 {
 		list = append(list, events.Of("", &events.ToolStateApplied{Generation: max(1, c.Generation), Tools: c.Tools}))
 	}
-	return list
+	return list, nil
 }
 
 // TakeFirstTurnInput gives the first turn's input once; nil after that, and for unknown sessions.
@@ -318,9 +333,6 @@ func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (fir
 	return first, nil
 }
 
-// nodesPerCommit bounds the nodes that one commit of a creation carries.
-const nodesPerCommit = 128
-
 // create appends the opening commit, and what does not fit in it in further
 // ones. Until the last of them the session is opening and starts no turn. Of
 // one that was begun it appends what is missing.
@@ -329,7 +341,11 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 	if err != nil {
 		return err
 	}
-	commits := [][]events.Event{append([]events.Event{events.Of("", opened)}, o.inherited()...)}
+	inherited, err := o.inherited(ctx)
+	if err != nil {
+		return err
+	}
+	commits := [][]events.Event{append([]events.Event{events.Of("", opened)}, inherited...)}
 	if _, grants := o.ownership(); len(grants) > 0 {
 		commits[0] = append(commits[0], grants...)
 	}
@@ -361,74 +377,9 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 	return nil
 }
 
-// chunks splits nodes into events of at most nodesPerCommit nodes and a size that fits, bodies spilled.
-func (h *Host) chunks(ctx context.Context, nodes []events.NewNode) ([]*events.GraphAppended, error) {
-	var list []*events.GraphAppended
-	for len(nodes) > 0 {
-		n, size := 0, 0
-		for n < len(nodes) && n < nodesPerCommit && (n == 0 || size < InlineTotal) {
-			size += BodyBytes(&events.GraphAppended{Nodes: nodes[n : n+1]})
-			n++
-		}
-		p, err := Spill(ctx, h.b, &events.GraphAppended{Nodes: nodes[:n]})
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, p.(*events.GraphAppended))
-		nodes = nodes[n:]
-	}
-	return list, nil
-}
-
 // Fork opens a new session with the nodes of the active path of another, the
 // same ids and the same leaf. It starts with an empty ledger.
 func (h *Host) Fork(ctx context.Context, from events.SessionID, req CreateRequest) (events.SessionID, error) {
 	req.Start, req.From = StartExisting, from
 	return h.Create(ctx, req)
-}
-
-// CloseSession ends a session and, in the same commit, its live tasks. A second
-// close does nothing, nor does that of a session which never was; a turn that
-// runs or waits in the queue refuses it with [ErrTurnRunning]; one that waits for
-// its time ends as cancelled, in the same commit.
-func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
-	ctx, asked := api.TakeAsked(ctx)
-	err := h.decideAsked(ctx, id, command{api.OpClose, "close", &reason}, asked, func(s *projector.State) ([]events.Event, error) {
-		switch {
-		case s.Status == projector.StatusClosed:
-			return nil, nil
-		case !s.Idle():
-			return nil, fmt.Errorf("close session %s: %w", id, ErrTurnRunning)
-		}
-		list := append(cancelScheduled(s), task.CancelAll(s, task.Live(s), "session closed")...)
-		return append(list, events.Of("", &events.SessionClosed{Reason: reason})), open(s)
-	})
-	switch {
-	case errors.Is(err, events.ErrNoSession):
-		return nil // host specification 2.4
-	case err == nil:
-		h.stacks.forget(id)
-	}
-	return err
-}
-
-// cancelScheduled ends the turns that wait for their time.
-func cancelScheduled(s *projector.State) []events.Event {
-	var list []events.Event
-	for i := range s.Scheduled {
-		list = append(list, events.Of(s.Scheduled[i].ID, &events.TurnCompleted{End: events.EndCancelled}))
-	}
-	return list
-}
-
-// CloseOpening closes a session whose creator died before it had appended all
-// initial nodes. A creator that goes on after all finds its session closed.
-// One that moved since the sequence is left as it is.
-func (h *Host) CloseOpening(ctx context.Context, id events.SessionID, at events.Seq, reason string) error {
-	return h.decide(ctx, id, "expire", func(s *projector.State) ([]events.Event, error) {
-		if s.Status != projector.StatusOpening || s.Seq != at {
-			return nil, nil
-		}
-		return []events.Event{events.Of("", &events.SessionClosed{Reason: reason})}, nil
-	})
 }

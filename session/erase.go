@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/lash-go/lash/bus"
@@ -13,8 +14,11 @@ import (
 // in the directory, which it returns: when, who, why, and how long the history
 // was. The id stays taken. What an error interrupts, a node finishes. Erasing
 // again returns the first tombstone. Sessions that began as its copies, or as its
-// children, stay. Errors: [events.ErrNoSession].
+// children, stay. The reason has [MaxReasonBytes] at most. Errors: [events.ErrNoSession].
 func (h *Host) Erase(ctx context.Context, id events.SessionID, reason string) (bus.Tombstone, error) {
+	if err := checkReason("reason", reason); err != nil {
+		return bus.Tombstone{}, fmt.Errorf("erase session %s: %w", id, err)
+	}
 	t, err := follow.Erase(ctx, h.b, id, nil, bus.Tombstone{
 		At: events.Millis(time.Now().UnixMilli()), By: h.actor.ID, Reason: reason,
 	})

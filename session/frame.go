@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -17,6 +18,9 @@ func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req FrameRequ
 }
 
 func (h *Host) openFrame(ctx context.Context, id events.SessionID, req FrameRequest, c command, asked api.Asked) (opened bool, err error) {
+	if err := checkReason("reason", req.Reason); err != nil {
+		return false, fmt.Errorf("open frame %s: %w", req.Frame, err)
+	}
 	err = h.decideAsked(ctx, id, c, asked, func(s *projector.State) ([]events.Event, error) {
 		opened = false
 		if err := open(s); err != nil {

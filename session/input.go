@@ -52,7 +52,7 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectReques
 		if len(s.Inputs) >= MaxInputs {
 			return nil, &api.LimitError{What: "pending inputs", Limit: MaxInputs}
 		}
-		if err := roomFor(s, in.Parts); err != nil {
+		if err := roomFor(s, partsBytes(in.Parts)); err != nil {
 			return nil, err
 		}
 		// A node of the id that it would get came with a fork, or a host appended it.

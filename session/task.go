@@ -202,22 +202,34 @@ func (h *Host) CancelAllTasks(ctx context.Context, id events.SessionID) ([]proje
 // CancelUnreferenced cancels every live task that is not kept, those of
 // monitors too, in one commit, and returns their records by creation.
 func (h *Host) CancelUnreferenced(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error) {
-	var ids []events.TaskID
-	err := h.change(ctx, id, "cancel tasks", func(s *projector.State) []events.Event {
-		ids = task.Unreferenced(s, keep)
-		return task.CancelAll(s, ids, hostReason)
+	var list []projector.Task
+	err := h.decideThen(ctx, id, stamp{actor: h.actor, cause: "cancel tasks"}, func(s *projector.State) ([]events.Event, error) {
+		ids := task.Unreferenced(s, keep)
+		list = make([]projector.Task, len(ids))
+		for i, name := range ids {
+			t, _ := s.Task(name)
+			list[i] = *t
+		}
+		return task.CancelAll(s, ids, hostReason), nil
+	}, func(s *projector.State, _ bool) error {
+		for i := range list {
+			if t, ok := s.Task(list[i].ID); ok {
+				list[i] = *t
+			} else { // more have ended than the state keeps
+				list[i].State, list[i].Summary, list[i].Args = events.TaskCancelled, hostReason, nil
+				list[i].UpdatedAt, list[i].CompletedAt = s.UpdatedAt, s.UpdatedAt
+			}
+		}
+		return nil
 	})
+	if errors.Is(err, events.ErrNoSession) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cancel tasks of %s: %w", id, err)
 	}
-	var list []projector.Task
-	for _, name := range ids {
-		t, err := h.task(ctx, id, name, false)
-		if err != nil {
-			return nil, err
-		}
-		h.callBack(id, name)
-		list = append(list, t)
+	for i := range list {
+		h.callBack(id, list[i].ID)
 	}
 	return list, nil
 }

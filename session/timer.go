@@ -55,7 +55,7 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, by stamp, name
 			if err := open(s); err != nil {
 				return nil, err
 			}
-			return h.scheduled(s, name, p), h.room(s, p.Input)
+			return h.scheduled(s, name, p), h.room(s, &p.Input)
 		case found.digest != digest:
 			return nil, ErrDifferent
 		}

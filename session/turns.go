@@ -88,7 +88,7 @@ func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r req
 			return nil, err
 		}
 		if !found.scheduled {
-			err = h.room(s, r.input)
+			err = h.room(s, &r.input)
 		}
 		return turn.Request(s, r.name, r.input, r.busy, r.callers), err
 	}, func(s *projector.State, appended bool) error {
@@ -101,44 +101,6 @@ func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r req
 		return err
 	})
 	return a, err
-}
-
-// MaxWaitingBytes bounds the inputs that wait in a session, of turns in the queue
-// and for their time, and injected ones, beside what of them is in blobs: all of
-// them are in the state, which every worker of the session holds.
-const MaxWaitingBytes = 16 << 20
-
-// room refuses a turn where as many wait, in the queue and for their time, as may.
-func (h *Host) room(s *projector.State, input events.TurnInput) error {
-	if len(s.Queue)+len(s.Scheduled) >= h.maxQueued {
-		return &api.LimitError{What: "queued turns", Limit: h.maxQueued}
-	}
-	return roomFor(s, input.Parts)
-}
-
-// roomFor refuses parts where what waits would be too much with them.
-func roomFor(s *projector.State, parts []events.Part) error {
-	size := partsBytes(parts)
-	for i := range s.Queue {
-		size += partsBytes(s.Queue[i].Input.Parts)
-	}
-	for i := range s.Scheduled {
-		size += partsBytes(s.Scheduled[i].Input.Parts)
-	}
-	for i := range s.Inputs {
-		size += partsBytes(s.Inputs[i].Parts)
-	}
-	if size > MaxWaitingBytes {
-		return &api.LimitError{What: "bytes of inputs that wait", Limit: MaxWaitingBytes}
-	}
-	return nil
-}
-
-func partsBytes(parts []events.Part) (n int) {
-	for i := range parts {
-		n += len(parts[i].Text) + len(parts[i].Args) + len(parts[i].Meta)
-	}
-	return n
 }
 
 // prepare checks a request, and puts what is large of its input in blobs.

@@ -79,16 +79,16 @@ func (c *demoEditCmd) Run(ctx context.Context, s *streams) (err error) {
 	if err := c.converse(ctx, s, node.Host(), file); err != nil {
 		return err
 	}
-	parted(ctx, server)
+	parted(ctx, server, b)
 	return nil
 }
 
 // parted waits until nobody else is connected: the other terminal still reads
 // what its answer came to. One that stays gets as long as it waits at most.
-func parted(ctx context.Context, server *busembed.Server) {
+func parted(ctx context.Context, server *busembed.Server, own *bus.Bus) {
 	ctx, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
-	for server.Clients() > 1 && bus.Sleep(ctx, askEvery) { // the one is this process
+	for server.Clients() > own.Connections() && bus.Sleep(ctx, askEvery) { // these are this process
 	}
 }
 

@@ -155,7 +155,7 @@ func (a *Archiver) restful(s *projector.State) bool {
 		}
 	}
 	for i := range s.Monitors {
-		if s.Monitors[i].Armed {
+		if s.Monitors[i].Armed && s.Status != projector.StatusClosed { // nothing starts it in a closed one
 			return false
 		}
 	}

@@ -136,8 +136,17 @@ func decode(ctx context.Context, b *bus.Bus, value []byte) (*projector.State, er
 }
 
 // Save writes a snapshot of s, its fresh segments first, unless a usable one
-// at least as new is there already. It reports the digest of the head.
+// at least as new is there already. It reports the digest of the head. A state
+// of which a piece is larger than [events.MaxBlobBytes] gets none, and the digest is empty: its history has everything.
 func Save(ctx context.Context, b *bus.Bus, s *projector.State) (string, error) {
+	digest, err := save(ctx, b, s)
+	if errors.Is(err, events.ErrTooLarge) {
+		return "", nil
+	}
+	return digest, err
+}
+
+func save(ctx context.Context, b *bus.Bus, s *projector.State) (string, error) {
 	head, fresh, err := s.Snapshot()
 	if err != nil {
 		return "", err

@@ -24,8 +24,33 @@ var (
 	ErrMonitorTask = api.ErrMonitorTask
 )
 
-// MaxLive bounds the live tasks of a session.
-const MaxLive = 1024
+// Bounds of the live tasks of a session.
+const (
+	MaxLive     = 1024
+	MaxLiveArgs = 8 << 20 // bytes of their arguments together
+)
+
+// roomFor refuses registrations that a session has no place for, beside the live tasks that they do not replace.
+func roomFor(s *projector.State, list ...events.TaskRegistered) error {
+	n, args := 0, 0
+	count := func(size int) { n, args = n+1, args+size }
+	for i := range list {
+		count(len(list[i].Args))
+	}
+	for i := range s.Tasks {
+		replaced := slices.ContainsFunc(list, func(reg events.TaskRegistered) bool { return reg.Task == s.Tasks[i].ID })
+		if s.Tasks[i].Live() && !replaced {
+			count(len(s.Tasks[i].Args))
+		}
+	}
+	switch {
+	case n > MaxLive:
+		return &events.FieldError{Field: "tasks", Reason: fmt.Sprintf("%d live ones, limit is %d", n, MaxLive), Err: events.ErrTooLarge}
+	case args > MaxLiveArgs:
+		return &api.LimitError{What: "bytes of arguments of live tasks", Limit: MaxLiveArgs}
+	}
+	return nil
+}
 
 // Claim is a worker's right to run a task, as task.started gave it.
 type Claim struct {
@@ -63,6 +88,7 @@ func Live(s *projector.State) []events.TaskID {
 }
 
 // Register puts a task in the registry. The id of a live one is [ErrRunning]; that of an ended one is free.
+// More than [MaxLive] are [events.ErrTooLarge], and more than [MaxLiveArgs] an [api.LimitError].
 func Register(s *projector.State, reg events.TaskRegistered) ([]events.Event, error) {
 	if err := reg.Validate(); err != nil {
 		return nil, err
@@ -70,8 +96,8 @@ func Register(s *projector.State, reg events.TaskRegistered) ([]events.Event, er
 	if t, ok := here(s, reg.Task); ok && t.Live() {
 		return nil, fmt.Errorf("task %s: %w", reg.Task, ErrRunning)
 	}
-	if len(Live(s)) >= MaxLive {
-		return nil, &events.FieldError{Field: "tasks", Reason: fmt.Sprintf("limit is %d live ones", MaxLive), Err: events.ErrTooLarge}
+	if err := roomFor(s, reg); err != nil {
+		return nil, err
 	}
 	return of(&reg), nil
 }

@@ -2,11 +2,13 @@ package task_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -305,4 +307,28 @@ func TestTransferRefused(t *testing.T) {
 	if _, err := task.Leaving(from.State, []events.TaskID{"monitor-m"}); !errors.Is(err, task.ErrMonitorTask) {
 		t.Errorf("monitor: got %v, want %v", err, task.ErrMonitorTask)
 	}
+}
+
+// TestArgsTogether bounds the arguments of the live tasks of a session, registered here or elsewhere; those of ended ones are dropped.
+func TestArgsTogether(t *testing.T) {
+	t.Parallel()
+	h := begin(t, "s1")
+	reg := func(i int) events.TaskRegistered {
+		return events.TaskRegistered{Task: events.TaskID(fmt.Sprintf("k%d", i)), Args: make([]byte, events.MaxTaskArgsBytes)}
+	}
+	n := task.MaxLiveArgs / events.MaxTaskArgsBytes
+	for i := range n {
+		h.add(task.Register(h.State, reg(i)))
+	}
+	_, err := task.Register(h.State, reg(n))
+	if limit, ok := errors.AsType[*api.LimitError](err); !ok || limit.Limit != task.MaxLiveArgs {
+		t.Errorf("one more: got %v, want the limit", err)
+	}
+	come := reg(n)
+	come.From = "s2"
+	if _, err = task.Arrive(h.State, []events.TaskRegistered{come}); !errors.As(err, new(*api.LimitError)) {
+		t.Errorf("one that comes: got %v, want the limit", err)
+	}
+	h.add(task.Complete(h.State, "k0", events.TaskCompleted, ""), nil)
+	h.add(task.Register(h.State, reg(n)))
 }

@@ -34,6 +34,7 @@ func Leaving(s *projector.State, ids []events.TaskID) ([]events.TaskRegistered, 
 // that came before is left, or brought up to date.
 func Arrive(s *projector.State, list []events.TaskRegistered) ([]events.Event, error) {
 	var out []events.Event
+	var regs []events.TaskRegistered
 	for i := range list {
 		reg := list[i]
 		t, ok := here(s, reg.Task)
@@ -43,10 +44,10 @@ func Arrive(s *projector.State, list []events.TaskRegistered) ([]events.Event, e
 		case ok && t.Live() && (t.From != reg.From || t.CreatedAt != reg.Created):
 			return nil, fmt.Errorf("task %s: %w", reg.Task, ErrRunning)
 		}
-		out = append(out, events.Of("", &reg))
+		out, regs = append(out, events.Of("", &reg)), append(regs, reg)
 	}
-	if n := len(Live(s)) + len(out); n > MaxLive {
-		return nil, &events.FieldError{Field: "tasks", Reason: fmt.Sprintf("%d live ones, limit is %d", n, MaxLive), Err: events.ErrTooLarge}
+	if err := roomFor(s, regs...); err != nil {
+		return nil, err
 	}
 	return out, nil
 }

@@ -36,6 +36,23 @@ func (m *machine) tool(name string) (*events.ToolEntry, bool) {
 // that end all of them at once must fit into an event.
 const MaxCalls = 1024
 
+// MaxCallsBytes bounds the ids and the names of tools of those calls, with 116 bytes more for each: one message has the
+// results of all of them, and must fit into an event with their bodies in blobs, for sessions that begin with it.
+const MaxCallsBytes = events.MaxEventBytes - 8<<10
+
+// Calls is how many tool calls parts of a reply ask for, and what they count of [MaxCallsBytes].
+func Calls(parts []events.Part) (n, bytes int) {
+	for i := range parts {
+		if p := &parts[i]; p.Kind == events.PartToolCall {
+			n, bytes = n+1, bytes+resultBytes+len(p.Call)+len(p.Tool)
+		}
+	}
+	return n, bytes
+}
+
+// resultBytes is what a result has in its message beside the id of its call and the name of its tool: its kind, its outcome, a reference.
+const resultBytes = 116
+
 // CancelledText is what the model reads in place of the result of a cancelled call.
 const CancelledText = "[cancelled] The call was cancelled."
 

@@ -111,8 +111,11 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int, 
 		reading = m.Preamble.Read(now)
 	}
 	resp.Parts, resp.Stop, resp.Usage = reading.Parts, now.Stop, now.Usage
-	if n := countCalls(resp.Parts); n > turn.MaxCalls {
+	switch n, bytes := turn.Calls(resp.Parts); {
+	case n > turn.MaxCalls:
 		return m.broken("too_many_calls", fmt.Errorf("the reply asks for %d tool calls, limit is %d", n, turn.MaxCalls))
+	case bytes > turn.MaxCallsBytes:
+		return m.broken("too_many_calls", fmt.Errorf("the ids and names of the reply's tool calls have %d bytes, limit is %d", bytes, turn.MaxCallsBytes))
 	}
 	reply := turn.Reply{Correct: reading.Correct, ModelReplied: events.ModelReplied{
 		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage,
@@ -140,15 +143,6 @@ func (m *modelCall) failed(ctx context.Context, err error, attempts int) turn.In
 		f.Error, f.Code, f.Status, f.Message = string(failure.Kind), failure.Code, int64(failure.Status), Clip(failure.Message)
 	}
 	return turn.Failure{ModelFailed: f}
-}
-
-func countCalls(parts []events.Part) (n int) {
-	for i := range parts {
-		if parts[i].Kind == events.PartToolCall {
-			n++
-		}
-	}
-	return n
 }
 
 func (m *modelCall) broken(code string, err error) turn.Input {

@@ -97,7 +97,7 @@ func TestResultsDueTogether(t *testing.T) {
 }
 
 // TestManyCalls cancels a turn with as many calls in one reply as may be, and
-// ends one with more.
+// ends one with more, or with ids and names that are together too long.
 func TestManyCalls(t *testing.T) {
 	t.Parallel()
 	b, tools := setup(t), plugin.NewTools()
@@ -105,8 +105,16 @@ func TestManyCalls(t *testing.T) {
 		<-ctx.Done()
 		return "", context.Cause(ctx)
 	})
-	n := turn.MaxCalls
-	b.start(b.pool("w1", 1, func(ctx context.Context, req llm.Request) (scripted.Answer, error) { return calls(n)(ctx, req) }, tools))
+	n, id := turn.MaxCalls, ""
+	b.start(b.pool("w1", 1, func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+		answer, err := calls(n)(ctx, req)
+		for i := range answer.Response.Parts {
+			if p := &answer.Response.Parts[i]; p.Kind == events.PartToolCall {
+				p.Call += events.CallID(id)
+			}
+		}
+		return answer, err
+	}, tools))
 	b.submit("t1")
 	for tn := b.state().Turn(); tn == nil || !tn.Replied; tn = b.state().Turn() {
 		if t.Context().Err() != nil {
@@ -119,14 +127,19 @@ func TestManyCalls(t *testing.T) {
 	if r := b.await("t1"); r.End != events.EndCancelled {
 		t.Errorf("got %s, want it cancelled", r.End)
 	}
-	n++
-	b.submit("t2")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	r, _ := b.host.Await(ctx, sid, "t2")
-	if r.Issue.Code != "too_many_calls" {
-		t.Errorf("got %s, %+v, want it to end with too_many_calls", r.End, r.Issue)
+	refused := func(name events.TurnID) {
+		t.Helper()
+		b.submit(name)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if r, _ := b.host.Await(ctx, sid, name); r.Issue.Code != "too_many_calls" {
+			t.Errorf("%s: got %s, %+v, want it to end with too_many_calls", name, r.End, r.Issue)
+		}
 	}
+	n++
+	refused("t2")
+	n, id = 512, strings.Repeat("x", turn.MaxCallsBytes/512)
+	refused("t3")
 }
 
 // TestClockAhead has a worker whose clock is ahead by an hour die three times

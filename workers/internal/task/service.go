@@ -66,7 +66,7 @@ type Service struct {
 	stopping bool
 	runs     map[taskKey]*taskRun
 	spawning map[taskKey]int // registrations under way whose closure is here
-	hidden   map[events.SessionID][]*hiddenTask
+	hidden   hiddenTasks
 	looking  map[bus.Class]int           // wakes that were fetched, and may yet become tasks that run
 	freed    map[bus.Class]chan struct{} // a task has ended, or a wake was looked at
 }
@@ -83,7 +83,7 @@ func New(cfg Config) *Service {
 	}
 	return &Service{
 		cfg: cfg, log: cfg.Logger.Named("task").With(zap.String("worker", string(cfg.ID))), h: cfg.Host,
-		runs: make(map[taskKey]*taskRun), spawning: make(map[taskKey]int), hidden: make(map[events.SessionID][]*hiddenTask),
+		runs: make(map[taskKey]*taskRun), spawning: make(map[taskKey]int), hidden: make(hiddenTasks),
 		looking: make(map[bus.Class]int), freed: make(map[bus.Class]chan struct{}),
 	}
 }

@@ -84,39 +84,6 @@ func (t *Service) SpawnManaged(ctx context.Context, id events.SessionID, req ses
 	return rec, nil
 }
 
-// hiddenTask is work that no history knows.
-type hiddenTask struct {
-	label string
-	done  chan struct{}
-	err   error // set before done is closed
-}
-
-// SpawnHiddenTask implements [session.Spawner]: it starts work at once that is
-// never listed and cannot be cancelled. It is this process's alone, and
-// [Service.AwaitHiddenTasks] waits for it.
-func (t *Service) SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work plugin.TaskFunc) error {
-	if _, err := t.h.State(ctx, id); err != nil {
-		return fmt.Errorf("spawn hidden task %q: %w", label, err)
-	}
-	hidden := &hiddenTask{label: label, done: make(chan struct{})}
-	t.mu.Lock()
-	if t.fetch == nil || t.stopping {
-		t.mu.Unlock()
-		return fmt.Errorf("spawn hidden task %q: %w", label, ErrNotStarted)
-	}
-	t.hidden[id] = append(t.hidden[id], hidden)
-	t.busy.Add(1)
-	t.jobs.Add(1)
-	t.mu.Unlock()
-	go func() { // waited for by Stop and AwaitHiddenTasks
-		defer t.jobs.Done()
-		defer t.busy.Done()
-		defer close(hidden.done)
-		hidden.err = contained(t.life, work)
-	}()
-	return nil
-}
-
 func contained(ctx context.Context, work func(context.Context) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -124,32 +91,6 @@ func contained(ctx context.Context, work func(context.Context) error) (err error
 		}
 	}()
 	return work(ctx)
-}
-
-// AwaitHiddenTasks implements [session.Spawner]: it waits for the session's
-// hidden tasks in the order of their spawns, and for those that they spawn,
-// until there are none. The first error is returned at once; the rest of the
-// tasks go on, and are not awaited.
-func (t *Service) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
-	for {
-		t.mu.Lock()
-		batch := t.hidden[id]
-		delete(t.hidden, id)
-		t.mu.Unlock()
-		if len(batch) == 0 {
-			return nil
-		}
-		for _, hidden := range batch {
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case <-hidden.done:
-			}
-			if hidden.err != nil {
-				return fmt.Errorf("hidden task %q: %w", hidden.label, hidden.err)
-			}
-		}
-	}
 }
 
 // SpawnManagedTask implements [session.Spawner].

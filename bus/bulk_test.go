@@ -1,0 +1,204 @@
+package bus_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+// lines gives a bus its connections, as many as may be.
+type lines struct {
+	server nats.InProcessConnProvider
+	most   int
+
+	mu   sync.Mutex
+	made []net.Conn
+}
+
+var errNoLine = errors.New("no line is free")
+
+func (l *lines) InProcessConn() (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.made) >= l.most {
+		return nil, errNoLine
+	}
+	c, err := l.server.InProcessConn()
+	l.made = append(l.made, c)
+	return c, err
+}
+
+// cut breaks one of the connections.
+func (l *lines) cut(i int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.made[i].Close()
+}
+
+func openLines(tb testing.TB, server *busembed.Server, most int) (*bus.Bus, *lines) {
+	tb.Helper()
+	var opts nats.Options
+	if err := server.InProcess()(&opts); err != nil {
+		tb.Fatal(err)
+	}
+	l := &lines{server: opts.InProcessServer, most: most}
+	b, err := bus.Open(tb.Context(), bus.Config{Options: []nats.Option{
+		nats.InProcessServer(l), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
+	}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(b.Close)
+	return b, l
+}
+
+// large appends n commits of that size.
+func large(tb testing.TB, b *bus.Bus, id events.SessionID, n, size int) {
+	tb.Helper()
+	for i := range n {
+		c := commit(id, i+1)
+		c.Events = []events.Event{events.Of("", &events.SessionClosed{Reason: strings.Repeat("x", size)})}
+		if _, err := b.Log().Append(tb.Context(), c, events.Seq(i)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// TestBulk reads histories and bodies of all sizes, hot and cold, where there may be one connection, two, or two that break:
+// what is read is the same. Where there are two, little of what is large comes over the first.
+func TestBulk(t *testing.T) {
+	t.Parallel()
+	const n, size = 500, 20 << 10
+	server := bustest.Server(t, busembed.Config{})
+	maker := bustest.Open(t, server)
+	large(t, maker, "hot", n, size)
+	large(t, maker, "cold", n, size)
+	if err := goCold(t.Context(), maker, "cold", n); err != nil {
+		t.Fatal(err)
+	}
+	large(t, maker, "short", 30, 100)
+	body := []byte(strings.Repeat("0123456789abcdef", 400<<10/16*8))
+	ref, err := maker.PutBlob(t.Context(), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[events.SessionID][]string{"hot": said(t, maker, "hot", 1), "cold": said(t, maker, "cold", 1), "short": said(t, maker, "short", 1)}
+	for name, c := range map[string]struct {
+		most int
+		cut  bool
+	}{"one": {1, false}, "two": {2, false}, "broken": {2, true}, "made_again": {9, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, l := openLines(t, server, c.most)
+			if got := said(t, b, "short", 1); !slices.Equal(got, want["short"]) || b.Connections() != 1 {
+				t.Errorf("short: got %d commits over %d connections, want %d over 1", len(got), b.Connections(), len(want["short"]))
+			}
+			before := b.Conn().Stats().InBytes
+			for id := range want {
+				if c.cut && b.Connections() == 2 {
+					l.cut(1)
+				}
+				if got := said(t, b, id, 1); !slices.Equal(got, want[id]) {
+					t.Errorf("%s: got %d commits, want %d", id, len(got), len(want[id]))
+				}
+			}
+			if got, err := b.Blob(t.Context(), ref); err != nil || len(got) != len(body) {
+				t.Errorf("body: got %d bytes, %v, want %d", len(got), err, len(body))
+			}
+			if over := b.Conn().Stats().InBytes - before; c.most == 2 && !c.cut && over > 1<<20 {
+				t.Errorf("got %d bytes over the first connection, want at most 1 MiB", over)
+			}
+			if wantConns := min(c.most, 2); b.Connections() != wantConns {
+				t.Errorf("got %d connections, want %d", b.Connections(), wantConns)
+			}
+		})
+	}
+}
+
+// TestBulkCloses leaves no connection behind, and makes none after it.
+func TestBulkCloses(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b, _ := openLines(t, server, 9)
+	large(t, b, "s", 100, 10)
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() { said(t, b, "s", 1) })
+	}
+	wait.Wait()
+	if got := server.Clients(); got != 2 || b.Connections() != 2 {
+		t.Errorf("got %d clients, %d connections, want 2", got, b.Connections())
+	}
+	b.Close()
+	for server.Clients() > 0 {
+		if !bus.Sleep(t.Context(), time.Millisecond) {
+			t.Fatal("connections are left")
+		}
+	}
+	for _, err := range b.Log().Read(t.Context(), "s", 1) {
+		if err == nil {
+			t.Error("read after the close: got a commit, want an error")
+		}
+	}
+}
+
+// BenchmarkNeighbour appends to a small session, and looks at its end, beside a reader of a history of 120 MB on the same bus, and
+// without one.
+func BenchmarkNeighbour(b *testing.B) {
+	server := bustest.Server(b, busembed.Config{})
+	large(b, bustest.Open(b, server), "large", 600, 200<<10)
+	for _, readers := range []int{0, 1, 4} {
+		b.Run(fmt.Sprintf("readers_%d", readers), func(b *testing.B) {
+			own := bustest.Open(b, server)
+			stop := make(chan struct{})
+			var wait sync.WaitGroup
+			for range readers {
+				wait.Go(func() { readUntil(b, own, stop) })
+			}
+			id := events.SessionID(fmt.Sprintf("small-%d-%d", readers, b.N))
+			var took []time.Duration
+			n := 0
+			for b.Loop() {
+				began := time.Now()
+				if _, err := own.Log().Append(b.Context(), commit(id, n+1), events.Seq(n)); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(began))
+				n++
+			}
+			close(stop)
+			wait.Wait()
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+		})
+	}
+}
+
+func readUntil(b *testing.B, own *bus.Bus, stop chan struct{}) {
+	for {
+		for _, err := range own.Log().Read(b.Context(), "large", 1) {
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}
+}

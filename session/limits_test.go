@@ -1,0 +1,352 @@
+package session_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/task"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// filler has a session hold things of one sort up to their limits, with the largest values, and then one more.
+type filler struct {
+	list func() []events.Event
+	more func(b *bundle) error
+}
+
+func longID(most, i int) string { return fmt.Sprintf("%s%05d", strings.Repeat("k", most-5), i) }
+
+func longText(n int) string { return strings.Repeat("x", n) }
+
+func longParts(n int) []events.Part { return []events.Part{{Kind: events.PartText, Text: longText(n)}} }
+
+// What each input of those below has of text, so that all of them are what may wait together.
+const inputText = session.MaxWaitingBytes/(session.MostQueued+session.MaxInputs) - 512
+
+var fillers = map[string]filler{
+	"tasks": {func() (list []events.Event) {
+		for i := range task.MaxLive {
+			id := events.TaskID(longID(events.MaxTaskID, i))
+			list = append(list, events.Of("", &events.TaskRegistered{
+				Task: id, Of: events.TaskSubagent, Producer: longText(events.MaxIDBytes), Child: events.SessionID(longID(64, i)), Parent: id,
+				Cancel: events.CancelAbortLocal, Close: events.CloseTransfer, Restart: events.RestartAlways,
+				Runner: longText(events.MaxIDBytes), Args: []byte(longText(task.MaxLiveArgs / task.MaxLive)), Worker: events.WorkerID(longID(64, i)),
+			}), events.Of("", &events.TaskProgressed{Task: id, Message: longText(events.MaxTaskText)}))
+		}
+		return list
+	}, func(b *bundle) error {
+		_, err := b.host.RegisterTask(b.t.Context(), sid, session.TaskRequest{ID: "more", Runner: "r"})
+		return err
+	}},
+	"monitors": {func() (list []events.Event) {
+		for i := range task.MaxMonitors {
+			id := events.MonitorID(longID(events.MaxMonitorID, i))
+			wake := events.InputID("w" + longID(63, i))
+			list = append(list,
+				events.Of("", &events.MonitorRegistered{Spec: events.MonitorSpec{ID: id, Command: longText(events.MaxMonitorSpecBytes), ArmOn: events.ArmSessionStart}}),
+				events.Of("", &events.InputInjected{Input: wake, Role: events.RoleUser, Parts: longParts(inputText)}),
+				events.Of("", &events.MonitorReported{Monitor: id, Lines: []events.MonitorLine{{Sequence: int64(i + 1), Text: longText(2000), Wake: wake}}}),
+			)
+			if i > 0 { // the first is armed, and nothing has polled for it
+				list = append(list, events.Of("", &events.TaskRegistered{Task: events.TaskOf(id), Of: events.TaskMonitor, Runner: task.MonitorRunner, Cancel: events.CancelAbortLocal}))
+			}
+		}
+		return list
+	}, func(b *bundle) error {
+		return b.host.RegisterMonitor(b.t.Context(), sid, events.MonitorSpec{ID: "more", Command: "true"})
+	}},
+	"scheduled": {func() (list []events.Event) {
+		for i := range session.MostQueued {
+			list = append(list, events.Of(events.TurnID(longID(64, i)), &events.TurnScheduled{
+				At: events.MillisOf(soon), Input: events.TurnInput{Parts: longParts(inputText)}, Callers: []string{longText(64)},
+			}))
+		}
+		return list
+	}, func(b *bundle) error {
+		_, err := b.host.SubmitAt(b.t.Context(), sid, soon, ask("more", "go"))
+		return err
+	}},
+	"inputs": {func() (list []events.Event) {
+		for i := range session.MaxInputs {
+			list = append(list, events.Of("", &events.InputInjected{Input: events.InputID(longID(64, i)), Role: events.RoleUser, Parts: longParts(inputText)}))
+		}
+		return list
+	}, func(b *bundle) error {
+		_, err := b.host.Inject(b.t.Context(), sid, session.InjectRequest{Parts: longParts(1)})
+		return err
+	}},
+	"nodes": {func() (list []events.Event) { // whose parts cost more than their texts
+		for i := range 40 {
+			n := events.NewNode{ID: events.NodeID(longID(events.MaxIDBytes, i)), Kind: events.NodeMessage, Message: events.Message{Role: events.RoleUser}}
+			for range 12_000 / (1 + i%2) {
+				n.Message.Parts = append(n.Message.Parts, longParts(1+i%2*25)...)
+			}
+			list = append(list, events.Of("", &events.GraphAppended{Nodes: []events.NewNode{n}}))
+		}
+		return list
+	}, nil},
+	"plugins": {func() (list []events.Event) {
+		for i := range 40 {
+			list = append(list, events.Of("", &events.PluginStateSaved{Plugin: fmt.Sprint("p", i), Version: "1", Revision: 1, State: []byte(longText(session.InlineBytes))}))
+		}
+		return list
+	}, nil},
+}
+
+// fill appends events in commits as large as may be.
+func (b *bundle) fill(list []events.Event) {
+	b.t.Helper()
+	at, err := b.bus.Log().Last(b.t.Context(), sid)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for len(list) > 0 {
+		n, size := 0, 0
+		for n < len(list) && n < 4000 {
+			data, err := events.EncodePayload(list[n].Payload)
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			if size += len(data) + 128; size > events.MaxCommitBytes-1024 {
+				break
+			}
+			n++
+		}
+		c := &events.Commit{
+			ID: events.CommitID(fmt.Sprint("fill", at)), Session: sid, At: events.MillisOf(time.Now()),
+			Actor: events.Actor{Kind: events.ActorNode, ID: "w1"}, Events: list[:n],
+		}
+		if at, err = b.bus.Log().Append(b.t.Context(), c, at); err != nil {
+			b.t.Fatal(err)
+		}
+		list = list[n:]
+	}
+}
+
+// TestFullSession fills sessions up to their limits with the largest values. What is full takes no more, and can be
+// forked, closed in one commit, kept as a snapshot, archived, brought back, and erased.
+func TestFullSession(t *testing.T) {
+	t.Parallel()
+	cases := map[string][]string{"all": {"monitors", "tasks", "inputs", "scheduled", "nodes", "plugins"}}
+	for name := range fillers {
+		cases[name] = []string{name}
+	}
+	for name, sorts := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.host = b.another(session.MostQueued)
+			for _, sort := range sorts {
+				list := fillers[sort].list()
+				if name == "all" {
+					list = list[:len(list)-b.fewer(sort)]
+				}
+				b.fill(list)
+				b.full(sort)
+			}
+			b.throughLife()
+		})
+	}
+}
+
+// fewer is how many events of a sort have no place beside those of the others.
+func (b *bundle) fewer(sort string) int {
+	switch sort {
+	case "tasks": // two events each; those of monitors have theirs
+		return 2 * (task.MaxMonitors - 1)
+	case "inputs":
+		return task.MaxMonitors
+	}
+	return 0
+}
+
+func (b *bundle) full(sort string) {
+	b.t.Helper()
+	more := fillers[sort].more
+	if more == nil {
+		return
+	}
+	_, limited := errors.AsType[*api.LimitError](more(b))
+	if err := more(b); !limited && !errors.Is(err, events.ErrTooLarge) {
+		b.t.Errorf("one more of %s: got %v, want its limit", sort, err)
+	}
+}
+
+// throughLife forks the session, and then ends it step by step.
+func (b *bundle) throughLife() {
+	b.t.Helper()
+	ctx, t := b.t.Context(), b.t
+	before := b.state()
+	fork, err := b.host.CreateFrom(ctx, sid, session.CreateRequest{ID: "fork", Start: session.StartCurrent, Plugins: session.PluginsFork})
+	if err != nil {
+		t.Errorf("fork: %v", err)
+	} else if s, err := b.host.State(ctx, fork.Session); err != nil || s.Status != projector.StatusOpen || s.Leaf != before.Leaf || len(s.Plugins) != len(before.Plugins) {
+		t.Errorf("fork: got %v, leaf %s, %d plugins, %v, want it open at %s with %d", s.Status, s.Leaf, len(s.Plugins), err, before.Leaf, len(before.Plugins))
+	}
+	if digest, err := follow.Save(ctx, b.bus, b.state()); err != nil || digest == "" {
+		t.Errorf("snapshot: got %q, %v, want one", digest, err)
+	}
+	if err := b.host.CloseSession(ctx, sid, longText(session.MaxReasonBytes+1)); !errors.Is(err, events.ErrTooLarge) {
+		t.Errorf("close with a long reason: got %v, want %v", err, events.ErrTooLarge)
+	}
+	if err := b.host.CloseSession(ctx, sid, longText(session.MaxReasonBytes)); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+	closed := b.state()
+	if closed.Seq != before.Seq+1 || len(task.Live(closed)) > 0 || len(closed.Scheduled) > 0 || closed.Status != projector.StatusClosed {
+		t.Errorf("closed: got %d commits, %d live tasks, %d scheduled", closed.Seq-before.Seq, len(task.Live(closed)), len(closed.Scheduled))
+	}
+	b.cold()
+	b.fill([]events.Event{events.Of("", &events.PluginStateSaved{Plugin: "late", Version: "1", Revision: 1})}) // which makes it hot
+	b.cold()
+	if _, err := b.host.Erase(ctx, sid, longText(session.MaxReasonBytes)); err != nil {
+		t.Errorf("erase: %v", err)
+	}
+	if _, err := b.host.State(ctx, sid); !errors.Is(err, events.ErrNoSession) {
+		t.Errorf("erased: got %v, want %v", err, events.ErrNoSession)
+	}
+}
+
+// cold archives the session, and reads it.
+func (b *bundle) cold() {
+	b.t.Helper()
+	if done, err := follow.NewArchiver(b.bus, follow.ArchiverConfig{}).Archive(b.t.Context(), sid); !done || err != nil {
+		b.t.Errorf("archive: got %v, %v, want it cold", done, err)
+	}
+	last := b.state().Seq
+	n := events.Seq(0)
+	for _, err := range b.bus.Log().Read(b.t.Context(), sid, 1) {
+		if n++; err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	if n != last {
+		b.t.Errorf("cold: got %d commits, want %d", n, last)
+	}
+}
+
+// TestWaitingCounts has inputs wait that are large in other ways than by their texts: they count as much as they take.
+func TestWaitingCounts(t *testing.T) {
+	t.Parallel()
+	var small []events.Part
+	for range 12_000 {
+		small = append(small, longParts(1)...)
+	}
+	for name, input := range map[string]events.TurnInput{
+		"parts":     {Parts: small},
+		"options":   {Parts: longParts(1), Options: []byte(`"` + longText(200_000) + `"`)},
+		"extension": {Parts: longParts(1), Extension: events.Extension{Type: "e", Body: []byte(`"` + longText(200_000) + `"`)}},
+		"plugins":   {Parts: longParts(1), Plugins: map[string]string{"p": `"` + longText(200_000) + `"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			var err error
+			size := 0
+			for i := 0; err == nil; i++ {
+				if size > session.MaxWaitingBytes {
+					t.Fatalf("got %d bytes accepted, want at most %d", size, session.MaxWaitingBytes)
+				}
+				data, _ := events.EncodePayload(&input)
+				size += len(data)
+				_, err = b.host.Submit(t.Context(), sid, session.TurnRequest{ID: events.TurnID(fmt.Sprint("t", i)), Input: input})
+			}
+			if limit, ok := errors.AsType[*api.LimitError](err); !ok || limit.Limit != session.MaxWaitingBytes {
+				t.Errorf("got %v, want the limit of %d bytes", err, session.MaxWaitingBytes)
+			}
+		})
+	}
+}
+
+// TestReasons bounds what callers say with what they end or begin.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, text := t.Context(), longText(session.MaxReasonBytes+1)
+	before := b.state()
+	for field, do := range map[string]func() error{
+		"reason of a cancel": func() error {
+			_, _, err := b.host.Cancel(ctx, sid, "t1", session.CancelRequest{Reason: text})
+			return err
+		},
+		"origin of a cancel": func() error {
+			_, _, err := b.host.Cancel(ctx, sid, "t1", session.CancelRequest{Origin: text})
+			return err
+		},
+		"reason of an erase": func() error { _, err := b.host.Erase(ctx, sid, text); return err },
+		"reason of a frame": func() error {
+			_, err := b.host.OpenFrame(ctx, sid, session.FrameRequest{Frame: "f", Reason: text})
+			return err
+		},
+	} {
+		want, _, _ := strings.Cut(field, " ")
+		if bad, ok := errors.AsType[*events.FieldError](do()); !ok || bad.Field != want || !errors.Is(bad, events.ErrTooLarge) {
+			t.Errorf("%s: got %v, want the field %s refused", field, bad, want)
+		}
+	}
+	b.unchanged(before, "refused")
+}
+
+// TestCancelAllOfCalls cancels as many tasks at once as may live, each of which runs a call of the turn.
+func TestCancelAllOfCalls(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.running(turn.MaxCalls)
+	pended := &events.ToolPended{}
+	var list []events.Event
+	for i := range int64(turn.MaxCalls) {
+		pended.Calls = append(pended.Calls, i)
+		list = append(list, events.Of("", &events.TaskRegistered{Task: task.CallTask(sid, turn.ToolEffect("t1", 0, i)), Of: events.TaskTool, Runner: task.ToolRunner}))
+	}
+	b.append("t1", pended)
+	b.fill(list)
+	ended, err := b.host.CancelAllTasks(t.Context(), sid)
+	if s := b.state(); err != nil || len(ended) != task.MaxLive || len(task.Live(s)) != 0 || len(s.Turn().Resolved) != turn.MaxCalls {
+		t.Errorf("got %d ended, %v, %d live, %d results, want all ended with a result", len(ended), err, len(task.Live(s)), len(s.Turn().Resolved))
+	}
+}
+
+// TestForkOfResults forks a session whose newest message has as many results as a reply may ask for, with the longest ids.
+func TestForkOfResults(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	if _, err := b.host.Submit(t.Context(), sid, ask("t1", "go")); err != nil {
+		t.Fatal(err)
+	}
+	prompt, err := b.state().Prompt()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply := &events.ModelReplied{Prompt: prompt.Ref, Stop: events.StopToolUse}
+	part := events.Part{Kind: events.PartToolCall, Call: "c", Tool: "t"}
+	_, one := turn.Calls([]events.Part{part})
+	part.Call = events.CallID(longText(1 + turn.MaxCallsBytes/turn.MaxCalls - one))
+	for range turn.MaxCalls {
+		reply.Parts = append(reply.Parts, part)
+	}
+	if n, size := turn.Calls(reply.Parts); n != turn.MaxCalls || size > turn.MaxCallsBytes || size < turn.MaxCallsBytes-turn.MaxCalls {
+		t.Fatalf("got %d calls of %d bytes, want as much as may be", n, size)
+	}
+	b.append("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"}, reply)
+	var list []events.Event
+	for i := range int64(turn.MaxCalls) {
+		list = append(list, events.Of("t1", &events.ToolReturned{Results: []events.ToolResult{{Call: i, Outcome: events.OutcomeCancelled, Text: longText(4096) + fmt.Sprint(i)}}}))
+	}
+	b.fill(append(list, events.Of("t1", &events.TurnCompleted{End: events.EndCancelled})))
+	from := b.state()
+	id, err := b.host.Fork(t.Context(), sid, session.CreateRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := b.host.State(t.Context(), id); err != nil || s.Leaf != from.Leaf || s.Status != projector.StatusOpen {
+		t.Errorf("fork: got leaf %s, %s, %v, want %s", s.Leaf, s.Status, err, from.Leaf)
+	}
+}
