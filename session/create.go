@@ -35,7 +35,10 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req Cre
 	if id == creator {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, ErrExists)
 	}
-	ctx, asked := api.TakeAsked(ctx)
+	ctx, asked, err := api.TakeRequest(ctx, &req)
+	if err != nil {
+		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
+	}
 	o := &opening{h: h, id: id, req: req, asked: asked, makers: []string{asked.Actor}}
 	if err := o.stamp(); err != nil {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
