@@ -170,3 +170,33 @@ func TestContentNeedsConfigure(t *testing.T) {
 		})
 	}
 }
+
+// TestProtocolOfNobody asks for a protocol that the node does not have: it is
+// refused by name, and nothing is done. A session that has such a one, as of
+// another node, refuses what needs it, and can be configured for one that there is.
+func TestProtocolOfNobody(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t)
+	old := "/v1/sessions/" + string(b.open(api.CreateRequest{Config: events.Config{Protocol: "nosuch"}})) // by a host that has no plugins
+	b.node()
+	d := b.door(httpapi.Config{})
+	id := b.open(api.CreateRequest{})
+	before := b.last(id)
+	for _, ask := range [][3]string{
+		{"POST", "/v1/sessions", `{"id":"never","config":{"protocol":"nosuch"}}`},
+		{"PATCH", "/v1/sessions/" + string(id), `{"protocol":"nosuch"}`},
+		{"GET", old + "/tools", ""},
+		{"POST", old + "/nodes", validBodies()["appendNodes"]},
+		{"PATCH", old, `{"model":"m2"}`},
+		{"POST", old + "/turns", validBodies()["submitTurn"]},
+	} {
+		got := d.refused(503, "unavailable", ask[0], ask[1], ask[2])
+		if !strings.Contains(got.text("detail"), "config.protocol: ") {
+			t.Errorf("%v: got %s, want the field", ask, got.body)
+		}
+	}
+	b.noSession("never")
+	equal(t, "commits", b.last(id), before)
+	d.want(204, "PATCH", old, `{"protocol":"standard"}`)
+	d.want(200, "GET", old+"/tools", "")
+}
