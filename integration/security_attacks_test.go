@@ -162,7 +162,7 @@ func TestAttacks(t *testing.T) {
 	if len(seen) < leastAttacks {
 		t.Errorf("got %d attacks, want %d", len(seen), leastAttacks)
 	}
-	f.until("everything as before", func() bool { return slices.Equal(f.kept(), before) || f.ctx.Err() != nil })
+	f.until("everything as before", func() bool { return t.Failed() || slices.Equal(f.kept(), before) })
 	equalLists(t, "what is kept", f.kept(), before)
 	for _, id := range []events.SessionID{"mine", "hers"} {
 		verified(t, f.bus.Log(), id)
