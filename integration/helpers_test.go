@@ -65,7 +65,13 @@ type bundle struct {
 // limited is a context that ends with the test, and before the test is killed.
 func limited(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	return limitedTo(t, time.Minute)
+}
+
+// limitedTo is limited for a test that takes longer.
+func limitedTo(t *testing.T, most time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), most)
 	t.Cleanup(cancel)
 	return ctx
 }

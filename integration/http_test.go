@@ -54,7 +54,7 @@ func (b *bundle) door(cfg httpapi.Config) *door {
 	if cfg.Service == nil {
 		cfg.Service = b.Host
 	}
-	cfg.Tokens, cfg.Logger = tokens(), zap.New(core)
+	cfg.Tokens, cfg.Logger = append(tokens(), cfg.Tokens...), zap.New(core)
 	var err error
 	d.server, err = httpapi.New(cfg)
 	must(b.t, "new server", err, nil)

@@ -96,12 +96,23 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req ConfigureReq
 		change.Current, err = h.locks.Config(change.Current)
 		return change, err
 	}
-	p, _, release, err := h.Stack(ctx, s)
-	if err != nil {
-		return change, err
+	if change.Current.Protocol != s.Config.Protocol {
+		next := h.buildContext(s)
+		next.Config = change.Current
+		if err := h.plugins.Takes(next); err != nil {
+			return change, err
+		}
 	}
-	defer release()
-	change.Current, err = h.locks.Config(p.MutateConfig(ctx, change))
+	p, _, release, err := h.Stack(ctx, s)
+	switch {
+	case errors.Is(err, plugin.ErrUnavailable) && change.Current.Protocol != s.Config.Protocol: // the way back from a protocol that there is none of
+	case err != nil:
+		return change, err
+	default:
+		defer release()
+		change.Current = p.MutateConfig(ctx, change)
+	}
+	change.Current, err = h.locks.Config(change.Current)
 	return change, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
 )
 
 // Create opens a session and returns its id. Of many creators of one id
@@ -34,7 +35,10 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req Cre
 	if id == creator {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, ErrExists)
 	}
-	ctx, asked := api.TakeAsked(ctx)
+	ctx, asked, err := api.TakeRequest(ctx, &req)
+	if err != nil {
+		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
+	}
 	o := &opening{h: h, id: id, req: req, asked: asked, makers: []string{asked.Actor}}
 	if err := o.stamp(); err != nil {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
@@ -189,11 +193,16 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	return err
 }
 
-// locked holds what is asked for to the operator's locks. What is taken over
+// locked holds what is asked for to the operator's locks, and to the protocols that there are. What is taken over
 // from a session that is older than a lock is for the nodes to hold to it.
 func (o *opening) locked() (err error) {
 	if o.req.Config != (events.Config{}) {
 		if o.req.Config, err = o.h.locks.Config(o.req.Config); err != nil {
+			return err
+		}
+	}
+	if o.h.plugins != nil && o.req.Config.Protocol != "" {
+		if err := o.h.plugins.Takes(plugin.BuildContext{Session: o.id, Parent: o.req.Parent, Config: o.req.Config, Options: o.h.locks.Open(o.req.Options)}); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,10 @@ import (
 // OpenFrame starts a fresh prompt over the same graph. It is false, and does
 // nothing, when the id is blank or the current frame's.
 func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req FrameRequest) (opened bool, err error) {
-	ctx, asked := api.TakeAsked(ctx)
+	ctx, asked, err := api.TakeRequest(ctx, &req)
+	if err != nil {
+		return false, fmt.Errorf("open frame: %w", err)
+	}
 	return h.openFrame(ctx, id, req, command{api.OpOpenFrame, openingFrame, &req}, asked)
 }
 

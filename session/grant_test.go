@@ -140,3 +140,20 @@ func TestGrantsAreBounded(t *testing.T) {
 		t.Errorf("got %d grants, %v", len(s.Grants), err)
 	}
 }
+
+// TestContentOfOthersIsFree has code that an operation calls, and callers in the
+// same process, ask for what needs the right to configure.
+func TestContentOfOthersIsFree(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	alice := api.WithCaller(t.Context(), api.Caller{Name: "alice", Reach: api.Reach{Scope: "read,write"}}, api.RightWrite, "")
+	called, _ := api.TakeAsked(api.WithAsked(alice, api.Asked{Actor: "alice"}))
+	for n, ctx := range []context.Context{called, t.Context(), api.WithAsked(t.Context(), api.Asked{Actor: "alice"})} {
+		if _, err := b.host.Create(ctx, session.CreateRequest{ID: events.SessionID(fmt.Sprint("s", n)), Options: map[string]string{"x": "{}"}}); err != nil {
+			t.Errorf("caller %d: %v", n, err)
+		}
+	}
+	if _, err := b.host.Create(alice, session.CreateRequest{Options: map[string]string{"x": "{}"}}); !errors.Is(err, api.ErrForbidden) {
+		t.Errorf("of the caller itself: got %v, want %v", err, api.ErrForbidden)
+	}
+}

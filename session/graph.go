@@ -17,7 +17,10 @@ import (
 // against company, as others may append meanwhile. The protocol sees the nodes
 // before, once, with no lock held.
 func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendNodesRequest) (result api.AppendedNodes, err error) {
-	ctx, asked := api.TakeAsked(ctx)
+	ctx, asked, err := api.TakeRequest(ctx, &req)
+	if err != nil {
+		return api.AppendedNodes{}, fmt.Errorf("append nodes: %w", err)
+	}
 	if req.IdempotencyKey != "" {
 		asked.Key = req.IdempotencyKey
 	}
@@ -226,7 +229,10 @@ func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []Rewrit
 			wanted = append(wanted, m.Message)
 		}
 	}
-	ctx, asked := api.TakeAsked(ctx)
+	ctx, asked, err := api.TakeRequest(ctx, api.RewriteRequest(target))
+	if err != nil {
+		return fmt.Errorf("rewrite: %w", err)
+	}
 	return h.decideAsked(ctx, id, command{api.OpRewrite, "rewrite", &wanted}, asked, func(s *projector.State) ([]events.Event, error) {
 		if err := branchable(s); err != nil {
 			return nil, err

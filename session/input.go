@@ -24,7 +24,10 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectReques
 	if req.Role == "" {
 		req.Role = events.RoleUser
 	}
-	ctx, asked := api.TakeAsked(ctx)
+	ctx, asked, err := api.TakeRequest(ctx, &req)
+	if err != nil {
+		return "", fmt.Errorf("inject: %w", err)
+	}
 	spilled, err := Spill(ctx, h.b, &events.InputInjected{Input: req.ID, Role: req.Role, Parts: req.Parts, Boundary: req.Boundary, Caller: asked.Actor})
 	if err != nil {
 		return "", fmt.Errorf("inject: %w", err)

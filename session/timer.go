@@ -23,7 +23,10 @@ func (h *Host) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, 
 	if req.ID == "" {
 		req.ID = events.TurnID(ulid.Make().String())
 	}
-	ctx, asked := api.TakeAsked(ctx)
+	ctx, asked, err := api.TakeRequest(ctx, &req)
+	if err != nil {
+		return "", fmt.Errorf("submit turn %s: %w", req.ID, err)
+	}
 	input, err := h.prepare(ctx, id, req)
 	if err != nil {
 		return "", err

@@ -38,7 +38,10 @@ func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req TurnRequ
 	if req.ID == "" {
 		req.ID = events.TurnID(ulid.Make().String())
 	}
-	ctx, asked := api.TakeAsked(ctx)
+	ctx, asked, err := api.TakeRequest(ctx, &req)
+	if err != nil {
+		return api.SubmitAnswer{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
+	}
 	input, err := h.prepare(ctx, id, req)
 	if err != nil {
 		return api.SubmitAnswer{}, err

@@ -22,6 +22,9 @@ type Asked struct {
 
 type askedKey struct{}
 
+// takenAsked is what [TakeAsked] leaves.
+type takenAsked struct{}
+
 // WithAsked tells the host's method that is called with it, and nobody who is called from there.
 func WithAsked(ctx context.Context, a Asked) context.Context {
 	return context.WithValue(ctx, askedKey{}, a)
@@ -30,8 +33,5 @@ func WithAsked(ctx context.Context, a Asked) context.Context {
 // TakeAsked takes what [WithAsked] put in: the context that it returns has it no more.
 func TakeAsked(ctx context.Context) (context.Context, Asked) {
 	a, _ := ctx.Value(askedKey{}).(Asked)
-	if a == (Asked{}) {
-		return ctx, a
-	}
-	return context.WithValue(ctx, askedKey{}, Asked{}), a
+	return context.WithValue(ctx, askedKey{}, takenAsked{}), a
 }

@@ -51,6 +51,8 @@ type request struct {
 	caller  Caller
 	needs   Right
 	session events.SessionID // that it names; empty: none
+
+	configures string // the field that needs [RightConfigure] too; empty: none
 }
 
 type callerKey struct{}
@@ -59,7 +61,7 @@ type callerKey struct{}
 // caller may in the session that its request names, which may be none. A
 // context without a caller may everything.
 func WithCaller(ctx context.Context, c Caller, needs Right, session events.SessionID) context.Context {
-	return context.WithValue(ctx, callerKey{}, request{c, needs, session})
+	return context.WithValue(ctx, callerKey{}, request{caller: c, needs: needs, session: session})
 }
 
 // CallerOf is the caller of a context, if it has one.
@@ -88,6 +90,9 @@ func Reached(ctx context.Context, session events.SessionID, s *projector.State, 
 	}
 	if err == nil {
 		err = r.caller.May(r.needs, s)
+	}
+	if err == nil && r.configures != "" && r.caller.May(RightConfigure, s) != nil {
+		err = r.lacksConfigure()
 	}
 	if r.caller.Own && errors.Is(err, events.ErrNoSession) {
 		return fmt.Errorf("session %s: %w", session, events.ErrNoSession)

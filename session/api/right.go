@@ -21,7 +21,8 @@ const (
 	RightGrant Right = "grant"
 )
 
-// Needs is the right that an operation needs.
+// Needs is the right that an operation needs. What some requests say needs
+// [RightConfigure] besides: see [TakeRequest].
 func (op Operation) Needs() Right {
 	switch op {
 	case OpToolState, OpMonitorSnapshot, OpActions:

@@ -144,7 +144,19 @@ func (h *Host) release(id events.SessionID) {
 	delete(h.live, id)
 }
 
-func (h *Host) buildSession(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Session, error) {
+// Takes refuses a session whose configuration names a protocol that no plugin
+// is here. What else is wrong with its plugins, its building says. Errors: an
+// [*events.FieldError] that is [ErrUnavailable].
+func (h *Host) Takes(in BuildContext) error {
+	_, err := h.registered(in)
+	if errors.Is(err, ErrUnavailable) {
+		return err
+	}
+	return nil
+}
+
+// registered is a stack whose plugins have declared what they are, and no more.
+func (h *Host) registered(in BuildContext) (*Session, error) {
 	s := &Session{
 		host: h, id: in.Session, catalogs: catalogs{entries: make(map[CatalogKey]*CatalogEntry)}, executing: make(chan struct{}, 1),
 	}
@@ -163,7 +175,12 @@ func (h *Host) buildSession(ctx context.Context, in BuildContext, snapshot []pro
 			return nil, err
 		}
 	}
-	if err := s.complete(); err != nil {
+	return s, s.complete()
+}
+
+func (h *Host) buildSession(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Session, error) {
+	s, err := h.registered(in)
+	if err != nil {
 		return nil, err
 	}
 	for i := range s.plugins {
@@ -232,7 +249,8 @@ func (s *Session) registerPlugin(f Factory, in BuildContext) error {
 	return nil
 }
 
-// complete checks the slots that must be filled.
+// complete checks the slots that must be filled. Which plugins fill them, the
+// session's configuration says: one that names no protocol of this node can be changed.
 func (s *Session) complete() error {
 	s.c.sorted()
 	var errs []error
@@ -242,7 +260,13 @@ func (s *Session) complete() error {
 	if s.c.driver == nil {
 		errs = append(errs, fmt.Errorf("%w: no plugin is the protocol driver", ErrRegistration))
 	}
-	return errors.Join(errs...)
+	if len(errs) == 0 {
+		return nil
+	}
+	return &events.FieldError{
+		Field: "config.protocol", Reason: fmt.Sprintf("%.100q: %v", s.build.Config.Protocol, errors.Join(errs...)),
+		Err: fmt.Errorf("%w: %w", ErrUnavailable, ErrRegistration),
+	}
 }
 
 // Close ends the session's life in this process.

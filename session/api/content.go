@@ -1,0 +1,109 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Configures is the field that needs [RightConfigure] besides what the
+// operation needs, as it says with what the session runs. Empty: none does. A
+// snapshot does, because a caller may have written it.
+func (r *CreateRequest) Configures() string {
+	switch {
+	case len(r.Options) > 0:
+		return "options"
+	case r.Config.Protocol != "":
+		return "config.protocol"
+	case r.Config.RetainMillis != 0:
+		return "config.retain_ms"
+	case !r.Access.IsZero():
+		return "access"
+	case !r.Subagent.IsZero():
+		return "subagent"
+	case r.Start == StartSnapshot:
+		return "snapshot"
+	case r.First != nil && r.First.Role == events.RoleSystem:
+		return "first.role"
+	}
+	return systemNode(r.Nodes)
+}
+
+// Configures is like [CreateRequest.Configures].
+func (r *TurnRequest) Configures() string {
+	switch in := &r.Input; {
+	case len(in.Plugins) > 0:
+		return "input.plugins"
+	case len(in.Options) > 0:
+		return "input.options"
+	case !in.Extension.IsZero():
+		return "input.extension"
+	}
+	return ""
+}
+
+// Configures is like [CreateRequest.Configures].
+func (r *InjectRequest) Configures() string {
+	if r.Role == events.RoleSystem {
+		return "role"
+	}
+	return ""
+}
+
+// Configures is like [CreateRequest.Configures].
+func (r *AppendNodesRequest) Configures() string { return systemNode(r.Nodes) }
+
+// Configures is like [CreateRequest.Configures].
+func (r *FrameRequest) Configures() string { return systemNode(r.Nodes) }
+
+// RewriteRequest is the messages of a rewritten history.
+type RewriteRequest []RewriteMessage
+
+// Configures is like [CreateRequest.Configures].
+func (r RewriteRequest) Configures() string {
+	for i := range r {
+		if r[i].Role == events.RoleSystem {
+			return fmt.Sprintf("messages[%d].role", i)
+		}
+	}
+	return ""
+}
+
+// systemNode is the field of the first message that speaks to the model as the system.
+func systemNode(list []AppendNode) string {
+	for i := range list {
+		if m := list[i].Message; m != nil && m.Role == events.RoleSystem {
+			return fmt.Sprintf("nodes[%d].message.role", i)
+		}
+	}
+	return ""
+}
+
+// TakeRequest is [TakeAsked] for a request whose content may need
+// [RightConfigure]. A caller whose scope lacks that is refused at once; in a
+// session [Reached] refuses one that lacks it there. Requests without a caller,
+// and those of code that an operation calls, are not held to it. Errors: an
+// [*events.FieldError] that is [ErrForbidden].
+func TakeRequest(ctx context.Context, says interface{ Configures() string }) (context.Context, Asked, error) {
+	_, taken := ctx.Value(askedKey{}).(takenAsked)
+	ctx, a := TakeAsked(ctx)
+	r, ok := ctx.Value(callerKey{}).(request)
+	if !ok || taken {
+		return ctx, a, nil
+	}
+	if r.configures = says.Configures(); r.configures == "" {
+		return ctx, a, nil
+	}
+	if !r.caller.Scope.Has(RightConfigure) {
+		return ctx, a, r.lacksConfigure()
+	}
+	return context.WithValue(ctx, callerKey{}, r), a, nil
+}
+
+func (r *request) lacksConfigure() error {
+	return &events.FieldError{
+		Field: r.configures, Err: ErrForbidden,
+		Reason: fmt.Sprintf("needs the right %q, which %s lacks", RightConfigure, r.caller.Name),
+	}
+}
