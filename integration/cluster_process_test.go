@@ -70,7 +70,7 @@ func clusterOn(t *testing.T, hosts [3]string, dirs [3]string, wrap func(int, []s
 	p.url = strings.Join(urls, ",")
 	for i, host := range hosts {
 		p.cfg[i] = busembed.Config{
-			StoreDir: dirs[i], Profile: busembed.ProfileCluster, Listen: true, Host: host, Port: ports[3+i],
+			StoreDir: dirs[i], Profile: busembed.ProfileCluster, Listen: true, Host: host, Exposed: true, Port: ports[3+i],
 			Name: fmt.Sprintf("s%d", i+1), ClusterName: "lash", ClusterPort: ports[i], Routes: routes,
 		}
 		p.start(i)

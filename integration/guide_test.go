@@ -33,7 +33,9 @@ func TestGuideNamesTests(t *testing.T) {
 		must(t, "read", err, nil)
 		names := named.FindAllSubmatch(text, -1)
 		for _, m := range names {
-			is := func(name string) bool { return name == string(m[1]) || m[2] != nil && strings.HasPrefix(name, string(m[1])) }
+			is := func(name string) bool {
+				return name == string(m[1]) || m[2] != nil && strings.HasPrefix(name, string(m[1]))
+			}
 			if !slices.ContainsFunc(there, is) {
 				t.Errorf("%s: names %s, which there is not", guide, m[1])
 			}

@@ -44,7 +44,8 @@ type Config struct {
 	Profile  Profile // Defaults to ProfileInterval
 	Listen   bool    // on a TCP port; otherwise only this process can connect
 	Keyed    bool    // connections need the key in the store, see [Access]; not in a cluster
-	Host     string  // Defaults to 127.0.0.1; only a loopback address is taken
+	Host     string  // Defaults to 127.0.0.1; others than loopback addresses need Exposed
+	Exposed  bool    // Host may be an address that other machines reach, as in tests of networks
 	Port     int     // 0 picks a free one
 	Name     string  // of the server, required in a cluster
 
@@ -117,7 +118,7 @@ func (c Config) options() (*server.Options, error) {
 	if host == "" {
 		host = "127.0.0.1"
 	}
-	if !Loopback(host) {
+	if !c.Exposed && !Loopback(host) {
 		return nil, fmt.Errorf("host %s: every client of an embedded server can run commands on this machine, so it listens on 127.0.0.1, ::1 or localhost only", host)
 	}
 	if c.Keyed && len(c.Routes) > 0 {
