@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -33,13 +34,17 @@ func (b *Bus) Missing(ctx context.Context) (names []string, err error) {
 }
 
 // Remake makes the shared streams again that are missing, empty, and lists them.
+// It leaves the stream of archives alone: without it what became of a cold
+// session is unknown, with an empty one the session would not exist, and another could take its id.
 func (b *Bus) Remake(ctx context.Context) (made []string, err error) {
-	if made, err = b.Missing(ctx); err != nil || len(made) == 0 {
+	made, err = b.Missing(ctx)
+	made = slices.DeleteFunc(made, func(name string) bool { return name == b.names.archiveStream() })
+	if err != nil || len(made) == 0 {
 		return nil, err
 	}
 	if !Sleep(ctx, remakeWait) {
 		return nil, context.Cause(ctx)
 	}
 	b.log.Error("shared streams are gone and are made again, empty: what only they held needs a backup", zap.Strings("streams", made))
-	return made, b.make(ctx)
+	return made, b.make(ctx, made)
 }

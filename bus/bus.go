@@ -125,9 +125,9 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 		return nil, err
 	}
 	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), ways: ways{seed: maphash.MakeSeed()}}
-	b.waiting, b.cfg.Timeout = w, min(cfg.Timeout, openTry)
+	b.waiting = w
 	err = w.forAssets(ctx, func() error { return assets(b, ctx) })
-	b.waiting, b.cfg.Timeout = nil, cfg.Timeout
+	b.waiting = nil
 	if err != nil {
 		b.Close()
 		return nil, fmt.Errorf("open bus: %w", err)

@@ -37,8 +37,10 @@ func (l Log) Append(ctx context.Context, c *events.Commit, at events.Seq) (event
 	}
 	if at == 0 {
 		err := l.create(ctx, c.Session)
-		if errors.As(err, new(*events.ConflictError)) && l.begins(ctx, c) {
-			return 1, nil
+		if errors.As(err, new(*events.ConflictError)) {
+			if err = l.begins(ctx, c, err); err == nil {
+				return 1, nil
+			}
 		}
 		if err != nil {
 			return 0, fmt.Errorf("append to %s: %w", c.Session, err)
@@ -89,12 +91,18 @@ func (l Log) create(ctx context.Context, session events.SessionID) error {
 	}
 }
 
-// begins reports whether a history begins with a commit, as it does where its creation is repeated.
-func (l Log) begins(ctx context.Context, c *events.Commit) bool {
+// begins is nil where a history begins with a commit, as it does where its creation is repeated, and else otherwise.
+func (l Log) begins(ctx context.Context, c *events.Commit, otherwise error) error {
 	for entry, err := range l.read(ctx, c.Session, 1) {
-		return err == nil && entry.Commit.ID == c.ID
+		if err != nil {
+			return fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)
+		}
+		if entry.Commit.ID == c.ID {
+			return nil
+		}
+		break
 	}
-	return false
+	return otherwise
 }
 
 // refuse is what becomes of the creation of a session that is, or was, among the archives.

@@ -11,30 +11,47 @@ import (
 // find looks up the shared assets that readers use.
 func (b *Bus) find(ctx context.Context) error {
 	b.reader = true
+	if err := b.findBuckets(ctx); err != nil {
+		return err
+	}
+	err := b.lookup(ctx, b.names.archiveStream(), b.findArchives)
+	if errors.Is(err, ErrNotFound) { // a store of before there were archives has none
+		return nil
+	}
+	return err
+}
+
+// findBuckets sets the handles of the buckets, before the bus is in use.
+func (b *Bus) findBuckets(ctx context.Context) error {
 	for _, kv := range []struct {
 		name string
 		into *jetstream.KeyValue
 	}{{b.names.directory(), &b.directory}, {b.names.catalogs(), &b.catalogs}, {b.names.snapshots(), &b.snapshots}} {
-		err := b.lookup(ctx, kv.name, func(ctx context.Context) (err error) {
-			*kv.into, err = b.js.KeyValue(ctx, kv.name)
+		err := b.lookup(ctx, kv.name, func(ctx context.Context) error {
+			found, err := b.js.KeyValue(ctx, kv.name)
+			if err == nil {
+				*kv.into = found
+			}
 			return err
 		})
 		if err != nil {
 			return err
 		}
 	}
-	err := b.lookup(ctx, b.names.archiveStream(), b.findArchives)
-	if err != nil && !errors.Is(err, ErrNotFound) { // a store of before there were archives has none
-		return err
-	}
-	return b.lookup(ctx, b.names.blobs(), func(ctx context.Context) (err error) {
-		b.blobs, err = b.js.ObjectStore(ctx, b.names.blobs())
+	return b.lookup(ctx, b.names.blobs(), func(ctx context.Context) error {
+		found, err := b.js.ObjectStore(ctx, b.names.blobs())
+		if err == nil {
+			b.blobs = found
+		}
 		return err
 	})
 }
 
-func (b *Bus) findArchives(ctx context.Context) (err error) {
-	b.archives, err = b.js.Stream(ctx, b.names.archiveStream())
+func (b *Bus) findArchives(ctx context.Context) error {
+	found, err := b.js.Stream(ctx, b.names.archiveStream())
+	if err == nil {
+		b.archives = found
+	}
 	return err
 }
 

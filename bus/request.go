@@ -46,7 +46,7 @@ func (b *Bus) retry(ctx context.Context, what string, request func(context.Conte
 // retryWithin is retry with another limit of each try.
 func (b *Bus) retryWithin(ctx context.Context, limit time.Duration, what string, request func(context.Context) error) error {
 	for try := 1; ; try++ {
-		err := b.within(ctx, limit, request)
+		err := b.within(ctx, b.waiting.limit(limit, try), request)
 		if err == nil {
 			return nil
 		}

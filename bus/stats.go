@@ -76,7 +76,7 @@ func (b *Bus) Ready(ctx context.Context) error {
 	}
 	missing, err := b.Missing(ctx)
 	if err == nil && len(missing) > 0 {
-		err = fmt.Errorf("%w: %s: a node makes them again", ErrNotFound, strings.Join(missing, ", "))
+		err = fmt.Errorf("%w: %s: nodes make all of them again but the archives", ErrNotFound, strings.Join(missing, ", "))
 	}
 	return err
 }

@@ -21,37 +21,37 @@ func (b *Bus) ensure(ctx context.Context) error {
 	if err := b.drained(ctx); err != nil {
 		return err
 	}
-	if err := b.make(ctx); err != nil {
+	if err := b.make(ctx, b.assets()); err != nil {
+		return err
+	}
+	if err := b.findBuckets(ctx); err != nil {
+		return err
+	}
+	if err := b.lookup(ctx, b.names.archiveStream(), b.findArchives); err != nil {
 		return err
 	}
 	return b.hearWays()
 }
 
-// make makes what is missing of the shared streams and buckets.
-func (b *Bus) make(ctx context.Context) error {
-	for _, cfg := range []jetstream.StreamConfig{
-		b.workConfig(), b.dirtyConfig(), b.archiveConfig(), b.deadConfig(), b.timerConfig(),
-	} {
-		if err := b.ensureStream(ctx, cfg); err != nil {
+// make makes sure of shared streams and buckets, by their names. It changes no
+// handle: the bus may be in use.
+func (b *Bus) make(ctx context.Context, names []string) error {
+	n := b.names
+	makers := map[string]func(context.Context) error{
+		n.deltaStream(): b.ensureDeltas, n.blobStream(): b.ensureBlobs,
+	}
+	for _, cfg := range []jetstream.StreamConfig{b.workConfig(), b.dirtyConfig(), b.archiveConfig(), b.deadConfig(), b.timerConfig()} {
+		makers[cfg.Name] = func(ctx context.Context) error { return b.ensureStream(ctx, cfg) }
+	}
+	for _, bucket := range []string{n.directory(), n.catalogs(), n.snapshots()} {
+		makers[n.rowStream(bucket)] = func(ctx context.Context) error { return b.ensureBucket(ctx, bucket) }
+	}
+	for _, name := range names {
+		if err := makers[name](ctx); err != nil {
 			return err
 		}
 	}
-	if err := b.ensureDeltas(ctx); err != nil {
-		return err
-	}
-	var err error
-	for _, kv := range []struct {
-		name string
-		into *jetstream.KeyValue
-	}{{b.names.directory(), &b.directory}, {b.names.catalogs(), &b.catalogs}, {b.names.snapshots(), &b.snapshots}} {
-		if *kv.into, err = b.ensureBucket(ctx, kv.name); err != nil {
-			return err
-		}
-	}
-	if b.blobs, err = b.ensureBlobs(ctx); err != nil {
-		return err
-	}
-	return b.lookup(ctx, b.names.archiveStream(), b.findArchives)
+	return nil
 }
 
 // ensureStream creates what is missing. While a cluster elects its leader the server has no answer yet.
@@ -86,25 +86,23 @@ func (b *Bus) makeStream(ctx context.Context, cfg jetstream.StreamConfig) error 
 	return err
 }
 
-func (b *Bus) ensureBucket(ctx context.Context, name string) (kv jetstream.KeyValue, err error) {
-	err = b.retry(ctx, "create bucket "+name, func(ctx context.Context) error {
-		kv, err = b.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+func (b *Bus) ensureBucket(ctx context.Context, name string) error {
+	return b.retry(ctx, "create bucket "+name, func(ctx context.Context) error {
+		_, err := b.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 			Bucket: name, History: 1, Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
 		})
 		return err
 	})
-	return kv, err
 }
 
-func (b *Bus) ensureBlobs(ctx context.Context) (blobs jetstream.ObjectStore, err error) {
+func (b *Bus) ensureBlobs(ctx context.Context) error {
 	name := b.names.blobs()
-	err = b.retry(ctx, "create object store "+name, func(ctx context.Context) error {
-		blobs, err = b.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
+	return b.retry(ctx, "create object store "+name, func(ctx context.Context) error {
+		_, err := b.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
 			Bucket: name, Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
 		})
 		return err
 	})
-	return blobs, err
 }
 
 // subjects lists the subjects of a stream's messages that match, with how many messages each has.

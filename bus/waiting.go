@@ -10,8 +10,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// openTry bounds each request while a bus is opened: servers that elect their
-// leaders do not answer at all, and asking again is what gets the answer.
+// openTry bounds the first try of a request while a bus is opened, and twice as
+// much each next one: servers that elect their leaders do not answer at all, and
+// asking again is what gets the answer.
 const openTry = time.Second
 
 // waitEvery is how often is said what is waited for.
@@ -21,6 +22,14 @@ const waitEvery = time.Second
 type waiting struct {
 	cfg  Config
 	said time.Time
+}
+
+// limit is how long a try of a request may take; tries count from 1.
+func (w *waiting) limit(most time.Duration, try int) time.Duration {
+	if w == nil {
+		return most
+	}
+	return min(most, openTry<<min(try-1, 10))
 }
 
 // say is called with what did not work, again and again.

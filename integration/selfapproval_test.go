@@ -103,6 +103,10 @@ func waysToAsk() map[string]asksFor {
 			equal(b.t, "inject", ask("alice", api.OpInject, "s1", &api.InjectRequest{ID: "i1", Parts: []events.Part{text("2+1!")}}), "")
 			return submit("bob", hi("t1"))(b, ask)
 		}},
+		"timed and asked for": {once, "bob", true, func(b *bundle, ask askAs) events.SessionID {
+			equal(b.t, "submit at", ask("alice", api.OpSubmitAt, "s1", &api.SubmitAtArgs{At: events.MillisOf(time.Now().Add(time.Hour)), Request: *hi("t1")}), "")
+			return submit("bob", hi("t1"))(b, ask)
+		}},
 		"branch": {[]step{theCall(), theCall(), reply(text("3"))}, "bob", false, func(b *bundle, ask askAs) events.SessionID {
 			submit("bob", hi("t1"))(b, ask)
 			b.await("s1", "question of bob's turn", hasAsk)

@@ -36,7 +36,7 @@ func NoticeMessage(turn events.TurnID) events.MessageID {
 func (s *State) applyRequested(id events.TurnID, p *events.TurnRequested, at events.Millis) {
 	q := QueuedTurn{ID: id, Input: p.Input, RequestedAt: at, Root: p.Root, Switches: p.Switches, Busy: p.Busy, Behind: p.Behind, Seq: s.Seq, Callers: p.Callers}
 	if due, ok := s.unschedule(id); ok {
-		q.Seq = due.Seq
+		q.Seq, q.Callers = due.Seq, with(due.Callers, p.Callers...)
 	}
 	place := len(s.Queue)
 	switch {

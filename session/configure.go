@@ -116,8 +116,15 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req ConfigureReq
 	return change, err
 }
 
-// Locked is a configuration as the operator's locks leave it, for turns of sessions that are older than these.
-func (h *Host) Locked(c events.Config) (events.Config, error) { return h.locks.Config(c) }
+// Locked is a configuration as the operator's locks leave it, for turns of
+// sessions that are older than these. How long such a session is kept, archivers hold to the lock.
+func (h *Host) Locked(c events.Config) (events.Config, error) {
+	retain := c.RetainMillis
+	c.RetainMillis = 0
+	c, err := h.locks.Config(c)
+	c.RetainMillis = retain
+	return c, err
+}
 
 // configure records a change, unless the configuration is not what it was made from: then it moved.
 func (h *Host) configure(ctx context.Context, asked api.Asked, change plugin.ConfigChange, wanted command, key string) (moved bool, err error) {

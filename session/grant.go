@@ -72,12 +72,12 @@ func (h *Host) reached(ctx context.Context, id events.SessionID) error {
 }
 
 // ownership is who owns a session that is about to be, and the grants that it
-// begins with. What begins from another session belongs to that one's owner. Who
-// made it and is not the owner keeps the rights that it has there: else it could
-// not reach what it made.
+// begins with. What begins from another session belongs to the owner of what it
+// copies, else to its parent's. The caller that made it and is not the owner
+// keeps the rights that it has there: else it could not reach what it made.
 func (o *opening) ownership() (owner string, grants []events.Event) {
 	from := o.creator
-	if from == nil && o.req.Start != StartSnapshot { // a snapshot is what the caller says
+	if o.base != nil && o.req.Start != StartSnapshot { // a snapshot is what the caller says
 		from = o.base
 	}
 	if from == nil {

@@ -157,3 +157,27 @@ func TestContentOfOthersIsFree(t *testing.T) {
 		t.Errorf("of the caller itself: got %v, want %v", err, api.ErrForbidden)
 	}
 }
+
+// TestCopyBelongsToItsContent copies a session of another owner below one's own,
+// with no more than the right to write: the copy is the other owner's, and cannot be read.
+func TestCopyBelongsToItsContent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.owned("hers")
+	b.grant(b.host, "hers", "bob", events.GrantWrite)
+	bob := as(t.Context(), "bob", api.RightWrite, "")
+	if _, err := b.host.Create(bob, session.CreateRequest{ID: "his"}); err != nil {
+		t.Fatal(err)
+	}
+	for id, parent := range map[events.SessionID]events.SessionID{"copy": "", "child": "his"} {
+		if _, err := b.host.Create(bob, session.CreateRequest{ID: id, Start: session.StartExisting, From: "hers", Parent: parent}); err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+		if _, err := b.host.State(as(t.Context(), "bob", api.RightRead, id), id); !errors.Is(err, api.ErrForbidden) {
+			t.Errorf("%s: bob reads: got %v, want it refused", id, err)
+		}
+		if s, err := b.host.State(as(t.Context(), "alice", api.RightRead, id), id); err != nil || s.Owner != "alice" {
+			t.Errorf("%s: alice reads: got %v, want her session", id, err)
+		}
+	}
+}

@@ -62,12 +62,14 @@ func (a Access) key() (key nkeys.KeyPair, public string, err error) {
 }
 
 // openAccess reads the store's access, or makes one: also where others could have
-// read the file.
+// read the file, or it was cut short by the end of the machine.
 func openAccess(store string) (Access, error) {
 	info, err := os.Lstat(filepath.Join(filepath.Clean(store), accessName))
 	switch {
 	case err == nil && info.Mode() == 0o600:
-		return ReadAccess(store)
+		if a, err := ReadAccess(store); err == nil {
+			return a, nil
+		}
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return Access{}, err
 	}
@@ -83,25 +85,25 @@ func openAccess(store string) (Access, error) {
 	return a, a.write(store)
 }
 
-// write replaces the file whole. os.CreateTemp makes files that only their owner can read.
+// write replaces the file whole. The server has locked the store: no other process writes.
 func (a Access) write(store string) error {
 	data, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
-	store = filepath.Clean(store)
-	f, err := os.CreateTemp(store, accessName+".*")
+	next := filepath.Join(filepath.Clean(store), accessName+".next")
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // others may have it open
+		return err
+	}
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(append(data, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(store, accessName))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
 	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return os.Rename(next, filepath.Join(filepath.Clean(store), accessName))
 }
 
 // key makes the server refuse connections without the store's key.

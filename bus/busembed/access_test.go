@@ -86,20 +86,23 @@ func TestKeyed(t *testing.T) {
 	}
 }
 
-// TestKeyFile gives a server every broken file of a key: it does not start, and does not listen without one.
+// TestKeyFile gives a server every broken file of a key, as the end of a machine
+// leaves them: it makes another key, and takes nothing else.
 func TestKeyFile(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "{", "[]", `{"seed":""}`, `{"seed":"SUAAA"}`, `{"url":"nats://127.0.0.1:1","seed":7}`} {
 		store := t.TempDir()
-		if err := os.WriteFile(filepath.Join(store, "access.json"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+		for _, name := range []string{"access.json", "access.json.next"} {
+			if err := os.WriteFile(filepath.Join(store, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
-		s, err := busembed.Start(busembed.Config{StoreDir: store, Listen: true, Keyed: true})
-		if err == nil {
-			s.Stop()
+		s, fresh := keyed(t, store)
+		if lets(t, s) || !lets(t, s, fresh.Option()) {
+			t.Errorf("%q: want a server that takes its new key alone", text)
 		}
-		if err == nil || !strings.Contains(err.Error(), "access.json") {
-			t.Errorf("%q: got %v, want the file named", text, err)
+		if _, err := os.Stat(filepath.Join(store, "access.json.next")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: got %v, want one file", text, err)
 		}
 	}
 }

@@ -145,6 +145,9 @@ func (l *live) Sessions(ctx context.Context) ([]events.SessionID, error) {
 		if err != nil {
 			return nil, err
 		}
+		if _, err := l.Bus.Log().Last(ctx, id); errors.Is(err, events.ErrNoSession) && !errors.As(err, new(*events.ErasedError)) {
+			continue // its creator died before the first commit
+		}
 		list = append(list, id)
 	}
 	slices.Sort(list)

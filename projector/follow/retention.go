@@ -85,6 +85,9 @@ func (a *Archiver) reason(ctx context.Context, id events.SessionID, own int64) (
 	var at events.Seq
 	var who events.Actor
 	for entry, err := range a.b.Log().Read(ctx, id, 1) {
+		if err != nil && ctx.Err() == nil {
+			return reason + ", as its configuration said; who asked for that cannot be read", nil
+		}
 		if err != nil {
 			return "", err
 		}

@@ -1,0 +1,86 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+// TestRemake makes shared streams again on buses in use, also where it is cut
+// off at any request: cold sessions stay, and buckets can be read.
+func TestRemake(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b := bustest.Open(t, server)
+	say(t, b, "s", nil, 3)
+	mustGoCold(t, b, "s", 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		for ctx.Err() == nil {
+			if last, err := b.Log().Last(ctx, "s"); err == nil && last != 3 || errors.Is(err, events.ErrNoSession) {
+				t.Errorf("the cold session: got %d, %v", last, err)
+			}
+			if _, err := b.Directory().Get(ctx, "s"); err != nil && !errors.Is(err, events.ErrOutcomeUnknown) && !errors.Is(err, bus.ErrNotFound) && ctx.Err() == nil {
+				t.Logf("row: %v", err) // while the bucket is gone
+			}
+		}
+	})
+	js := jetStream(t, b)
+	for k := 1; k <= 12; k++ {
+		for _, name := range []string{"lash-dead", "KV_lash-sessions", "OBJ_lash-blobs"} {
+			if err := js.DeleteStream(t.Context(), name); err != nil && k == 1 {
+				t.Fatal(err)
+			}
+		}
+		cut, stop := context.WithTimeout(t.Context(), 500*time.Millisecond+time.Duration(k)*time.Millisecond/2)
+		_, _ = b.Remake(cut) // cut off somewhere
+		stop()
+	}
+	if _, err := b.Remake(t.Context()); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	looking.Wait()
+	if missing, err := b.Missing(t.Context()); err != nil || len(missing) > 0 {
+		t.Errorf("missing: got %v, %v", missing, err)
+	}
+	if _, err := b.PutBlob(t.Context(), make([]byte, 1<<20)); err != nil {
+		t.Errorf("a blob: %v", err)
+	}
+}
+
+// TestRemakeLeavesArchives deletes the stream of archives: it stays missing, and
+// what became of a cold session is unknown, until a node starts.
+func TestRemakeLeavesArchives(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b := bustest.Open(t, server)
+	say(t, b, "s", nil, 3)
+	mustGoCold(t, b, "s", 3)
+	if err := jetStream(t, b).DeleteStream(t.Context(), "lash-archive"); err != nil {
+		t.Fatal(err)
+	}
+	if made, err := b.Remake(t.Context()); err != nil || len(made) > 0 {
+		t.Errorf("made %v, %v, want nothing", made, err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := b.Log().Last(short, "s"); !errors.Is(err, events.ErrOutcomeUnknown) {
+		t.Errorf("the cold session: got %v, want %v", err, events.ErrOutcomeUnknown)
+	}
+	if err := b.Ready(t.Context()); !errors.Is(err, bus.ErrNotFound) {
+		t.Errorf("ready: got %v, want the archives named", err)
+	}
+	bustest.Open(t, server) // a node that starts
+	if err := b.Ready(t.Context()); err != nil {
+		t.Errorf("ready, with another node: %v", err)
+	}
+}
