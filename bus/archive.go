@@ -301,10 +301,10 @@ func (b *Bus) compare(ctx context.Context, session events.SessionID, row archive
 	if info.State.Msgs == 0 { // its creator died before the first commit
 		return true, nil
 	}
-	first := events.Seq(info.State.FirstSeq)
-	next, stop := iter.Pull2(b.Log().readHere(ctx, session, place{cold: row}, first, row.Last))
+	first, last := events.Seq(info.State.FirstSeq), min(row.Last, events.Seq(info.State.LastSeq))
+	next, stop := iter.Pull2(b.Log().readHere(ctx, session, place{cold: row}, first, last))
 	defer stop()
-	for entry, err := range b.Log().readHere(ctx, session, place{stream: row.Stream}, first, row.Last) {
+	for entry, err := range b.Log().readHere(ctx, session, place{stream: row.Stream}, first, last) {
 		if errors.Is(err, events.ErrNoSession) {
 			return false, nil // somebody else compared them
 		}

@@ -30,6 +30,15 @@ func (b *Bus) Sleeper(ctx context.Context, session events.SessionID) (put func(*
 	return func(later *Bus) error { return later.putArchived(ctx, session, &row) }, err
 }
 
+// Slow creates a session up to where its first commit is published, and publishes that when it is called.
+func (b *Bus) Slow(ctx context.Context, c *events.Commit) (publish func() (events.Seq, error), err error) {
+	data, err := events.Encode(c)
+	if err == nil {
+		err = b.Log().create(ctx, c.Session)
+	}
+	return func() (events.Seq, error) { return b.Log().first(ctx, c, data) }, err
+}
+
 // Stray makes a session's first stream, as a creator does who found no session.
 func (b *Bus) Stray(ctx context.Context, session events.SessionID) error {
 	return b.makeStream(ctx, b.sessionConfig(session, b.names.firstStream(session)))

@@ -35,17 +35,51 @@ func (l Log) Append(ctx context.Context, c *events.Commit, at events.Seq) (event
 	if err != nil {
 		return 0, err
 	}
-	if at == 0 {
-		err := l.create(ctx, c.Session)
-		if errors.As(err, new(*events.ConflictError)) {
-			if err = l.begins(ctx, c, err); err == nil {
-				return 1, nil
-			}
-		}
-		if err != nil {
-			return 0, fmt.Errorf("append to %s: %w", c.Session, err)
+	if at > 0 {
+		return l.settle(ctx, c, data, at)
+	}
+	err = l.create(ctx, c.Session)
+	if errors.As(err, new(*events.ConflictError)) {
+		if err = l.begins(ctx, c, err); err == nil {
+			return 1, nil
 		}
 	}
+	if err != nil {
+		return 0, fmt.Errorf("append to %s: %w", c.Session, err)
+	}
+	return l.first(ctx, c, data)
+}
+
+// first appends the first commit. The stream that took it may be the empty one
+// of a dead creator, where this one was suspended since it looked, and the session was
+// created and archived meanwhile: then the commit is taken back with its stream.
+func (l Log) first(ctx context.Context, c *events.Commit, data []byte) (events.Seq, error) {
+	seq, err := l.settle(ctx, c, data, 0)
+	if err != nil {
+		return 0, err
+	}
+	row, err := l.b.archived(ctx, c.Session)
+	plain := l.b.names.firstStream(c.Session)
+	if err == nil && (row.Last == 0 || row.Next == plain || !row.Erased.IsZero()) {
+		return seq, nil
+	}
+	if err == nil {
+		err = l.firstOf(ctx, c, place{cold: row}, &events.ConflictError{Session: c.Session, Last: row.Last})
+	}
+	switch {
+	case err == nil && row.Stream == plain: // it may be the session's own, of which an archiver is about to dispose
+		err = l.b.clear(ctx, c.Session, row)
+	case err == nil, errors.As(err, new(*events.ConflictError)):
+		err = errors.Join(err, l.b.deleteStream(ctx, plain))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("append to %s: %w", c.Session, err)
+	}
+	return seq, nil
+}
+
+// settle appends a commit to a session that is there.
+func (l Log) settle(ctx context.Context, c *events.Commit, data []byte, at events.Seq) (events.Seq, error) {
 	seq, err := events.Settle(ctx, events.Publication{
 		Commit:  c,
 		At:      at,
@@ -93,7 +127,16 @@ func (l Log) create(ctx context.Context, session events.SessionID) error {
 
 // begins is nil where a history begins with a commit, as it does where its creation is repeated, and else otherwise.
 func (l Log) begins(ctx context.Context, c *events.Commit, otherwise error) error {
-	for entry, err := range l.read(ctx, c.Session, 1) {
+	p, err := l.b.locate(ctx, c.Session)
+	if err != nil {
+		return fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)
+	}
+	return l.firstOf(ctx, c, p, otherwise)
+}
+
+// firstOf is [Log.begins] of a history that stands at a place.
+func (l Log) firstOf(ctx context.Context, c *events.Commit, p place, otherwise error) error {
+	for entry, err := range l.readHere(ctx, c.Session, p, 1, 1) {
 		if err != nil {
 			return fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)
 		}

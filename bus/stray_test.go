@@ -87,6 +87,40 @@ func TestStrayStream(t *testing.T) {
 	}
 }
 
+// TestSlowCreator suspends a creator before it publishes, until the session was
+// made by another, is cold, and a dead creator's stream is there: it is told, and nothing of it stays.
+func TestSlowCreator(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	publish, err := b.Slow(t.Context(), commit("s", 99))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := b.Slow(t.Context(), commit("s", 1)) // of the one that succeeds, whose answer was lost
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := say(t, b, "s", nil, 3)
+	mustGoCold(t, b, "s", 3)
+	for _, try := range []struct {
+		publish func() (events.Seq, error)
+		want    events.Seq
+	}{{again, 1}, {publish, 0}, {again, 1}} {
+		if err := b.Stray(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		seq, err := try.publish()
+		if seq != try.want || try.want == 0 && wantConflict(0, err) != nil {
+			t.Errorf("the slow creator: got %d, %v, want %d", seq, err, try.want)
+		}
+		if got := said(t, b, "s", 0); !slices.Equal(got, want) {
+			t.Errorf("history: got %v, want %v", got, want)
+		}
+		want = say(t, b, "s", want, len(want)+1)
+		mustGoCold(t, b, "s", events.Seq(len(want)))
+	}
+}
+
 // TestUnbegun kills who removes an empty stream at each of its requests; the
 // next one finishes, and the session can be made. Without a creator nothing stays.
 func TestUnbegun(t *testing.T) {
