@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 
 	"github.com/oklog/ulid/v2"
@@ -13,6 +14,10 @@ import (
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
+
+// madeByNodes are the ids of sessions that nodes derive from others'. A caller that
+// could make one before would be given another caller's turns.
+var madeByNodes = regexp.MustCompile(`^(branch|agent|p)-[0-9a-f]{32}$`)
 
 // Create opens a session and returns its id. Of many creators of one id
 // exactly one succeeds; the others get [ErrExists].
@@ -31,6 +36,9 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req Cre
 	}
 	if err := events.CheckToken("session", id); err != nil {
 		return api.Handle{}, fmt.Errorf("create session: %w", err)
+	}
+	if _, door := api.CallerOf(ctx); door && madeByNodes.MatchString(string(id)) {
+		return api.Handle{}, &events.FieldError{Field: "id", Reason: "has the form of what nodes make: branch-, agent- or p- and 32 hex digits", Err: events.ErrInvalid}
 	}
 	if id == creator {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, ErrExists)

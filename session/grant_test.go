@@ -181,3 +181,26 @@ func TestCopyBelongsToItsContent(t *testing.T) {
 		}
 	}
 }
+
+// TestIDsOfNodes asks, through a door, for sessions of ids that nodes derive: one
+// that was there before would be given another caller's turn, as a branch is.
+func TestIDsOfNodes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.owned("hers")
+	for _, id := range []events.SessionID{
+		session.BranchOf("hers", "t1"), events.SessionID(events.DerivedID("agent-", "k")), events.SessionID(events.DerivedID("p-", "hers", "t1/0/0", "1")),
+	} {
+		var field *events.FieldError
+		_, err := b.host.Create(as(t.Context(), "bob", api.RightWrite, ""), session.CreateRequest{ID: id})
+		if !errors.As(err, &field) || field.Field != "id" {
+			t.Errorf("%s: got %v, want the id refused", id, err)
+		}
+		if _, err := b.host.State(t.Context(), id); !errors.Is(err, events.ErrNoSession) {
+			t.Errorf("%s: got %v, want no session", id, err)
+		}
+		if _, err := b.host.Create(t.Context(), session.CreateRequest{ID: id}); err != nil { // a node's own
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}

@@ -60,6 +60,11 @@ func (s *Server) admit(r *http.Request) (Caller, error) {
 	if err != nil {
 		return Caller{}, &refusedError{errUnauthorized, err}
 	}
+	if r.Header.Get("Authorization") == "" { // a browser sends its certificate for any page
+		if err := s.pages.Check(r); err != nil {
+			return Caller{}, &refusedError{errOtherPage, err}
+		}
+	}
 	return caller, nil
 }
 

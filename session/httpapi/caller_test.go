@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 )
@@ -139,6 +141,49 @@ func TestCertificates(t *testing.T) {
 		}
 		if name == "uri" && !got.Own {
 			t.Errorf("got a caller of all sessions, want what the token says")
+		}
+	}
+}
+
+// TestPagesOfOthers has pages act with the certificate that the browser sends for
+// any page: only those of the server's own origin and of named ones may. What a
+// page must be given, a token, needs no such rule.
+func TestPagesOfOthers(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	h, err := session.New(session.Config{Bus: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := httpapi.New(httpapi.Config{Service: h, Origins: []string{"https://good.example"}, Tokens: []httpapi.Token{
+		{Name: "ops", Certificate: "cn:ops", Scope: api.ScopeAdmin}, {Name: "me", Digest: sha256.Sum256([]byte(secret)), Scope: api.ScopeAdmin},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := &x509.Certificate{Subject: pkix.Name{CommonName: "ops"}, NotAfter: time.Now().Add(time.Hour)}
+	for name, c := range map[string]struct {
+		header map[string]string
+		want   int
+	}{
+		"program":        {nil, http.StatusCreated},
+		"own page":       {map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": "https://lash.example"}, http.StatusCreated},
+		"named page":     {map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://good.example"}, http.StatusCreated},
+		"other page":     {map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"}, http.StatusForbidden},
+		"old browser":    {map[string]string{"Origin": "https://evil.example"}, http.StatusForbidden},
+		"sandboxed":      {map[string]string{"Origin": "null"}, http.StatusForbidden},
+		"page's token":   {map[string]string{"Origin": "https://evil.example", "Authorization": "Bearer " + secret}, http.StatusCreated},
+		"sibling's page": {map[string]string{"Sec-Fetch-Site": "same-site", "Origin": "https://other.lash.example"}, http.StatusForbidden},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "https://lash.example/v1/sessions", strings.NewReader("{}"))
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}
+		for key, value := range c.header {
+			r.Header.Set(key, value)
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%s: got %d %s, want %d", name, w.Code, w.Body, c.want)
 		}
 	}
 }

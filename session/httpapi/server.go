@@ -29,6 +29,7 @@ type Server struct {
 	methods  []string // that any path has
 	document []byte
 	slots    slots
+	pages    http.CrossOriginProtection // of requests that a browser authenticates by itself
 	traffic  traffic
 
 	drain   context.CancelFunc
@@ -59,6 +60,12 @@ func New(cfg Config) (*Server, error) {
 			streams:  newPool(cfg.MaxStreams, cfg.MaxStreamsPerCaller, tooMany("too_many_streams", "streams and waiting requests", "streams_at_once", cfg.MaxStreamsPerCaller)),
 		},
 		traffic: traffic{perMinute: cfg.MaxBytesPerMinute, callers: make(map[string]*rate.Limiter)},
+	}
+	for _, origin := range cfg.Origins {
+		if err := s.pages.AddTrustedOrigin(origin); err != nil {
+			drain()
+			return nil, fmt.Errorf("new http server: origins: %w", err)
+		}
 	}
 	table := routes()
 	var err error

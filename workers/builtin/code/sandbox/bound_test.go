@@ -111,7 +111,6 @@ func programs() (list []string) {
 
 const boundEnv = "LASH_SANDBOX_BOUND"
 
-//nolint:gochecknoglobals // a flag
 var everyProgram = flag.Bool("programs", false, "run every program of the worst ones, and not one of eight")
 
 // TestNoStepOutlivesTheLimit runs programs in a process that is killed at a deadline: a
