@@ -44,7 +44,7 @@ func (b *Bus) Stray(ctx context.Context, session events.SessionID) error {
 	return b.makeStream(ctx, b.sessionConfig(session, b.names.firstStream(session)))
 }
 
-// Unbegun removes a session's first stream where nobody wrote into it, however new it is.
+// Unbegun removes a session's first stream if it has no commit, at any age.
 func (b *Bus) Unbegun(ctx context.Context, session events.SessionID) error {
 	return b.unbegun(ctx, session)
 }

@@ -138,3 +138,14 @@ func TestRulesOfTheSession(t *testing.T) {
 	equal(t, "the node's own rule", b.result(id, "c2"), "[failed] read_file is not allowed here private/key.txt")
 	equal(t, "found", b.result(id, "c3"), "[nothing found]\n[2 files are not allowed here, and not searched]\n")
 }
+
+// TestEditNeedsRead denies only the reading of a file: an edit, whose answer would tell what is in it, is refused too.
+func TestEditNeedsRead(t *testing.T) {
+	t.Parallel()
+	dir, _ := denied(t)
+	b := setupIdle(t, reply(call("c1", "edit_file", `{"path":"private/key.txt","old":"hidden","new":"hidden"}`)), reply(text("done")))
+	b.node(filesIn(t, files.Config{Root: dir, Rules: gate.Options{Deny: []string{"read_file:private/*"}}}))
+	id := b.open(session.CreateRequest{})
+	b.run(id, "t1", text("go"))
+	equal(t, "edit", b.result(id, "c1"), "[failed] read_file is not allowed here private/key.txt")
+}

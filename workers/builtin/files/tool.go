@@ -30,6 +30,11 @@ func in[In request](f *files, tool string, work func(context.Context, *os.Root, 
 		if err := f.check(tool, name); err != nil {
 			return "", err
 		}
+		if tool == "edit_file" { // its answer tells what the file holds
+			if err := f.check("read_file", name); err != nil {
+				return "", err
+			}
+		}
 		root, err := os.OpenRoot(f.Root)
 		if err != nil {
 			return "", &plugin.Failure{Class: plugin.ClassUnavailable, Message: "the directory of the files is not there"}
