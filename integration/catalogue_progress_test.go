@@ -61,9 +61,10 @@ func testProgressFails(t *testing.T) {
 	b.server, b.bus = o.server, o.open()
 	b.Host = b.newHost(b.bus)
 	runs := make(chan struct{}, 8)
-	down := make(chan struct{})
+	submitted, down := make(chan struct{}), make(chan struct{})
 	plugin.AddTool(b.tools, plugin.Tool{Name: "once"}, func(context.Context, plugin.Call, struct{}) (string, error) {
 		runs <- struct{}{}
+		<-submitted
 		o.server.Stop()
 		close(down)
 		return "ran", nil
@@ -72,6 +73,7 @@ func testProgressFails(t *testing.T) {
 	b.work(on)
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("go"))
+	close(submitted)
 	receive(b, "the outage", down)
 	for tried := on.Conn().Stats().OutMsgs; on.Conn().Stats().OutMsgs == tried; { // of the publish that cannot arrive
 		if b.ctx.Err() != nil {
