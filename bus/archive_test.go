@@ -177,7 +177,7 @@ func (l *archivingLog) Read(ctx context.Context, id events.SessionID, from event
 
 // archive goes on beside the operation.
 func (l *archivingLog) archive(id events.SessionID) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	l.mu.Lock()
 	busy := l.seen[id]
 	l.seen[id] = true

@@ -53,7 +53,7 @@ func delivered[T any](t *testing.T, from <-chan T) (got T) {
 	t.Helper()
 	select {
 	case got = <-from:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("got nothing in 20 s, want a delivery")
 	}
 	return got

@@ -67,8 +67,7 @@ func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q pr
 		return err
 	}
 	o := opening{h: h, id: branch, by: h.stamp("create", api.Asked{}), makers: q.Callers, granting: now, creator: base, base: base, req: CreateRequest{
-		Plugins: PluginsFork, Parent: base.Parent, Relation: base.Relation, Labels: base.Labels, Options: base.Options,
-		Access: base.Access, Subagent: base.Subagent, Usage: base.Source,
+		Plugins: PluginsFork, Parent: base.Parent, Relation: base.Relation, Labels: base.Labels, Usage: base.Source,
 	}}
 	nodes, err := o.nodes()
 	if err != nil {

@@ -151,8 +151,10 @@ func (h *Host) withStack(ctx context.Context, id events.SessionID, work func(*pl
 		return err
 	}
 	defer release()
-	if err := h.record(ctx, id, "materialise", beside); err != nil {
-		return err
+	if !api.LooksOnly(ctx) { // else the next one who may, records it
+		if err := h.record(ctx, id, "materialise", beside); err != nil {
+			return err
+		}
 	}
 	return work(p, s)
 }
@@ -192,12 +194,20 @@ func (h *Host) Actions(ctx context.Context, id events.SessionID) (list []plugin.
 
 // InvokeAction runs a plugin's action on a session and records what it changed
 // of plugins' states. An action that takes no session is not told which it is.
+// What it does is done for who asked for it, who needs the right that the action names.
 // Where another node changed the same state meanwhile it is [plugin.ErrStateMoved].
 func (h *Host) InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (result plugin.Result, err error) {
-	err = h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {
-		takesNone := slices.ContainsFunc(p.Actions(), func(a plugin.ActionDef) bool {
-			return a.Name == name && a.Session == plugin.SessionForbidden
-		})
+	ctx, _ = api.TakeAsked(ctx) // an action may ask for many things: none of them has the key
+	err = h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
+		takesNone, ctx := false, ctx
+		for _, a := range p.Actions() {
+			if a.Name == name {
+				takesNone, ctx = a.Session == plugin.SessionForbidden, api.Needing(ctx, a.Needs)
+			}
+		}
+		if err := api.Reached(ctx, id, s, nil); err != nil {
+			return err
+		}
 		if result, err = p.InvokeAction(ctx, name, args, "", !takesNone, h.Services(id, nil, "")); err != nil {
 			return errors.Join(err, h.saveStates(ctx, id, p))
 		}
@@ -270,13 +280,12 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 				m.Origin = got.Plugin
 			}
 		}
-		opened, err = h.openFrame(ctx, id, api.FrameRequest{
+		return h.decideAsked(ctx, id, compact, asked, openFrame(&api.FrameRequest{
 			Frame:  events.FrameID(string(id) + ":frame:compaction:" + ulid.Make().String()),
 			Reason: api.CompactionFrame, Nodes: got.Value.Nodes, Keep: got.Value.Keep,
-		}, compact, asked)
-		return err
+		}, &opened))
 	})
-	return opened, err
+	return opened && err == nil, err
 }
 
 // SetProtocolOptions sets the protocol's durable turn options, of the current

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 
@@ -253,8 +254,25 @@ func (o *opening) opened() *events.SessionOpened {
 	}
 	if o.base != nil {
 		p.Forked = events.ForkedFrom{Session: o.base.Session, Leaf: o.base.Leaf, Seq: o.base.Seq}
+		if o.req.Start != StartSnapshot { // a snapshot is what the caller says
+			o.bind(p)
+		}
 	}
 	return p
+}
+
+// bind holds a copy to what its base was held to, as far as the request, whose
+// caller may configure, says nothing else.
+func (o *opening) bind(p *events.SessionOpened) {
+	p.Access = within(o.base.Access, p.Access)
+	if p.Subagent.IsZero() {
+		p.Subagent = o.base.Subagent
+	}
+	if len(o.base.Options) > 0 {
+		options := maps.Clone(o.base.Options)
+		maps.Copy(options, p.Options)
+		p.Options = options
+	}
 }
 
 // within restricts a child: what its parent may not use, it may not either.

@@ -17,15 +17,18 @@ func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req FrameRequ
 	if err != nil {
 		return false, fmt.Errorf("open frame: %w", err)
 	}
-	return h.openFrame(ctx, id, req, command{api.OpOpenFrame, openingFrame, &req}, asked)
-}
-
-func (h *Host) openFrame(ctx context.Context, id events.SessionID, req FrameRequest, c command, asked api.Asked) (opened bool, err error) {
 	if err := checkReason("reason", req.Reason); err != nil {
 		return false, fmt.Errorf("open frame %s: %w", req.Frame, err)
 	}
-	err = h.decideAsked(ctx, id, c, asked, func(s *projector.State) ([]events.Event, error) {
-		opened = false
+	d := keepingSystem(ctx, openFrame(&req, &opened))
+	err = h.decideAsked(ctx, id, command{api.OpOpenFrame, openingFrame, &req}, asked, d)
+	return opened && err == nil, err
+}
+
+// openFrame decides on a frame, and says whether it was opened.
+func openFrame(req *FrameRequest, opened *bool) decision {
+	return func(s *projector.State) ([]events.Event, error) {
+		*opened = false
 		if err := open(s); err != nil {
 			return nil, err
 		}
@@ -41,10 +44,9 @@ func (h *Host) openFrame(ctx context.Context, id events.SessionID, req FrameRequ
 		if err != nil {
 			return nil, err
 		}
-		opened = true
+		*opened = true
 		return []events.Event{events.Of("", &events.FrameOpened{Frame: req.Frame, Reason: req.Reason, Keep: req.Keep, Nodes: nodes})}, nil
-	})
-	return opened && err == nil, err
+	}
 }
 
 // hasFrame reports whether the frame was ever opened: a retry of an old request opens nothing.

@@ -188,7 +188,7 @@ func newNode(s *projector.State, a *AppendNode, taken map[events.NodeID]bool) (e
 // empty. Nothing is deleted. A running turn refuses it with [ErrTurnRunning].
 func (h *Host) BranchTo(ctx context.Context, id events.SessionID, node events.NodeID) error {
 	ctx, asked := api.TakeAsked(ctx)
-	return h.decideAsked(ctx, id, command{api.OpBranch, "branch", &node}, asked, func(s *projector.State) ([]events.Event, error) {
+	return h.decideAsked(ctx, id, command{api.OpBranch, "branch", &node}, asked, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
 		if err := branchable(s); err != nil {
 			return nil, err
 		}
@@ -205,7 +205,7 @@ func (h *Host) BranchTo(ctx context.Context, id events.SessionID, node events.No
 			return nil, nil
 		}
 		return []events.Event{events.Of("", &events.GraphBranched{Leaf: node})}, nil
-	})
+	}))
 }
 
 // branchable refuses to move the leaf under a turn that builds on it.
@@ -233,7 +233,7 @@ func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []Rewrit
 	if err != nil {
 		return fmt.Errorf("rewrite: %w", err)
 	}
-	return h.decideAsked(ctx, id, command{api.OpRewrite, "rewrite", &wanted}, asked, func(s *projector.State) ([]events.Event, error) {
+	return h.decideAsked(ctx, id, command{api.OpRewrite, "rewrite", &wanted}, asked, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
 		if err := branchable(s); err != nil {
 			return nil, err
 		}
@@ -254,5 +254,5 @@ func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []Rewrit
 			list = append(list, events.Of("", &events.GraphAppended{Nodes: nodes}))
 		}
 		return list, err
-	})
+	}))
 }

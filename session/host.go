@@ -313,8 +313,11 @@ func (h *Host) appendHeld(ctx context.Context, s *held, by stamp, list []events.
 	return nil
 }
 
-// commit puts events in an envelope, large bodies in blobs.
+// commit puts events in an envelope, large bodies in blobs. There is none for who asked for a look.
 func (h *Host) commit(ctx context.Context, id events.SessionID, by stamp, list []events.Event) (*events.Commit, error) {
+	if api.LooksOnly(ctx) {
+		return nil, fmt.Errorf("%w: what needs the right %q alone appends nothing", api.ErrForbidden, api.RightRead)
+	}
 	for i := range list {
 		p, err := Spill(ctx, h.b, list[i].Payload)
 		if err != nil {

@@ -66,7 +66,8 @@ func (h *Host) monitors(ctx context.Context, asked api.Asked, id events.SessionI
 	return nil
 }
 
-// MonitorSnapshot starts what is armed and does not run, and tells how the monitors stand.
+// MonitorSnapshot starts what is armed and does not run, and tells how the
+// monitors stand. A caller without [api.RightCommand] is told only.
 func (h *Host) MonitorSnapshot(ctx context.Context, id events.SessionID) (api.MonitorSnapshot, error) {
 	ctx, _ = api.TakeAsked(ctx) // a second look is as good
 	s, err := h.poll(ctx, id)
@@ -86,7 +87,8 @@ func active(s *projector.State) int {
 	return n
 }
 
-// TakeMonitorUpdates starts what is armed and does not run, and drains the updates.
+// TakeMonitorUpdates starts what is armed and does not run, and drains the
+// updates. For a caller without [api.RightCommand] nothing is started.
 func (h *Host) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (api.MonitorUpdates, error) {
 	return h.TakeMonitorUpdatesTo(ctx, id, math.MaxInt64)
 }
@@ -115,12 +117,18 @@ func (h *Host) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, up
 }
 
 // poll registers the tasks of armed monitors that have none, and makes sure
-// that those which no worker has claimed yet have a wake.
+// that those which no worker has claimed yet have a wake. All that is for
+// callers who may run commands: for others it only looks.
 func (h *Host) poll(ctx context.Context, id events.SessionID) (*projector.State, error) {
+	s, err := h.State(ctx, id)
+	if err != nil || !api.Allows(ctx, api.RightCommand, s) {
+		return s, err
+	}
+	ctx = api.Needing(ctx, api.RightCommand)
 	if err := h.registerDeclared(ctx, id); err != nil {
 		return nil, err
 	}
-	err := h.decide(ctx, id, "start armed monitors", func(s *projector.State) ([]events.Event, error) {
+	err = h.decide(ctx, id, "start armed monitors", func(s *projector.State) ([]events.Event, error) {
 		if s.Status != projector.StatusOpen {
 			return nil, nil
 		}
@@ -129,8 +137,7 @@ func (h *Host) poll(ctx context.Context, id events.SessionID) (*projector.State,
 	if err != nil {
 		return nil, err
 	}
-	s, err := h.State(ctx, id)
-	if err != nil {
+	if s, err = h.State(ctx, id); err != nil {
 		return nil, err
 	}
 	for i := range s.Tasks {

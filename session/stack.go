@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -97,7 +98,7 @@ func (h *Host) Stack(ctx context.Context, state *projector.State) (p *plugin.Ses
 		return nil, nil, nil, err
 	}
 	if built {
-		p.Tell(ctx, plugin.Lifecycle{
+		p.Tell(api.Apart(ctx), plugin.Lifecycle{
 			Kind: plugin.SessionRestored, Session: state.Session, State: state.Clone(), Host: h.Services(state.Session, nil, ""),
 		})
 	}
@@ -125,7 +126,7 @@ func (h *Host) openStack(ctx context.Context, st *stack, state *projector.State)
 	saved, err := h.filled(ctx, state.Plugins)
 	if err == nil && st.plugins == nil {
 		built = true
-		err = h.buildStack(context.WithValue(ctx, buildingKey{}, st), st, state, saved)
+		err = h.buildStack(context.WithValue(api.Apart(ctx), buildingKey{}, st), st, state, saved)
 	} else if err == nil {
 		err = st.plugins.Follow(saved)
 	}

@@ -61,12 +61,12 @@ func (a Access) key() (key nkeys.KeyPair, public string, err error) {
 	return key, public, err
 }
 
-// openAccess reads the store's access, or makes one: also where others could have
-// read the file, or it was cut short by the end of the machine.
+// openAccess reads the store's access, or makes one: also where others made the file
+// or could have read it, or it was cut short by the end of the machine.
 func openAccess(store string) (Access, error) {
 	info, err := os.Lstat(filepath.Join(filepath.Clean(store), accessName))
 	switch {
-	case err == nil && info.Mode() == 0o600:
+	case err == nil && info.Mode() == 0o600 && ownFile(info):
 		if a, err := ReadAccess(store); err == nil {
 			return a, nil
 		}

@@ -84,6 +84,14 @@ func TestKeyed(t *testing.T) {
 	if lets(t, s, own.Option()) || !lets(t, s, fresh.Option()) {
 		t.Error("a key that others could read is still taken")
 	}
+	s.Stop()
+	if err := os.Chown(name, os.Geteuid()+1, -1); err != nil {
+		t.Skipf("files of others: %v", err) // only root makes some
+	}
+	s, last := keyed(t, store)
+	if lets(t, s, fresh.Option()) || !lets(t, s, last.Option()) {
+		t.Error("a key that another user made is still taken")
+	}
 }
 
 // TestKeyFile gives a server every broken file of a key, as the end of a machine

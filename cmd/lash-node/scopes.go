@@ -35,6 +35,9 @@ func (c *serveCmd) natsScopes() (map[string]api.Reach, error) {
 		if err := scope.Check(); err != nil {
 			return nil, fmt.Errorf("--nats-scopes %s: line %d: %w", c.Scopes, n, err)
 		}
+		if _, twice := scopes[fields[0]]; twice {
+			return nil, fmt.Errorf("--nats-scopes %s: line %d: user %s has a line already", c.Scopes, n, fields[0])
+		}
 		scopes[fields[0]] = api.Reach{Scope: scope, Own: own}
 	}
 	return scopes, lines.Err()

@@ -23,15 +23,23 @@ type Asked struct {
 type askedKey struct{}
 
 // takenAsked is what [TakeAsked] leaves.
-type takenAsked struct{}
+type takenAsked struct {
+	actor string // who asked for all of it
+}
 
-// WithAsked tells the host's method that is called with it, and nobody who is called from there.
+// WithAsked tells the host's method that is called with it. Who is called from
+// there acts for the same actor, but has a request of its own, without a key.
 func WithAsked(ctx context.Context, a Asked) context.Context {
 	return context.WithValue(ctx, askedKey{}, a)
 }
 
-// TakeAsked takes what [WithAsked] put in: the context that it returns has it no more.
+// TakeAsked takes what [WithAsked] put in: the context that it returns has the actor alone.
 func TakeAsked(ctx context.Context) (context.Context, Asked) {
-	a, _ := ctx.Value(askedKey{}).(Asked)
-	return context.WithValue(ctx, askedKey{}, takenAsked{}), a
+	switch a := ctx.Value(askedKey{}).(type) {
+	case Asked:
+		return context.WithValue(ctx, askedKey{}, takenAsked{actor: a.Actor}), a
+	case takenAsked:
+		return ctx, Asked{Actor: a.actor}
+	}
+	return context.WithValue(ctx, askedKey{}, takenAsked{}), Asked{}
 }

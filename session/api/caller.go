@@ -70,6 +70,36 @@ func CallerOf(ctx context.Context) (Caller, bool) {
 	return r.caller, ok
 }
 
+// Allows reports whether the caller of a context may in a session what needs a
+// right, given the session's state. Without a caller everything is allowed.
+func Allows(ctx context.Context, needs Right, s *projector.State) bool {
+	r, ok := ctx.Value(callerKey{}).(request)
+	return !ok || r.caller.May(needs, s) == nil
+}
+
+// Needing is the context for what needs another right than the operation that the caller asked for.
+func Needing(ctx context.Context, needs Right) context.Context {
+	r, ok := ctx.Value(callerKey{}).(request)
+	if !ok || r.needs == needs {
+		return ctx
+	}
+	r.needs = needs
+	return context.WithValue(ctx, callerKey{}, r)
+}
+
+// Apart is the context for what a process does for its own sake while it
+// answers a request: it has no caller, and nobody asked for it.
+func Apart(ctx context.Context) context.Context {
+	return context.WithValue(context.WithValue(ctx, callerKey{}, nil), askedKey{}, takenAsked{})
+}
+
+// LooksOnly reports whether the caller of a context asked for what needs
+// [RightRead] alone. Such a request appends nothing.
+func LooksOnly(ctx context.Context) bool {
+	r, ok := ctx.Value(callerKey{}).(request)
+	return ok && r.needs == RightRead
+}
+
 // Naming is the context for a further session that the caller's request names.
 func Naming(ctx context.Context, session events.SessionID) context.Context {
 	r, ok := ctx.Value(callerKey{}).(request)

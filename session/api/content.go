@@ -95,10 +95,17 @@ func TakeRequest(ctx context.Context, says interface{ Configures() string }) (co
 	if r.configures = says.Configures(); r.configures == "" {
 		return ctx, a, nil
 	}
-	if !r.caller.Scope.Has(RightConfigure) {
-		return ctx, a, r.lacksConfigure()
+	return context.WithValue(ctx, callerKey{}, r), a, Configuring(ctx, r.configures)
+}
+
+// Configuring refuses a field to a caller of a context whose scope lacks [RightConfigure].
+func Configuring(ctx context.Context, field string) error {
+	r, ok := ctx.Value(callerKey{}).(request)
+	if !ok || r.caller.Scope.Has(RightConfigure) {
+		return nil
 	}
-	return context.WithValue(ctx, callerKey{}, r), a, nil
+	r.configures = field
+	return r.lacksConfigure()
 }
 
 func (r *request) lacksConfigure() error {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 )
 
 // SessionParam says whether an action works on a session.
@@ -28,6 +29,7 @@ type ActionDef struct {
 	Description string
 	Kind        string // "query", "command" or another word for readers
 	Session     SessionParam
+	Needs       api.Right       // what its caller needs in the session. Defaults to [api.RightWrite]
 	Input       json.RawMessage // JSON schema
 	Output      json.RawMessage // JSON schema
 }
@@ -55,6 +57,9 @@ func (r *Registrar) Action(def ActionDef, run ActionFunc) {
 	if def.Name == "" {
 		r.fail("action of %s has no name", r.plugin)
 		return
+	}
+	if def.Needs == "" {
+		def.Needs = api.RightWrite
 	}
 	if def.Session == "" {
 		def.Session = SessionRequired

@@ -62,12 +62,8 @@ func (d *door) operations() map[api.Operation]operation {
 		api.OpPutBlob: typed(func(ctx context.Context, _ events.SessionID, body []byte) (events.BlobRef, error) {
 			return d.b.PutBlob(ctx, body)
 		}),
-		api.OpActions: bare(func(ctx context.Context, id events.SessionID) ([]plugin.ActionDef, error) {
-			ctx, _ = api.TakeAsked(ctx)
-			return h.Actions(ctx, id)
-		}),
+		api.OpActions: bare(h.Actions),
 		api.OpInvokeAction: typed(func(ctx context.Context, id events.SessionID, in api.ActionArgs) (plugin.Result, error) {
-			ctx, _ = api.TakeAsked(ctx) // the action may ask for many things
 			return h.InvokeAction(ctx, id, in.Name, in.Args)
 		}),
 	}
@@ -75,6 +71,9 @@ func (d *door) operations() map[api.Operation]operation {
 
 func (d *door) create(ctx context.Context, _ events.SessionID, in api.CreateArgs) (events.SessionID, error) {
 	if len(in.Head) > 0 {
+		if err := api.Configuring(ctx, "snapshot"); err != nil { // before the work that it makes
+			return "", err
+		}
 		s, err := projector.Restore(in.Head)
 		if err != nil {
 			return "", &events.FieldError{Field: "snapshot", Reason: err.Error(), Err: events.ErrInvalid}

@@ -8,5 +8,5 @@
 // Keys are read again every [Config.Refresh], and when a token names a key that
 // is not known, which happens at most every 10 s: callers that are not
 // authenticated cannot make the server ask its issuer more often. When reading
-// fails, the keys that were read last stay in use.
+// fails, the keys that were read last stay in use. An empty key set is no failure: it revokes all.
 package oidc

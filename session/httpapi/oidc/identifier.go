@@ -35,9 +35,12 @@ func New(ctx context.Context, cfg Config) (*Identifier, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, fmt.Errorf("new oidc identifier: %w", err)
 	}
-	i := &Identifier{cfg: cfg, keys: &keys{read: cfg.read, signatures: cfg.signatures(), now: cfg.Now, log: cfg.Logger.Named("oidc")}}
+	i := &Identifier{cfg: cfg, keys: &keys{reading: make(chan struct{}, 1), read: cfg.read, signatures: cfg.signatures(), now: cfg.Now, log: cfg.Logger.Named("oidc")}}
 	if err := i.keys.refresh(ctx); err != nil {
 		return nil, fmt.Errorf("new oidc identifier: %w", err)
+	}
+	if len(i.keys.list) == 0 {
+		return nil, errors.New("new oidc identifier: the issuer's key set is empty")
 	}
 	i.verifier = goidc.NewVerifier(cfg.Issuer, i.keys, &goidc.Config{
 		ClientID: cfg.Audience, SupportedSigningAlgs: cfg.Algorithms, SkipExpiryCheck: true, // within has the leeway

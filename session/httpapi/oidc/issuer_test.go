@@ -28,13 +28,22 @@ type issuer struct {
 	keys   []jose.JSONWebKey // private ones
 	served int               // readings of the keys
 	broken bool
-	now    time.Time // of the identifiers
+	now    time.Time      // of the identifiers
+	holds  chan chan bool // set: each reading sends a channel, and waits until that is closed
 }
 
 func newIssuer(t testing.TB) *issuer {
 	t.Helper()
 	i := &issuer{t: t, now: time.Now()}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		i.mu.Lock()
+		holds := i.holds
+		i.mu.Unlock()
+		if holds != nil {
+			goOn := make(chan bool)
+			holds <- goOn
+			<-goOn
+		}
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		i.served++

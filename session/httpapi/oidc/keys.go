@@ -27,8 +27,8 @@ type keys struct {
 	now        func() time.Time
 	log        *zap.Logger
 
-	reading sync.Mutex // held while keys are read: one reading at a time
-	tried   time.Time  // start of the last reading
+	reading chan struct{} // holds one while keys are read: one reading at a time
+	tried   time.Time     // start of the last reading, for who reads
 
 	mu   sync.RWMutex
 	list []jose.JSONWebKey
@@ -81,8 +81,12 @@ func (k *keys) verify(signed *jose.JSONWebSignature) (payload []byte, known bool
 
 // refreshFor reads the keys for a token whose key is not known, unless they were read a moment ago.
 func (k *keys) refreshFor(ctx context.Context) {
-	k.reading.Lock()
-	defer k.reading.Unlock()
+	select {
+	case k.reading <- struct{}{}:
+		defer func() { <-k.reading }()
+	case <-ctx.Done():
+		return
+	}
 	if k.now().Sub(k.tried) < readPause {
 		return
 	}
@@ -93,12 +97,12 @@ func (k *keys) refreshFor(ctx context.Context) {
 
 // refresh reads the keys.
 func (k *keys) refresh(ctx context.Context) error {
-	k.reading.Lock()
-	defer k.reading.Unlock()
+	k.reading <- struct{}{} // for as long as a reading may take
+	defer func() { <-k.reading }()
 	return k.load(ctx)
 }
 
-// load reads the keys. The caller holds reading.
+// load reads the keys, for one at a time.
 func (k *keys) load(ctx context.Context) error {
 	k.tried = k.now()
 	ctx, cancel := context.WithTimeout(ctx, readWait)
@@ -119,6 +123,7 @@ func (k *keys) load(ctx context.Context) error {
 
 // parseKeys takes the public keys for signatures of a JWKS. Others are left
 // out: a symmetric key verifies nothing here, and an issuer may have keys of kinds to come.
+// An empty set is that of an issuer which revoked its last key.
 func parseKeys(data []byte) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -133,7 +138,7 @@ func parseKeys(data []byte) ([]jose.JSONWebKey, error) {
 			list = append(list, key)
 		}
 	}
-	if len(list) == 0 {
+	if len(list) == 0 && (len(set.Keys) > 0 || set.Keys == nil) {
 		return nil, errors.New("has no public key for signatures")
 	}
 	return list, nil

@@ -243,15 +243,61 @@ func TestKeysAreReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(i.keys[1].Public())
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for err := error(nil); err == nil && ctx.Err() == nil; _, err = identify(t, id, token) {
-		select {
-		case <-ctx.Done():
-			t.Fatal("got a token accepted whose key is gone")
-		case <-time.After(10 * time.Millisecond):
+	refused := func(token string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for err := error(nil); err == nil && ctx.Err() == nil; _, err = identify(t, id, token) {
+			select {
+			case <-ctx.Done():
+				t.Fatal("got a token accepted whose key is gone")
+			case <-time.After(10 * time.Millisecond):
+			}
 		}
 	}
+	refused(token)
+	last := i.sign(jose.ES256, i.keys[1], i.claims(nil), nil)
+	if _, err := identify(t, id, last); err != nil {
+		t.Fatal(err)
+	}
+	put([]jose.JSONWebKey{}...) // the last one is revoked
+	refused(last)
+	if _, err := oidc.New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "key set is empty") {
+		t.Errorf("a start without any key: got %v", err)
+	}
+}
+
+// TestUnknownKeyWaitsForItsCaller has tokens of a stranger's key come while the
+// issuer does not answer: whoever goes away waits no longer.
+func TestUnknownKeyWaitsForItsCaller(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	id := i.identifier(i.config())
+	i.pass(time.Minute)
+	i.mu.Lock()
+	i.holds = make(chan chan bool)
+	i.mu.Unlock()
+	reading := make(chan struct{})
+	stranger := i.sign(jose.RS256, rsaKey(t, "stranger"), i.claims(nil), nil)
+	go func() {
+		defer close(reading)
+		_, _ = identify(t, id, stranger)
+	}()
+	goOn := <-i.holds // the issuer answers no more
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequestWithContext(gone, "GET", "/", nil)
+	r.Header.Set("Authorization", "Bearer "+stranger)
+	if _, err := id.Identify(r); err == nil {
+		t.Error("got a stranger's token accepted")
+	}
+	select {
+	case <-reading:
+		t.Error("who had gone waited for the reading of another")
+	default:
+	}
+	close(goOn)
+	<-reading
 }
 
 // TestConfigIsRefused gives configurations that are not right: each is refused with the field's name.

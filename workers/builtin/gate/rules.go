@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -115,9 +118,14 @@ func (o Options) Denies(tool string, names []string) bool {
 
 func (o Options) denies(tool string, s subject) bool {
 	return matches(o.Deny, tool, func(pattern string) bool {
-		fold := func(name string) bool { return match(strings.ToLower(pattern), strings.ToLower(name), false) }
+		fold := func(name string) bool { return match(folded(pattern), folded(name), false) }
 		return s.command != "" && match(pattern, s.command, false) || slices.ContainsFunc(s.paths, fold) || slices.ContainsFunc(s.dirs, fold)
 	})
+}
+
+// folded is a path as the filesystems see it that tell no case apart, nor one writing of a letter from another.
+func folded(name string) string {
+	return norm.NFD.String(cases.Fold().String(norm.NFD.String(name)))
 }
 
 func (o Options) asks(tool string, s subject) bool {
@@ -127,17 +135,16 @@ func (o Options) asks(tool string, s subject) bool {
 	})
 }
 
-// allows wants a rule for the command, or one for each name of the file.
+// allows wants a rule for the command, and one for each name of the file, as far as the call has them.
 func (o Options) allows(tool string, s subject) bool {
-	if s.command != "" {
-		return matches(o.Allow, tool, func(pattern string) bool { return match(pattern, s.command, true) })
+	allowed := func(text string, plain bool) bool {
+		return matches(o.Allow, tool, func(pattern string) bool { return text != "" && match(pattern, text, plain) })
 	}
-	if len(s.paths) == 0 {
-		return matches(o.Allow, tool, func(string) bool { return false })
+	if s.command == "" && len(s.paths) == 0 {
+		return allowed("", false)
 	}
-	return !slices.ContainsFunc(s.paths, func(name string) bool {
-		return !matches(o.Allow, tool, func(pattern string) bool { return match(pattern, name, false) })
-	})
+	return (s.command == "" || allowed(s.command, true)) &&
+		!slices.ContainsFunc(s.paths, func(name string) bool { return !allowed(name, false) })
 }
 
 // matches reports whether a rule is for the tool, and has no pattern or one that fits.

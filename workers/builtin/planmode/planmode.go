@@ -1,6 +1,6 @@
 // Package planmode lets a session plan before it acts. While it is on, the
 // tools that change anything are off, a call of one is refused, and the model
-// is told to plan. A host switches with the action "plan_mode.set"; the model
+// is told to plan. Callers who may configure switch with the action "plan_mode.set"; the model
 // leaves with the tool exit_plan_mode, once a human has approved its plan.
 //
 // Guarantees: the mode is part of the history and outlives the node. The model
@@ -16,6 +16,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -54,7 +55,9 @@ func (p *planMode) Register(r *plugin.Registrar) error {
 	r.BeforeToolCall(p.guard)
 	r.Catalog(p.hide)
 	r.Prompt(p.contribute)
-	plugin.AddAction(r, plugin.ActionDef{Name: "plan_mode.set", Kind: "command", Description: "Switches plan mode on or off."},
+	plugin.AddAction(r, plugin.ActionDef{
+		Name: "plan_mode.set", Kind: "command", Needs: api.RightConfigure, Description: "Switches plan mode on or off.",
+	},
 		func(_ context.Context, _ plugin.ActionContext, in struct {
 			On bool `json:"on"`
 		},

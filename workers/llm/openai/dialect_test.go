@@ -348,7 +348,7 @@ func TestCutAfterFinish(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}))
 	t.Cleanup(s.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	res, err := open(t, openai.Config{BaseURL: s.URL, HTTPClient: s.Client()}).Complete(ctx, request(), nil)
 	if err != nil || res.Stop != events.StopEnd {

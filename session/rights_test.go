@@ -1,0 +1,114 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+)
+
+// asking is a request of a caller with a scope, that reaches every session.
+func asking(ctx context.Context, scope api.Scope, op api.Operation) context.Context {
+	c := api.Caller{Name: "bob", Reach: api.Reach{Scope: scope}}
+	return api.WithAsked(api.WithCaller(ctx, c, op.Needs(), sid), api.Asked{Actor: "bob"})
+}
+
+// TestSystemStays moves a conversation with messages of the system by every
+// request that can: without the right to configure they stay where they are.
+func TestSystemStays(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	says := func(id string, role events.Role) api.AppendNode {
+		m := events.Message{ID: events.MessageID(id), Role: role, Parts: []events.Part{{Kind: events.PartText, Text: id}}}
+		return api.AppendNode{Message: &m}
+	}
+	nodes := []api.AppendNode{says("a", events.RoleUser), says("b", events.RoleSystem), says("c", events.RoleUser)}
+	if _, err := b.host.AppendNodes(t.Context(), sid, api.AppendNodesRequest{Nodes: nodes}); err != nil {
+		t.Fatal(err)
+	}
+	type move func(ctx context.Context) error
+	branch := func(to events.NodeID) move {
+		return func(ctx context.Context) error { return b.host.BranchTo(ctx, sid, to) }
+	}
+	frame := func(keep events.NodeID) move {
+		return func(ctx context.Context) error {
+			_, err := b.host.OpenFrame(ctx, sid, api.FrameRequest{Frame: "f-" + events.FrameID(keep), Keep: keep})
+			return err
+		}
+	}
+	moves := map[string]struct {
+		move move
+		op   api.Operation
+	}{
+		"branch_before": {branch("a"), api.OpBranch},
+		"branch_none":   {branch(""), api.OpBranch},
+		"frame":         {frame(""), api.OpOpenFrame},
+		"frame_after":   {frame("c"), api.OpOpenFrame},
+		"rewrite": {func(ctx context.Context) error {
+			return b.host.Rewrite(ctx, sid, []api.RewriteMessage{{Message: *says("x", events.RoleUser).Message}})
+		}, api.OpRewrite},
+	}
+	before := b.state()
+	for name, m := range moves {
+		if name == "frame" {
+			m.move = func(ctx context.Context) error {
+				_, err := b.host.OpenFrame(ctx, sid, api.FrameRequest{Frame: "new"})
+				return err
+			}
+		}
+		if err := m.move(asking(t.Context(), "read,write", m.op)); !errors.Is(err, api.ErrForbidden) {
+			t.Errorf("%s: got %v, want %v", name, err, api.ErrForbidden)
+		}
+		b.unchanged(before, name)
+	}
+	if err := branch("b")(asking(t.Context(), "read,write", api.OpBranch)); err != nil {
+		t.Errorf("to the message itself: %v", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(moves)) {
+		if err := moves[name].move(asking(t.Context(), api.ScopeWrite, moves[name].op)); err != nil {
+			t.Errorf("%s with the right to configure: %v", name, err)
+		}
+		if err := branch("c")(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCopyIsHeldToWhatItsBaseIs copies a session with options and bounds of its
+// tools: without the right to configure the copy has them too.
+func TestCopyIsHeldToWhatItsBaseIs(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, err := b.host.Create(t.Context(), session.CreateRequest{
+		ID: "base", Options: map[string]string{"gate": `{"deny":["x"]}`, "other": "{}"}, Access: events.ToolAccess{Hidden: []string{"x"}},
+		Subagent: events.Subagent{Capability: "c", Depth: 1, MaxDepth: 2},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, req := range map[events.SessionID]session.CreateRequest{
+		"fork":    {Start: session.StartExisting, From: "base"},
+		"current": {Start: session.StartCurrent, Parent: "base"},
+	} {
+		req.ID = id
+		if _, err := b.host.Create(asking(t.Context(), "read,write", api.OpCreate), req); err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+		s, err := b.host.State(t.Context(), id)
+		if err != nil || s.Options["gate"] != `{"deny":["x"]}` || s.Options["other"] != "{}" || !slices.Equal(s.Access.Hidden, []string{"x"}) || s.Subagent.MaxDepth != 2 {
+			t.Errorf("%s: got options %v, access %v, subagent %v, %v", id, s.Options, s.Access, s.Subagent, err)
+		}
+	}
+	own := session.CreateRequest{ID: "own", Start: session.StartExisting, From: "base", Options: map[string]string{"gate": "{}"}}
+	if _, err := b.host.Create(asking(t.Context(), api.ScopeWrite, api.OpCreate), own); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := b.host.State(t.Context(), "own"); err != nil || s.Options["gate"] != "{}" || s.Options["other"] != "{}" {
+		t.Errorf("with options of its own: got %v, %v", s.Options, err)
+	}
+}
