@@ -76,14 +76,14 @@ func TestLooksAppendNothing(t *testing.T) {
 	if err := <-told; err != nil {
 		t.Errorf("what the plugin does when it is told: %v", err)
 	}
-	if _, err := b.Host.TakeMonitorUpdates(scoped(t.Context(), api.ScopeWrite, api.OpTakeUpdates, sid), sid); err != nil {
+	if _, err := b.TakeMonitorUpdates(scoped(t.Context(), api.ScopeWrite, api.OpTakeUpdates, sid), sid); err != nil {
 		t.Errorf("updates: %v", err)
 	}
 	equal(t, "commits after updates without the right to commands", b.last(sid), before)
-	if err := b.Host.CloseSession(scoped(t.Context(), api.ScopeAdmin, api.OpToolState, sid), sid, "by a look"); !errors.Is(err, api.ErrForbidden) {
+	if err := b.CloseSession(scoped(t.Context(), api.ScopeAdmin, api.OpToolState, sid), sid, "by a look"); !errors.Is(err, api.ErrForbidden) {
 		t.Errorf("an append for a look: got %v, want %v", err, api.ErrForbidden)
 	}
-	got, err := b.Host.MonitorSnapshot(scoped(t.Context(), api.ScopeAdmin, api.OpMonitorSnapshot, sid), sid)
+	got, err := b.MonitorSnapshot(scoped(t.Context(), api.ScopeAdmin, api.OpMonitorSnapshot, sid), sid)
 	if err != nil || len(got.Monitors) != 1 || len(find[*events.TaskRegistered](b, sid)) != 1 {
 		t.Errorf("with the right to commands: got %+v, %v, want the monitor's task", got, err)
 	}
@@ -100,7 +100,7 @@ func TestActionsNeedRights(t *testing.T) {
 	} {
 		for _, name := range []string{"go", "set", "run"} {
 			before := b.last(sid)
-			_, err := b.Host.InvokeAction(scoped(t.Context(), scope, api.OpInvokeAction, sid), sid, name, []byte("{}"))
+			_, err := b.InvokeAction(scoped(t.Context(), scope, api.OpInvokeAction, sid), sid, name, []byte("{}"))
 			if !slices.Contains(allowed, name) {
 				if !errors.Is(err, api.ErrForbidden) {
 					t.Errorf("%s with %s: got %v, want %v", name, scope, err, api.ErrForbidden)
