@@ -30,8 +30,8 @@ func (l *loss) startProcess(ctx context.Context, i int, hosts *hosts, host int, 
 // it: another node goes on with the turn. What was cut off comes back, and the
 // watcher sees each commit once.
 func TestPartitionTurns(t *testing.T) { // alone: elections of starved servers take minutes
-	if testing.Short() {
-		t.Skip("elections take seconds")
+	if !*faults {
+		t.Skip("run with -faults: elections take seconds")
 	}
 	const away, near = 3, 4 // hosts of nodes
 	hosts := makeHosts(t, 'n', 5)

@@ -261,8 +261,8 @@ func TestLeaderLost(t *testing.T) { // alone: elections of starved servers take 
 // TestRollingRestart replaces every server, every node and the host client, one
 // after the other, as an operator does, while turns run.
 func TestRollingRestart(t *testing.T) { // alone: elections of starved servers take minutes
-	if testing.Short() {
-		t.Skip("elections take seconds")
+	if !*faults {
+		t.Skip("run with -faults: elections take seconds")
 	}
 	p := loopback(t)
 	sum := underLoss(t, p, 2, func(ctx context.Context, l *loss) {
