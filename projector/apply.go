@@ -19,6 +19,7 @@ func (s *State) Apply(e events.Entry) error {
 	}
 	s.Seq = e.Seq
 	s.UpdatedAt = e.Commit.At
+	s.noteRequest(e.Commit)
 	for i := range e.Commit.Events {
 		s.applyEvent(&e.Commit.Events[i], e.Commit.At)
 	}
@@ -55,6 +56,7 @@ func (s *State) countOpening() {
 // the state's sequence. All events of that commit share one time. The state
 // is then ahead of the log, until [State.Landed]; where the append conflicts
 // it must be dropped for a [State.Clone] made before.
+// The commit is a node's: it has no idempotency key.
 func (s *State) Ahead(ev *events.Event, at events.Millis) {
 	if !s.ahead {
 		s.ahead = true
@@ -81,7 +83,7 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	case *events.SessionOpened:
 		s.applyOpened(p, at)
 	case *events.SessionConfigured:
-		s.Config, s.ConfigSeq, s.ConfigKey = p.Config, s.Seq, p.Key
+		s.Config, s.ConfigSeq = p.Config, s.Seq
 	case *events.SessionClosed:
 		s.Status = StatusClosed
 	case *events.SessionGranted:

@@ -23,7 +23,6 @@ type Node struct {
 	Body    []byte          `msgpack:"b,omitempty"`
 	Blob    events.BlobRef  `msgpack:"r,omitempty"`
 	Key     string          `msgpack:"y,omitempty"` // idempotency key of the append that added it
-	Digest  string          `msgpack:"d,omitempty"` // of the request that has the key; empty in older histories
 }
 
 // SegmentNodes is how many nodes a segment holds. The head keeps at most twice as many.
@@ -37,6 +36,7 @@ type body struct {
 	tail     []*Node
 	turns    []TurnRecord   // finished since the last segment was sealed
 	settled  []SettledInput // likewise
+	requests []Request      // likewise: with a key
 
 	// The indexes are built together on first use, and complete then.
 	index   map[events.NodeID]*Node
@@ -59,6 +59,7 @@ func (b *body) clone() body {
 	c.tail = slices.Clip(b.tail)
 	c.turns = slices.Clip(b.turns)
 	c.settled = slices.Clip(b.settled)
+	c.requests = slices.Clip(b.requests)
 	c.path = slices.Clip(b.path)
 	c.links = slices.Clip(b.links)
 	c.index, c.keys, c.records = nil, nil, nil
@@ -68,10 +69,11 @@ func (b *body) clone() body {
 
 // segment is shared between clones and never changes.
 type segment struct {
-	loaded  bool
-	nodes   []*Node
-	turns   []TurnRecord
-	settled []SettledInput
+	loaded   bool
+	nodes    []*Node
+	turns    []TurnRecord
+	settled  []SettledInput
+	requests []Request
 }
 
 func (s *State) appendNodes(p *events.GraphAppended, turn events.TurnID, at events.Millis) {
@@ -79,7 +81,7 @@ func (s *State) appendNodes(p *events.GraphAppended, turn events.TurnID, at even
 		n := &p.Nodes[i]
 		s.appendNode(&Node{
 			ID: n.ID, Kind: n.Kind, Message: n.Message, Type: n.Type, Body: n.Body, Blob: n.Blob,
-			Turn: turn, At: at, Key: p.Key, Digest: p.Digest,
+			Turn: turn, At: at, Key: p.Key,
 		})
 	}
 }
@@ -114,10 +116,10 @@ func (s *State) branch(leaf events.NodeID) {
 // seal moves the oldest nodes of the head into a segment when there are enough.
 // It runs after every event, so that segments depend on the history alone.
 func (s *State) seal() {
-	for len(s.body.tail) >= 2*SegmentNodes {
-		b := &s.body
-		b.segments = append(b.segments, &segment{loaded: true, nodes: b.tail[:SegmentNodes:SegmentNodes], turns: b.turns, settled: b.settled})
-		b.tail, b.turns, b.settled = b.tail[SegmentNodes:], nil, nil
+	for b := &s.body; len(b.tail) >= 2*SegmentNodes || len(b.requests) >= SegmentRequests; {
+		n := min(len(b.tail), SegmentNodes)
+		b.segments = append(b.segments, &segment{loaded: true, nodes: b.tail[:n:n], turns: b.turns, settled: b.settled, requests: b.requests})
+		b.tail, b.turns, b.settled, b.requests = b.tail[n:], nil, nil, nil
 	}
 }
 

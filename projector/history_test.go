@@ -47,7 +47,7 @@ func resume(t *rapid.T, s *projector.State, steps int) *driver {
 
 func (d *driver) run(steps int) {
 	actions := []func(){
-		d.append, d.append, d.append, d.branch, d.frame, d.configure, d.inject, d.withdraw, d.grant, d.request, d.cancel, d.unknown,
+		d.append, d.append, d.append, d.asked, d.branch, d.frame, d.configure, d.inject, d.withdraw, d.grant, d.request, d.cancel, d.unknown,
 		d.claim, d.claim, d.claim, d.answer, d.answer, d.answer, d.answer, d.answer,
 	}
 	for range d.upTo(steps) {
@@ -95,6 +95,29 @@ func (d *driver) commit(list ...events.Event) {
 		d.Fatal(err)
 	}
 	e := events.Entry{Seq: d.s.Seq, Commit: decoded, Data: data}
+	d.log = append(d.log, e)
+	if d.each != nil {
+		d.each(d.s, e)
+	}
+}
+
+// asked commits what a request with a key led to, which no worker folds ahead.
+func (d *driver) asked() {
+	d.commit()
+	c := &events.Commit{
+		ID: events.CommitID(d.next("c")), Session: sid, At: events.Millis(1000 + d.n), Actor: events.Actor{Kind: events.ActorClient},
+		Events: []events.Event{events.Of("", &events.GraphBranched{Leaf: d.s.Leaf})},
+	}
+	switch d.upTo(2) {
+	case 0:
+		c.Cause = rapid.SampledFrom([]string{"open frame", "stop monitor key"}).Draw(d.T, "cause")
+	default:
+		c.Key, c.Digest = rapid.SampledFrom([]string{"key", d.next("k")}).Draw(d.T, "key"), d.next("digest")
+	}
+	e := events.Entry{Seq: d.s.Seq + 1, Commit: c}
+	if err := d.s.Apply(e); err != nil {
+		d.Fatal(err)
+	}
 	d.log = append(d.log, e)
 	if d.each != nil {
 		d.each(d.s, e)

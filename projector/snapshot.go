@@ -17,13 +17,15 @@ type snapshot struct {
 	Tail     []Node           `msgpack:"t,omitempty"`
 	Turns    []TurnRecord     `msgpack:"r,omitempty"`
 	Settled  []SettledInput   `msgpack:"i,omitempty"`
+	Requests []Request        `msgpack:"q,omitempty"`
 }
 
 // segmentData is a segment as it is stored.
 type segmentData struct {
-	Nodes   []Node         `msgpack:"n"`
-	Turns   []TurnRecord   `msgpack:"r,omitempty"`
-	Settled []SettledInput `msgpack:"i,omitempty"`
+	Nodes    []Node         `msgpack:"n"`
+	Turns    []TurnRecord   `msgpack:"r,omitempty"`
+	Settled  []SettledInput `msgpack:"i,omitempty"`
+	Requests []Request      `msgpack:"q,omitempty"`
 }
 
 // Segment is a piece of state to be stored under its reference.
@@ -41,7 +43,7 @@ func (s *State) Snapshot() (head []byte, fresh []Segment, err error) {
 	if s.ahead {
 		return nil, nil, fmt.Errorf("snapshot %s: state is ahead of the log: %w", s.Session, ErrOutOfOrder)
 	}
-	snap := snapshot{Fold: FoldVersion, Head: s.Head, Turns: s.body.turns, Settled: s.body.settled}
+	snap := snapshot{Fold: FoldVersion, Head: s.Head, Turns: s.body.turns, Settled: s.body.settled, Requests: s.body.requests}
 	for _, seg := range s.body.segments[len(s.body.refs):] {
 		data, err := seg.encode()
 		if err != nil {
@@ -60,7 +62,7 @@ func (s *State) Snapshot() (head []byte, fresh []Segment, err error) {
 }
 
 func (seg *segment) encode() ([]byte, error) {
-	return events.EncodePayload(&segmentData{Nodes: values(seg.nodes), Turns: seg.turns, Settled: seg.settled})
+	return events.EncodePayload(&segmentData{Nodes: values(seg.nodes), Turns: seg.turns, Settled: seg.settled, Requests: seg.requests})
 }
 
 // RefOf is the reference of a body: its digest and size.
@@ -97,7 +99,7 @@ func Restore(head []byte) (*State, error) {
 	}
 	s := &State{Head: snap.Head}
 	s.body.tail = pointers(snap.Tail)
-	s.body.turns, s.body.settled = snap.Turns, snap.Settled
+	s.body.turns, s.body.settled, s.body.requests = snap.Turns, snap.Settled, snap.Requests
 	s.body.refs = snap.Segments
 	for range snap.Segments {
 		s.body.segments = append(s.body.segments, &segment{})
@@ -133,7 +135,7 @@ func (s *State) Attach(ref events.BlobRef, data []byte) error {
 		if s.body.shared {
 			s.body.segments, s.body.shared = slices.Clone(s.body.segments), false
 		}
-		s.body.segments[i] = &segment{loaded: true, nodes: pointers(d.Nodes), turns: d.Turns, settled: d.Settled}
+		s.body.segments[i] = &segment{loaded: true, nodes: pointers(d.Nodes), turns: d.Turns, settled: d.Settled, requests: d.Requests}
 		return nil
 	}
 	return nil

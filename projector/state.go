@@ -8,7 +8,7 @@ import (
 )
 
 // FoldVersion changes whenever Apply or the snapshot's shape does. Snapshots of another version are discarded.
-const FoldVersion = 6
+const FoldVersion = 7
 
 // ErrPartial is a question that needs segments which are not attached yet; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -37,7 +37,6 @@ type Head struct {
 	Opening   int64             `msgpack:"op,omitempty"` // commits of initial nodes still to come
 	Config    events.Config     `msgpack:"c"`
 	ConfigSeq events.Seq        `msgpack:"cs,omitempty"` // where Config was set
-	ConfigKey string            `msgpack:"ck,omitempty"` // idempotency key of the change that set it
 	Parent    events.SessionID  `msgpack:"p,omitempty"`
 	Forked    events.ForkedFrom `msgpack:"f,omitempty"`
 	Labels    map[string]string `msgpack:"l,omitempty"`

@@ -1,10 +1,13 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+
+	"github.com/oklog/ulid/v2"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -16,8 +19,9 @@ import (
 type stamp struct {
 	actor       events.Actor
 	cause       string
-	key, digest string     // of the request; empty: it has no key
-	since       events.Seq // the request was made after that
+	key, digest string // of the request; empty: it has no key
+	older       string // what an earlier version recorded as the cause in place of the key
+	byID        bool   // what the request makes has an id, which finds it again
 }
 
 // stamp of a decision that no key is looked for of.
@@ -27,6 +31,11 @@ func (h *Host) stamp(cause string, a api.Asked) stamp {
 		s.actor = events.Actor{Kind: events.ActorClient, ID: a.Actor}
 	}
 	return s
+}
+
+// named is the id of what a request makes: the one that it gives, or its key, or a new one.
+func named[ID ~string](given ID, a api.Asked) ID {
+	return cmp.Or(given, ID(a.Key), ID(ulid.Make().String()))
 }
 
 // command is what a request asks for. The same command has the same body.
@@ -48,90 +57,79 @@ func (h *Host) keyed(c command, a api.Asked) (stamp, error) {
 		return s, fmt.Errorf("%s: %w", c.op, err)
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", a.Actor, c.op, body)) // the same at every host
-	s.key, s.digest, s.since = a.Key, hex.EncodeToString(sum[:16]), a.Since
+	s.key, s.digest = a.Key, hex.EncodeToString(sum[:16])
 	s.cause += " " + a.Key
+	s.older = s.cause
 	return s, nil
 }
 
-// same refuses a commit whose key another request used. Earlier versions recorded no digest.
-func (s stamp) same(c *events.Commit) error {
-	if c.Key != "" && c.Digest != s.digest {
-		return fmt.Errorf("key %s: %w", s.key, ErrDifferent)
+// keyedByID is keyed for a request whose repeat is decided on the state as it
+// is, where what it made is found by its id.
+func (h *Host) keyedByID(c command, a api.Asked) (stamp, error) {
+	s, err := h.keyed(c, a)
+	s.cause, s.byID = c.cause, true
+	return s, err
+}
+
+// same refuses a key that another request used. It is the one place that says so.
+func (by *stamp) same(r projector.Request) error {
+	if r.Key != "" && r.Digest != by.digest { // earlier versions recorded no digest
+		return fmt.Errorf("key %s: %w", by.key, ErrDifferent)
 	}
 	return nil
 }
 
-// decideAsked is decide for a request. A commit that has the request's key is
-// not decided again: the decision runs once more on the state as it was
-// then, for what it answers. A key that another request used is [ErrDifferent].
-//
-// The history is looked at before every try, up to the state that the try is
-// made on. Who decides the same meanwhile, because a request came twice, makes
-// the append conflict, and is found by the next look.
+// landed is the sequence of the commit that the request made; 0 where there is
+// none. [Host.decideOnce] looks for it on every state that an append is guarded by.
+func (by *stamp) landed(s *projector.State) (events.Seq, error) {
+	if by.key == "" {
+		return 0, nil
+	}
+	r, ok, err := s.Asked(by.key, by.older)
+	if err != nil || !ok {
+		return 0, err
+	}
+	return r.Seq, by.same(r)
+}
+
+// decideOn is what a request comes to on a state. A commit that the request
+// made before is not decided again: the decision runs on the state as it was
+// then, for what it answers. A request that came twice at once makes the
+// append of one conflict, which finds the other's commit in the newer state.
+func (h *Host) decideOn(ctx context.Context, s *projector.State, by stamp, d decision, fresh bool) ([]events.Event, error) {
+	seq, err := by.landed(s)
+	switch {
+	case err != nil || seq != 0 && !fresh:
+		return nil, err
+	case seq == 0:
+		return d(s)
+	case by.byID:
+		api.Note(ctx, s.Session, seq)
+		return d(s)
+	}
+	before, err := h.beforeLanding(ctx, s, by)
+	if err == nil {
+		_, err = d(before)
+	}
+	return nil, err
+}
+
+// decideAsked is decideAs for a request.
 func (h *Host) decideAsked(ctx context.Context, id events.SessionID, c command, a api.Asked, d decision) error {
 	by, err := h.keyed(c, a)
 	if err != nil {
 		return err
 	}
-	if by.key == "" {
-		return h.decideAs(ctx, id, by, d)
-	}
-	looked, landed := by.since, false
-	return h.decideAs(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
-		if landed {
-			return nil, nil
-		}
-		if s.Seq > looked {
-			before, err := h.beforeLanding(ctx, id, by, looked)
-			if err != nil {
-				return nil, err
-			}
-			if landed = before != nil; landed {
-				_, err := d(before)
-				return nil, err
-			}
-			looked = s.Seq
-		}
-		return d(s)
-	})
+	return h.decideAs(ctx, id, by, d)
 }
 
-// landed is the state before the commit that the request made; nil where there
-// is none. It is for what has to be known before the request is decided.
-func (h *Host) landed(ctx context.Context, id events.SessionID, by stamp) (*projector.State, error) {
-	if by.key == "" {
-		return nil, nil //nolint:nilnil // every request is a new one
-	}
-	if err := h.reached(ctx, id); err != nil {
+// beforeLanding is the state before the commit that the request made; nil where
+// there is none. It is for what has to be known before the request is decided.
+func (h *Host) beforeLanding(ctx context.Context, s *projector.State, by stamp) (*projector.State, error) {
+	seq, err := by.landed(s)
+	if err != nil || seq == 0 {
 		return nil, err
 	}
-	return h.beforeLanding(ctx, id, by, by.since)
-}
-
-// beforeLanding is the state before the commit after seq that the request made; nil where there is none.
-func (h *Host) beforeLanding(ctx context.Context, id events.SessionID, by stamp, seq events.Seq) (*projector.State, error) {
-	c, before, err := h.find(ctx, id, by, seq)
-	if err == nil && c != nil {
-		err = by.same(c)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return before, nil
-}
-
-// find is the first commit after seq that has the request's key, and the state
-// before it; nil where there is none. A commit of an earlier version has the key in its cause alone.
-func (h *Host) find(ctx context.Context, id events.SessionID, by stamp, seq events.Seq) (*events.Commit, *projector.State, error) {
-	for entry, err := range h.log.Read(ctx, id, seq+1) {
-		if err != nil {
-			return nil, nil, err
-		}
-		if c := entry.Commit; c.Key == by.key || c.Key == "" && c.Cause == by.cause {
-			api.Note(ctx, id, entry.Seq)
-			before, err := follow.At(ctx, h.log, id, entry.Seq-1)
-			return c, before, err
-		}
-	}
-	return nil, nil, nil
+	api.Note(ctx, s.Session, seq)
+	return follow.At(ctx, h.log, s.Session, seq-1)
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -27,18 +29,19 @@ const (
 // told. Mutators are asked again where the configuration moved meanwhile.
 func (h *Host) Configure(ctx context.Context, id events.SessionID, req ConfigureRequest) error {
 	ctx, asked := api.TakeAsked(ctx)
+	asked.Key = cmp.Or(req.IdempotencyKey, asked.Key)
 	var change plugin.ConfigChange
 	for moved := true; moved; {
-		// Before the change is asked for: it may be in the configuration, and others after it.
-		if done, err := h.configured(ctx, id, asked, req); err != nil || done {
+		s, err := h.State(ctx, id)
+		if err != nil {
 			return err
 		}
-		s, err := h.State(ctx, id)
-		if err == nil {
-			change, err = h.mutated(ctx, s, req)
+		// Before the change is asked for: it may be in the configuration, and others after it.
+		if done, err := h.configured(ctx, s, asked, req); err != nil || done {
+			return err
 		}
-		if err == nil {
-			moved, err = h.configure(ctx, asked, change, h.wanted(s, req), req.IdempotencyKey)
+		if change, err = h.mutated(ctx, s, req); err == nil {
+			moved, err = h.configure(ctx, asked, change, h.wanted(s, req))
 		}
 		if err != nil {
 			return err
@@ -60,23 +63,21 @@ func (h *Host) wanted(s *projector.State, req ConfigureRequest) command {
 
 // configured reports whether the request made its change before. What it asks for
 // is a function: that is compared by what it makes of the configuration as it was then.
-func (h *Host) configured(ctx context.Context, id events.SessionID, asked api.Asked, req ConfigureRequest) (bool, error) {
+func (h *Host) configured(ctx context.Context, s *projector.State, asked api.Asked, req ConfigureRequest) (bool, error) {
 	if asked.Key == "" {
 		return false, nil
 	}
-	if err := h.reached(ctx, id); err != nil {
+	first, ok, err := s.Configured(asked.Key)
+	if err != nil || !ok {
 		return false, err
 	}
-	by, err := h.keyed(command{api.OpConfigure, configuring, &struct{}{}}, asked)
+	before, err := follow.At(ctx, h.log, s.Session, first.Seq-1)
 	if err != nil {
 		return false, err
 	}
-	c, before, err := h.find(ctx, id, by, by.since)
-	if err != nil || c == nil {
-		return false, err
-	}
-	if by, err = h.keyed(h.wanted(before, req), asked); err == nil {
-		err = by.same(c)
+	by, err := h.keyed(h.wanted(before, req), asked)
+	if err == nil {
+		_, err = h.beforeLanding(ctx, s, by)
 	}
 	return true, err
 }
@@ -84,7 +85,7 @@ func (h *Host) configured(ctx context.Context, id events.SessionID, asked api.As
 // mutated is the change as the mutators leave it; they are not asked of one that changes nothing.
 func (h *Host) mutated(ctx context.Context, s *projector.State, req ConfigureRequest) (plugin.ConfigChange, error) {
 	change := plugin.ConfigChange{Session: s.Session, Previous: s.Config, Current: s.Config}
-	if err := open(s); err != nil || (req.IdempotencyKey != "" && req.IdempotencyKey == s.ConfigKey) {
+	if err := open(s); err != nil {
 		return change, err
 	}
 	change.Current = req.Change(s.Config)
@@ -127,7 +128,7 @@ func (h *Host) Locked(c events.Config) (events.Config, error) {
 }
 
 // configure records a change, unless the configuration is not what it was made from: then it moved.
-func (h *Host) configure(ctx context.Context, asked api.Asked, change plugin.ConfigChange, wanted command, key string) (moved bool, err error) {
+func (h *Host) configure(ctx context.Context, asked api.Asked, change plugin.ConfigChange, wanted command) (moved bool, err error) {
 	if change.Current == change.Previous {
 		return false, nil
 	}
@@ -135,7 +136,7 @@ func (h *Host) configure(ctx context.Context, asked api.Asked, change plugin.Con
 		if moved = s.Config != change.Previous; moved {
 			return nil, nil
 		}
-		return []events.Event{events.Of("", &events.SessionConfigured{Config: change.Current, Key: key})}, open(s)
+		return []events.Event{events.Of("", &events.SessionConfigured{Config: change.Current})}, open(s)
 	})
 	return moved && err == nil, err
 }
@@ -265,7 +266,11 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 	if err != nil {
 		return false, err
 	}
-	if before, err := h.landed(ctx, id, by); err != nil || before != nil {
+	s, err := h.State(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	if before, err := h.beforeLanding(ctx, s, by); err != nil || before != nil {
 		return before != nil, err
 	}
 	err = h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {

@@ -1,14 +1,13 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
-
-	"github.com/oklog/ulid/v2"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -31,9 +30,10 @@ func (h *Host) Create(ctx context.Context, req CreateRequest) (events.SessionID,
 // be empty (host specification 2.2). What starts from a state takes over the
 // nodes of its active path, with their ids; counters and ledger begin anew.
 func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req CreateRequest) (api.Handle, error) {
-	id := req.ID
-	if id == "" {
-		id = events.SessionID(ulid.Make().String())
+	ctx, asked, err := api.TakeRequest(ctx, &req)
+	id := named(req.ID, asked)
+	if err != nil {
+		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
 	if err := events.CheckToken("session", id); err != nil {
 		return api.Handle{}, fmt.Errorf("create session: %w", err)
@@ -43,10 +43,6 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req Cre
 	}
 	if id == creator {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, ErrExists)
-	}
-	ctx, asked, err := api.TakeRequest(ctx, &req)
-	if err != nil {
-		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
 	o := &opening{h: h, id: id, req: req, asked: asked, makers: []string{asked.Actor}}
 	if err := o.stamp(); err != nil {
@@ -119,12 +115,14 @@ func (o *opening) begun(ctx context.Context) (*begun, error) {
 	if err != nil {
 		return nil, err
 	}
+	if seq, err := o.by.landed(s); err != nil || seq == 0 {
+		return nil, cmp.Or(err, ErrExists)
+	}
 	for entry, err := range o.h.log.Read(ctx, o.id, 1) {
 		if err != nil {
 			return nil, err
 		}
-		opened, ok := entry.Commit.Events[0].Payload.(*events.SessionOpened)
-		if ok && entry.Commit.Cause == o.by.cause && o.by.same(entry.Commit) == nil {
+		if opened, ok := entry.Commit.Events[0].Payload.(*events.SessionOpened); ok {
 			return &begun{opened: opened, state: s}, nil
 		}
 		break

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -21,14 +22,12 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendN
 	if err != nil {
 		return api.AppendedNodes{}, fmt.Errorf("append nodes: %w", err)
 	}
-	if req.IdempotencyKey != "" {
-		asked.Key = req.IdempotencyKey
-	}
-	by, err := h.keyed(command{api.OpAppendNodes, "append nodes", &req}, asked)
+	req.IdempotencyKey = cmp.Or(req.IdempotencyKey, asked.Key)
+	asked.Key = req.IdempotencyKey
+	by, err := h.keyedByID(command{api.OpAppendNodes, "append nodes", &req}, asked)
 	if err != nil {
 		return api.AppendedNodes{}, err
 	}
-	by.cause = "append nodes" // the request's own key finds what landed
 	for shown, wanted := h.plugins == nil, true; wanted; {
 		if !shown {
 			if shown, err = h.protocolAppend(ctx, id, req, by); err != nil {
@@ -37,14 +36,14 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendN
 		}
 		err = h.decideAs(ctx, id, by, func(s *projector.State) (list []events.Event, err error) {
 			wanted = false
-			result, err = before(s, req, by)
+			result, err = before(s, req)
 			if err != nil || result.IDs != nil {
 				return nil, err
 			}
 			if wanted = !shown; wanted {
 				return nil, nil
 			}
-			list, result, err = appendNodes(s, req, by.digest)
+			list, result, err = appendNodes(s, req)
 			return list, err
 		})
 		if err != nil {
@@ -55,14 +54,14 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendN
 }
 
 // before is what rules an append out, or what the same append gave before.
-func before(s *projector.State, req AppendNodesRequest, by stamp) (api.AppendedNodes, error) {
+func before(s *projector.State, req AppendNodesRequest) (api.AppendedNodes, error) {
 	if req.IdempotencyKey != "" {
 		ids, err := s.Appended(req.IdempotencyKey)
-		if err == nil && len(ids) > 0 {
-			err = sameAppend(s, ids[0], by)
+		if err != nil {
+			return api.AppendedNodes{}, err
 		}
-		if err != nil || len(ids) > 0 {
-			return api.AppendedNodes{IDs: ids, Leaf: s.Leaf}, err
+		if len(ids) > 0 {
+			return api.AppendedNodes{IDs: ids, Leaf: ids[len(ids)-1]}, nil
 		}
 	}
 	if err := open(s); err != nil {
@@ -78,21 +77,13 @@ func before(s *projector.State, req AppendNodesRequest, by stamp) (api.AppendedN
 	return api.AppendedNodes{}, nil
 }
 
-// sameAppend refuses a node that another request added under the key.
-func sameAppend(s *projector.State, id events.NodeID, by stamp) error {
-	n, err := s.Node(id)
-	if err == nil && n.Digest != "" {
-		err = by.same(&events.Commit{Key: n.Key, Digest: n.Digest})
-	}
-	return err
-}
-
 // protocolAppend lets the protocol see nodes, unless the state at hand, which may be old, rules their append out.
 func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req AppendNodesRequest, by stamp) (shown bool, err error) {
 	wanted := false
 	s, err := h.atHand(ctx, id, func(s *projector.State) error {
-		old, err := before(s, req, by)
-		wanted = err == nil && old.IDs == nil
+		_, different := by.landed(s)
+		old, err := before(s, req)
+		wanted = different == nil && err == nil && old.IDs == nil
 		return nil
 	})
 	if err != nil || !wanted {
@@ -106,7 +97,7 @@ func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req Appe
 	return true, p.Protocol().AppendNodes(ctx, plugin.ProtocolSession{Session: id}, req.Nodes)
 }
 
-func appendNodes(s *projector.State, req AppendNodesRequest, digest string) ([]events.Event, api.AppendedNodes, error) {
+func appendNodes(s *projector.State, req AppendNodesRequest) ([]events.Event, api.AppendedNodes, error) {
 	heal, leaf, err := healed(s)
 	if err != nil {
 		return nil, api.AppendedNodes{}, err
@@ -123,11 +114,7 @@ func appendNodes(s *projector.State, req AppendNodesRequest, digest string) ([]e
 		result.IDs = append(result.IDs, nodes[i].ID)
 	}
 	result.Leaf = nodes[len(nodes)-1].ID
-	added := &events.GraphAppended{Nodes: nodes, Key: req.IdempotencyKey}
-	if added.Key != "" {
-		added.Digest = digest
-	}
-	return append(heal, events.Of("", added)), result, nil
+	return append(heal, events.Of("", &events.GraphAppended{Nodes: nodes, Key: req.IdempotencyKey})), result, nil
 }
 
 // healed moves a leaf that names no node to the newest message (host specification 1.3).

@@ -274,7 +274,7 @@ func (h *Host) decideOnce(ctx context.Context, id events.SessionID, by stamp, d 
 		if err := h.loadHeld(ctx, id, s, fresh); err != nil {
 			return err
 		}
-		list, err := d(s.state)
+		list, err := h.decideOn(ctx, s.state, by, d, fresh)
 		switch {
 		case (err != nil || len(list) == 0) && !fresh:
 			continue

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
@@ -18,9 +16,6 @@ const MaxInputs = 1024
 // Inject queues an input. It never waits for the running turn: the next
 // checkpoint takes it, or the next turn's start.
 func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectRequest) (events.InputID, error) {
-	if req.ID == "" {
-		req.ID = events.InputID(ulid.Make().String())
-	}
 	if req.Role == "" {
 		req.Role = events.RoleUser
 	}
@@ -28,17 +23,17 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectReques
 	if err != nil {
 		return "", fmt.Errorf("inject: %w", err)
 	}
+	req.ID = named(req.ID, asked)
 	spilled, err := Spill(ctx, h.b, &events.InputInjected{Input: req.ID, Role: req.Role, Parts: req.Parts, Boundary: req.Boundary, Caller: asked.Actor})
 	if err != nil {
 		return "", fmt.Errorf("inject: %w", err)
 	}
 	in := spilled.(*events.InputInjected)
 	digest := projector.Input{Role: in.Role, Parts: in.Parts, Boundary: in.Boundary}.Digest()
-	by, err := h.keyed(command{api.OpInject, "inject", in}, asked)
+	by, err := h.keyedByID(command{api.OpInject, "inject", in}, asked)
 	if err != nil {
 		return "", err
 	}
-	by.cause = "inject" // the input's id finds what landed
 	return req.ID, h.decideAs(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
 		known, err := inputDigest(s, req.ID)
 		switch {

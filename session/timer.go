@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
@@ -20,10 +18,8 @@ import (
 // A [Host.Submit] of the id meanwhile starts the turn at once. A session that is
 // closed by then has ended the turn as cancelled.
 func (h *Host) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req TurnRequest) (events.TurnID, error) {
-	if req.ID == "" {
-		req.ID = events.TurnID(ulid.Make().String())
-	}
 	ctx, asked, err := api.TakeRequest(ctx, &req)
+	req.ID = named(req.ID, asked)
 	if err != nil {
 		return "", fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
@@ -32,11 +28,10 @@ func (h *Host) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, 
 		return "", err
 	}
 	p := &events.TurnScheduled{Input: input, At: events.MillisOf(at), Busy: busyOf(req.WhenBusy), Callers: callersOf(req, asked)}
-	by, err := h.keyed(command{api.OpSubmitAt, "", p}, asked)
+	by, err := h.keyedByID(command{api.OpSubmitAt, "submit at", &api.SubmitAtArgs{At: p.At, Request: asSubmitted(req, input)}}, asked)
 	if err != nil {
 		return "", err
 	}
-	by.cause = "submit at" // the turn's id finds what landed
 	err = h.schedule(ctx, id, by, req.ID, p)
 	if err != nil {
 		return "", fmt.Errorf("submit turn %s: %w", req.ID, err)

@@ -102,15 +102,15 @@ func (h *Host) retool(ctx context.Context, id events.SessionID, c command, d fun
 		return 0, err
 	}
 	for moved := true; moved; {
+		asked, err := h.State(ctx, id)
+		if err != nil {
+			return 0, err
+		}
 		// Before the tools are: those that the request made are no longer the ones it was made for.
-		if before, err := h.landed(ctx, id, by); err != nil || before != nil {
+		if before, err := h.beforeLanding(ctx, asked, by); err != nil || before != nil {
 			return next(before), err
 		}
-		asked, err := h.State(ctx, id)
-		if err == nil {
-			err = open(asked)
-		}
-		if err != nil {
+		if err := open(asked); err != nil {
 			return 0, err
 		}
 		known, err := h.tools(ctx, asked)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
@@ -35,10 +33,8 @@ func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req TurnRequ
 	if h.submitter != nil {
 		return h.submitter.SubmitTurn(ctx, id, req)
 	}
-	if req.ID == "" {
-		req.ID = events.TurnID(ulid.Make().String())
-	}
 	ctx, asked, err := api.TakeRequest(ctx, &req)
+	req.ID = named(req.ID, asked)
 	if err != nil {
 		return api.SubmitAnswer{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
@@ -46,16 +42,20 @@ func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req TurnRequ
 	if err != nil {
 		return api.SubmitAnswer{}, err
 	}
-	by, err := h.keyed(command{api.OpSubmit, "", &api.TurnRequest{ID: req.ID, Input: input}}, asked)
+	by, err := h.keyedByID(command{api.OpSubmit, string(req.ID), new(asSubmitted(req, input))}, asked)
 	if err != nil {
 		return api.SubmitAnswer{}, err
 	}
-	by.cause = string(req.ID) // which finds what landed
 	a, err := h.request(ctx, id, by, requested{req.ID, input, busyOf(req.WhenBusy), callersOf(req, asked)})
 	if err != nil {
 		return api.SubmitAnswer{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
 	return a, nil
+}
+
+// asSubmitted is what tells a request for a turn from others: who asks is known besides.
+func asSubmitted(req TurnRequest, input events.TurnInput) api.TurnRequest {
+	return api.TurnRequest{ID: req.ID, Input: input, WhenBusy: WhenBusy(busyOf(req.WhenBusy))}
 }
 
 // requested is a turn as it is asked for, what is large of its input in blobs.

@@ -16,7 +16,7 @@ type AppendNode struct {
 type AppendNodesRequest struct {
 	Nodes            []AppendNode  `msgpack:"n,omitempty"`
 	RequiresAncestor events.NodeID `msgpack:"r,omitempty"` // must be on the active path; empty asks nothing
-	IdempotencyKey   string        `msgpack:"k,omitempty"` // the same key appends once
+	IdempotencyKey   string        `msgpack:"k,omitempty"` // of this request, in place of the door's: a repeat appends nothing, see [Asked]
 }
 
 // AppendedNodes are the ids in request order and the new leaf.

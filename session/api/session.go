@@ -58,7 +58,7 @@ const CompactionFrame = "compaction"
 // ConfigureRequest changes the configuration.
 type ConfigureRequest struct {
 	Change         func(events.Config) events.Config // gets the current one
-	IdempotencyKey string                            // a retry of the newest change does nothing
+	IdempotencyKey string                            // of this request, in place of the door's: a repeat does nothing, see [Asked]
 }
 
 // GrantRequest says what a caller may do in a session that is not its own. It

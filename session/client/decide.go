@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -38,13 +39,19 @@ func (c *Client) Fork(ctx context.Context, from events.SessionID, req api.Create
 	return c.Create(ctx, req)
 }
 
-// Configure implements [api.Service]. The change is made here, and lands only on the configuration it was made from.
+// Configure implements [api.Service]. The change is made here, and lands only on
+// the configuration it was made from: of a repeat, that before the first one's change.
 func (c *Client) Configure(ctx context.Context, id events.SessionID, req api.ConfigureRequest) error {
 	r, err := c.keyed(ctx, id)
 	for moved := true; moved && err == nil; {
 		var s *projector.State
 		if s, err = c.State(ctx, id); err != nil {
 			break
+		}
+		if first, ok, _ := s.Configured(cmp.Or(req.IdempotencyKey, r.Key)); ok { // the state is whole
+			if s, err = c.StateAt(ctx, id, first.Seq-1); err != nil {
+				break
+			}
 		}
 		args := api.ConfigureArgs{Previous: s.Config, Current: req.Change(s.Config), Key: req.IdempotencyKey}
 		moved, err = request[bool](ctx, c, api.OpConfigure, r, &args)

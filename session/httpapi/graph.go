@@ -64,7 +64,7 @@ type Node struct {
 
 func appendNodes(c *call, in NewNodes) (reply, error) {
 	got, err := c.s.cfg.Service.AppendNodes(c.Context(), c.session, api.AppendNodesRequest{
-		Nodes: givenNodes(in.Nodes), RequiresAncestor: in.RequiresAncestor, IdempotencyKey: c.Header.Get(keyHeader),
+		Nodes: givenNodes(in.Nodes), RequiresAncestor: in.RequiresAncestor,
 	})
 	return reply{status: http.StatusOK, body: AppendedNodes{IDs: orNone(got.IDs), Leaf: got.Leaf}}, err
 }

@@ -144,7 +144,7 @@ func sessionOf(s *projector.State) *Session {
 }
 
 func configureSession(c *call, in ConfigChange) (reply, error) {
-	err := c.s.cfg.Service.Configure(c.Context(), c.session, api.ConfigureRequest{Change: in.apply, IdempotencyKey: c.Header.Get(keyHeader)})
+	err := c.s.cfg.Service.Configure(c.Context(), c.session, api.ConfigureRequest{Change: in.apply})
 	return reply{status: http.StatusNoContent}, err
 }
 
