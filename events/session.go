@@ -131,7 +131,7 @@ func (p *SessionFirstInputTaken) Validate() error { return checkID("by", p.By, f
 // SessionConfigured replaces the configuration.
 type SessionConfigured struct {
 	Config Config `msgpack:"c"`
-	Key    string `msgpack:"k,omitempty"` // idempotency key of the request
+	Key    string `msgpack:"k,omitempty"` // idempotency key of the request, by earlier versions; see [Commit]
 }
 
 // Kind implements [Payload].
@@ -239,7 +239,7 @@ func validateNodes(nodes []NewNode) error {
 type GraphAppended struct {
 	Nodes  []NewNode `msgpack:"n"`
 	Key    string    `msgpack:"k,omitempty"` // idempotency key of the request
-	Digest string    `msgpack:"d,omitempty"` // of the request that has the key, see [Commit]
+	Digest string    `msgpack:"d,omitempty"` // of the request that has the key, by earlier versions; see [Commit]
 }
 
 // Kind implements [Payload].

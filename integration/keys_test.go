@@ -3,14 +3,15 @@ package integration
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -22,7 +23,6 @@ import (
 type keyedAsk struct {
 	op      api.Operation
 	running bool // it needs a turn that runs
-	byID    bool // what it makes has the key as its id: the id finds a repeat, and no other key is looked for
 	host    func(ctx context.Context, h *session.Host, id events.SessionID, n int) (any, error)
 	nats    func(n int) any
 	http    func(n int) [3]string // method, path and body; nil: HTTP has no such operation
@@ -31,7 +31,7 @@ type keyedAsk struct {
 // nth takes a value of several.
 func nth[T any](n int, list ...T) T { return list[n] }
 
-// keyedAsks is every operation of [api.Service] that may change a session that is there, but those that clients never repeat.
+// keyedAsks is every operation that makes a session or may change one, but those that clients never repeat.
 func keyedAsks() []keyedAsk {
 	var (
 		reason = func(n int) string { return nth(n, "done", "over", "gone") }
@@ -72,11 +72,12 @@ func keyedAsks() []keyedAsk {
 		grant = func(n int) api.GrantRequest {
 			return api.GrantRequest{To: nth(n, "guest", "other", "guest"), Rights: nth(n, []events.SessionRight{"read"}, []events.SessionRight{"read"}, []events.SessionRight{"write"})}
 		}
-		submit = func(n int) api.TurnRequest { return turnWith("key", []events.Part{text(nth(n, "a", "b", "c"))}) }
+		submit = func(n int) api.TurnRequest { return turnWith("", []events.Part{text(nth(n, "a", "b", "c"))}) }
 		inject = func(n int) api.InjectRequest {
-			return api.InjectRequest{ID: "key", Parts: []events.Part{text(nth(n, "a", "b", "c"))}}
+			return api.InjectRequest{Parts: []events.Part{text(nth(n, "a", "b", "c"))}}
 		}
-		later = time.Now().Add(time.Hour).Truncate(time.Millisecond)
+		labels = func(n int) map[string]string { return map[string]string{"a": reason(n)} }
+		later  = time.Now().Add(time.Hour).Truncate(time.Millisecond)
 	)
 	in := func(v any) string { data, _ := json.Marshal(v); return string(data) } //nolint:errchkjson // of texts and lists
 	send := func(method, path string, body any) [3]string {
@@ -89,51 +90,51 @@ func keyedAsks() []keyedAsk {
 	type object = map[string]any
 	return []keyedAsk{
 		{
-			api.OpClose, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			api.OpClose, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.CloseSession(c, id, reason(n)))
 			},
 			func(n int) any { return new(reason(n)) }, func(n int) [3]string { return send("DELETE", "?reason="+reason(n), nil) },
 		},
-		{api.OpConfigure, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+		{api.OpConfigure, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 			return none(h.Configure(c, id, api.ConfigureRequest{Change: func(events.Config) events.Config { return config(n) }}))
 		}, func(n int) any { return &api.ConfigureArgs{Current: config(n)} }, func(n int) [3]string {
 			return send("PATCH", "", object{"model": config(n).Model, "effort": config(n).Effort})
 		}},
-		{api.OpCancel, true, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+		{api.OpCancel, true, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 			receipt, first, err := h.Cancel(c, id, cancel(n).Turn, cancel(n).Request)
 			return []any{receipt, first}, err
 		}, func(n int) any { return new(cancel(n)) }, func(n int) [3]string {
 			return send("POST", "/turns/"+string(cancel(n).Turn)+"/cancel", object{"reason": cancel(n).Request.Reason})
 		}},
 		{
-			api.OpCancelInputs, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			api.OpCancelInputs, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.CancelInputs(c, id, input(n))
 			},
 			func(n int) any { return &[]events.InputID{input(n)} }, func(n int) [3]string { return send("DELETE", "/inputs/"+string(input(n)), nil) },
 		},
-		{api.OpCancelInputsFrom, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+		{api.OpCancelInputsFrom, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 			receipt, list, err := h.CancelInputsFrom(c, id, input(n))
 			return []any{receipt, list}, err
 		}, func(n int) any { return new(input(n)) }, func(n int) [3]string { return send("DELETE", "/inputs/"+string(input(n))+"?following=true", nil) }},
 		{
-			api.OpBranch, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			api.OpBranch, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.BranchTo(c, id, node(n)))
 			},
 			func(n int) any { return new(node(n)) }, func(n int) [3]string { return send("POST", "/branch", object{"node": node(n)}) },
 		},
 		{
-			api.OpOpenFrame, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			api.OpOpenFrame, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.OpenFrame(c, id, frame(n))
 			},
 			func(n int) any { return new(frame(n)) }, func(n int) [3]string {
 				return send("POST", "/frames", object{"id": frame(n).Frame, "reason": frame(n).Reason})
 			},
 		},
-		{api.OpRewrite, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+		{api.OpRewrite, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 			return none(h.Rewrite(c, id, []api.RewriteMessage{{Message: rewrite(n)[0].Message}}))
 		}, func(n int) any { return new(rewrite(n)) }, nil},
 		{
-			api.OpApprove, true, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			api.OpApprove, true, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.Approve(c, id, answer(n)))
 			},
 			func(n int) any { return new(answer(n)) }, func(n int) [3]string {
@@ -141,7 +142,7 @@ func keyedAsks() []keyedAsk {
 			},
 		},
 		{
-			api.OpResolveTool, true, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			api.OpResolveTool, true, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.ResolveTool(c, id, result(n).Key, result(n).Result))
 			},
 			func(n int) any { return new(result(n)) }, func(n int) [3]string {
@@ -149,22 +150,22 @@ func keyedAsks() []keyedAsk {
 			},
 		},
 		{
-			api.OpApplyToolState, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			api.OpApplyToolState, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.ApplyToolState(c, id, tools(n))
 			},
 			func(n int) any { return new(tools(n)) }, nil,
 		},
-		{api.OpSetAvailability, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+		{api.OpSetAvailability, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 			return h.SetToolsAvailability(c, id, levels(n).Names, levels(n).Level)
 		}, func(n int) any { return new(levels(n)) }, func(n int) [3]string {
 			return send("PATCH", "/tools", object{"names": levels(n).Names, "level": levels(n).Level})
 		}},
-		{api.OpCancelTask, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+		{api.OpCancelTask, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 			t, err := h.CancelTask(c, id, task(n))
 			return t.State, err
 		}, func(n int) any { return new(task(n)) }, func(n int) [3]string { return send("POST", "/tasks/"+string(task(n))+"/cancel", nil) }},
 		{
-			api.OpStartMonitor, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			api.OpStartMonitor, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.StartMonitor(c, id, spec(n)))
 			},
 			func(n int) any { return new(spec(n)) }, func(n int) [3]string {
@@ -172,25 +173,25 @@ func keyedAsks() []keyedAsk {
 			},
 		},
 		{
-			api.OpStopMonitor, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			api.OpStopMonitor, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.StopMonitor(c, id, monitor(n)))
 			},
 			func(n int) any { return new(monitor(n)) }, func(n int) [3]string { return send("DELETE", "/monitors/"+string(monitor(n)), nil) },
 		},
 		{
-			api.OpTakeUpdates, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			api.OpTakeUpdates, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.TakeMonitorUpdatesTo(c, id, int64(9+n))
 			},
 			func(n int) any { return new(int64(9 + n)) }, func(int) [3]string { return send("POST", "/monitors/updates", nil) },
 		},
 		{
-			api.OpGrant, false, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			api.OpGrant, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.Grant(c, id, grant(n)))
 			},
 			func(n int) any { return new(grant(n)) }, func(n int) [3]string { return send("PUT", "/grants/"+grant(n).To, object{"rights": grant(n).Rights}) },
 		},
 		{
-			api.OpSubmit, false, true, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			api.OpSubmit, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.Submit(c, id, submit(n))
 			},
 			func(n int) any { return new(submit(n)) }, func(n int) [3]string {
@@ -198,7 +199,7 @@ func keyedAsks() []keyedAsk {
 			},
 		},
 		{
-			api.OpSubmitAt, false, true, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			api.OpSubmitAt, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.SubmitAt(c, id, later, submit(n))
 			},
 			func(n int) any { return &api.SubmitAtArgs{At: events.MillisOf(later), Request: submit(n)} },
@@ -207,18 +208,40 @@ func keyedAsks() []keyedAsk {
 			},
 		},
 		{
-			api.OpInject, false, true, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			api.OpInject, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.Inject(c, id, inject(n))
 			},
 			func(n int) any { return new(inject(n)) }, func(n int) [3]string { return send("POST", "/inputs", httpapi.NewInput{Parts: given(inject(n).Parts)}) },
 		},
-		{api.OpAppendNodes, false, true, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
-			return h.AppendNodes(c, id, api.AppendNodesRequest{Nodes: nodes(n), IdempotencyKey: "key"})
-		}, func(n int) any { return &api.AppendNodesRequest{Nodes: nodes(n), IdempotencyKey: "key"} }, func(n int) [3]string {
+		{api.OpAppendNodes, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			return h.AppendNodes(c, id, api.AppendNodesRequest{Nodes: nodes(n), IdempotencyKey: string(id)})
+		}, func(n int) any { return &api.AppendNodesRequest{Nodes: nodes(n)} }, func(n int) [3]string {
 			return send("POST", "/nodes", object{"nodes": []object{{"kind": "plugin", "type": nodes(n)[0].Type, "body": json.RawMessage(nodes(n)[0].Body)}}})
 		}},
+		{
+			api.OpCompact, false, func(c context.Context, h *session.Host, id events.SessionID, _ int) (any, error) {
+				return h.Compact(c, id)
+			},
+			func(int) any { return &struct{}{} }, func(int) [3]string { return send("POST", "/compact", nil) },
+		},
+		{api.OpCreate, false, func(c context.Context, h *session.Host, _ events.SessionID, n int) (any, error) {
+			return h.Create(c, api.CreateRequest{Labels: labels(n)})
+		}, func(n int) any { return &api.CreateArgs{Request: api.CreateRequest{Labels: labels(n)}} }, func(n int) [3]string {
+			return send("POST", "/v1/sessions", object{"labels": labels(n)})
+		}},
+		{forking, false, func(c context.Context, h *session.Host, _ events.SessionID, n int) (any, error) {
+			return h.Fork(c, "base", api.CreateRequest{Labels: labels(n)})
+		}, func(n int) any {
+			return &api.CreateArgs{Request: api.CreateRequest{Start: api.StartExisting, From: "base", Labels: labels(n)}}
+		}, func(n int) [3]string { return send("POST", "/v1/sessions/base/fork", object{"labels": labels(n)}) }},
 	}
 }
+
+// forking is [api.OpCreate] from another session, which has a path of its own over HTTP.
+const forking api.Operation = "fork"
+
+// makes reports whether a request makes the session that has its key as id.
+func (k *keyedAsk) makes() bool { return k.op == api.OpCreate || k.op == forking }
 
 // keyable makes a session in which every request of [keyedAsks] appends.
 func (b *bundle) keyable(id events.SessionID, running bool) {
@@ -259,12 +282,12 @@ func (b *bundle) appended(id events.SessionID, turn events.TurnID, list ...event
 	must(b.t, "append", err, nil)
 }
 
-// asker makes a request with the key, as one of two callers, and gives the answer and the code of the error.
+// keyedDoor makes a request as one of two callers, with the session's id as its key, and gives the answer and the code of the error.
 type keyedDoor func(caller int, k keyedAsk, id events.SessionID, n int) (answer, code string)
 
 // TestKeyBelongsToItsRequest uses the key of every operation again: for the
-// same, which is answered as the first time, and by another caller, for every other operation, for
-// another target and another body, which are refused. Nothing is appended by any of them.
+// same, which is answered as the first time, and for every operation by either
+// caller, with every target and body, which are refused. Nothing is appended by any of them.
 func TestKeyBelongsToItsRequest(t *testing.T) {
 	t.Parallel()
 	doors := map[string]func(t *testing.T) (*bundle, keyedDoor){"host": hostWithKeys, "nats": natsWithKeys, "http": httpWithKeys}
@@ -272,11 +295,17 @@ func TestKeyBelongsToItsRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, ask := open(t)
+			b.open(session.CreateRequest{ID: "base"})
 			all := slices.DeleteFunc(keyedAsks(), func(k keyedAsk) bool { return name == "http" && k.http == nil })
 			for _, k := range all {
-				id := events.SessionID(k.op)
-				b.keyable(id, k.running)
-				before := b.last(id)
+				if k.op == api.OpCompact {
+					continue // appends with a compactor only, see TestServiceCopiesAtOnce
+				}
+				id, before := events.SessionID(k.op), events.Seq(0)
+				if !k.makes() {
+					b.keyable(id, k.running)
+					before = b.last(id)
+				}
 				first, code := ask(0, k, id, 0)
 				equal(t, string(k.op), code, "")
 				if b.last(id) == before {
@@ -285,20 +314,14 @@ func TestKeyBelongsToItsRequest(t *testing.T) {
 				before = b.last(id)
 				again, code := ask(0, k, id, 0)
 				equal(t, string(k.op)+" again", code+" "+again, " "+first)
-				refused := func(caller int, other keyedAsk, n int, what string) {
-					if _, code := ask(caller, other, id, n); code != "different_content" {
-						t.Errorf("%s, then %s: got %q, want it refused", k.op, what, code)
-					}
-				}
-				if !k.byID || k.op == api.OpAppendNodes {
-					refused(1, k, 0, "another caller")
-				}
-				for n := 1; n <= 2 && (name != "http" || k.op != api.OpTakeUpdates); n++ {
-					refused(0, k, n, "another target or body")
-				}
 				for _, other := range all {
-					if other.op != k.op && !other.byID {
-						refused(0, other, 0, string(other.op))
+					for caller := range 2 {
+						for n := range 3 {
+							same := other.op == k.op && caller == 0 && (n == 0 || name == "http" && k.op == api.OpTakeUpdates) // which has no body there
+							if _, code := ask(caller, other, id, n); !same && code != "different_content" {
+								t.Errorf("%s, then %s, caller %d, body %d: got %q, want it refused", k.op, other.op, caller, n, code)
+							}
+						}
 					}
 				}
 				equal(t, "commits after "+string(k.op), b.last(id), before)
@@ -307,12 +330,34 @@ func TestKeyBelongsToItsRequest(t *testing.T) {
 	}
 }
 
+// TestKeysOfAll holds the table against all operations that change anything.
+func TestKeysOfAll(t *testing.T) {
+	t.Parallel()
+	var have, want []string
+	for _, k := range keyedAsks() {
+		have = append(have, string(k.op))
+	}
+	for right, ops := range needs() {
+		if right != api.RightRead {
+			want = append(want, ops...)
+		}
+	}
+	want = slices.DeleteFunc(want, func(op string) bool { return op == string(api.OpPutBlob) || op == string(api.OpInvokeAction) })
+	want = append(want, string(forking))
+	slices.Sort(have)
+	slices.Sort(want)
+	equalLists(t, "operations", have, want)
+}
+
+// hostWithKeys asks two hosts in turns, so that a repeat is the other's.
 func hostWithKeys(t *testing.T) (*bundle, keyedDoor) {
 	t.Helper()
 	b := setupIdle(t)
+	hosts, asked := []*session.Host{b.Host, b.otherHost()}, 0
 	return b, func(caller int, k keyedAsk, id events.SessionID, n int) (string, string) {
-		ctx := api.WithAsked(b.ctx, api.Asked{Actor: nth(caller, "one", "two"), Key: "key"})
-		got, err := k.host(ctx, b.Host, id, n)
+		ctx := api.WithAsked(b.ctx, api.Asked{Actor: nth(caller, "one", "two"), Key: string(id)})
+		asked++
+		got, err := k.host(ctx, hosts[asked%2], id, n)
 		if err != nil {
 			code, _ := api.Code(err)
 			return "", code
@@ -325,10 +370,11 @@ func natsWithKeys(t *testing.T) (*bundle, keyedDoor) {
 	t.Helper()
 	d := natsDoorOf(t, workers.Config{Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin}, "host@acme": {Scope: api.ScopeAdmin}}})
 	return d.bundle, func(caller int, k keyedAsk, id events.SessionID, n int) (string, string) {
-		a := d.askRaw(nth(caller, "alice@acme", "host@acme"), k.op, api.Request{Session: id, Key: "key"}, k.nats(n))
-		if k.byID {
-			a.Seq = 0 // of a repeat it is not always known
+		op, r := k.op, api.Request{Session: id, Key: string(id)}
+		if k.makes() {
+			op, r.Session = api.OpCreate, ""
 		}
+		a := d.askRaw(nth(caller, "alice@acme", "host@acme"), op, r, k.nats(n))
 		return fmt.Sprint(a.Seq, " ", string(a.Body)), a.Error.Code
 	}
 }
@@ -338,38 +384,48 @@ func httpWithKeys(t *testing.T) (*bundle, keyedDoor) {
 	d := setupIdle(t).door(httpapi.Config{})
 	return d.bundle, func(caller int, k keyedAsk, id events.SessionID, n int) (string, string) {
 		req := k.http(n)
-		a := d.ask(nth(caller, "admin", "root"), req[0], "/v1/sessions/"+string(id)+req[1], req[2], "Idempotency-Key", "key")
+		if !k.makes() {
+			req[1] = "/v1/sessions/" + string(id) + req[1]
+		}
+		a := d.ask(nth(caller, "admin", "root"), req[0], req[1], req[2], "Idempotency-Key", string(id))
 		if a.status >= 400 {
 			return "", a.text("code")
-		}
-		if k.byID {
-			a.header.Del("Lash-Seq") // of a repeat it is not always known
 		}
 		return fmt.Sprint(a.status, a.header.Get("Lash-Seq"), strings.TrimSpace(string(a.body))), ""
 	}
 }
 
-// TestKeyOfCreation creates a session once, and again with the same key and
-// otherwise: another caller, another body, and a fork in place of it.
-func TestKeyOfCreation(t *testing.T) {
+// TestKeyUsedAtOnce has two hosts decide requests with one key at the same time, of every pair of
+// operations that need nothing to be there: one is done, and the other refused.
+func TestKeyUsedAtOnce(t *testing.T) {
 	t.Parallel()
-	d := setupIdle(t).door(httpapi.Config{})
-	make := func(token, path, body string) answered {
-		t.Helper()
-		return d.ask(token, "POST", "/v1/sessions"+path, body, "Idempotency-Key", "s1")
+	b := setupIdle(t)
+	hosts := []*session.Host{b.Host, b.otherHost()}
+	asks := slices.DeleteFunc(keyedAsks(), func(k keyedAsk) bool {
+		return !slices.Contains([]api.Operation{api.OpSubmit, api.OpSubmitAt, api.OpInject, api.OpAppendNodes, api.OpOpenFrame, api.OpGrant}, k.op)
+	})
+	for i, first := range asks {
+		for _, second := range asks[:i] {
+			id := events.SessionID(first.op + "-" + second.op)
+			b.open(session.CreateRequest{ID: id})
+			before, errs := b.last(id), make([]error, 2)
+			for _, h := range hosts { // both have its state at hand
+				_, err := h.State(b.ctx, id)
+				must(t, "state", err, nil)
+			}
+			var deciding sync.WaitGroup
+			for n, k := range []keyedAsk{first, second} {
+				deciding.Go(func() {
+					_, errs[n] = k.host(api.WithAsked(b.ctx, api.Asked{Actor: "one", Key: string(id)}), hosts[n], id, 0)
+				})
+			}
+			deciding.Wait()
+			if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs...), session.ErrDifferent) {
+				t.Errorf("%s and %s: got %v, want one done and one refused", first.op, second.op, errs)
+			}
+			equal(t, "commits of "+string(id), b.last(id), before+1)
+		}
 	}
-	d.open(session.CreateRequest{ID: "base"})
-	for range 2 {
-		equal(t, "create", make("admin", "", `{"labels":{"a":"b"}}`).status, 201)
-	}
-	for what, got := range map[string]answered{
-		"another caller": make("root", "", `{"labels":{"a":"b"}}`), "another body": make("admin", "", `{"labels":{"a":"c"}}`),
-		"another operation": make("admin", "/base/fork", `{"labels":{"a":"b"}}`),
-	} {
-		equal(t, what, fmt.Sprint(got.status, " ", got.text("code")), "409 session_exists")
-	}
-	equal(t, "labels", fmt.Sprint(d.state("s1").Labels), "map[a:b]")
-	equal(t, "status", d.state("s1").Status, projector.StatusOpen)
 }
 
 // TestKeyOfOlderVersion repeats a request that an earlier version did, which
@@ -380,7 +436,7 @@ func TestKeyOfOlderVersion(t *testing.T) {
 	b.keyable("s1", false)
 	at := b.state("s1").Seq
 	stopped := &events.Commit{
-		ID: "c1", Session: "s1", At: 1, Actor: events.Actor{Kind: events.ActorClient, ID: "one"}, Cause: "stop monitor key",
+		ID: "c1", Session: "s1", At: 1, Actor: events.Actor{Kind: events.ActorClient, ID: "one"}, Cause: "stop monitor s1",
 		Events: []events.Event{events.Of("", &events.TaskEnded{Task: "monitor-m1", State: events.TaskCancelled}), events.Of("", &events.MonitorEnded{Monitor: "m1", State: events.MonitorStopped})},
 	}
 	_, err := b.bus.Log().Append(b.ctx, stopped, at)

@@ -8,8 +8,9 @@
 // # Segments
 //
 // A session's state grows with its history, but opening a session must not.
-// So the state has a small head and a body: nodes and finished turns leave
-// the head in segments of [SegmentNodes] nodes, at points that depend on the
+// So the state has a small head and a body: nodes, finished turns and requests
+// with a key leave the head in segments of [SegmentNodes] nodes or, where there
+// are fewer, of [SegmentRequests] requests, at points that depend on the
 // history alone. A segment never changes; its reference is the digest of its
 // content. A snapshot is the head with the references, so that it costs the
 // same after ten events as after a million, and what was stored once is not

@@ -25,7 +25,7 @@ type Node struct {
 	Key     string          `msgpack:"y,omitempty"` // idempotency key of the append that added it
 }
 
-// SegmentNodes is how many nodes a segment holds. The head keeps at most twice as many.
+// SegmentNodes is how many nodes a segment holds at most. The head keeps at most twice as many.
 const SegmentNodes = 32
 
 // body is the part of the state that grows. Segments come before tail.

@@ -11,12 +11,14 @@ import (
 // says so with [WithAsked].
 type Asked struct {
 	Actor string // as the door authenticated it: histories name it. Empty: the host
-	// Key of the request. The commit that it leads to has it in its cause, so
-	// that a repeat finds the commit, whenever and wherever it comes, and is
-	// answered as the first was. Empty: nothing is looked for.
+	// Key of the request, and the id of what it makes where it gives none. The
+	// commit that it leads to has the key, so that a repeat finds the commit,
+	// whenever and wherever it comes, and is answered as the first was. In any
+	// other request the key is [ErrDifferent]. Empty: nothing is looked for.
 	Key string
 	// Since is a sequence of the session from before the request was made
-	// first: a repeat looks for its commit after that. 0 looks at the whole history.
+	// first. The answer to a call of a turn that has ended meanwhile is looked
+	// for after that. 0 looks at the whole history.
 	Since events.Seq
 }
 

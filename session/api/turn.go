@@ -11,7 +11,7 @@ import (
 type TurnRequest struct {
 	ID    events.TurnID    `msgpack:"i,omitempty"` // Defaults to a new one. The same id with the same input is the same turn
 	Input events.TurnInput `msgpack:"n,omitempty"`
-	// WhenBusy says what becomes of it where another turn runs or waits. Of a retry the first one's counts.
+	// WhenBusy says what becomes of it where another turn runs or waits. Of a retry by its id the first one's counts.
 	WhenBusy WhenBusy `msgpack:"b,omitempty"` // Defaults to enqueue
 	// Callers on whose behalf it is asked for, where no door says it: plugins' turns have those of the turn that they follow from.
 	Callers []string `msgpack:"-"`

@@ -35,28 +35,30 @@
 // A repeat, also one that arrives late or while the first is worked on, has no
 // second effect, and the same answer:
 //
-//	Create, Fork             the session's id, and the key in the cause of its first commit; half a creation is finished
+//	Create, Fork             the session's id, and the key of its first commit; half a creation is finished
 //	Submit, SubmitAt, Run, StartTurnStream   the turn's id, in the history: the same id with the same input is the same turn
 //	Cancel                   the request's id, in the history
 //	Inject                   the input's id
-//	AppendNodes              the idempotency key, in the history with the nodes; made here where there is none
+//	AppendNodes              the idempotency key, of the commit and of its nodes; made here where there is none
 //	Approve, ResolveTool     the call's effect id: the first answer counts, the same again is no other
 //	CancelTask               a task is cancelled once; what comes after finds it so
 //	CloseSession             a session is closed once
 //	Grant, CancelInputs, CancelInputsFrom, BranchTo, OpenFrame, Rewrite, Compact, Configure, ApplyToolState,
 //	SetToolsAvailability, StartMonitor, StopMonitor, TakeMonitorUpdates
-//	                         the key in the cause of the commit that the first made: the repeat finds it, and answers
+//	                         the key of the commit that the first made: the repeat finds it, and answers
 //	                         from the state before it. What was taken is so never lost with a reply; what came after
 //	                         a request for updates was made, it does not take
 //	ToolState, MonitorSnapshot, Actions, PutBlob, the waiting   nothing to repeat: asking again is as good
 //	InvokeAction             nothing: it is asked once, unless nobody took it. A lost reply is [events.ErrOutcomeUnknown]
 //
 // With the key the commit records a digest of the request: its caller,
-// operation, target and body. The key in any other request is [api.ErrDifferent].
+// operation, target and body. The fold knows all keys of a session and where
+// they were used, and every append is guarded by the state that was looked at:
+// the key in any other request is [api.ErrDifferent], whatever it makes. An id
+// names a thing and no request: another request may have it as its key.
 //
-// The key is made here for each call, and with it goes the session's last
-// sequence as of before the first try, so that a node looks for it in the
-// newest commits only. A request that changed nothing, or was refused, leaves no
+// The key is made here for each call, unless the request has one. With it goes the session's last
+// sequence as of before the first try: see [api.Asked]. A request that changed nothing, or was refused, leaves no
 // key behind: should a node have slept over one of its tries, and come to it
 // after the answer of another node, that try is decided on what is then. A caller that calls a method again after it gave up
 // makes a new request, unless the ids and keys in it are its own.

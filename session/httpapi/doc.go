@@ -7,10 +7,11 @@
 //
 // A request whose answer was lost may be sent again as it is: with an
 // Idempotency-Key it is done once, and answered as the first was. For what has
-// an id of its own (sessions, turns, inputs, cancels) the key is the id, and an
-// id in the body does the same for turns and inputs. Keys match
+// an id of its own (sessions, turns, inputs, cancels) the key is the id. Keys match
 // [A-Za-z0-9_-]{1,64}. A key belongs to its session, and there to its caller, operation,
-// path and body: any other request with it is refused with 409.
+// path and body: any other request with it is refused with 409. An id in the body
+// alone names the turn or the input, and no request: the same content with it
+// is the same one, whoever asks.
 //
 // An [Identifier] authenticates requests, and the name of its [Caller] is the
 // actor in histories. [Tokens] is one, of bearer tokens and client certificates.

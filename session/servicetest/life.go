@@ -75,6 +75,14 @@ var lifeCases = []testCase{
 		b.must("configure", b.Configure(b.ctx, id, more), nil)
 		b.must("configure", b.Configure(b.ctx, id, more), nil)
 		equal(b, "iterations", b.state(id).Config.MaxIterations, 1)
+		other := api.ConfigureRequest{Change: func(c events.Config) events.Config { c.MaxIterations = 7; return c }}
+		b.must("configure else", b.Configure(b.ctx, id, other), nil)
+		b.must("configure again", b.Configure(b.ctx, id, more), nil)
+		other.IdempotencyKey = "k"
+		b.must("configure else with the key", b.Configure(b.ctx, id, other), api.ErrDifferent)
+		_, err := b.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: says("a"), IdempotencyKey: "k"})
+		b.must("append with the key", err, api.ErrDifferent)
+		equal(b, "iterations", b.state(id).Config.MaxIterations, 7)
 	}},
 	{"configure_invalid", func(b *bench) {
 		err := b.Configure(b.ctx, b.open(), api.ConfigureRequest{Change: func(c events.Config) events.Config { c.MaxIterations = -1; return c }})

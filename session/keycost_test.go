@@ -1,0 +1,55 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+)
+
+// TestKeyReadsNoHistory makes requests with keys that are new in a long
+// session: a read of so many commits would go over a connection of its own, see
+// Connections of the bus, and one of fewer would be seen in the messages.
+func TestKeyReadsNoHistory(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for i := range 500 {
+		ctx := api.WithAsked(t.Context(), api.Asked{Actor: "a", Key: fmt.Sprint("before", i)})
+		if err := b.host.Grant(ctx, sid, api.GrantRequest{To: "you", Rights: []events.SessionRight{[]events.SessionRight{"read", "write"}[i%2]}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, do := range map[string]func(context.Context) error{
+		"submit": func(ctx context.Context) error { _, err := b.host.Submit(ctx, sid, session.Ask("x")); return err },
+		"submitAt": func(ctx context.Context) error {
+			_, err := b.host.SubmitAt(ctx, sid, soon, session.Ask("x"))
+			return err
+		},
+		"inject": func(ctx context.Context) error {
+			_, err := b.host.Inject(ctx, sid, session.InjectRequest{Parts: session.Ask("x").Input.Parts})
+			return err
+		},
+		"grant": func(ctx context.Context) error {
+			return b.host.Grant(ctx, sid, api.GrantRequest{To: "other", Rights: []events.SessionRight{"read"}})
+		},
+		"configure": func(ctx context.Context) error {
+			return b.host.Configure(ctx, sid, session.ConfigureRequest{Change: func(c events.Config) events.Config { c.Effort = "high"; return c }})
+		},
+	} {
+		before, from := b.state(), b.bus.Conn().Stats().InMsgs
+		if before.Seq < 500 || b.bus.Connections() != 1 {
+			t.Fatalf("got %d commits and %d connections, want 500 and one", before.Seq, b.bus.Connections())
+		}
+		if err := do(api.WithAsked(t.Context(), api.Asked{Actor: "a", Key: name})); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got := b.bus.Conn().Stats().InMsgs - from
+		if after := b.state(); after.Seq != before.Seq+1 || got > 20 || b.bus.Connections() != 1 {
+			t.Fatalf("%s: got to %d from %d with %d messages over %d connections, want one commit more, at most 20 and one",
+				name, after.Seq, before.Seq, got, b.bus.Connections())
+		}
+	}
+}
