@@ -55,6 +55,10 @@ func olderCause(c *events.Commit) string {
 			return olderConfigure + p.Key
 		}
 	}
+	switch c.Cause {
+	case "cancel inputs", "cancel task", "cancel tasks", "resolve at": // no keys of a cancel, or of a result
+		return ""
+	}
 	if !strings.Contains(c.Cause, " ") {
 		return ""
 	}
@@ -69,21 +73,24 @@ func (s *State) Asked(key, cause string) (Request, bool, error) {
 	if err := s.complete(); err != nil {
 		return Request{}, false, err
 	}
-	is := func(r Request) bool {
-		if r.Key == "" {
-			return r.Cause == cause
-		}
-		return r.Key == key
-	}
 	for _, seg := range s.body.segments {
-		if i := slices.IndexFunc(seg.requests, is); i >= 0 {
-			return seg.requests[i], true, nil
+		if r := firstAsked(seg.requests, key, cause); r != nil {
+			return *r, true, nil
 		}
 	}
-	if i := slices.IndexFunc(s.body.requests, is); i >= 0 {
-		return s.body.requests[i], true, nil
+	if r := firstAsked(s.body.requests, key, cause); r != nil {
+		return *r, true, nil
 	}
 	return Request{}, false, nil
+}
+
+func firstAsked(list []Request, key, cause string) *Request {
+	for i := range list {
+		if r := &list[i]; r.Key == key && key != "" || r.Key == "" && r.Cause == cause {
+			return r
+		}
+	}
+	return nil
 }
 
 // Configured is [State.Asked] for a change of the configuration.

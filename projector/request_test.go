@@ -30,6 +30,7 @@ func TestAsked(t *testing.T) {
 	asks(t, s, "take updates", "key", "d2")
 	asks(t, s, "configure", "", "", &events.SessionConfigured{Key: "c1"})
 	asks(t, s, "t1", "", "")
+	asks(t, s, "cancel inputs", "", "")
 	check := func(where string) {
 		t.Helper()
 		for _, c := range []struct {
@@ -42,6 +43,7 @@ func TestAsked(t *testing.T) {
 			{"stop monitor old", "x", projector.Request{}},
 			{"c1", "configure c1", projector.Request{Cause: "configure c1", Seq: 5}},
 			{"t1", " t1", projector.Request{}},
+			{"inputs", "cancel inputs", projector.Request{}},
 			{"", "", projector.Request{}},
 		} {
 			got, ok, err := s.Asked(c.key, c.cause)
