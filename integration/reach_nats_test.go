@@ -50,9 +50,16 @@ func (n *natsDoor) askRaw(user string, op api.Operation, r api.Request, body any
 	must(n.t, "encode", err, nil)
 	request, err := api.EncodeRequest(r)
 	must(n.t, "encode", err, nil)
-	m, err := n.conns[user].RequestWithContext(n.ctx, "lash.api."+string(op), request)
-	for errors.Is(err, nats.ErrNoResponders) { // the node's subscription is on its way
-		m, err = n.conns[user].RequestWithContext(n.ctx, "lash.api."+string(op), request)
+	inbox := n.conns[user].NewRespInbox()
+	sub, err := n.conns[user].SubscribeSync(inbox)
+	must(n.t, "subscribe", err, nil)
+	defer func() { _ = sub.Unsubscribe() }()
+	var m *nats.Msg
+	for err = nats.ErrNoResponders; errors.Is(err, nats.ErrNoResponders); { // the node's subscription is on its way
+		must(n.t, "publish", n.conns[user].PublishRequest("lash.api."+string(op), inbox, request), nil)
+		for m, err = sub.NextMsgWithContext(n.ctx); err == nil && len(m.Data) == 0; { // a node that takes long says so
+			m, err = sub.NextMsgWithContext(n.ctx)
+		}
 	}
 	must(n.t, string(op), err, nil)
 	var a api.Answer

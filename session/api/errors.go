@@ -23,7 +23,7 @@ var (
 	ErrUnknownNode = errors.New("no such node")
 	// ErrForbidden is an operation that the caller has no right to.
 	ErrForbidden = errors.New("not allowed")
-	// ErrDifferent is an id used a second time with other content.
+	// ErrDifferent is an id used a second time with other content, or a key for another request.
 	ErrDifferent = errors.New("id was used with other content")
 )
 
