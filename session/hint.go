@@ -16,11 +16,7 @@ func (h *Host) hint(s *projector.State, list []events.Event, due events.Millis) 
 	if turn.Asks(list) {
 		h.Wake(s)
 	}
-	for i := range list {
-		if p, ok := list[i].Payload.(*events.TaskRegistered); ok {
-			h.wakeTask(s, p.Task)
-		}
-	}
+	h.hintTasks(s, list)
 	if at := turn.Due(s); at != 0 && at != due {
 		_ = h.b.SetTimer(s.Session, at)
 	}
@@ -78,6 +74,15 @@ func (h *Host) again(ctx context.Context, s *projector.State) error {
 	return err
 }
 
+// hintTasks wakes the tasks that a commit registers.
+func (h *Host) hintTasks(s *projector.State, list []events.Event) {
+	for i := range list {
+		if p, ok := list[i].Payload.(*events.TaskRegistered); ok {
+			h.wakeTask(s, p.Task)
+		}
+	}
+}
+
 func (h *Host) wakeTask(s *projector.State, id events.TaskID) {
 	if t, ok := s.Task(id); ok && TaskOwed(t) {
 		_ = h.b.PublishWake(TaskKey(s.Session, t), bus.WakeHint{})
@@ -125,6 +130,7 @@ func (h *Host) AppendAs(ctx context.Context, c *events.Commit, at events.Seq, af
 	seq, err := h.log.Append(ctx, c, at)
 	if err == nil && seq == at+1 {
 		s.state = after()
+		h.hintTasks(s.state, c.Events)
 	}
 	return seq, err
 }

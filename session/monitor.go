@@ -125,14 +125,15 @@ func (h *Host) poll(ctx context.Context, id events.SessionID) (*projector.State,
 		return s, err
 	}
 	ctx = api.Needing(ctx, api.RightCommand)
-	if err := h.registerDeclared(ctx, id); err != nil {
+	specs, err := h.declared(ctx, id)
+	if err != nil {
 		return nil, err
 	}
 	err = h.decide(ctx, id, "start armed monitors", func(s *projector.State) ([]events.Event, error) {
 		if s.Status != projector.StatusOpen {
 			return nil, nil
 		}
-		return task.StartArmed(s)
+		return task.Declare(s, specs)
 	})
 	if err != nil {
 		return nil, err
@@ -148,17 +149,14 @@ func (h *Host) poll(ctx context.Context, id events.SessionID) (*projector.State,
 	return s, nil
 }
 
-// registerDeclared registers the monitors that the session's plugins declare, where this host has plugins.
-func (h *Host) registerDeclared(ctx context.Context, id events.SessionID) error {
+// declared are the monitors that the session's plugins declare, where this host has plugins.
+func (h *Host) declared(ctx context.Context, id events.SessionID) (specs []events.MonitorSpec, err error) {
 	if h.plugins == nil {
-		return nil
+		return nil, nil
 	}
-	return h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {
-		for _, spec := range p.Monitors() {
-			if err := h.RegisterMonitor(ctx, id, spec); err != nil {
-				return err
-			}
-		}
+	err = h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {
+		specs = p.Monitors()
 		return nil
 	})
+	return specs, err
 }

@@ -228,13 +228,10 @@ func (s *Session) buildCatalog(over overlay, state *projector.Catalog) (*Catalog
 		delete(entry.offered, name)
 	}
 	entry.Tools = entriesOf(entry.offered, levels)
-	entry.Preamble, err = s.preamble(PreambleInput{
-		Tools: withOverrides(entry.Tools, state), Extensions: s.build.Extensions, Triggers: sortedTriggers(s.c.triggers),
-	})
-	if err != nil {
+	tools := withOverrides(entry.Tools, state)
+	if entry.Preamble, err = s.Preamble(tools, nil); err != nil {
 		return nil, err
 	}
-	tools := withOverrides(entry.Tools, state)
 	entry.list = sync.OnceValue(func() []json.RawMessage { return ListTools(tools) })
 	return entry, nil
 }

@@ -102,7 +102,7 @@ func (s *Session) contributes() bool {
 	s.mu.Lock()
 	overlaid := len(s.overlay.contributions) > 0
 	s.mu.Unlock()
-	p, err := s.preamble(PreambleInput{Tools: s.c.tools.entries, Extensions: s.build.Extensions})
+	p, err := s.Preamble(s.c.tools.entries, nil)
 	return overlaid || err != nil || len(p.Contributions) > 0 // the point reports the error
 }
 

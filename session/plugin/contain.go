@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -72,9 +73,11 @@ func hookError(owner, point string, err error) error {
 	return &HookError{Plugin: owner, Point: point, Err: err}
 }
 
-// preamble asks the driver, whose panic is an error.
-func (s *Session) preamble(in PreambleInput) (Preamble, error) {
+// Preamble asks the driver for its part in prompts with the tools, under the
+// turn options that count. A panic of the driver is an error.
+func (s *Session) Preamble(tools []events.ToolEntry, options json.RawMessage) (Preamble, error) {
 	d := s.c.driver
+	in := PreambleInput{Tools: tools, Extensions: s.build.Extensions, Triggers: s.Triggers(), Options: options}
 	return caught(d.Plugin, "preamble", func() (Preamble, error) { return d.Value.Preamble(in), nil })
 }
 

@@ -298,9 +298,6 @@ func (s *Session) Protocol() Protocol {
 	return contained{s.host, s.c.protocol.Plugin, s.c.protocol.Value}
 }
 
-// Driver is the protocol's driver.
-func (s *Session) Driver() Driver { return s.c.driver.Value }
-
 // CodeExecutor runs the protocol's code; nil where nothing does.
 func (s *Session) CodeExecutor() CodeExecutor {
 	if s.c.executor == nil {

@@ -83,6 +83,26 @@ func StartArmed(s *projector.State) ([]events.Event, error) {
 	return list, nil
 }
 
+// Declare registers monitors that are not as they are declared, and starts those that are armed: they begin with the session.
+func Declare(s *projector.State, specs []events.MonitorSpec) ([]events.Event, error) {
+	var list []events.Event
+	for i := range specs {
+		registered, err := RegisterMonitor(s, specs[i])
+		if err != nil {
+			return nil, fmt.Errorf("monitor %s: %w", specs[i].ID, err)
+		}
+		list = append(list, registered...)
+	}
+	if len(list) > 0 {
+		s = s.Clone()
+		for i := range list {
+			s.Ahead(&list[i], s.UpdatedAt)
+		}
+	}
+	run, err := StartArmed(s)
+	return append(list, run...), err
+}
+
 // StopMonitor stops a monitor and disarms it, whether it runs or not. It stays
 // so until it is started again. A wake that is pending is taken back.
 func StopMonitor(s *projector.State, id events.MonitorID) ([]events.Event, error) {

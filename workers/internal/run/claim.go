@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
@@ -231,12 +232,26 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 		c.Refused = issueOf("session", code, err)
 	}
 	if c.Refused.IsZero() {
-		c.Beside = r.unsaved()
+		c.Beside = append(r.unsaved(), r.declared()...)
 		if config != r.state.Config {
 			c.Beside = append(c.Beside, &events.SessionConfigured{Config: config})
 		}
 	}
 	return c, nil
+}
+
+// declared are the monitors that the session's plugins declare and the history does not have, and the tasks
+// of those that begin with the session.
+func (r *run) declared() []events.Payload {
+	list, err := task.Declare(r.state, r.stack.Monitors())
+	if err != nil {
+		r.p.warn(r.session, err)
+	}
+	payloads := make([]events.Payload, len(list))
+	for i := range list {
+		payloads[i] = list[i].Payload
+	}
+	return payloads
 }
 
 // unbuilt is nil where plugins could not be built here for as long as other workers are left the session.

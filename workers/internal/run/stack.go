@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"go.uber.org/zap"
@@ -194,18 +193,11 @@ func (r *run) surface(ctx context.Context) error {
 }
 
 // preamble is the protocol's part in prompts and replies.
-func (r *run) preamble() (made plugin.Preamble, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("protocol panicked: %v", p)
-		}
-	}()
+func (r *run) preamble() (plugin.Preamble, error) {
 	if r.stack.Session == nil {
 		return plugin.Preamble{}, errors.New(r.stack.issue.Message)
 	}
-	return r.stack.Driver().Preamble(plugin.PreambleInput{
-		Tools: slices.Clone(r.state.Catalog.Tools), Extensions: r.stack.Extensions(), Triggers: r.stack.Triggers(), Options: r.options(),
-	}), nil
+	return r.stack.Preamble(slices.Clone(r.state.Catalog.Tools), r.options())
 }
 
 // options are the protocol's turn options that count: the turn's own, else the frame's.
