@@ -30,10 +30,21 @@ func (b *Bus) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) 
 		}
 	}
 	err := b.retryWithin(ctx, b.transfer(ref.Size), "put blob "+ref.Digest, func(ctx context.Context) error {
-		_, err := b.blobs.PutBytes(ctx, ref.Digest, body)
+		store, err := b.blobsOver(ctx, b.linkOf(len(body) > bulkBytes))
+		if err == nil {
+			_, err = store.PutBytes(ctx, ref.Digest, body)
+		}
 		return err
 	})
 	return ref, err
+}
+
+// blobsOver is the store of bodies over a connection.
+func (b *Bus) blobsOver(ctx context.Context, l link) (jetstream.ObjectStore, error) {
+	if l.nc == b.nc {
+		return b.blobs, nil
+	}
+	return l.js.ObjectStore(ctx, b.names.blobs())
 }
 
 // Blob reads a body and checks it against its reference. Errors: [ErrNotFound], [events.ErrMalformed].

@@ -16,7 +16,7 @@ type link struct {
 	js jetstream.JetStream
 }
 
-// A read of more commits, or of a larger body, goes over the second connection. Others are done with
+// A read of more commits, or of a larger body, goes over the second connection, and so does a larger body that is written. Others are done with
 // less than what a heartbeat can wait behind.
 const (
 	bulkCommits = 64
@@ -28,8 +28,8 @@ const (
 // bulkRetry is how long the first connection serves where the second could not be made.
 const bulkRetry = 10 * time.Second
 
-// bulk is the second connection of a bus, for long histories and large bodies: acks, heartbeats, claims and
-// wakes, which have the first one, do not wait behind what a reader has asked for. It is made when it is first
+// bulk is the second connection of a bus, for long histories and large bodies, read or written: appends, acks,
+// heartbeats, claims and wakes, which have the first one, do not wait behind them. It is made when it is first
 // of use. While it is not there, as where the server allows one connection, the first one serves.
 type bulk struct {
 	made   atomic.Pointer[link]

@@ -78,14 +78,26 @@ func (r Rows) Put(ctx context.Context, session events.SessionID, value []byte, r
 // All reads every row, in no order.
 func (r Rows) All(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
+		for row, err := range r.Changed(ctx, 0) {
+			if !yield(row.Value, err) {
+				return
+			}
+		}
+	}
+}
+
+// Changed reads the rows that were written after a revision, 0 for all, in the
+// order in which they were. Of a row that was written twice it has the newer value only.
+func (r Rows) Changed(ctx context.Context, after uint64) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
 		stream := r.b.names.rowStream(r.kv.Bucket())
-		for msg, err := range r.b.messages(ctx, false, stream, r.b.names.rows(r.kv.Bucket()), 1, 0) {
+		for msg, err := range r.b.messages(ctx, false, stream, r.b.names.rows(r.kv.Bucket()), after+1, 0) {
 			switch {
 			case err != nil:
-				yield(nil, fmt.Errorf("read %s: %w", r.kv.Bucket(), err))
+				yield(Row{}, fmt.Errorf("read %s: %w", r.kv.Bucket(), err))
 				return
 			case msg.Header.Get("KV-Operation") != "": // it was deleted
-			case !yield(msg.Data, nil):
+			case !yield(Row{Value: msg.Data, Revision: msg.Sequence}, nil):
 				return
 			}
 		}

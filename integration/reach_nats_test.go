@@ -39,6 +39,8 @@ func bodiesInSession() map[api.Operation]any {
 type natsDoor struct {
 	*bundle
 	conns map[string]*nats.Conn // by user
+	node  *workers.Node
+	start func() *workers.Node // another one like it
 }
 
 // askRaw asks for an operation and gives the answer, whatever it is.
@@ -72,11 +74,15 @@ func natsDoorOf(t *testing.T, cfg workers.Config, script ...step) *natsDoor {
 	t.Helper()
 	d := install(t).boot()
 	n := &natsDoor{bundle: d.bundleOf("node@acme", script...), conns: make(map[string]*nats.Conn)}
-	cfg.Bus, cfg.Roles = d.open(bus.Open, d.config("node@acme")), []workers.Role{workers.RoleAPI}
-	node, err := workers.NewNode(cfg)
-	must(t, "node", err, nil)
-	must(t, "start", node.Start(n.ctx), nil)
-	t.Cleanup(func() { node.Stop(t.Context()) })
+	n.start = func() *workers.Node {
+		cfg.Bus, cfg.Roles = d.open(bus.Open, d.config("node@acme")), []workers.Role{workers.RoleAPI}
+		node, err := workers.NewNode(cfg)
+		must(t, "node", err, nil)
+		must(t, "start", node.Start(n.ctx), nil)
+		t.Cleanup(func() { node.Stop(t.Context()) })
+		return node
+	}
+	n.node = n.start()
 	for user := range cfg.Scopes {
 		n.conns[user] = d.conn(user)
 	}

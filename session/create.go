@@ -87,6 +87,9 @@ func (o *opening) open(ctx context.Context, creator events.SessionID) (*events.S
 	if err != nil {
 		return nil, err
 	}
+	if begun == nil && o.h.owned != nil {
+		return opened, o.createCounted(ctx, opened, nodes)
+	}
 	return opened, o.create(ctx, begun, opened, nodes)
 }
 

@@ -46,6 +46,9 @@ type Config struct {
 
 	// MaxQueued is how many turns may wait in one session. Defaults to [DefaultMaxQueued], and is at most [MostQueued].
 	MaxQueued int
+	// MaxSessionsPerCaller is how many open sessions may belong to one owner; more are an [api.LimitError].
+	// Those that other hosts made count once the directory has them. Defaults to any number.
+	MaxSessionsPerCaller int
 	// Locks are what sessions cannot change.
 	Locks lock.Locks
 
@@ -84,6 +87,7 @@ type Host struct {
 	maxHeld       int
 	locks         lock.Locks
 	forbidSelf    bool
+	owned         *owned // nil: no limit
 }
 
 var _ api.Service = (*Host)(nil)
@@ -153,6 +157,9 @@ func New(cfg Config) (*Host, error) {
 	if cfg.MaxQueued > MostQueued {
 		return nil, fmt.Errorf("new host: max queued: %d, want at most %d", cfg.MaxQueued, MostQueued)
 	}
+	if cfg.MaxSessionsPerCaller < 0 {
+		return nil, fmt.Errorf("new host: max sessions per caller: %d, want at least 0", cfg.MaxSessionsPerCaller)
+	}
 	if cfg.States <= 0 {
 		cfg.States = 1024
 	}
@@ -169,6 +176,7 @@ func New(cfg Config) (*Host, error) {
 		submitter: cfg.Submitter, worker: cfg.Worker, moved: cfg.Moved, plugins: cfg.Plugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
 		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID]plugin.Overlay)},
 		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued, maxHeld: cfg.States, locks: cfg.Locks, forbidSelf: cfg.ForbidSelfApproval,
+		owned: newOwned(cfg.Bus, cfg.MaxSessionsPerCaller),
 	}, nil
 }
 
@@ -306,6 +314,7 @@ func (h *Host) appendHeld(ctx context.Context, s *held, by stamp, list []events.
 		s.state = nil
 		return err
 	}
+	h.owned.note(s.state)
 	if !turn.Owing(s.state, 0) { // else a worker is about to work on it, and marks what it leaves
 		_ = h.b.MarkDirty(c.Session)
 	}

@@ -53,7 +53,11 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, by stamp, name
 			if err := open(s); err != nil {
 				return nil, err
 			}
-			return h.scheduled(s, name, p), h.room(s, &p.Input)
+			err := h.room(s, &p.Input)
+			if err == nil && p.Busy == events.BusyBranch {
+				err = h.owned.roomToBranch(ctx, s)
+			}
+			return h.scheduled(s, name, p), err
 		case found.digest != digest:
 			return nil, ErrDifferent
 		}

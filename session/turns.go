@@ -93,7 +93,11 @@ func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r req
 		if !found.scheduled {
 			err = h.room(s, &r.input)
 		}
-		return turn.Request(s, r.name, r.input, r.busy, r.callers), err
+		list := turn.Request(s, r.name, r.input, r.busy, r.callers)
+		if err == nil && !found.scheduled && list[0].Payload.(*events.TurnRequested).Busy == events.BusyBranch {
+			err = h.owned.roomToBranch(ctx, s)
+		}
+		return list, err
 	}, func(s *projector.State, appended bool) error {
 		found, err := findTurn(s, r.name)
 		a.Seq = found.seq

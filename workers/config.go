@@ -78,6 +78,8 @@ type Config struct {
 	Scopes map[string]api.Reach
 	// ForbidSelfApproval refuses callers of a [Node] that approve calls of turns that they asked for, see [session.Config].
 	ForbidSelfApproval bool
+	// MaxSessionsPerCaller is how many open sessions one caller may own, see [session.Config]. Defaults to any number.
+	MaxSessionsPerCaller int
 	// Locks are what sessions cannot change, for every caller. All nodes of a fleet should have the same.
 	Locks lock.Locks
 	// Access gets a record of each request that a [Node] answered over NATS. Defaults to none.

@@ -47,6 +47,7 @@ type serveCmd struct {
 	Roles        []string      `help:"What this node does, of: ${enum}." default:"turn,tool,task,projector,archive,api" enum:"turn,tool,task,projector,archive,api"`
 	Concurrency  concurrency   `help:"How much runs at once, by class: turn=N sessions, tool=N tool calls of other nodes' turns, task=N background tasks. A number alone is turn's." default:"turn=256,tool=256,task=1024" placeholder:"CLASS=N,..."`
 	MaxQueued    int           `help:"Turns that may wait in one session, at most 4096; more are refused." default:"1024" placeholder:"N"`
+	MaxSessions  int           `name:"max-sessions-per-caller" help:"Open sessions that may belong to one caller; more are refused. Closed and erased ones do not count. Give it to every node that serves. 0 is any number." default:"0" placeholder:"N"`
 	MaxHot       int           `help:"Streams that the account may have before new sessions are refused. Negative leaves it to the server." default:"4000" placeholder:"N"`
 	ArchiveAfter time.Duration `help:"How long a session has no work before its stream is archived; it comes back by itself. Negative keeps streams." default:"30m"`
 	Scopes       string        `name:"nats-scopes" help:"File of what users of other NATS accounts may do, one a line: a user's name, and read, write or admin, or of read, write, approve, configure, command some with commas between; own behind that bounds the user to its own sessions and those that it has a grant of. Without it all may do everything but run commands." placeholder:"FILE" type:"path"`
@@ -103,6 +104,7 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Plugins: plugins, ArchiveAfter: c.ArchiveAfter, Retain: c.Retain, Logger: log,
 		Roles: rolesOf(c.Roles), Concurrency: c.Concurrency.Turn, HeldTasks: c.Concurrency.Task, HeldTools: c.Concurrency.Tool, MaxQueued: c.MaxQueued,
 		Trace: watched.trace(trace), Name: c.name(), Scopes: scopes, Locks: locks, Access: requests, ForbidSelfApproval: c.ForbidSelf,
+		MaxSessionsPerCaller: c.MaxSessions,
 	})
 	if err != nil {
 		return err

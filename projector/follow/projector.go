@@ -21,6 +21,7 @@ type Directory struct {
 	Status    projector.Status  `json:"status"`
 	Place     string            `json:"place,omitempty"` // [PlaceHot] or [PlaceCold]
 	Parent    events.SessionID  `json:"parent,omitempty"`
+	Owner     string            `json:"owner,omitempty"` // empty: it has none, or is erased, or an earlier version wrote the row
 	Labels    map[string]string `json:"labels,omitempty"`
 	Events    int64             `json:"events"`
 	Turns     int64             `json:"turns"`
@@ -44,7 +45,7 @@ const (
 // RowOf projects a state to its directory row.
 func RowOf(s *projector.State) Directory {
 	d := Directory{
-		Session: s.Session, Seq: s.Seq, Status: s.Status, Place: PlaceHot, Parent: s.Parent, Labels: s.Labels,
+		Session: s.Session, Seq: s.Seq, Status: s.Status, Place: PlaceHot, Parent: s.Parent, Owner: s.Owner, Labels: s.Labels,
 		Events: s.Events, Turns: s.Turns, Queued: len(s.Queue), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Retain: s.Config.RetainMillis,
 		Due: s.EarliestDue(), Waking: slices.ContainsFunc(s.Monitors, func(m projector.Monitor) bool { return m.Wake != "" }),
 	}

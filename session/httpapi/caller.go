@@ -79,6 +79,9 @@ func (o *operation) may(caller Caller) error {
 // own counts the request's connection as one of its caller.
 func (o *operation) own(r *http.Request, caller Caller) error {
 	if c := connOf(r); c != nil && !c.authenticated(caller.Name) {
+		if c.spent() {
+			panic(http.ErrAbortHandler)
+		}
 		return tooMany("too_many_connections", "connections", "connections", o.s.cfg.MaxConnectionsPerCaller)
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 //
 //	accept ──► anonymous ──authenticated request──► known
 //	               │                                  │ idle, and a new one needs its place
+//	               ├── a request was refused          │
 //	               ├── Config.AnonymousTimeout        ▼
 //	               └── a new one needs its place ──► closed
 //
@@ -54,10 +55,11 @@ type conn struct {
 	timer   *time.Timer // closes it while it is anonymous
 
 	// of all.mu
-	known  bool
-	caller string // of the last request, where it is known
-	closed bool
-	in     *list.Element // of anonymous or idle; nil: in neither
+	known   bool
+	caller  string // of the last request, where it is known
+	refused bool   // one request that was not authenticated; nothing else is answered
+	closed  bool
+	in      *list.Element // of anonymous or idle; nil: in neither
 }
 
 // limited accepts connections within the limits.
@@ -166,12 +168,14 @@ func (a *connections) leave(c *conn) {
 	c.in = nil
 }
 
-// authenticated makes a connection known, and one of a caller; false where that has too many.
+// authenticated makes a connection known, and one of a caller; false where that has too many, or the connection is spent.
 func (c *conn) authenticated(caller string) bool {
 	a := c.all
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
+	case c.refused:
+		return false
 	case c.closed || c.known && c.caller == caller:
 		return true
 	case a.byCaller[caller] >= a.maxPerCaller:
@@ -186,11 +190,26 @@ func (c *conn) authenticated(caller string) bool {
 	return true
 }
 
-// anonymous reports whether no request on the connection was authenticated.
-func (c *conn) anonymous() bool {
+// spent reports whether a request was refused on a connection that was anonymous: it answers nothing else.
+func (c *conn) spent() bool {
 	c.all.mu.Lock()
 	defer c.all.mu.Unlock()
-	return !c.known
+	return c.refused
+}
+
+// refuse is told of a request that was not authenticated. On an anonymous
+// connection the first one is answered, and is the last: of those at the same
+// time, as HTTP/2 has them, all others are not. A caller's connection goes on,
+// as a proxy may have many clients on one.
+func (c *conn) refuse() (answer, last bool) {
+	c.all.mu.Lock()
+	defer c.all.mu.Unlock()
+	if c.known {
+		return true, false
+	}
+	first := !c.refused
+	c.refused = true
+	return first, true
 }
 
 // rests says whether a known connection has no request.

@@ -115,8 +115,14 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	h.Set("Content-Type", "application/problem+json")
 	if p.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
-		if c := connOf(r); c != nil && c.anonymous() { // the next guess costs a connection
-			h.Set("Connection", "close")
+		if c := connOf(r); c != nil { // the next guess costs a connection
+			answer, last := c.refuse()
+			if !answer {
+				panic(http.ErrAbortHandler)
+			}
+			if last {
+				h.Set("Connection", "close")
+			}
 		}
 	}
 	if p.allow != "" {

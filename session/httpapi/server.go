@@ -199,6 +199,9 @@ func (s *Server) awaitCut() {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if c := connOf(r); c != nil && c.spent() {
+		panic(http.ErrAbortHandler) // its connection is about to be closed
+	}
 	out := &answering{ResponseWriter: w, record: accesslog.Record{API: accesslog.HTTP, Remote: r.RemoteAddr}}
 	w = out
 	defer s.ended(out, time.Now())

@@ -51,6 +51,7 @@ type Report struct {
 	Nodes4Of1           float64 `json:"nodes_4_of_1"`
 	NodesOfRaw          float64 `json:"nodes_best_of_raw"`
 	WatchP99            float64 `json:"watch_1000_p99_ms"`
+	NeighbourRatio      float64 `json:"neighbour_p99_ratio"`
 
 	Raw  Figures `json:"raw"`
 	Lash Figures `json:"lash"`
@@ -95,6 +96,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		{"cold sessions, in a server of their own", r.cold},
 		{"node processes", r.nodes},
 		{"watchers of one session", r.watchers},
+		{"turns beside a large session", r.neighbour},
 	} {
 		if !strings.Contains(part.name, o.Only) || o.Cold == 0 && strings.HasPrefix(part.name, "cold") {
 			continue
