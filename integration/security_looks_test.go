@@ -54,8 +54,8 @@ func scoped(ctx context.Context, scope api.Scope, op api.Operation, id events.Se
 }
 
 // TestLooksAppendNothing asks for what needs the right to read alone, in a
-// session with a monitor that a look may start: nothing is appended for a caller
-// who may not run commands, while what the process does for itself goes on.
+// session with a monitor that is armed: nothing is appended, while what the
+// process does for itself goes on. Nor does who takes updates start it, without the right to commands.
 func TestLooksAppendNothing(t *testing.T) {
 	t.Parallel()
 	b, sid, told := setupActs(t)
@@ -66,7 +66,7 @@ func TestLooksAppendNothing(t *testing.T) {
 	}
 	before := b.last(sid)
 	for op, look := range looks {
-		for _, scope := range []api.Scope{api.ScopeRead, api.ScopeWrite} {
+		for _, scope := range []api.Scope{api.ScopeRead, api.ScopeWrite, api.ScopeAdmin} {
 			if err := look(scoped(t.Context(), scope, op, sid)); err != nil {
 				t.Errorf("%s with %s: %v", op, scope, err)
 			}
@@ -83,9 +83,13 @@ func TestLooksAppendNothing(t *testing.T) {
 	if err := b.CloseSession(scoped(t.Context(), api.ScopeAdmin, api.OpToolState, sid), sid, "by a look"); !errors.Is(err, api.ErrForbidden) {
 		t.Errorf("an append for a look: got %v, want %v", err, api.ErrForbidden)
 	}
-	got, err := b.MonitorSnapshot(scoped(t.Context(), api.ScopeAdmin, api.OpMonitorSnapshot, sid), sid)
-	if err != nil || len(got.Monitors) != 1 || len(find[*events.TaskRegistered](b, sid)) != 1 {
-		t.Errorf("with the right to commands: got %+v, %v, want the monitor's task", got, err)
+	if _, err := b.MonitorSnapshot(scoped(t.Context(), api.ScopeAdmin, api.OpMonitorSnapshot, sid), sid); err != nil {
+		t.Errorf("how monitors stand, for who may run commands: %v", err)
+	}
+	equal(t, "commits after a look with every right", b.last(sid), before)
+	_, err := b.TakeMonitorUpdates(scoped(t.Context(), api.ScopeAdmin, api.OpTakeUpdates, sid), sid)
+	if err != nil || len(find[*events.TaskRegistered](b, sid)) != 1 {
+		t.Errorf("updates with the right to commands: got %v, want the monitor's task", err)
 	}
 }
 

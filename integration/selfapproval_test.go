@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/builtin/gate"
 	"github.com/lash-go/lash/workers/builtin/standard"
 	"github.com/lash-go/lash/workers/builtin/subagent"
 )
@@ -163,6 +164,18 @@ func TestSelfApproval(t *testing.T) {
 			id := w.ask(b, ask)
 			equal(t, "alice approves", ask("alice", api.OpApprove, id, &events.ToolApprovalGiven{Effect: b.question(id), Granted: true}), "")
 		})
+	}
+}
+
+// TestSelfApprovalLocksTheGate has a caller who may configure ask for a gate without questions.
+func TestSelfApprovalLocksTheGate(t *testing.T) {
+	t.Parallel()
+	for forbid, want := range map[bool]error{true: api.ErrForbidden, false: nil} {
+		b := setupIdle(t)
+		b.Host = b.nodeWith(workers.Config{ForbidSelfApproval: forbid}, approving()).Host()
+		alice := scoped(b.ctx, api.ScopeAdmin, api.OpCreate, "")
+		_, err := b.Create(alice, api.CreateRequest{ID: "s1", Options: map[string]string{gate.ID: `{"allow":["*"]}`}})
+		must(t, fmt.Sprintf("options of the gate, where self-approval is forbidden %v", forbid), err, want)
 	}
 }
 

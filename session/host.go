@@ -198,10 +198,11 @@ func (h *Host) held(id events.SessionID) *held {
 }
 
 // loadHeld gives the whole state, at least as new as the log is now when fresh
-// is set. It is the one place that holds the caller of a request to what it may:
-// on the state that is read, and on the one that an append is decided on, which
-// the append is guarded by. A grant that is taken back meanwhile makes that
-// append conflict, and the next try is refused.
+// is set. It authorizes the caller of a request on that state. Race with a grant that is taken back:
+//
+//  1. loadHeld authorizes on the state at sequence n.
+//  2. Another host commits the end of the grant at n+1.
+//  3. The caller's append expects n and conflicts; the next try loads n+1 and is refused.
 func (h *Host) loadHeld(ctx context.Context, id events.SessionID, s *held, fresh bool) error {
 	if err := events.CheckToken("session", id); err != nil {
 		return err

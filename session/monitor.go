@@ -14,7 +14,7 @@ import (
 
 // RegisterMonitor adds a monitor or replaces what one runs, from its next start
 // on. An unchanged specification appends nothing. It runs once a poll finds it
-// armed: [Host.MonitorSnapshot], [Host.TakeMonitorUpdates].
+// armed: [Host.TakeMonitorUpdates], or a node runs a turn.
 func (h *Host) RegisterMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error {
 	return h.monitors(ctx, api.Asked{}, id, command{cause: "register monitor"}, func(s *projector.State) ([]events.Event, error) {
 		return task.RegisterMonitor(s, spec)
@@ -66,11 +66,9 @@ func (h *Host) monitors(ctx context.Context, asked api.Asked, id events.SessionI
 	return nil
 }
 
-// MonitorSnapshot starts what is armed and does not run, and tells how the
-// monitors stand. A caller without [api.RightCommand] is told only.
+// MonitorSnapshot tells how the monitors stand. It starts none.
 func (h *Host) MonitorSnapshot(ctx context.Context, id events.SessionID) (api.MonitorSnapshot, error) {
-	ctx, _ = api.TakeAsked(ctx) // a second look is as good
-	s, err := h.poll(ctx, id)
+	s, err := h.State(ctx, id)
 	if err != nil {
 		return api.MonitorSnapshot{}, fmt.Errorf("monitor snapshot: %w", err)
 	}
@@ -97,7 +95,7 @@ func (h *Host) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (api
 // sequence: a request for it that comes late takes none that came after it was made.
 func (h *Host) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, upto int64) (api.MonitorUpdates, error) {
 	ctx, asked := api.TakeAsked(ctx)
-	if _, err := h.poll(ctx, id); err != nil {
+	if err := h.startArmed(ctx, id); err != nil {
 		return api.MonitorUpdates{}, fmt.Errorf("take monitor updates: %w", err)
 	}
 	var u api.MonitorUpdates
@@ -116,37 +114,32 @@ func (h *Host) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, up
 	return u, err
 }
 
-// poll registers the tasks of armed monitors that have none, and makes sure
-// that those which no worker has claimed yet have a wake. All that is for
-// callers who may run commands: for others it only looks.
-func (h *Host) poll(ctx context.Context, id events.SessionID) (*projector.State, error) {
+// startArmed registers the tasks of armed monitors that have none, and makes
+// sure that those which no worker has claimed yet have a wake. For a caller
+// without [api.RightCommand] it does nothing.
+func (h *Host) startArmed(ctx context.Context, id events.SessionID) error {
 	s, err := h.State(ctx, id)
 	if err != nil || !api.Allows(ctx, api.RightCommand, s) {
-		return s, err
+		return err
 	}
 	ctx = api.Needing(ctx, api.RightCommand)
 	specs, err := h.declared(ctx, id)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	err = h.decide(ctx, id, "start armed monitors", func(s *projector.State) ([]events.Event, error) {
+	return h.decideThen(ctx, id, stamp{actor: h.actor, cause: "start armed monitors"}, func(s *projector.State) ([]events.Event, error) {
 		if s.Status != projector.StatusOpen {
 			return nil, nil
 		}
 		return task.Declare(s, specs)
-	})
-	if err != nil {
-		return nil, err
-	}
-	if s, err = h.State(ctx, id); err != nil {
-		return nil, err
-	}
-	for i := range s.Tasks {
-		if t := &s.Tasks[i]; t.Of == events.TaskMonitor && t.Attempt == 0 {
-			h.wakeTask(s, t.ID)
+	}, func(s *projector.State, _ bool) error {
+		for i := range s.Tasks {
+			if t := &s.Tasks[i]; t.Of == events.TaskMonitor && t.Attempt == 0 {
+				h.wakeTask(s, t.ID)
+			}
 		}
-	}
-	return s, nil
+		return nil
+	})
 }
 
 // declared are the monitors that the session's plugins declare, where this host has plugins.

@@ -84,6 +84,13 @@ func (s *services) CancelUnreferencedAsyncHandles(ctx context.Context, id events
 	return s.CancelUnreferenced(ctx, id, keep)
 }
 
+func (s *services) MonitorSnapshot(ctx context.Context, id events.SessionID) (api.MonitorSnapshot, error) {
+	if err := s.startArmed(ctx, id); err != nil {
+		return api.MonitorSnapshot{}, fmt.Errorf("monitor snapshot: %w", err)
+	}
+	return s.Host.MonitorSnapshot(ctx, id)
+}
+
 func (s *services) StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) (api.MonitorSnapshot, error) {
 	if err := s.Host.StartMonitor(ctx, id, spec); err != nil {
 		return api.MonitorSnapshot{}, err

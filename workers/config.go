@@ -18,6 +18,7 @@ import (
 	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/code"
+	"github.com/lash-go/lash/workers/builtin/gate"
 	"github.com/lash-go/lash/workers/builtin/standard"
 	"github.com/lash-go/lash/workers/internal/task"
 	"github.com/lash-go/lash/workers/internal/wake"
@@ -76,7 +77,8 @@ type Config struct {
 	// Scopes are what users of other NATS accounts may ask a [Node] for, by name:
 	// nil lets all of them do everything but run commands.
 	Scopes map[string]api.Reach
-	// ForbidSelfApproval refuses callers of a [Node] that approve calls of turns that they asked for, see [session.Config].
+	// ForbidSelfApproval refuses callers of a [Node] that approve calls of turns that they asked for, see [session.Config],
+	// and locks the options of package gate: who could set those would have no questions asked.
 	ForbidSelfApproval bool
 	// MaxSessionsPerCaller is how many open sessions one caller may own, see [session.Config]. Defaults to any number.
 	MaxSessionsPerCaller int
@@ -138,6 +140,9 @@ func (c *Config) defaults() error {
 	}
 	if c.Concurrency < 0 {
 		errs = append(errs, fmt.Errorf("concurrency: %d, want at least 1", c.Concurrency))
+	}
+	if c.ForbidSelfApproval {
+		c.Locks.Plugins = append(slices.Clone(c.Locks.Plugins), gate.ID)
 	}
 	errs = append(errs, c.JobRetry.Defaults())
 	if c.MaxQueued < 0 {

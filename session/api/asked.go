@@ -29,8 +29,8 @@ type takenAsked struct {
 	actor string // who asked for all of it
 }
 
-// WithAsked tells the host's method that is called with it. Who is called from
-// there acts for the same actor, but has a request of its own, without a key.
+// WithAsked attaches who asked, and the key, for one method of the host. Calls that this method
+// makes with the context of [TakeAsked] keep the actor and lose the key: they are requests of their own.
 func WithAsked(ctx context.Context, a Asked) context.Context {
 	return context.WithValue(ctx, askedKey{}, a)
 }

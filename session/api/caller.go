@@ -22,13 +22,14 @@ type Caller struct {
 	Reach
 }
 
-// May is the one rule of who may what in a session, for every operation that
-// names one, over NATS and over HTTP. The scope bounds everything. Within it
-// the owner may everything, a caller that reaches every session too, and a
-// caller with a grant what that says. [RightGrant] is the owner's, and of
-// callers that reach every session and have [RightConfigure].
-// Errors: [events.ErrNoSession] where the caller does not reach the session,
-// so that nothing tells that there is one; else [ErrForbidden].
+// May is the authorization rule, for every operation that names a session, over NATS and HTTP:
+//
+//  1. A caller bounded to its own sessions ([Reach.Own]) that neither owns this one nor has a
+//     grant of it gets [events.ErrNoSession]: the error does not tell that the session exists.
+//  2. A right that the scope lacks is [ErrForbidden].
+//  3. The owner has every right that remains.
+//  4. A caller that reaches every session has them too, but [RightGrant] only with [RightConfigure].
+//  5. A caller with a grant has the rights in the grant. Any other right is [ErrForbidden].
 func (c Caller) May(needs Right, s *projector.State) error {
 	owner := s.Owner != "" && s.Owner == c.Name
 	granted := s.Granted(c.Name)

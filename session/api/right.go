@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/lash-go/lash/events"
 )
 
 // Right is what a caller needs for an operation, over NATS and over HTTP.
@@ -11,14 +13,14 @@ type Right string
 
 // The rights.
 const (
-	RightRead      Right = "read"      // look and watch
-	RightWrite     Right = "write"     // open sessions, run turns, change the conversation
-	RightApprove   Right = "approve"   // let calls run that wait, give their results
-	RightConfigure Right = "configure" // with what turns run: model, protocol, limits, tools
-	RightCommand   Right = "command"   // run commands on nodes, as monitors do
+	RightRead      = Right(events.GrantRead)    // look and watch
+	RightWrite     = Right(events.GrantWrite)   // open sessions, run turns, change the conversation
+	RightApprove   = Right(events.GrantApprove) // let calls run that wait, give their results
+	RightConfigure = Right("configure")         // with what turns run: model, protocol, limits, tools
+	RightCommand   = Right("command")           // run commands on nodes, as monitors do
 	// RightGrant lets others into a session. No scope names it: those with the
 	// right to write or to configure have it. [Caller.May] says in which sessions.
-	RightGrant Right = "grant"
+	RightGrant = Right("grant")
 )
 
 // Needs is the right that an operation needs. What some requests say needs
@@ -43,7 +45,10 @@ func (op Operation) Needs() Right {
 	}
 }
 
-// Scope is what a caller may do: one of the scopes below, or rights with commas between.
+// Scope is what a caller may do: one of the scopes below, or a list of rights
+// separated by commas. The scope "write" is more than the right [RightWrite]: it
+// also has read, approve and configure. The list "read,write" has those two
+// rights only. A single "read" or "write" is the scope.
 type Scope string
 
 // The scopes. Each has what those before it have.

@@ -40,7 +40,7 @@ type Config struct {
 	MaxRequests          int   // at once, beside what is held open. Defaults to 256
 	MaxRequestsPerCaller int   // likewise, of one caller. Defaults to a quarter of MaxRequests
 	MaxStreams           int   // held open at once: streams and requests that wait for a turn. Defaults to 1024
-	MaxStreamsPerCaller  int   // likewise, of one caller. Defaults to 128
+	MaxStreamsPerCaller  int   // likewise, of one caller. Defaults to an eighth of MaxStreams
 
 	MaxBytesPerMinute int // of one caller, in bodies of requests, answers and streams. Defaults to 1 GiB
 
@@ -78,7 +78,6 @@ const (
 	defaultHeaderBytes = 32 << 10
 	defaultRequests    = 256
 	defaultStreams     = 1024
-	defaultPerCaller   = 128
 	defaultMinute      = 1 << 30
 )
 
@@ -93,7 +92,7 @@ func (c *Config) complete() error {
 	fill(&errs, "MaxRequests", &c.MaxRequests, defaultRequests)
 	fill(&errs, "MaxRequestsPerCaller", &c.MaxRequestsPerCaller, max(c.MaxRequests/4, 1))
 	fill(&errs, "MaxStreams", &c.MaxStreams, defaultStreams)
-	fill(&errs, "MaxStreamsPerCaller", &c.MaxStreamsPerCaller, defaultPerCaller)
+	fill(&errs, "MaxStreamsPerCaller", &c.MaxStreamsPerCaller, max(c.MaxStreams/8, 1))
 	fill(&errs, "MaxBytesPerMinute", &c.MaxBytesPerMinute, defaultMinute)
 	fill(&errs, "MaxConnections", &c.MaxConnections, DefaultConnections)
 	fill(&errs, "MaxConnectionsPerAddress", &c.MaxConnectionsPerAddress, max(c.MaxConnections/8, 1))

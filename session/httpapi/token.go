@@ -26,6 +26,8 @@ type Token struct {
 	Own         bool      // it reaches only sessions that the caller owns or has a grant of. Defaults to every session
 	Tenant      string    // empty: the node's
 	Expires     time.Time // zero: never
+
+	line int // in the file that it was read from, from 1
 }
 
 // ParseTokens reads tokens, one a line, with blanks between the fields:
@@ -48,6 +50,7 @@ func ParseTokens(r io.Reader) ([]Token, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
+		t.line = n
 		list = append(list, t)
 	}
 	return list, lines.Err()
@@ -55,7 +58,7 @@ func ParseTokens(r io.Reader) ([]Token, error) {
 
 func parseToken(fields []string) (Token, error) {
 	if len(fields) < 3 {
-		return Token{}, errors.New("want name, scope and sha256")
+		return Token{}, errors.New("want NAME SCOPE CREDENTIAL")
 	}
 	t := Token{Name: fields[0], Scope: api.Scope(fields[1])}
 	if isCertificate(fields[2]) {
@@ -111,32 +114,42 @@ func isCertificate(subject string) bool {
 
 // checkTokens refuses tokens that are no callers', and those that are two callers'.
 func checkTokens(list []Token) error {
-	callers, owners := make(map[string]Caller), make(map[string]bool)
+	byName, byCredential := make(map[string]*Token), make(map[string]*Token)
 	var errs []error
 	for i := range list {
 		t := &list[i]
-		errs = append(errs, events.CheckToken(fmt.Sprintf("tokens[%d].name", i), t.Name))
-		if err := t.Scope.Check(); err != nil {
-			errs = append(errs, fmt.Errorf("token %d: %w", i, err))
+		wrong := func(format string, args ...any) {
+			errs = append(errs, fmt.Errorf("%s: "+format, append([]any{t.where(i)}, args...)...))
+		}
+		if err := errors.Join(events.CheckToken("name", t.Name), t.Scope.Check()); err != nil {
+			wrong("%w", err)
 		}
 		credential := t.Certificate
 		switch empty := t.Digest == [sha256.Size]byte{}; {
 		case credential == "" && empty:
-			errs = append(errs, fmt.Errorf("token %d: has no digest", i))
+			wrong("has no digest")
 		case credential == "":
 			credential = string(t.Digest[:])
 		case !empty || !isCertificate(credential):
-			errs = append(errs, fmt.Errorf("token %d: certificate: want uri:URI or cn:NAME, and no digest", i))
+			wrong("certificate: want uri:URI or cn:NAME, and no digest")
 		}
-		if owners[credential] {
-			errs = append(errs, fmt.Errorf("token %d: its text or certificate is another's too", i))
+		if known := byCredential[credential]; known != nil {
+			wrong("the token, or the certificate, is that of caller %s too", known.Name)
 		}
-		if known, ok := callers[t.Name]; ok && known != t.caller() {
-			errs = append(errs, fmt.Errorf("token %d: its name is another's too, with another scope, tenant or own", i))
+		if known := byName[t.Name]; known != nil && known.caller() != t.caller() {
+			wrong("caller %s has another scope, tenant or own before", t.Name)
 		}
-		callers[t.Name], owners[credential] = t.caller(), true
+		byName[t.Name], byCredential[credential] = t, t
 	}
 	return errors.Join(errs...)
+}
+
+// where is the token's line in its file, or its place in the list.
+func (t *Token) where(i int) string {
+	if t.line > 0 {
+		return fmt.Sprintf("line %d", t.line)
+	}
+	return fmt.Sprintf("tokens[%d]", i)
 }
 
 func (t *Token) caller() Caller {

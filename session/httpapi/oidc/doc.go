@@ -5,7 +5,7 @@
 // asymmetric algorithm that the configuration allows, and when issuer, audience,
 // expiry and, where it has one, "not before" are right. Expiry is required.
 //
-// Keys are read again every [Config.Refresh], and when a token names a key that
+// Keys are read again every [Config.RefreshSeconds], and when a token names a key that
 // is not known, which happens at most every 10 s: callers that are not
 // authenticated cannot make the server ask its issuer more often. When reading
 // fails, the keys that were read last stay in use. An empty key set is no failure: it revokes all.
