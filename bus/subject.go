@@ -123,14 +123,6 @@ func (n names) work(key WakeKey) string {
 	return subject
 }
 
-// oldTimers are the subjects of the timers of earlier versions, one for each turn.
-func (n names) oldTimers() string { return n.prefix + ".timer.*.*.*" }
-
-// oldWork is the subject of what earlier versions queued: commands that ask for turns.
-func (n names) oldWork() string {
-	return n.workClass(ClassTurn)[:len(n.workClass(ClassTurn))-1] + "*.*"
-}
-
 // parseWork is the inverse of work.
 func (n names) parseWork(subject string) (key WakeKey, ok bool) {
 	rest, ok := strings.CutPrefix(subject, n.prefix+".work.")
