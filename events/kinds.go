@@ -1,6 +1,9 @@
 package events
 
-import "slices"
+import (
+	"reflect"
+	"slices"
+)
 
 // kindInfo is one row of the table of kinds.
 type kindInfo struct {
@@ -74,6 +77,17 @@ var kinds = map[Kind]kindInfo{
 	KindMonitorUpdatesTaken:    row[MonitorUpdatesTaken](1),
 }
 
+// kindOf is the kinds by the types of their payloads.
+//
+//nolint:gochecknoglobals // read-only table
+var kindOf = func() map[reflect.Type]Kind {
+	byType := make(map[reflect.Type]Kind, len(kinds))
+	for kind, info := range kinds {
+		byType[reflect.TypeOf(info.new())] = kind
+	}
+	return byType
+}()
+
 // The kinds.
 const (
 	KindSessionOpened          Kind = "session.opened"
@@ -140,6 +154,9 @@ func Kinds() []Kind {
 	slices.Sort(list)
 	return list
 }
+
+// KindOf is the kind of a payload, empty when p is of no kind's type.
+func KindOf(p Payload) Kind { return kindOf[reflect.TypeOf(p)] }
 
 // Version is the current payload version of kind, 0 when the kind is unknown.
 func Version(kind Kind) int64 { return kinds[kind].v }
