@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,18 +41,12 @@ var _ api.Service = (*Client)(nil)
 
 // New makes a client.
 func New(cfg Config) (*Client, error) {
-	if cfg.Actor == "" {
-		cfg.Actor = "client"
-	}
+	cfg.Actor = cmp.Or(cfg.Actor, "client")
 	if err := events.CheckToken("actor", cfg.Actor); err != nil {
 		return nil, fmt.Errorf("new client: %w", err)
 	}
-	if cfg.Silence == 0 {
-		cfg.Silence = 5 * time.Second
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = zap.NewNop()
-	}
+	cfg.Silence = cmp.Or(cfg.Silence, 5*time.Second)
+	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
 	c := &Client{b: cfg.Bus, actor: cfg.Actor, silence: cfg.Silence, log: cfg.Logger.Named("client")}
 	var err error
 	c.reads, err = session.New(session.Config{Bus: cfg.Bus, Actor: cfg.Actor, Logger: cfg.Logger, Submitter: c})

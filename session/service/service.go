@@ -35,12 +35,8 @@ const version = "1.0.0"
 // Serve answers requests until stop, which takes no more, and waits for those
 // at hand until its ctx ends; then they are cut off.
 func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) error, err error) {
-	if cfg.Logger == nil {
-		cfg.Logger = zap.NewNop()
-	}
-	if cfg.Concurrency == 0 {
-		cfg.Concurrency = 64
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
+	cfg.Concurrency = cmp.Or(cfg.Concurrency, 64)
 	d := &door{b: b, h: h, log: cfg.Logger.Named("service"), scopes: cfg.Scopes, access: cfg.Access}
 	answers := make(map[string]bus.AnswerFunc)
 	for op, run := range d.operations() {
