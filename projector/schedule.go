@@ -34,12 +34,7 @@ func (s *State) applyTimed(id events.TurnID, p *events.ToolResultScheduled) {
 
 // TimedResult is the result that a call gets at a time; nil where none is scheduled.
 func (t *Turn) TimedResult(effect events.EffectID) *TimedResult {
-	for i := range t.Timed {
-		if t.Timed[i].Effect == effect {
-			return &t.Timed[i]
-		}
-	}
-	return nil
+	return find(t.Timed, func(x *TimedResult) bool { return x.Effect == effect })
 }
 
 // progress are the kinds of events after which the attempts of a turn are
