@@ -1,6 +1,7 @@
 package events
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 )
@@ -147,12 +148,7 @@ const (
 
 // Kinds lists every known kind, sorted.
 func Kinds() []Kind {
-	list := make([]Kind, 0, len(kinds))
-	for k := range kinds {
-		list = append(list, k)
-	}
-	slices.Sort(list)
-	return list
+	return slices.Sorted(maps.Keys(kinds))
 }
 
 // KindOf is the kind of a payload, empty when p is of no kind's type.
