@@ -146,22 +146,13 @@ type none struct{}
 func plain(id events.SessionID) api.Request { return api.Request{Session: id} }
 
 // keyed is a request that a repeat is told from others by, see [api.Asked].
-func (c *Client) keyed(ctx context.Context, id events.SessionID) (api.Request, error) {
-	r := api.Request{Session: id, Key: ulid.Make().String()}
-	if err := events.CheckToken("session", id); err != nil {
-		return r, err
-	}
-	last, err := again(ctx, func(ctx context.Context) (events.Seq, error) { return c.b.Log().Last(ctx, id) })
-	if errors.Is(err, events.ErrNoSession) {
-		err = nil // the node says what that means
-	}
-	r.Since = last
-	return r, err
+func keyed(id events.SessionID) (api.Request, error) {
+	return api.Request{Session: id, Key: ulid.Make().String()}, events.CheckToken("session", id)
 }
 
 // ask is a keyed request.
 func ask[Out any](ctx context.Context, c *Client, op api.Operation, id events.SessionID, in any) (out Out, err error) {
-	r, err := c.keyed(ctx, id)
+	r, err := keyed(id)
 	if err != nil {
 		return out, fmt.Errorf("%s: %w", op, err)
 	}

@@ -130,7 +130,7 @@ func (d *door) do(ctx context.Context, op api.Operation, run operation, from str
 		}
 		r.Actor, ctx = c.Name, api.WithCaller(ctx, c, op.Needs(), r.Session)
 	}
-	ctx, receipt := api.WithReceipt(api.WithAsked(ctx, api.Asked{Actor: r.Actor, Key: r.Key, Since: r.Since}), r.Session)
+	ctx, receipt := api.WithReceipt(api.WithAsked(ctx, api.Asked{Actor: r.Actor, Key: r.Key}), r.Session)
 	body, err = run(ctx, r.Session, r.Body)
 	return body, receipt.Seq(), err
 }
