@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,36 +43,22 @@ type Config struct {
 
 func (c *Config) defaults() error {
 	var errs []error
-	if c.Name == "" {
-		c.Name = "lash"
-	}
-	if c.Prefix == "" {
-		c.Prefix = "lash"
-	}
-	if c.Inbox == "" {
-		c.Inbox = inboxes
-	}
+	c.Name = cmp.Or(c.Name, "lash")
+	c.Prefix = cmp.Or(c.Prefix, "lash")
+	c.Inbox = cmp.Or(c.Inbox, inboxes)
 	if c.Inbox != inboxes && !isInbox(c.Inbox) {
 		errs = append(errs, fmt.Errorf("inbox: %q, want %s or %s.NAME", c.Inbox, inboxes, inboxes))
 	}
 	if err := events.CheckToken("prefix", c.Prefix); err != nil {
 		errs = append(errs, err)
 	}
-	if c.Replicas == 0 {
-		c.Replicas = 1
-	}
+	c.Replicas = cmp.Or(c.Replicas, 1)
 	if c.Replicas != 1 && c.Replicas != 3 && c.Replicas != 5 {
 		errs = append(errs, fmt.Errorf("replicas: %d, want 1, 3 or 5", c.Replicas))
 	}
-	if c.MaxHot == 0 {
-		c.MaxHot = 4000
-	}
-	if c.Timeout == 0 {
-		c.Timeout = 5 * time.Second
-	}
-	if c.Logger == nil {
-		c.Logger = zap.NewNop()
-	}
+	c.MaxHot = cmp.Or(c.MaxHot, 4000)
+	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
+	c.Logger = cmp.Or(c.Logger, zap.NewNop())
 	if c.Waiting == nil {
 		c.Waiting = func(string) {}
 	}

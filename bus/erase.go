@@ -127,8 +127,8 @@ func (b *Bus) purge(ctx context.Context, session events.SessionID) error {
 		{b.names.deadStream(), b.names.trial(session)},
 		{b.names.dirtyStream(), b.names.dirty(session)},
 		{b.names.deltaStream(), b.names.deltaSession(session)},
-		{b.names.kvStream(b.names.snapshots()), b.names.kvKey(b.names.snapshots(), session)},
-		{b.names.kvStream(b.names.catalogs()), b.names.kvKey(b.names.catalogs(), session)},
+		{b.names.rowStream(b.names.snapshots()), b.names.row(b.names.snapshots(), session)},
+		{b.names.rowStream(b.names.catalogs()), b.names.row(b.names.catalogs(), session)},
 	} {
 		if err := b.purgeSubject(ctx, left.stream, left.subjects); err != nil {
 			return err

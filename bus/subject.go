@@ -123,14 +123,6 @@ func (n names) work(key WakeKey) string {
 	return subject
 }
 
-// oldTimers are the subjects of the timers of earlier versions, one for each turn.
-func (n names) oldTimers() string { return n.prefix + ".timer.*.*.*" }
-
-// oldWork is the subject of what earlier versions queued: commands that ask for turns.
-func (n names) oldWork() string {
-	return n.workClass(ClassTurn)[:len(n.workClass(ClassTurn))-1] + "*.*"
-}
-
 // parseWork is the inverse of work.
 func (n names) parseWork(subject string) (key WakeKey, ok bool) {
 	rest, ok := strings.CutPrefix(subject, n.prefix+".work.")
@@ -244,16 +236,13 @@ func (n names) catalogs() string  { return n.prefix + "-catalog" }
 func (n names) snapshots() string { return n.prefix + "-snapshots" }
 func (n names) blobs() string     { return n.prefix + "-blobs" }
 
-// kvStream and kvKey are where the server keeps a bucket and a row of it.
-func (n names) kvStream(bucket string) string { return "KV_" + bucket }
-
-func (n names) kvKey(bucket string, id events.SessionID) string {
-	return "$KV." + bucket + "." + string(id)
-}
-
 // rowStream holds the rows of a bucket.
 func (n names) rowStream(bucket string) string { return "KV_" + bucket }
-func (n names) rows(bucket string) string      { return "$KV." + bucket + ".*" }
+func (n names) rows(bucket string) string      { return n.row(bucket, "*") }
+
+func (n names) row(bucket string, id events.SessionID) string {
+	return "$KV." + bucket + "." + string(id)
+}
 
 // parseRow is the session of a row's subject.
 func (n names) parseRow(bucket, subject string) events.SessionID {

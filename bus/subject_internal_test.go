@@ -85,7 +85,6 @@ func TestNamesAreDistinct(t *testing.T) {
 		{n.work(WakeKey{Class: ClassTurn, Session: "s1"}), "lash.work.turn.s1"},
 		{n.work(WakeKey{Class: ClassTool, Session: "s1", Task: "k1"}), "lash.work.tool.s1.k1"},
 		{n.workOf("s1"), "lash.work.*.s1.>"},
-		{n.oldWork(), "lash.work.turn.*.*"},
 		{n.notify("w1"), "lash.notify.w1"},
 		{n.ask("w1"), "lash.ask.w1"},
 		{n.alive(), "lash.alive"},

@@ -18,9 +18,6 @@ const maxMessage = 1 << 20
 const AckWait = 2 * time.Second
 
 func (b *Bus) ensure(ctx context.Context) error {
-	if err := b.drained(ctx); err != nil {
-		return err
-	}
 	if err := b.make(ctx, b.assets()); err != nil {
 		return err
 	}

@@ -58,22 +58,6 @@ func (l *layout) appendNumber(b []byte, at unsafe.Pointer) []byte {
 		return appendUint(b, *(*uint64)(at))
 	case reflect.Int:
 		return appendInt(b, int64(*(*int)(at)))
-	case reflect.Int8:
-		return appendInt(b, int64(*(*int8)(at)))
-	case reflect.Int16:
-		return appendInt(b, int64(*(*int16)(at)))
-	case reflect.Int32:
-		return appendInt(b, int64(*(*int32)(at)))
-	case reflect.Uint:
-		return appendUint(b, uint64(*(*uint)(at)))
-	case reflect.Uint8:
-		return appendUint(b, uint64(*(*uint8)(at)))
-	case reflect.Uint16:
-		return appendUint(b, uint64(*(*uint16)(at)))
-	case reflect.Uint32:
-		return appendUint(b, uint64(*(*uint32)(at)))
-	case reflect.Float32:
-		return appendFloat32(b, *(*float32)(at))
 	default: // a layout has no other kinds
 		return appendFloat(b, *(*float64)(at))
 	}
@@ -236,10 +220,6 @@ func appendBool(b []byte, v bool) []byte {
 
 func appendFloat(b []byte, v float64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, 0xcb), math.Float64bits(v))
-}
-
-func appendFloat32(b []byte, v float32) []byte {
-	return binary.BigEndian.AppendUint32(append(b, 0xca), math.Float32bits(v))
 }
 
 func appendArrayHead(b []byte, n int) []byte { return appendCount(b, n, 0x90, 0xdc) }

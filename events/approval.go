@@ -16,9 +16,6 @@ type ToolApprovalAsked struct {
 	Until    Millis   `msgpack:"u,omitempty"` // when it is refused for want of an answer; 0: never
 }
 
-// Kind implements [Payload].
-func (*ToolApprovalAsked) Kind() Kind { return KindToolApprovalAsked }
-
 // Validate implements [Payload].
 func (p *ToolApprovalAsked) Validate() error { return checkID("effect", string(p.Effect), true) }
 
@@ -33,9 +30,6 @@ type ToolApprovalGiven struct {
 // IsZero reports whether it answers nothing.
 func (p ToolApprovalGiven) IsZero() bool { return p.Effect == "" }
 
-// Kind implements [Payload].
-func (*ToolApprovalGiven) Kind() Kind { return KindToolApprovalGiven }
-
 // Validate implements [Payload].
 func (p *ToolApprovalGiven) Validate() error { return checkID("effect", string(p.Effect), true) }
 
@@ -44,9 +38,6 @@ type ToolPended struct {
 	Iteration int64   `msgpack:"n"`
 	Calls     []int64 `msgpack:"c"` // positions among the reply's tool calls, ascending
 }
-
-// Kind implements [Payload].
-func (*ToolPended) Kind() Kind { return KindToolPended }
 
 // Validate implements [Payload].
 func (p *ToolPended) Validate() error { return validateCalls(p.Iteration, p.Calls) }
@@ -60,9 +51,6 @@ type ToolResolved struct {
 
 // IsZero reports whether it resolves nothing.
 func (p ToolResolved) IsZero() bool { return p.Effect == "" }
-
-// Kind implements [Payload].
-func (*ToolResolved) Kind() Kind { return KindToolResolved }
 
 // Validate implements [Payload].
 func (p *ToolResolved) Validate() error {
@@ -81,9 +69,6 @@ type ToolResultScheduled struct {
 	By     string     `msgpack:"b,omitempty"` // who scheduled it
 }
 
-// Kind implements [Payload].
-func (*ToolResultScheduled) Kind() Kind { return KindToolResultScheduled }
-
 // Validate implements [Payload].
 func (p *ToolResultScheduled) Validate() error {
 	return errors.Join(checkID("effect", string(p.Effect), true), validateTime("at", p.At), p.Result.validate())
@@ -97,9 +82,6 @@ type ToolNestedCalled struct {
 	Digest string   `msgpack:"d"` // hex sha256 of the arguments
 }
 
-// Kind implements [Payload].
-func (*ToolNestedCalled) Kind() Kind { return KindToolNestedCalled }
-
 // Validate implements [Payload].
 func (p *ToolNestedCalled) Validate() error { return checkID("effect", string(p.Effect), true) }
 
@@ -112,9 +94,6 @@ type ToolNestedReturned struct {
 	Digest string     `msgpack:"d"`
 	Result ToolResult `msgpack:"r"`
 }
-
-// Kind implements [Payload].
-func (*ToolNestedReturned) Kind() Kind { return KindToolNestedReturned }
 
 // Validate implements [Payload].
 func (p *ToolNestedReturned) Validate() error {

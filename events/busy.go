@@ -39,9 +39,6 @@ type TurnDiverted struct {
 	At      CheckpointKind `msgpack:"a,omitempty"` // of injected: where
 }
 
-// Kind implements [Payload].
-func (*TurnDiverted) Kind() Kind { return KindTurnDiverted }
-
 // Validate implements [Payload].
 func (p *TurnDiverted) Validate() error {
 	switch p.End {

@@ -169,6 +169,7 @@ func TestEncodeRefuses(t *testing.T) {
 			c.Events[0].Payload, c.Events[0].Raw = nil, []byte{0x80}
 		}, events.ErrInvalid, "event.payload", "missing"},
 		{"kind_of_another", func(c *events.Commit) { c.Events[0].Kind = events.KindTurnStarted }, events.ErrInvalid, "event.kind", "session.closed"},
+		{"payload_of_no_kind", func(c *events.Commit) { c.Events[0] = events.Of("", stranger{}) }, events.ErrInvalid, "event.kind", "payload's"},
 		{"version", func(c *events.Commit) { c.Events[0].V = 2 }, events.ErrInvalid, "event.version", "2"},
 		{"unknown_no_family", func(c *events.Commit) { c.Events[0] = eventstest.Unknown("", "later", []byte{0x80}) }, events.ErrInvalid, "event.kind", "family"},
 		{"unknown_bad_family", func(c *events.Commit) { c.Events[0] = eventstest.Unknown("", "a b.c", []byte{0x80}) }, events.ErrInvalid, "event.kind", "family"},
@@ -193,6 +194,11 @@ func TestEncodeRefuses(t *testing.T) {
 		})
 	}
 }
+
+// stranger could be a payload, and is of no kind.
+type stranger struct{}
+
+func (stranger) Validate() error { return nil }
 
 // wantField wants an error of that sentinel which names the field and the limit.
 func wantField(t *testing.T, err, want error, field, reason string) {

@@ -9,7 +9,7 @@
 //
 // # Adding a kind
 //
-// Define the payload with Kind and Validate in its family's file and add one
+// Define the payload with Validate in its family's file and add one
 // line to kinds.go. Tests then fail, by name, until the kind has a golden
 // file, a row in FORMAT.md, a generator in eventstest and a case in the fold.
 //

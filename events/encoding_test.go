@@ -179,6 +179,8 @@ func TestEncodingRefuses(t *testing.T) {
 		"named_keys": &struct{ V map[events.NodeID]string }{},
 		"array":      &struct{ V [2]byte }{},
 		"channel":    &struct{ V chan int }{},
+		"int32":      &struct{ V int32 }{},
+		"float32":    &struct{ V float32 }{},
 		"complex":    &struct{ V complex128 }{},
 		"deep":       &struct{ V []*struct{ W func() } }{},
 		"embedded":   &struct{ *events.Usage }{},

@@ -49,9 +49,8 @@ func isWord(s string) bool {
 	return s != ""
 }
 
-// Payload is the typed body of an event.
+// Payload is the typed body of an event: a pointer to a type of one of the [Kinds].
 type Payload interface {
-	Kind() Kind
 	// Validate reports the first rule of the kind that the payload breaks, as a [*FieldError].
 	Validate() error
 }
@@ -91,7 +90,8 @@ type Event struct {
 
 // Of wraps a payload in its event.
 func Of(turn TurnID, p Payload) Event {
-	return Event{Kind: p.Kind(), V: Version(p.Kind()), Turn: turn, Payload: p}
+	kind := KindOf(p)
+	return Event{Kind: kind, V: Version(kind), Turn: turn, Payload: p}
 }
 
 // Commit is what one append carries: events that land together or not at all.
@@ -159,8 +159,8 @@ func (e *Event) validate() error {
 	if e.Payload == nil {
 		return e.validateRaw()
 	}
-	if e.Payload.Kind() != e.Kind {
-		return invalid("event.kind", "is not the payload's "+string(e.Payload.Kind()))
+	if kind := KindOf(e.Payload); kind != e.Kind || kind == "" {
+		return invalid("event.kind", "is not the payload's "+string(kind))
 	}
 	if v := Version(e.Kind); e.V != v || v == 0 {
 		return invalid("event.version", fmt.Sprintf("is %d, this program writes %d", e.V, v))

@@ -35,11 +35,11 @@ func (s structs) filler(t reflect.Type) filler {
 		return func(c *cursor, v reflect.Value) { v.SetString(c.str()) }
 	case reflect.Bool:
 		return func(c *cursor, v reflect.Value) { v.SetBool(c.bool()) }
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+	case reflect.Int, reflect.Int64:
 		return fillInt
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return fillUint
-	case reflect.Float32, reflect.Float64:
+	case reflect.Uint64:
+		return func(c *cursor, v reflect.Value) { v.SetUint(c.want(formUint)) }
+	case reflect.Float64:
 		return fillFloat
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
@@ -71,15 +71,6 @@ func fillInt(c *cursor, v reflect.Value) {
 		return
 	}
 	v.SetInt(n)
-}
-
-func fillUint(c *cursor, v reflect.Value) {
-	n := c.want(formUint)
-	if v.OverflowUint(n) {
-		c.fail("%d does not fit %s", n, v.Type())
-		return
-	}
-	v.SetUint(n)
 }
 
 func fillFloat(c *cursor, v reflect.Value) { v.SetFloat(math.Float64frombits(c.want(formFloat))) }

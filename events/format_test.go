@@ -99,8 +99,8 @@ func wantRows(t *testing.T, title, body string, s reflect.Type) {
 
 // titleOf is the section of a struct: its name, and of a payload its kind and version.
 func titleOf(t reflect.Type) string {
-	if p, ok := reflect.New(t).Interface().(events.Payload); ok {
-		return fmt.Sprintf("%s v%d", p.Kind(), events.Version(p.Kind()))
+	if p, ok := reflect.New(t).Interface().(events.Payload); ok && events.KindOf(p) != "" {
+		return fmt.Sprintf("%s v%d", events.KindOf(p), events.Version(events.KindOf(p)))
 	}
 	return t.Name()
 }

@@ -23,9 +23,6 @@ type SessionGranted struct {
 	By     string         `msgpack:"b,omitempty"` // who granted it
 }
 
-// Kind implements [Payload].
-func (*SessionGranted) Kind() Kind { return KindSessionGranted }
-
 // Validate implements [Payload].
 func (p *SessionGranted) Validate() error {
 	for i, r := range p.Rights {

@@ -63,9 +63,6 @@ type HookRan struct {
 	Issue     Issue          `msgpack:"i,omitempty"` // how
 }
 
-// Kind implements [Payload].
-func (*HookRan) Kind() Kind { return KindHookRan }
-
 // Validate implements [Payload].
 func (p *HookRan) Validate() error {
 	if p.Iteration < 0 {
@@ -146,9 +143,6 @@ type TurnPrepared struct {
 	Contributions []Contribution `msgpack:"c,omitempty"` // sorted by slot's name, then priority
 }
 
-// Kind implements [Payload].
-func (*TurnPrepared) Kind() Kind { return KindTurnPrepared }
-
 // Validate implements [Payload].
 func (p *TurnPrepared) Validate() error {
 	if err := checkID("upto", string(p.Upto), false); err != nil {
@@ -198,9 +192,6 @@ type TurnCheckpointed struct {
 	At     CheckpointKind `msgpack:"a"`
 	Ending TurnCompleted  `msgpack:"e,omitempty"` // at the last one: how the turn ends once its hooks have run
 }
-
-// Kind implements [Payload].
-func (*TurnCheckpointed) Kind() Kind { return KindTurnCheckpointed }
 
 // Validate implements [Payload].
 func (p *TurnCheckpointed) Validate() error {

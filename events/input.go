@@ -31,9 +31,6 @@ type InputInjected struct {
 	Caller   string   `msgpack:"c,omitempty"` // that injected it, as its door authenticated it
 }
 
-// Kind implements [Payload].
-func (*InputInjected) Kind() Kind { return KindInputInjected }
-
 // Validate implements [Payload].
 func (p *InputInjected) Validate() error {
 	if err := CheckToken("input", p.Input); err != nil {
@@ -58,9 +55,6 @@ type InputAccepted struct {
 	Inputs []InputID      `msgpack:"i"`
 	At     CheckpointKind `msgpack:"a"`
 }
-
-// Kind implements [Payload].
-func (*InputAccepted) Kind() Kind { return KindInputAccepted }
 
 // Validate implements [Payload].
 func (p *InputAccepted) Validate() error {
@@ -88,9 +82,6 @@ func validateInputs(inputs []InputID) error {
 type InputCancelled struct {
 	Inputs []InputID `msgpack:"i"`
 }
-
-// Kind implements [Payload].
-func (*InputCancelled) Kind() Kind { return KindInputCancelled }
 
 // Validate implements [Payload].
 func (p *InputCancelled) Validate() error { return validateInputs(p.Inputs) }

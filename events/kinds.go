@@ -1,6 +1,10 @@
 package events
 
-import "slices"
+import (
+	"maps"
+	"reflect"
+	"slices"
+)
 
 // kindInfo is one row of the table of kinds.
 type kindInfo struct {
@@ -74,6 +78,17 @@ var kinds = map[Kind]kindInfo{
 	KindMonitorUpdatesTaken:    row[MonitorUpdatesTaken](1),
 }
 
+// kindOf is the kinds by the types of their payloads.
+//
+//nolint:gochecknoglobals // read-only table
+var kindOf = func() map[reflect.Type]Kind {
+	byType := make(map[reflect.Type]Kind, len(kinds))
+	for kind, info := range kinds {
+		byType[reflect.TypeOf(info.new())] = kind
+	}
+	return byType
+}()
+
 // The kinds.
 const (
 	KindSessionOpened          Kind = "session.opened"
@@ -133,13 +148,11 @@ const (
 
 // Kinds lists every known kind, sorted.
 func Kinds() []Kind {
-	list := make([]Kind, 0, len(kinds))
-	for k := range kinds {
-		list = append(list, k)
-	}
-	slices.Sort(list)
-	return list
+	return slices.Sorted(maps.Keys(kinds))
 }
+
+// KindOf is the kind of a payload, empty when p is of no kind's type.
+func KindOf(p Payload) Kind { return kindOf[reflect.TypeOf(p)] }
 
 // Version is the current payload version of kind, 0 when the kind is unknown.
 func Version(kind Kind) int64 { return kinds[kind].v }

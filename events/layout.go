@@ -71,24 +71,9 @@ func (f *layoutField) absent(at unsafe.Pointer) bool {
 	case reflect.Pointer:
 		to := *(*unsafe.Pointer)(at)
 		return to == nil || f.zero != nil && f.zero.of(to)
-	default:
-		return isZeroNumber(f.kind, at)
-	}
-}
-
-func isZeroNumber(kind reflect.Kind, at unsafe.Pointer) bool {
-	switch kind {
-	case reflect.Int8, reflect.Uint8:
-		return *(*int8)(at) == 0
-	case reflect.Int16, reflect.Uint16:
-		return *(*int16)(at) == 0
-	case reflect.Int32, reflect.Uint32:
-		return *(*int32)(at) == 0
-	case reflect.Float32:
-		return *(*float32)(at) == 0
 	case reflect.Float64:
 		return *(*float64)(at) == 0
-	default: // int and uint
+	default: // int
 		return *(*int)(at) == 0
 	}
 }
@@ -132,10 +117,7 @@ func (s layoutTypes) layout(t reflect.Type) (*layout, error) {
 		return nil, unsupported(t)
 	}
 	switch t.Kind() {
-	case reflect.String, reflect.Bool,
-		reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
-		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64,
-		reflect.Float32, reflect.Float64:
+	case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
 		return &layout{kind: t.Kind()}, nil
 	case reflect.Slice, reflect.Pointer:
 		if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 {

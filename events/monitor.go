@@ -118,9 +118,6 @@ type MonitorRegistered struct {
 	Spec MonitorSpec `msgpack:"s"`
 }
 
-// Kind implements [Payload].
-func (*MonitorRegistered) Kind() Kind { return KindMonitorRegistered }
-
 // Validate implements [Payload].
 func (p *MonitorRegistered) Validate() error { return p.Spec.Validate() }
 
@@ -128,9 +125,6 @@ func (p *MonitorRegistered) Validate() error { return p.Spec.Validate() }
 type MonitorArmed struct {
 	Monitor MonitorID `msgpack:"m"`
 }
-
-// Kind implements [Payload].
-func (*MonitorArmed) Kind() Kind { return KindMonitorArmed }
 
 // Validate implements [Payload].
 func (p *MonitorArmed) Validate() error { return checkMonitor(p.Monitor) }
@@ -141,9 +135,6 @@ type MonitorStarted struct {
 	Worker  WorkerID  `msgpack:"w"`
 	Attempt int64     `msgpack:"a"` // of the task
 }
-
-// Kind implements [Payload].
-func (*MonitorStarted) Kind() Kind { return KindMonitorStarted }
 
 // Validate implements [Payload].
 func (p *MonitorStarted) Validate() error {
@@ -169,9 +160,6 @@ type MonitorReported struct {
 	Monitor MonitorID     `msgpack:"m"`
 	Lines   []MonitorLine `msgpack:"l"` // at least one, by rising sequence
 }
-
-// Kind implements [Payload].
-func (*MonitorReported) Kind() Kind { return KindMonitorReported }
 
 // Validate implements [Payload].
 func (p *MonitorReported) Validate() error {
@@ -211,9 +199,6 @@ type MonitorEnded struct {
 	Error   string       `msgpack:"e,omitempty"` // why, where the command's status does not tell
 }
 
-// Kind implements [Payload].
-func (*MonitorEnded) Kind() Kind { return KindMonitorEnded }
-
 // Validate implements [Payload].
 func (p *MonitorEnded) Validate() error {
 	switch p.State {
@@ -231,9 +216,6 @@ func (p *MonitorEnded) Validate() error {
 type MonitorUpdatesTaken struct {
 	Upto int64 `msgpack:"u"` // the last sequence taken
 }
-
-// Kind implements [Payload].
-func (*MonitorUpdatesTaken) Kind() Kind { return KindMonitorUpdatesTaken }
 
 // Validate implements [Payload].
 func (p *MonitorUpdatesTaken) Validate() error {

@@ -22,9 +22,6 @@ type PluginStateSaved struct {
 	Artifacts []Artifact `msgpack:"x,omitempty"`
 }
 
-// Kind implements [Payload].
-func (*PluginStateSaved) Kind() Kind { return KindPluginStateSaved }
-
 // Validate implements [Payload].
 func (p *PluginStateSaved) Validate() error {
 	seen := make(map[string]bool, len(p.Artifacts))
@@ -47,9 +44,6 @@ type FrameConfigured struct {
 	All     bool   `msgpack:"a,omitempty"` // of every frame, not only of the current one
 }
 
-// Kind implements [Payload].
-func (*FrameConfigured) Kind() Kind { return KindFrameConfigured }
-
 // Validate implements [Payload].
 func (*FrameConfigured) Validate() error { return nil }
 
@@ -59,9 +53,6 @@ type FrameStateSaved struct {
 	State []byte  `msgpack:"s,omitempty"`
 	Blob  BlobRef `msgpack:"b,omitempty"` // instead of State when above the inline cap
 }
-
-// Kind implements [Payload].
-func (*FrameStateSaved) Kind() Kind { return KindFrameStateSaved }
 
 // Validate implements [Payload].
 func (*FrameStateSaved) Validate() error { return nil }

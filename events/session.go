@@ -73,9 +73,6 @@ type Subagent struct {
 // IsZero reports whether the session is no subagent.
 func (a Subagent) IsZero() bool { return a == Subagent{} }
 
-// Kind implements [Payload].
-func (*SessionOpened) Kind() Kind { return KindSessionOpened }
-
 // Validate implements [Payload].
 func (p *SessionOpened) Validate() error {
 	if p.Parent != "" {
@@ -122,9 +119,6 @@ type SessionFirstInputTaken struct {
 	By string `msgpack:"b,omitempty"`
 }
 
-// Kind implements [Payload].
-func (*SessionFirstInputTaken) Kind() Kind { return KindSessionFirstInputTaken }
-
 // Validate implements [Payload].
 func (p *SessionFirstInputTaken) Validate() error { return checkID("by", p.By, false) }
 
@@ -133,9 +127,6 @@ type SessionConfigured struct {
 	Config Config `msgpack:"c"`
 	Key    string `msgpack:"k,omitempty"` // idempotency key of the request, by earlier versions; see [Commit]
 }
-
-// Kind implements [Payload].
-func (*SessionConfigured) Kind() Kind { return KindSessionConfigured }
 
 // Validate implements [Payload].
 func (p *SessionConfigured) Validate() error {
@@ -149,9 +140,6 @@ func (p *SessionConfigured) Validate() error {
 type SessionClosed struct {
 	Reason string `msgpack:"r,omitempty"`
 }
-
-// Kind implements [Payload].
-func (*SessionClosed) Kind() Kind { return KindSessionClosed }
 
 // Validate implements [Payload].
 func (*SessionClosed) Validate() error { return nil }
@@ -242,9 +230,6 @@ type GraphAppended struct {
 	Digest string    `msgpack:"d,omitempty"` // of the request that has the key, by earlier versions; see [Commit]
 }
 
-// Kind implements [Payload].
-func (*GraphAppended) Kind() Kind { return KindGraphAppended }
-
 // Validate implements [Payload].
 func (p *GraphAppended) Validate() error {
 	if len(p.Nodes) == 0 {
@@ -261,9 +246,6 @@ type GraphBranched struct {
 	Leaf NodeID `msgpack:"l,omitempty"` // empty: before the first node
 }
 
-// Kind implements [Payload].
-func (*GraphBranched) Kind() Kind { return KindGraphBranched }
-
 // Validate implements [Payload].
 func (p *GraphBranched) Validate() error { return checkID("leaf", string(p.Leaf), false) }
 
@@ -274,9 +256,6 @@ type FrameOpened struct {
 	Keep   NodeID    `msgpack:"k,omitempty"` // nodes of the active path from here on stay visible, after the new frame's own first nodes
 	Nodes  []NewNode `msgpack:"n,omitempty"` // the frame's first nodes
 }
-
-// Kind implements [Payload].
-func (*FrameOpened) Kind() Kind { return KindFrameOpened }
 
 // Validate implements [Payload].
 func (p *FrameOpened) Validate() error {

@@ -90,9 +90,6 @@ type TaskRegistered struct {
 	Summary  string        `msgpack:"y,omitempty"` // of a transferred one that has ended
 }
 
-// Kind implements [Payload].
-func (*TaskRegistered) Kind() Kind { return KindTaskRegistered }
-
 // Validate implements [Payload].
 func (p *TaskRegistered) Validate() error {
 	if err := checkTask(p.Task); err != nil {
@@ -160,9 +157,6 @@ type TaskStarted struct {
 	Attempt int64    `msgpack:"a"` // from 1, one more at each takeover
 }
 
-// Kind implements [Payload].
-func (*TaskStarted) Kind() Kind { return KindTaskStarted }
-
 // Validate implements [Payload].
 func (p *TaskStarted) Validate() error {
 	if err := checkTask(p.Task); err != nil {
@@ -180,9 +174,6 @@ type TaskStateChanged struct {
 	State TaskState `msgpack:"s"` // running or waiting
 }
 
-// Kind implements [Payload].
-func (*TaskStateChanged) Kind() Kind { return KindTaskStateChanged }
-
 // Validate implements [Payload].
 func (p *TaskStateChanged) Validate() error {
 	if p.State != TaskRunning && p.State != TaskWaiting {
@@ -196,9 +187,6 @@ type TaskProgressed struct {
 	Task    TaskID `msgpack:"t"`
 	Message string `msgpack:"m"`
 }
-
-// Kind implements [Payload].
-func (*TaskProgressed) Kind() Kind { return KindTaskProgressed }
 
 // Validate implements [Payload].
 func (p *TaskProgressed) Validate() error {
@@ -214,9 +202,6 @@ type TaskCancelRequested struct {
 	Reason string `msgpack:"r,omitempty"`
 }
 
-// Kind implements [Payload].
-func (*TaskCancelRequested) Kind() Kind { return KindTaskCancelRequested }
-
 // Validate implements [Payload].
 func (p *TaskCancelRequested) Validate() error {
 	if err := checkTask(p.Task); err != nil {
@@ -231,9 +216,6 @@ type TaskEnded struct {
 	State   TaskState `msgpack:"s"` // completed, failed or cancelled
 	Summary string    `msgpack:"y,omitempty"`
 }
-
-// Kind implements [Payload].
-func (*TaskEnded) Kind() Kind { return KindTaskEnded }
 
 // Validate implements [Payload].
 func (p *TaskEnded) Validate() error {
@@ -251,9 +233,6 @@ type TaskRemoved struct {
 	Task TaskID `msgpack:"t"`
 }
 
-// Kind implements [Payload].
-func (*TaskRemoved) Kind() Kind { return KindTaskRemoved }
-
 // Validate implements [Payload].
 func (p *TaskRemoved) Validate() error { return checkTask(p.Task) }
 
@@ -262,9 +241,6 @@ type TaskTransferred struct {
 	Tasks []TaskID  `msgpack:"t"`
 	To    SessionID `msgpack:"o"`
 }
-
-// Kind implements [Payload].
-func (*TaskTransferred) Kind() Kind { return KindTaskTransferred }
 
 // Validate implements [Payload].
 func (p *TaskTransferred) Validate() error {

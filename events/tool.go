@@ -103,9 +103,6 @@ type ToolStateApplied struct {
 	Tools      []ToolEntry `msgpack:"t"` // sorted by name
 }
 
-// Kind implements [Payload].
-func (*ToolStateApplied) Kind() Kind { return KindToolStateApplied }
-
 // Validate implements [Payload].
 func (p *ToolStateApplied) Validate() error {
 	for i := range p.Tools {
@@ -148,9 +145,6 @@ type ToolCalled struct {
 	Iteration int64   `msgpack:"n"`
 	Calls     []int64 `msgpack:"c"` // positions of the non-idempotent ones among the reply's tool calls, ascending
 }
-
-// Kind implements [Payload].
-func (*ToolCalled) Kind() Kind { return KindToolCalled }
 
 // Validate implements [Payload].
 func (p *ToolCalled) Validate() error { return validateCalls(p.Iteration, p.Calls) }
@@ -206,9 +200,6 @@ type ToolReturned struct {
 	Message   MessageID    `msgpack:"i,omitempty"` // id of the message of results, where the default is taken
 }
 
-// Kind implements [Payload].
-func (*ToolReturned) Kind() Kind { return KindToolReturned }
-
 // Validate implements [Payload].
 func (p *ToolReturned) Validate() error {
 	calls := make([]int64, len(p.Results))
@@ -235,9 +226,6 @@ type ToolLost struct {
 	Calls     []int64   `msgpack:"c"`
 	Message   MessageID `msgpack:"i,omitempty"` // as in [ToolReturned]
 }
-
-// Kind implements [Payload].
-func (*ToolLost) Kind() Kind { return KindToolLost }
 
 // Validate implements [Payload].
 func (p *ToolLost) Validate() error { return validateCalls(p.Iteration, p.Calls) }

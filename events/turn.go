@@ -34,9 +34,6 @@ type TurnRequested struct {
 	Callers  []string  `msgpack:"c,omitempty"` // on whose behalf, as doors authenticated them; none: of nobody in particular
 }
 
-// Kind implements [Payload].
-func (*TurnRequested) Kind() Kind { return KindTurnRequested }
-
 // Validate implements [Payload].
 func (p *TurnRequested) Validate() error {
 	if p.Input.Continue && len(p.Input.Parts) > 0 {
@@ -82,9 +79,6 @@ type TurnStarted struct {
 	Points  []HookPoint `msgpack:"p,omitempty"` // where the session's plugins want to be asked, as the worker knows them
 }
 
-// Kind implements [Payload].
-func (*TurnStarted) Kind() Kind { return KindTurnStarted }
-
 // Validate implements [Payload].
 func (p *TurnStarted) Validate() error {
 	if p.Attempt < 1 {
@@ -112,9 +106,6 @@ type TurnReleased struct {
 	Worker WorkerID `msgpack:"w"`
 }
 
-// Kind implements [Payload].
-func (*TurnReleased) Kind() Kind { return KindTurnReleased }
-
 // Validate implements [Payload].
 func (p *TurnReleased) Validate() error { return CheckToken("worker", p.Worker) }
 
@@ -126,9 +117,6 @@ type TurnScheduled struct {
 
 	Callers []string `msgpack:"c,omitempty"` // as of the request
 }
-
-// Kind implements [Payload].
-func (*TurnScheduled) Kind() Kind { return KindTurnScheduled }
 
 // Validate implements [Payload].
 func (p *TurnScheduled) Validate() error {
@@ -154,9 +142,6 @@ type TurnCancelRequested struct {
 	Origin  string `msgpack:"o,omitempty"`
 	Reason  string `msgpack:"x,omitempty"`
 }
-
-// Kind implements [Payload].
-func (*TurnCancelRequested) Kind() Kind { return KindTurnCancelRequested }
 
 // Validate implements [Payload].
 func (p *TurnCancelRequested) Validate() error { return checkID("request", p.Request, true) }
@@ -233,9 +218,6 @@ type TurnCompleted struct {
 // IsZero reports whether it says nothing.
 func (p TurnCompleted) IsZero() bool { return p.End == "" }
 
-// Kind implements [Payload].
-func (*TurnCompleted) Kind() Kind { return KindTurnCompleted }
-
 // Validate implements [Payload].
 func (p *TurnCompleted) Validate() error {
 	if p.Call < 0 {
@@ -281,9 +263,6 @@ type ModelReplied struct {
 	Shown     []Part     `msgpack:"h,omitempty"` // text that users see in place of what the model said, where a plugin projects that
 }
 
-// Kind implements [Payload].
-func (*ModelReplied) Kind() Kind { return KindModelReplied }
-
 // Validate implements [Payload].
 func (p *ModelReplied) Validate() error {
 	if p.Iteration < 0 {
@@ -318,9 +297,6 @@ type ModelFailed struct {
 	Message   string    `msgpack:"m,omitempty"`
 	Attempts  int64     `msgpack:"a,omitempty"`
 }
-
-// Kind implements [Payload].
-func (*ModelFailed) Kind() Kind { return KindModelFailed }
 
 // Validate implements [Payload].
 func (p *ModelFailed) Validate() error {

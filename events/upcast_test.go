@@ -92,8 +92,8 @@ func TestUpcastersComplete(t *testing.T) {
 func TestKindsAreWellFormed(t *testing.T) {
 	t.Parallel()
 	for kind, info := range kinds {
-		if !kind.wellFormed() || info.new().Kind() != kind || info.v < 1 {
-			t.Errorf("%s: got version %d of %s", kind, info.v, info.new().Kind())
+		if !kind.wellFormed() || KindOf(info.new()) != kind || info.v < 1 {
+			t.Errorf("%s: got version %d of %s", kind, info.v, KindOf(info.new()))
 		}
 		for tag, n := range tags(reflect.TypeOf(info.new()).Elem(), make(map[string]int)) {
 			if n > 1 {

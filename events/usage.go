@@ -17,9 +17,6 @@ type ModelCompleted struct {
 	Millis   int64      `msgpack:"t,omitempty"` // duration
 }
 
-// Kind implements [Payload].
-func (*ModelCompleted) Kind() Kind { return KindModelCompleted }
-
 // Validate implements [Payload].
 func (p *ModelCompleted) Validate() error {
 	if err := checkID("key", p.Key, true); err != nil {
@@ -48,9 +45,6 @@ type UsageCharged struct {
 	At      Seq          `msgpack:"q"` // of the child's history
 	Entries []UsageEntry `msgpack:"e"` // sorted by model
 }
-
-// Kind implements [Payload].
-func (*UsageCharged) Kind() Kind { return KindUsageCharged }
 
 // Validate implements [Payload].
 func (p *UsageCharged) Validate() error {

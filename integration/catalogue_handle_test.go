@@ -14,12 +14,12 @@ import (
 func testValidate(t *testing.T) {
 	b, id, _ := setupTasks(t)
 	b.outside(id, "h1", "h2")
-	must(t, "complete", b.CompleteTask(b.ctx, id, "h2", events.TaskCompleted, ""), nil)
-	must(t, "live", b.ValidateHandles(b.ctx, id, []events.TaskID{"h1"}), nil)
-	err := b.ValidateHandles(b.ctx, id, []events.TaskID{"h1", "h2"})
+	must(t, "complete", b.CompleteBackgroundTask(b.ctx, id, "h2", events.TaskCompleted, ""), nil)
+	must(t, "live", b.ValidateAsyncHandlesVisible(b.ctx, id, []events.TaskID{"h1"}), nil)
+	err := b.ValidateAsyncHandlesVisible(b.ctx, id, []events.TaskID{"h1", "h2"})
 	must(t, "ended", err, session.ErrUnknownTask)
 	equal(t, "named", strings.Contains(errText(err), "h2"), true)
-	must(t, "none", b.ValidateHandles(b.ctx, id, nil), nil)
+	must(t, "none", b.ValidateAsyncHandlesVisible(b.ctx, id, nil), nil)
 }
 
 func testTransferRefused(t *testing.T) {
@@ -28,12 +28,12 @@ func testTransferRefused(t *testing.T) {
 	b.outside(id, "h0", "h1")
 	b.outside(to, "h1")
 	from, target := b.last(id), b.last(to)
-	must(t, "transfer", b.TransferHandles(b.ctx, id, to, []events.TaskID{"h0", "h1"}), session.ErrTaskRunning)
+	must(t, "transfer", b.TransferAsyncHandles(b.ctx, id, to, []events.TaskID{"h0", "h1"}), session.ErrTaskRunning)
 	equal(t, "source", b.last(id), from)
 	equal(t, "target", b.last(to), target)
-	must(t, "transfer to itself", b.TransferHandles(b.ctx, id, id, []events.TaskID{"h0"}), nil)
-	must(t, "transfer of none", b.TransferHandles(b.ctx, id, to, nil), nil)
-	must(t, "transfer of unknown", b.TransferHandles(b.ctx, id, to, []events.TaskID{"x"}), nil)
+	must(t, "transfer to itself", b.TransferAsyncHandles(b.ctx, id, id, []events.TaskID{"h0"}), nil)
+	must(t, "transfer of none", b.TransferAsyncHandles(b.ctx, id, to, nil), nil)
+	must(t, "transfer of unknown", b.TransferAsyncHandles(b.ctx, id, to, []events.TaskID{"x"}), nil)
 }
 
 // testTransfer ends tasks after their transfer: a closure, one that was
@@ -45,9 +45,9 @@ func testTransfer(t *testing.T) {
 	for _, name := range []events.TaskID{"k", "twice", "half"} {
 		b.spawn(s, id, name, gated(gates[name]))
 	}
-	must(t, "transfer", b.TransferHandles(b.ctx, id, to, []events.TaskID{"k", "twice"}), nil)
-	must(t, "transfer again", b.TransferHandles(b.ctx, id, to, []events.TaskID{"k", "twice"}), nil)
-	must(t, "transfer on", b.TransferHandles(b.ctx, to, third, []events.TaskID{"twice"}), nil)
+	must(t, "transfer", b.TransferAsyncHandles(b.ctx, id, to, []events.TaskID{"k", "twice"}), nil)
+	must(t, "transfer again", b.TransferAsyncHandles(b.ctx, id, to, []events.TaskID{"k", "twice"}), nil)
+	must(t, "transfer on", b.TransferAsyncHandles(b.ctx, to, third, []events.TaskID{"twice"}), nil)
 	equal(t, "listed at the source", b.listed(id, "k").ID, "")
 	close(gates["k"])
 	close(gates["twice"])
@@ -74,7 +74,7 @@ func testUnreferenced(t *testing.T) {
 	b.outside(id, "a", "b")
 	must(t, "start monitor", b.StartMonitor(b.ctx, id, forever("m")), nil)
 	b.taskIs(id, "monitor-m", events.TaskRunning)
-	list, err := b.CancelUnreferenced(b.ctx, id, []events.TaskID{"a"})
+	list, err := b.CancelUnreferencedAsyncHandles(b.ctx, id, []events.TaskID{"a"})
 	must(t, "cancel", err, nil)
 	var names []events.TaskID
 	for _, rec := range list {

@@ -196,10 +196,10 @@ func testTaskFails(t *testing.T) {
 func testTaskEnded(t *testing.T) {
 	b, id, _ := setupTasks(t)
 	b.outside(id, "k")
-	must(t, "complete", b.CompleteTask(b.ctx, id, "k", events.TaskCompleted, "42"), nil)
+	must(t, "complete", b.CompleteBackgroundTask(b.ctx, id, "k", events.TaskCompleted, "42"), nil)
 	before := b.last(id)
-	must(t, "complete again", b.CompleteTask(b.ctx, id, "k", events.TaskFailed, "no"), nil)
-	must(t, "transition", b.TransitionTask(b.ctx, id, "k", events.TaskRunning), nil)
+	must(t, "complete again", b.CompleteBackgroundTask(b.ctx, id, "k", events.TaskFailed, "no"), nil)
+	must(t, "transition", b.TransitionBackgroundTask(b.ctx, id, "k", events.TaskRunning), nil)
 	rec, err := b.CancelTask(b.ctx, id, "k")
 	must(t, "cancel", err, nil)
 	equal(t, "state", rec.State, events.TaskCompleted)
@@ -212,9 +212,9 @@ func testTaskNoEnd(t *testing.T) {
 	b.outside(id, "k")
 	before := b.last(id)
 	for _, state := range []events.TaskState{events.TaskPending, events.TaskRunning, events.TaskWaiting, events.TaskCancelling} {
-		must(t, "complete as "+string(state), b.CompleteTask(b.ctx, id, "k", state, ""), nil)
+		must(t, "complete as "+string(state), b.CompleteBackgroundTask(b.ctx, id, "k", state, ""), nil)
 	}
-	must(t, "complete unknown", b.CompleteTask(b.ctx, id, "x", events.TaskCompleted, ""), nil)
+	must(t, "complete unknown", b.CompleteBackgroundTask(b.ctx, id, "x", events.TaskCompleted, ""), nil)
 	equal(t, "sequence", b.last(id), before)
 	equal(t, "state", b.listed(id, "k").State, events.TaskRunning)
 }
@@ -230,10 +230,10 @@ func testTaskMoves(t *testing.T) {
 	})
 	b.taskIs(id, "k", events.TaskWaiting)
 	for _, state := range []events.TaskState{events.TaskPending, events.TaskCancelling, events.TaskCompleted, events.TaskCancelled} {
-		must(t, "transition to "+string(state), b.TransitionTask(b.ctx, id, "k", state), nil)
+		must(t, "transition to "+string(state), b.TransitionBackgroundTask(b.ctx, id, "k", state), nil)
 	}
 	equal(t, "state", b.listed(id, "k").State, events.TaskWaiting)
-	must(t, "transition", b.TransitionTask(b.ctx, id, "k", events.TaskRunning), nil)
+	must(t, "transition", b.TransitionBackgroundTask(b.ctx, id, "k", events.TaskRunning), nil)
 	equal(t, "state", b.listed(id, "k").State, events.TaskRunning)
 	close(gate)
 	equal(t, "progress", b.taskIs(id, "k", events.TaskCompleted).Message, "waiting")
@@ -252,7 +252,7 @@ func testTaskAsked(t *testing.T) {
 	must(t, "request", err, nil)
 	must(t, "what the task is told", receive(b, "told", told), workers.ErrTaskCancelled)
 	before := b.last(id)
-	must(t, "transition", b.TransitionTask(b.ctx, id, "k", events.TaskRunning), nil)
+	must(t, "transition", b.TransitionBackgroundTask(b.ctx, id, "k", events.TaskRunning), nil)
 	equal(t, "state", b.listed(id, "k").State, events.TaskCancelling)
 	equal(t, "sequence", b.last(id), before)
 	close(gate)
@@ -295,7 +295,7 @@ func testCancelAll(t *testing.T) {
 	b, id, s := setupTasks(t)
 	stopped := make(chan error, 1)
 	b.outside(id, "c", "done")
-	must(t, "complete", b.CompleteTask(b.ctx, id, "done", events.TaskCompleted, ""), nil)
+	must(t, "complete", b.CompleteBackgroundTask(b.ctx, id, "done", events.TaskCompleted, ""), nil)
 	b.spawn(s, id, "b", func(ctx context.Context, _ *workers.RunningTask) (string, error) {
 		<-ctx.Done()
 		stopped <- context.Cause(ctx)
@@ -303,7 +303,7 @@ func testCancelAll(t *testing.T) {
 	})
 	b.outside(id, "a")
 	before := b.last(id)
-	list, err := b.CancelAllTasks(b.ctx, id)
+	list, err := b.CancelAllBackgroundTasks(b.ctx, id)
 	must(t, "cancel all", err, nil)
 	var names []events.TaskID
 	for _, rec := range list {
@@ -324,8 +324,8 @@ func testUnregister(t *testing.T) {
 		told <- errText(err)
 		return "", err
 	})
-	must(t, "unregister", b.UnregisterTask(b.ctx, id, "k"), nil)
-	must(t, "unregister again", b.UnregisterTask(b.ctx, id, "k"), nil)
+	must(t, "unregister", b.UnregisterBackgroundTask(b.ctx, id, "k"), nil)
+	must(t, "unregister again", b.UnregisterBackgroundTask(b.ctx, id, "k"), nil)
 	equal(t, "listed", b.listed(id, "k").ID, "")
 	b.spawn(s, id, "k2", gated(nil)) // a commit that the first task's runner hears of
 	close(gate)

@@ -152,7 +152,7 @@ func TestCodeHandleGone(t *testing.T) {
 	list, err := b.Tasks(b.ctx, id)
 	must(t, "tasks", err, nil)
 	gone := list[0].ID
-	must(t, "unregister", b.UnregisterTask(b.ctx, id, gone), nil)
+	must(t, "unregister", b.UnregisterBackgroundTask(b.ctx, id, gone), nil)
 	equal(t, "end", b.run(id, "t2", text("on")).End, events.EndFinished)
 	outputs := b.outputs(id)
 	equal(t, "names it: "+outputs[1], strings.HasPrefix(outputs[1], "[error] continue_as: ") && strings.Contains(outputs[1], string(gone)), true)

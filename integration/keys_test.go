@@ -446,3 +446,32 @@ func TestKeyOfOlderVersion(t *testing.T) {
 	equal(t, "again", code, "")
 	equal(t, "commits", b.last("s1"), at+1)
 }
+
+// TestKeyAfterTheTurn repeats what was asked of a turn after its end: the key finds what it led to, and another key nothing.
+func TestKeyAfterTheTurn(t *testing.T) {
+	t.Parallel()
+	b, ask := hostWithKeys(t)
+	want := map[api.Operation]string{api.OpApprove: "not_asked", api.OpResolveTool: "unknown_turn", api.OpCancel: ""}
+	for _, k := range keyedAsks() {
+		late, ok := want[k.op]
+		if !ok {
+			continue
+		}
+		id := events.SessionID(k.op)
+		b.keyable(id, true)
+		first, code := ask(0, k, id, 0)
+		equal(t, string(k.op), code, "")
+		b.appended(id, "t1", &events.TurnCompleted{End: events.EndFailed, Issue: events.Issue{Code: "x"}})
+		last := b.last(id)
+		again, code := ask(0, k, id, 0)
+		equal(t, string(k.op)+" again", code+" "+again, " "+first)
+		other, err := k.host(api.WithAsked(b.ctx, api.Asked{Actor: "one", Key: "other"}), b.Host, id, 0)
+		if err == nil {
+			equal(t, string(k.op)+" with another key", fmt.Sprint(other) == first, false)
+		} else {
+			code, _ = api.Code(err)
+		}
+		equal(t, string(k.op)+" with another key", code, late)
+		equal(t, "commits after "+string(k.op), b.last(id), last)
+	}
+}

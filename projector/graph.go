@@ -315,19 +315,13 @@ func (s *State) Settled(id events.InputID) (*SettledInput, error) {
 	if err := s.complete(); err != nil {
 		return nil, err
 	}
+	is := func(i *SettledInput) bool { return i.ID == id }
 	for _, seg := range s.body.segments {
-		for i := range seg.settled {
-			if seg.settled[i].ID == id {
-				return &seg.settled[i], nil
-			}
+		if i := find(seg.settled, is); i != nil {
+			return i, nil
 		}
 	}
-	for i := range s.body.settled {
-		if s.body.settled[i].ID == id {
-			return &s.body.settled[i], nil
-		}
-	}
-	return nil, nil
+	return find(s.body.settled, is), nil
 }
 
 // digestOf is the hex sha256 of v's encoding. Only types of this package and events come here, all of which encode.

@@ -83,12 +83,7 @@ func (s *State) applyPluginState(p *events.PluginStateSaved) {
 
 // Plugin finds a plugin's saved state; nil when there is none.
 func (s *State) Plugin(id string) *PluginState {
-	for i := range s.Plugins {
-		if s.Plugins[i].Plugin == id {
-			return &s.Plugins[i]
-		}
-	}
-	return nil
+	return find(s.Plugins, func(x *PluginState) bool { return x.Plugin == id })
 }
 
 func (s *State) applyAsked(id events.TurnID, p *events.ToolApprovalAsked) {
@@ -107,12 +102,7 @@ func (s *State) applyAnswered(id events.TurnID, p *events.ToolApprovalGiven) {
 
 // Approval is the question about a call; nil where nobody asked.
 func (t *Turn) Approval(effect events.EffectID) *Approval {
-	for i := range t.Asks {
-		if t.Asks[i].Effect == effect {
-			return &t.Asks[i]
-		}
-	}
-	return nil
+	return find(t.Asks, func(x *Approval) bool { return x.Effect == effect })
 }
 
 // Asking reports whether a call, or one that it makes, waits for an approval.
@@ -145,12 +135,7 @@ func (s *State) applyResolved(id events.TurnID, p *events.ToolResolved) {
 
 // Resolution is what a pending call came to; nil while nobody said.
 func (t *Turn) Resolution(effect events.EffectID) *Resolution {
-	for i := range t.Resolved {
-		if t.Resolved[i].Effect == effect {
-			return &t.Resolved[i]
-		}
-	}
-	return nil
+	return find(t.Resolved, func(x *Resolution) bool { return x.Effect == effect })
 }
 
 func (s *State) applyNested(id events.TurnID, n NestedCall) {
@@ -168,10 +153,5 @@ func (s *State) applyNested(id events.TurnID, n NestedCall) {
 
 // NestedCall is a call that another call made; nil where it was not begun.
 func (t *Turn) NestedCall(effect events.EffectID) *NestedCall {
-	for i := range t.Nested {
-		if t.Nested[i].Effect == effect {
-			return &t.Nested[i]
-		}
-	}
-	return nil
+	return find(t.Nested, func(x *NestedCall) bool { return x.Effect == effect })
 }

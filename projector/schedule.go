@@ -34,12 +34,7 @@ func (s *State) applyTimed(id events.TurnID, p *events.ToolResultScheduled) {
 
 // TimedResult is the result that a call gets at a time; nil where none is scheduled.
 func (t *Turn) TimedResult(effect events.EffectID) *TimedResult {
-	for i := range t.Timed {
-		if t.Timed[i].Effect == effect {
-			return &t.Timed[i]
-		}
-	}
-	return nil
+	return find(t.Timed, func(x *TimedResult) bool { return x.Effect == effect })
 }
 
 // progress are the kinds of events after which the attempts of a turn are
@@ -62,9 +57,9 @@ func (s *State) progressed(id events.TurnID) {
 	}
 }
 
-// EarliestDue is the earliest time that is set, 0 where none is: for listings,
-// as a call may have its result by now.
-func (s *State) EarliestDue() (due events.Millis) {
+// EarliestDue is the earliest time that is set, 0 where none is. Of the results
+// that calls get at a time it counts those that are owed: a call may have its result by now.
+func (s *State) EarliestDue(owed func(t *Turn, call events.EffectID) bool) (due events.Millis) {
 	earlier := func(at events.Millis) {
 		if at != 0 && (due == 0 || at < due) {
 			due = at
@@ -73,14 +68,18 @@ func (s *State) EarliestDue() (due events.Millis) {
 	if len(s.Scheduled) > 0 {
 		earlier(s.Scheduled[0].At)
 	}
-	if t := s.Turn(); t != nil {
-		for i := range t.Timed {
+	t := s.Turn()
+	if t == nil || t.Cancelled {
+		return due
+	}
+	for i := range t.Timed {
+		if owed(t, t.Timed[i].Effect) {
 			earlier(t.Timed[i].At)
 		}
-		for i := range t.Asks {
-			if !t.Asks[i].Answered {
-				earlier(t.Asks[i].Until)
-			}
+	}
+	for i := range t.Asks {
+		if !t.Asks[i].Answered {
+			earlier(t.Asks[i].Until)
 		}
 	}
 	return due

@@ -48,8 +48,8 @@ func TestScheduledTurnsStandInOrder(t *testing.T) {
 	if got := h.scheduledIDs(); !slices.Equal(got, []events.TurnID{"a", "b", "c", "d", "e"}) {
 		t.Errorf("got %v", got)
 	}
-	if h.EarliestDue() != 10 || len(h.Queue) != 0 {
-		t.Errorf("due %d, %d queued, want 10 and none", h.EarliestDue(), len(h.Queue))
+	if h.EarliestDue(anyCall) != 10 || len(h.Queue) != 0 {
+		t.Errorf("due %d, %d queued, want 10 and none", h.EarliestDue(anyCall), len(h.Queue))
 	}
 	before := h.Clone()
 	h.add("c", &events.TurnRequested{Input: h.Scheduled[2].Input})
@@ -84,8 +84,8 @@ func TestScheduledTurnKeepsWhenItWasAccepted(t *testing.T) {
 	if record, err = h.Record("runs"); err != nil || record == nil || record.Asked != asked {
 		t.Errorf("finished: got %+v, %v, want it accepted at %d", record, err, asked)
 	}
-	if h.EarliestDue() != 0 {
-		t.Errorf("due: got %d, want none", h.EarliestDue())
+	if h.EarliestDue(anyCall) != 0 {
+		t.Errorf("due: got %d, want none", h.EarliestDue(anyCall))
 	}
 	h.check()
 }
@@ -202,13 +202,15 @@ func TestScheduledResult(t *testing.T) {
 	h.check()
 }
 
+func anyCall(*projector.Turn, events.EffectID) bool { return true }
+
 // TestEarliestDue is the least of what scheduled turns, results and questions wait for.
 func TestEarliestDue(t *testing.T) {
 	t.Parallel()
 	h := running(t).add("t1", &events.ModelReplied{Parts: []events.Part{call("c0"), call("c1")}, Stop: events.StopToolUse})
 	due := func(want events.Millis) {
 		t.Helper()
-		if got := h.EarliestDue(); got != want {
+		if got := h.EarliestDue(anyCall); got != want {
 			t.Errorf("got %d, want %d", got, want)
 		}
 	}
@@ -221,6 +223,9 @@ func TestEarliestDue(t *testing.T) {
 	due(300)
 	h.add("t1", &events.ToolResultScheduled{Effect: "t1/0/1", At: 200})
 	due(200)
+	if got := h.EarliestDue(func(_ *projector.Turn, call events.EffectID) bool { return call != "t1/0/1" }); got != 300 {
+		t.Errorf("without a result that is not owed: got %d, want 300", got)
+	}
 	h.add("sooner", scheduled(100))
 	due(100)
 	h.add("sooner", &events.TurnCompleted{End: events.EndCancelled})

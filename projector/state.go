@@ -88,6 +88,16 @@ type Frame struct {
 	Blob    events.BlobRef `msgpack:"b,omitempty"` // instead of State when above the inline cap
 }
 
+// find is the first element that is the one; nil when there is none.
+func find[T any](list []T, is func(*T) bool) *T {
+	for i := range list {
+		if is(&list[i]) {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
 // Catalog is the session's tool catalogue.
 type Catalog struct {
 	Generation int64              `msgpack:"g,omitempty"`
@@ -100,12 +110,8 @@ func (c Catalog) IsZero() bool { return c.Generation == 0 }
 
 // Tool finds a tool by name.
 func (c *Catalog) Tool(name string) (*events.ToolEntry, bool) {
-	for i := range c.Tools {
-		if c.Tools[i].Name == name {
-			return &c.Tools[i], true
-		}
-	}
-	return nil, false
+	x := find(c.Tools, func(x *events.ToolEntry) bool { return x.Name == name })
+	return x, x != nil
 }
 
 // QueuedTurn is a turn that was requested and waits.

@@ -44,12 +44,8 @@ func (t *Task) Live() bool { return t.To == "" && !t.State.Terminal() }
 
 // Task finds a task by id, one that lives no more among them. It must not be changed.
 func (s *State) Task(id events.TaskID) (*Task, bool) {
-	for i := range s.Tasks {
-		if s.Tasks[i].ID == id {
-			return &s.Tasks[i], true
-		}
-	}
-	return nil, false
+	x := find(s.Tasks, func(x *Task) bool { return x.ID == id })
+	return x, x != nil
 }
 
 func (s *State) applyTaskRegistered(p *events.TaskRegistered, at events.Millis) {

@@ -77,7 +77,7 @@ func (s *State) applyStarted(id events.TurnID, p *events.TurnStarted, at events.
 	}}
 	if !q.Input.Continue {
 		s.appendMessage(events.Message{
-			ID: either(p.Message, UserMessage(id)), Role: events.RoleUser, Parts: inputParts(q.Input),
+			ID: cmp.Or(p.Message, UserMessage(id)), Role: events.RoleUser, Parts: inputParts(q.Input),
 		}, id, at)
 	}
 }
@@ -101,13 +101,6 @@ func inputParts(in events.TurnInput) []events.Part {
 		parts = append(parts, events.Part{Kind: events.PartText})
 	}
 	return parts
-}
-
-func either(id, otherwise events.MessageID) events.MessageID {
-	if id != "" {
-		return id
-	}
-	return otherwise
 }
 
 // running is the running turn if it is this one.
@@ -151,7 +144,7 @@ func (s *State) applyReplied(id events.TurnID, p *events.ModelReplied, at events
 	}
 	t.ToolCalls += int64(len(t.Calls))
 	if len(p.Parts) > 0 {
-		m := events.Message{ID: either(p.Message, ReplyMessage(id, p.Iteration)), Role: events.RoleAssistant, Parts: p.Parts}
+		m := events.Message{ID: cmp.Or(p.Message, ReplyMessage(id, p.Iteration)), Role: events.RoleAssistant, Parts: p.Parts}
 		if p.Stop != events.StopEnd && p.Stop != events.StopToolUse {
 			m.Stop = p.Stop
 		}
@@ -232,7 +225,7 @@ func (s *State) finishCalls(t *Turn, id events.MessageID, at events.Millis) {
 		parts = append(parts, c.Result.Attachments...)
 	}
 	s.appendMessage(events.Message{
-		ID: either(id, ResultMessage(t.ID, t.Iteration)), Role: events.RoleUser, Parts: parts,
+		ID: cmp.Or(id, ResultMessage(t.ID, t.Iteration)), Role: events.RoleUser, Parts: parts,
 	}, t.ID, at)
 	t.Iteration, t.Replied, t.Calls, t.AnyResult = t.Iteration+1, false, nil, true
 }
@@ -284,7 +277,7 @@ func (s *State) applyDiverted(id events.TurnID, p *events.TurnDiverted, at event
 	}
 	if p.End == events.EndInjected {
 		s.appendMessage(events.Message{
-			ID: either(p.Message, UserMessage(id)), Role: events.RoleUser, Parts: inputParts(q.Input),
+			ID: cmp.Or(p.Message, UserMessage(id)), Role: events.RoleUser, Parts: inputParts(q.Input),
 		}, p.By, at)
 		if t := s.running(p.By); t != nil {
 			t.AnyResult = false

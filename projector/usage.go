@@ -20,12 +20,7 @@ func (s *State) applyDirect(id events.TurnID, p *events.ModelCompleted) {
 
 // DirectReply is the turn's direct completion of a key; nil where there was none.
 func (t *Turn) DirectReply(key string) *DirectReply {
-	for i := range t.Direct {
-		if t.Direct[i].Key == key {
-			return &t.Direct[i]
-		}
-	}
-	return nil
+	return find(t.Direct, func(x *DirectReply) bool { return x.Key == key })
 }
 
 func (s *State) applyCharged(p *events.UsageCharged) {

@@ -1,9 +1,7 @@
 package session
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -46,28 +44,10 @@ func (h *Host) Approve(ctx context.Context, id events.SessionID, answer events.T
 		answer.By = h.stamp("", asked).actor.ID
 	}
 	err := h.approve(ctx, id, answer, asked)
-	if errors.Is(err, api.ErrNotAsked) && asked.Key != "" {
-		err = h.approvedBefore(ctx, id, asked.Since, answer, err)
-	}
 	if err != nil {
 		return fmt.Errorf("approve %s of session %s: %w", answer.Effect, id, err)
 	}
 	return nil
-}
-
-// approvedBefore is nil where the same answer counts, of a turn that has ended since it was asked for.
-func (h *Host) approvedBefore(ctx context.Context, id events.SessionID, since events.Seq, answer events.ToolApprovalGiven, refused error) error {
-	first, err := h.firstSince(ctx, id, since, func(ev *events.Event) bool {
-		p, ok := ev.Payload.(*events.ToolApprovalGiven)
-		return ok && p.Effect == answer.Effect
-	})
-	if err != nil {
-		return err
-	}
-	if given, ok := first.(*events.ToolApprovalGiven); ok {
-		return sameAnswer(given, answer)
-	}
-	return refused
 }
 
 func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven, asked api.Asked) error {
@@ -111,9 +91,6 @@ func (h *Host) ResolveTool(ctx context.Context, id events.SessionID, key events.
 		return fmt.Errorf("resolve %s: %w", key, err)
 	}
 	err = h.resolve(ctx, id, resolve, asked)
-	if asked.Key != "" && (errors.Is(err, api.ErrResolved) || errors.Is(err, ErrUnknownTurn)) {
-		err = h.resolvedBefore(ctx, id, asked.Since, &resolve, err)
-	}
 	if err != nil {
 		return fmt.Errorf("resolve %s of session %s: %w", key, id, err)
 	}
@@ -150,34 +127,6 @@ func (h *Host) resolve(ctx context.Context, id events.SessionID, resolve events.
 		return out.Events, err
 	})
 	if err == nil && resolved {
-		err = api.ErrResolved
-	}
-	return err
-}
-
-// resolvedBefore is nil where it is the same result that the history has.
-func (h *Host) resolvedBefore(ctx context.Context, id events.SessionID, since events.Seq, resolve *events.ToolResolved, refused error) error {
-	first, err := h.firstSince(ctx, id, since, func(ev *events.Event) bool {
-		p, ok := ev.Payload.(*events.ToolResolved)
-		return ok && p.Effect == resolve.Effect
-	})
-	if err != nil || first == nil {
-		return errors.Join(err, refused)
-	}
-	return sameResult(first, resolve)
-}
-
-// sameResult refuses a result that differs from the first one, which counts.
-func sameResult(first events.Payload, resolve *events.ToolResolved) error {
-	if _, ok := first.(*events.ToolResolved); !ok {
-		return ErrUnknownTurn // it has ended meanwhile, or is about to
-	}
-	counts, err := events.EncodePayload(first)
-	if err != nil {
-		return err
-	}
-	ours, err := events.EncodePayload(resolve)
-	if err == nil && !bytes.Equal(counts, ours) {
 		err = api.ErrResolved
 	}
 	return err

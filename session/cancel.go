@@ -27,9 +27,6 @@ func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID
 	if err == nil {
 		err = h.decideAsked(ctx, id, cancel, asked, c.decide)
 	}
-	if err == nil && c.receipt == CancelCompletionWon && asked.Key != "" {
-		err = h.cancelledBefore(ctx, id, asked.Since, &c)
-	}
 	if err != nil {
 		return "", CancelRequest{}, fmt.Errorf("cancel turn %s of session %s: %w", of, id, err)
 	}
@@ -79,18 +76,6 @@ func (c *canceller) decide(s *projector.State) ([]events.Event, error) {
 	return nil, nil
 }
 
-// cancelledBefore looks whether it is this very request that the turn, which has ended, was cancelled by.
-func (h *Host) cancelledBefore(ctx context.Context, id events.SessionID, since events.Seq, c *canceller) error {
-	first, err := h.firstSince(ctx, id, since, func(ev *events.Event) bool {
-		p, ok := ev.Payload.(*events.TurnCancelRequested)
-		return ok && ev.Turn == c.turn && p.Request == c.req.ID
-	})
-	if p, ok := first.(*events.TurnCancelRequested); ok && err == nil {
-		c.requested(p)
-	}
-	return err
-}
-
 // requested tells this call's request from another's, which came first.
 func (c *canceller) requested(first *events.TurnCancelRequested) {
 	c.receipt, c.evidence = CancelRequested, CancelRequest{ID: first.Request, Origin: first.Origin, Reason: first.Reason}
@@ -101,19 +86,4 @@ func (c *canceller) requested(first *events.TurnCancelRequested) {
 
 func (c *canceller) event() events.Event {
 	return events.Of(c.turn, &events.TurnCancelRequested{Request: c.req.ID, Origin: c.req.Origin, Reason: c.req.Reason})
-}
-
-// firstSince is the first event after seq that is wanted; nil where there is none.
-func (h *Host) firstSince(ctx context.Context, id events.SessionID, seq events.Seq, wanted func(*events.Event) bool) (events.Payload, error) {
-	for entry, err := range h.log.Read(ctx, id, seq+1) {
-		if err != nil {
-			return nil, err
-		}
-		for i := range entry.Commit.Events {
-			if wanted(&entry.Commit.Events[i]) {
-				return entry.Commit.Events[i].Payload, nil
-			}
-		}
-	}
-	return nil, nil
 }

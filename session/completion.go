@@ -63,9 +63,7 @@ func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, s
 		return plugin.Completion{}, err
 	}
 	fact := &events.ModelCompleted{Key: req.Key, Request: digest, Source: source}
-	if fact.Key == "" {
-		fact.Key = digest
-	}
+	fact.Key = cmp.Or(fact.Key, digest)
 	fact.Key = short(fact.Key)
 	var turn events.TurnID
 	if t := state.Turn(); t != nil && s.effect != "" {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -142,27 +143,17 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Bus == nil {
 		return nil, errors.New("new host: bus is required")
 	}
-	if cfg.Actor == "" {
-		cfg.Actor = "host"
-	}
-	if cfg.Kind == "" {
-		cfg.Kind = events.ActorClient
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = zap.NewNop()
-	}
-	if cfg.MaxQueued <= 0 {
-		cfg.MaxQueued = DefaultMaxQueued
-	}
+	cfg.Actor = cmp.Or(cfg.Actor, "host")
+	cfg.Kind = cmp.Or(cfg.Kind, events.ActorClient)
+	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
+	cfg.MaxQueued = cmp.Or(max(cfg.MaxQueued, 0), DefaultMaxQueued)
 	if cfg.MaxQueued > MostQueued {
 		return nil, fmt.Errorf("new host: max queued: %d, want at most %d", cfg.MaxQueued, MostQueued)
 	}
 	if cfg.MaxSessionsPerCaller < 0 {
 		return nil, fmt.Errorf("new host: max sessions per caller: %d, want at least 0", cfg.MaxSessionsPerCaller)
 	}
-	if cfg.States <= 0 {
-		cfg.States = 1024
-	}
+	cfg.States = cmp.Or(max(cfg.States, 0), 1024)
 	if cfg.Moved == nil {
 		cfg.Moved = func(events.SessionID) {}
 	}

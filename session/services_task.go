@@ -48,40 +48,12 @@ func (s *services) RegisterBackgroundTask(ctx context.Context, id events.Session
 	return err
 }
 
-func (s *services) UnregisterBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID) error {
-	return s.UnregisterTask(ctx, id, task)
-}
-
-func (s *services) CompleteBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID, state events.TaskState, summary string) error {
-	return s.CompleteTask(ctx, id, task, state, summary)
-}
-
-func (s *services) TransitionBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID, state events.TaskState) error {
-	return s.TransitionTask(ctx, id, task, state)
-}
-
 func (s *services) ListBackgroundTasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
 	return s.Tasks(ctx, id)
 }
 
 func (s *services) CancelBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID) (projector.Task, error) {
 	return s.CancelTask(ctx, id, task)
-}
-
-func (s *services) CancelAllBackgroundTasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
-	return s.CancelAllTasks(ctx, id)
-}
-
-func (s *services) ValidateAsyncHandlesVisible(ctx context.Context, id events.SessionID, handles []events.TaskID) error {
-	return s.ValidateHandles(ctx, id, handles)
-}
-
-func (s *services) TransferAsyncHandles(ctx context.Context, from, to events.SessionID, handles []events.TaskID) error {
-	return s.TransferHandles(ctx, from, to, handles)
-}
-
-func (s *services) CancelUnreferencedAsyncHandles(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error) {
-	return s.CancelUnreferenced(ctx, id, keep)
 }
 
 func (s *services) MonitorSnapshot(ctx context.Context, id events.SessionID) (api.MonitorSnapshot, error) {

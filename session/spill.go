@@ -89,7 +89,7 @@ func SpillAbove(ctx context.Context, blobs Blobs, p events.Payload, inline, all 
 		}
 		ref, err := blobs.PutBlob(ctx, list[largest].body())
 		if err != nil {
-			return nil, fmt.Errorf("spill %s: %w", p.Kind(), err)
+			return nil, fmt.Errorf("spill %s: %w", events.KindOf(p), err)
 		}
 		list[largest].set(nil, ref)
 	}

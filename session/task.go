@@ -130,14 +130,14 @@ func (h *Host) change(ctx context.Context, id events.SessionID, cause string, d 
 	return err
 }
 
-// UnregisterTask takes a task out of the registry, whatever its state, without cancelling it. Unknown is nothing.
-func (h *Host) UnregisterTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
+// UnregisterBackgroundTask takes a task out of the registry, whatever its state, without cancelling it. Unknown is nothing.
+func (h *Host) UnregisterBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
 	h.dropCallback(id, name)
 	return h.change(ctx, id, "unregister task", func(s *projector.State) []events.Event { return task.Remove(s, name) })
 }
 
-// CompleteTask ends a live task. A state that does not end one does nothing, and so does an unknown or ended task.
-func (h *Host) CompleteTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) error {
+// CompleteBackgroundTask ends a live task. A state that does not end one does nothing, and so does an unknown or ended task.
+func (h *Host) CompleteBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) error {
 	err := h.change(ctx, id, "complete task", func(s *projector.State) []events.Event {
 		return task.Complete(s, name, state, clipText(summary))
 	})
@@ -147,8 +147,8 @@ func (h *Host) CompleteTask(ctx context.Context, id events.SessionID, name event
 	return err
 }
 
-// TransitionTask moves a live task to running or waiting; anything else does nothing.
-func (h *Host) TransitionTask(ctx context.Context, id events.SessionID, name events.TaskID, to events.TaskState) error {
+// TransitionBackgroundTask moves a live task to running or waiting; anything else does nothing.
+func (h *Host) TransitionBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID, to events.TaskState) error {
 	return h.change(ctx, id, "transition task", func(s *projector.State) []events.Event { return task.Transition(s, name, to) })
 }
 
@@ -194,14 +194,14 @@ func (h *Host) cancelTask(ctx context.Context, asked api.Asked, id events.Sessio
 	return t, err
 }
 
-// CancelAllTasks cancels every live task, in one commit, and returns their records by creation.
-func (h *Host) CancelAllTasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
-	return h.CancelUnreferenced(ctx, id, nil)
+// CancelAllBackgroundTasks cancels every live task, in one commit, and returns their records by creation.
+func (h *Host) CancelAllBackgroundTasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
+	return h.CancelUnreferencedAsyncHandles(ctx, id, nil)
 }
 
-// CancelUnreferenced cancels every live task that is not kept, those of
+// CancelUnreferencedAsyncHandles cancels every live task that is not kept, those of
 // monitors too, in one commit, and returns their records by creation.
-func (h *Host) CancelUnreferenced(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error) {
+func (h *Host) CancelUnreferencedAsyncHandles(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error) {
 	var list []projector.Task
 	err := h.decideThen(ctx, id, stamp{actor: h.actor, cause: "cancel tasks"}, func(s *projector.State) ([]events.Event, error) {
 		ids := task.Unreferenced(s, keep)
@@ -234,8 +234,8 @@ func (h *Host) CancelUnreferenced(ctx context.Context, id events.SessionID, keep
 	return list, nil
 }
 
-// ValidateHandles reports the first id that is not a live task of the session, as [ErrUnknownTask]. No ids are fine.
-func (h *Host) ValidateHandles(ctx context.Context, id events.SessionID, ids []events.TaskID) error {
+// ValidateAsyncHandlesVisible reports the first id that is not a live task of the session, as [ErrUnknownTask]. No ids are fine.
+func (h *Host) ValidateAsyncHandlesVisible(ctx context.Context, id events.SessionID, ids []events.TaskID) error {
 	if len(ids) == 0 {
 		return nil
 	}

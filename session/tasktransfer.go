@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// TransferHandles moves tasks to another session, all or none: an id that is a
+// TransferAsyncHandles moves tasks to another session, all or none: an id that is a
 // live task there refuses with [ErrTaskRunning] and moves nothing; one that the
 // source does not have is skipped. A monitor stays where it is: [ErrMonitorTask].
 //
@@ -21,7 +21,7 @@ import (
 // calls again, or leaves it to the worker that the wakes of the tasks in the
 // target bring, which finishes the transfer. A task whose earlier transfer is
 // not finished is not passed on before it is, as its first source still runs it.
-func (h *Host) TransferHandles(ctx context.Context, from, to events.SessionID, ids []events.TaskID) error {
+func (h *Host) TransferAsyncHandles(ctx context.Context, from, to events.SessionID, ids []events.TaskID) error {
 	if from == to || len(ids) == 0 {
 		return nil
 	}

@@ -113,7 +113,7 @@ func fillPayload(ctx context.Context, blobs BlobReader, p events.Payload) (event
 	}
 	for _, s := range list {
 		if err := s.fill(ctx, blobs); err != nil {
-			return nil, fmt.Errorf("fill %s: %w", p.Kind(), err)
+			return nil, fmt.Errorf("fill %s: %w", events.KindOf(p), err)
 		}
 	}
 	return p, nil

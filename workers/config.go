@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -162,21 +163,19 @@ func (c *Config) defaults() error {
 	if len(c.Roles) == 0 {
 		c.Roles = Roles()
 	}
-	c.ArchiveAfter = orDefault(c.ArchiveAfter, 30*time.Minute)
-	c.Concurrency = orDefault(c.Concurrency, 256)
-	c.HeldTasks = orDefault(c.HeldTasks, 1024)
-	c.HeldTools = orDefault(c.HeldTools, 256)
-	c.Patience = orDefault(c.Patience, 30*time.Second)
-	c.MaxQueued = orDefault(c.MaxQueued, session.DefaultMaxQueued)
-	c.Sessions = orDefault(c.Sessions, 1024)
-	c.Linger = max(orDefault(c.Linger, 2*time.Millisecond), 0)
-	c.ModelRetry.Attempts = orDefault(c.ModelRetry.Attempts, 4)
-	c.ModelRetry.Base = orDefault(c.ModelRetry.Base, 2*time.Second)
-	c.ModelRetry.Max = orDefault(c.ModelRetry.Max, 10*time.Second)
-	c.ModelRetry.MaxAfter = orDefault(c.ModelRetry.MaxAfter, time.Minute)
-	if c.Logger == nil {
-		c.Logger = zap.NewNop()
-	}
+	c.ArchiveAfter = cmp.Or(c.ArchiveAfter, 30*time.Minute)
+	c.Concurrency = cmp.Or(c.Concurrency, 256)
+	c.HeldTasks = cmp.Or(c.HeldTasks, 1024)
+	c.HeldTools = cmp.Or(c.HeldTools, 256)
+	c.Patience = cmp.Or(c.Patience, 30*time.Second)
+	c.MaxQueued = cmp.Or(c.MaxQueued, session.DefaultMaxQueued)
+	c.Sessions = cmp.Or(c.Sessions, 1024)
+	c.Linger = max(cmp.Or(c.Linger, 2*time.Millisecond), 0)
+	c.ModelRetry.Attempts = cmp.Or(c.ModelRetry.Attempts, 4)
+	c.ModelRetry.Base = cmp.Or(c.ModelRetry.Base, 2*time.Second)
+	c.ModelRetry.Max = cmp.Or(c.ModelRetry.Max, 10*time.Second)
+	c.ModelRetry.MaxAfter = cmp.Or(c.ModelRetry.MaxAfter, time.Minute)
+	c.Logger = cmp.Or(c.Logger, zap.NewNop())
 	if c.Name != "" {
 		errs = append(errs, events.CheckToken("name", c.Name))
 	}
@@ -195,12 +194,4 @@ func (c *Config) defaults() error {
 	}
 	c.TraceMetadata["worker"] = string(c.ID)
 	return errors.Join(errs...)
-}
-
-func orDefault[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }

@@ -81,7 +81,7 @@ func NewNode(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	calls.Host = n.host
-	n.sweep = wake.NewSweeper(wake.SweeperConfig{Bus: cfg.Bus, Host: n.host, Lead: n.peers.Lowest, Logger: cfg.Logger})
+	n.sweep = wake.NewSweeper(cfg.Bus, n.host, n.peers.Lowest, cfg.Logger)
 	n.pool = run.New(run.Config{
 		Bus: cfg.Bus, Host: n.host, Calls: calls, Peers: n.peers, ID: cfg.ID, Retry: cfg.JobRetry, Concurrency: cfg.Concurrency,
 		Linger: cfg.Linger, Patience: cfg.Patience, Logger: cfg.Logger, Lost: n.sweep.Lost,

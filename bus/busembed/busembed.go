@@ -3,6 +3,7 @@
 package busembed
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -114,20 +115,14 @@ func Start(cfg Config) (*Server, error) {
 }
 
 func (c Config) options() (*server.Options, error) {
-	host := c.Host
-	if host == "" {
-		host = "127.0.0.1"
-	}
+	host := cmp.Or(c.Host, "127.0.0.1")
 	if !c.Exposed && !Loopback(host) {
 		return nil, fmt.Errorf("host %s: every client of an embedded server can run commands on this machine, so it listens on 127.0.0.1, ::1 or localhost only", host)
 	}
 	if c.Keyed && len(c.Routes) > 0 {
 		return nil, errors.New("a cluster of embedded servers has no keys")
 	}
-	port := c.Port
-	if port == 0 {
-		port = server.RANDOM_PORT
-	}
+	port := cmp.Or(c.Port, server.RANDOM_PORT)
 	opts := &server.Options{
 		ServerName: c.Name, Host: host, Port: port, DontListen: !c.Listen && len(c.Routes) == 0,
 		JetStream: true, StoreDir: c.StoreDir, DisableJetStreamBanner: true,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,10 +47,7 @@ func (f *clientFlags) open(ctx context.Context, s *streams) (*client, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: is the node running? lash-node serve starts one, --nats URL names its servers", err)
 	}
-	actor := s.env("USER")
-	if actor == "" {
-		actor = "lash-node"
-	}
+	actor := cmp.Or(s.env("USER"), "lash-node")
 	h, err := session.New(session.Config{Bus: b, Actor: actor})
 	if err != nil {
 		b.Close()

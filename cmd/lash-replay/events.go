@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -46,10 +47,7 @@ func (c *eventsCmd) Run(ctx context.Context, e *env) error {
 // lineOf is an event on one line: place, time, kind, turn, actor, and what it says in short.
 func lineOf(e events.Entry, pos int) string {
 	ev := &e.Commit.Events[pos]
-	turn := string(ev.Turn)
-	if turn == "" {
-		turn = "-"
-	}
+	turn := cmp.Or(string(ev.Turn), "-")
 	return strings.TrimRight(fmt.Sprintf("%-7s %s %-21s %s %s  %s",
 		fmt.Sprintf("%d.%d", e.Seq, pos), eventjson.Clock(e.Commit.At), ev.Kind, turn, quoted(e.Commit.Actor.String()), summary(ev)), " ")
 }

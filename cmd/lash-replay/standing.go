@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/lash-go/lash/events"
@@ -89,10 +90,7 @@ func taskLine(t *projector.Task) string {
 	if t.To != "" {
 		state = "lives on in " + string(t.To)
 	}
-	text := t.Summary
-	if text == "" {
-		text = t.Message
-	}
+	text := cmp.Or(t.Summary, t.Message)
 	return joined(string(t.ID)+": "+state, taskKind(t.Of), prefixed("runner ", t.Runner), prefixed("does it in ", string(t.Child)), prefixed("on ", string(t.Worker)), short(text))
 }
 

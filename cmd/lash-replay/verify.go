@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,10 +49,7 @@ type finding struct {
 }
 
 func (f finding) String() string {
-	where := string(f.Session)
-	if where == "" {
-		where = f.File
-	}
+	where := cmp.Or(string(f.Session), f.File)
 	if f.Seq > 0 {
 		where += fmt.Sprintf(" at %d", f.Seq)
 	}

@@ -88,11 +88,11 @@ func drawValue(t *rapid.T, v reflect.Value, depth int) {
 		v.SetBool(true)
 	case reflect.String:
 		v.SetString(words(t))
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+	case reflect.Int, reflect.Int64:
 		v.SetInt(number(t))
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case reflect.Uint64:
 		v.SetUint(uint64(number(t)))
-	case reflect.Float32, reflect.Float64:
+	case reflect.Float64:
 		v.SetFloat(one(t, math.Copysign(0, -1), math.NaN(), math.Inf(1), rapid.Float64().Draw(t, "float")))
 	case reflect.Struct:
 		for i := range v.NumField() {

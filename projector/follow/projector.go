@@ -47,7 +47,7 @@ func RowOf(s *projector.State) Directory {
 	d := Directory{
 		Session: s.Session, Seq: s.Seq, Status: s.Status, Place: PlaceHot, Parent: s.Parent, Owner: s.Owner, Labels: s.Labels,
 		Events: s.Events, Turns: s.Turns, Queued: len(s.Queue), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Retain: s.Config.RetainMillis,
-		Due: s.EarliestDue(), Waking: slices.ContainsFunc(s.Monitors, func(m projector.Monitor) bool { return m.Wake != "" }),
+		Due: s.EarliestDue(anyCall), Waking: slices.ContainsFunc(s.Monitors, func(m projector.Monitor) bool { return m.Wake != "" }),
 	}
 	if t := s.Turn(); t != nil {
 		d.Running = t.ID
@@ -59,6 +59,9 @@ func RowOf(s *projector.State) Directory {
 	}
 	return d
 }
+
+// anyCall counts every result that is set, as a listing may.
+func anyCall(*projector.Turn, events.EffectID) bool { return true }
 
 // Rests reports whether nothing of the session's runs, waits, or is still being put together.
 func (d *Directory) Rests() bool {

@@ -1,10 +1,6 @@
 package api
 
-import (
-	"context"
-
-	"github.com/lash-go/lash/events"
-)
+import "context"
 
 // Asked is on whose behalf something is done that was asked for through a
 // door, and under which key, so that asking again is the same request. A door
@@ -16,10 +12,6 @@ type Asked struct {
 	// whenever and wherever it comes, and is answered as the first was. In any
 	// other request the key is [ErrDifferent]. Empty: nothing is looked for.
 	Key string
-	// Since is a sequence of the session from before the request was made
-	// first. The answer to a call of a turn that has ended meanwhile is looked
-	// for after that. 0 looks at the whole history.
-	Since events.Seq
 }
 
 type askedKey struct{}

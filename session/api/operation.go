@@ -57,7 +57,7 @@ type Request struct {
 	Format  int64            `msgpack:"f"`
 	Actor   string           `msgpack:"a,omitempty"`
 	Key     string           `msgpack:"k,omitempty"`
-	Since   events.Seq       `msgpack:"q,omitempty"`
+	Since   events.Seq       `msgpack:"q,omitempty"` // of earlier clients: nothing reads it
 	Session events.SessionID `msgpack:"s,omitempty"`
 	Body    []byte           `msgpack:"b,omitempty"` // of the operation's own type
 }

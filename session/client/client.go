@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,18 +41,12 @@ var _ api.Service = (*Client)(nil)
 
 // New makes a client.
 func New(cfg Config) (*Client, error) {
-	if cfg.Actor == "" {
-		cfg.Actor = "client"
-	}
+	cfg.Actor = cmp.Or(cfg.Actor, "client")
 	if err := events.CheckToken("actor", cfg.Actor); err != nil {
 		return nil, fmt.Errorf("new client: %w", err)
 	}
-	if cfg.Silence == 0 {
-		cfg.Silence = 5 * time.Second
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = zap.NewNop()
-	}
+	cfg.Silence = cmp.Or(cfg.Silence, 5*time.Second)
+	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
 	c := &Client{b: cfg.Bus, actor: cfg.Actor, silence: cfg.Silence, log: cfg.Logger.Named("client")}
 	var err error
 	c.reads, err = session.New(session.Config{Bus: cfg.Bus, Actor: cfg.Actor, Logger: cfg.Logger, Submitter: c})
@@ -151,22 +146,13 @@ type none struct{}
 func plain(id events.SessionID) api.Request { return api.Request{Session: id} }
 
 // keyed is a request that a repeat is told from others by, see [api.Asked].
-func (c *Client) keyed(ctx context.Context, id events.SessionID) (api.Request, error) {
-	r := api.Request{Session: id, Key: ulid.Make().String()}
-	if err := events.CheckToken("session", id); err != nil {
-		return r, err
-	}
-	last, err := again(ctx, func(ctx context.Context) (events.Seq, error) { return c.b.Log().Last(ctx, id) })
-	if errors.Is(err, events.ErrNoSession) {
-		err = nil // the node says what that means
-	}
-	r.Since = last
-	return r, err
+func keyed(id events.SessionID) (api.Request, error) {
+	return api.Request{Session: id, Key: ulid.Make().String()}, events.CheckToken("session", id)
 }
 
 // ask is a keyed request.
 func ask[Out any](ctx context.Context, c *Client, op api.Operation, id events.SessionID, in any) (out Out, err error) {
-	r, err := c.keyed(ctx, id)
+	r, err := keyed(id)
 	if err != nil {
 		return out, fmt.Errorf("%s: %w", op, err)
 	}

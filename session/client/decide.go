@@ -42,7 +42,7 @@ func (c *Client) Fork(ctx context.Context, from events.SessionID, req api.Create
 // Configure implements [api.Service]. The change is made here, and lands only on
 // the configuration it was made from: of a repeat, that before the first one's change.
 func (c *Client) Configure(ctx context.Context, id events.SessionID, req api.ConfigureRequest) error {
-	r, err := c.keyed(ctx, id)
+	r, err := keyed(id)
 	for moved := true; moved && err == nil; {
 		var s *projector.State
 		if s, err = c.State(ctx, id); err != nil {

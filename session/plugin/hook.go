@@ -139,13 +139,7 @@ type Response struct {
 
 // Text is what it says, without its calls and its reasoning.
 func (r Response) Text() string {
-	text := ""
-	for i := range r.Parts {
-		if r.Parts[i].Kind == events.PartText {
-			text += r.Parts[i].Text
-		}
-	}
-	return text
+	return events.Message{Parts: r.Parts}.Text()
 }
 
 // ResponseFunc transforms it. An error counts as a failure of the provider.

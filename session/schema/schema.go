@@ -7,6 +7,7 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -186,12 +187,7 @@ func list(v any) []any { l, _ := v.([]any); return l }
 
 func names(v any) []string {
 	m, _ := v.(map[string]any)
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
+	return slices.Sorted(maps.Keys(m))
 }
 
 // escape is a member's name as a step of a JSON pointer.

@@ -35,12 +35,8 @@ const version = "1.0.0"
 // Serve answers requests until stop, which takes no more, and waits for those
 // at hand until its ctx ends; then they are cut off.
 func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) error, err error) {
-	if cfg.Logger == nil {
-		cfg.Logger = zap.NewNop()
-	}
-	if cfg.Concurrency == 0 {
-		cfg.Concurrency = 64
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
+	cfg.Concurrency = cmp.Or(cfg.Concurrency, 64)
 	d := &door{b: b, h: h, log: cfg.Logger.Named("service"), scopes: cfg.Scopes, access: cfg.Access}
 	answers := make(map[string]bus.AnswerFunc)
 	for op, run := range d.operations() {
@@ -134,7 +130,7 @@ func (d *door) do(ctx context.Context, op api.Operation, run operation, from str
 		}
 		r.Actor, ctx = c.Name, api.WithCaller(ctx, c, op.Needs(), r.Session)
 	}
-	ctx, receipt := api.WithReceipt(api.WithAsked(ctx, api.Asked{Actor: r.Actor, Key: r.Key, Since: r.Since}), r.Session)
+	ctx, receipt := api.WithReceipt(api.WithAsked(ctx, api.Asked{Actor: r.Actor, Key: r.Key}), r.Session)
 	body, err = run(ctx, r.Session, r.Body)
 	return body, receipt.Seq(), err
 }

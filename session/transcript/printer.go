@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -22,12 +23,8 @@ type Printer struct {
 
 // NewPrinter makes a printer.
 func NewPrinter(w io.Writer, opts Options) *Printer {
-	if opts.Limit <= 0 {
-		opts.Limit = 1200
-	}
-	if opts.Args <= 0 {
-		opts.Args = 160
-	}
+	opts.Limit = cmp.Or(max(opts.Limit, 0), 1200)
+	opts.Args = cmp.Or(max(opts.Args, 0), 160)
 	return &Printer{w: w, opts: opts}
 }
 

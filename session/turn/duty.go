@@ -48,33 +48,11 @@ func wakeInput(s *projector.State) events.InputID {
 // Due is the earliest time at which the state owes something that it does not
 // owe before: a scheduled turn, the scheduled result of a call, the end of the
 // time for an answer. 0 where nothing is scheduled.
-func Due(s *projector.State) (due events.Millis) {
-	earlier := func(at events.Millis) {
-		if at != 0 && (due == 0 || at < due) {
-			due = at
-		}
-	}
+func Due(s *projector.State) events.Millis {
 	if s.Status != projector.StatusOpen {
 		return 0
 	}
-	if len(s.Scheduled) > 0 {
-		earlier(s.Scheduled[0].At)
-	}
-	t := s.Turn()
-	if t == nil || t.Cancelled {
-		return due
-	}
-	for i := range t.Timed {
-		if Resolvable(t, t.Timed[i].Effect) {
-			earlier(t.Timed[i].At)
-		}
-	}
-	for i := range t.Asks {
-		if !t.Asks[i].Answered {
-			earlier(t.Asks[i].Until)
-		}
-	}
-	return due
+	return s.EarliestDue(Resolvable)
 }
 
 // Ring is what follows from the time: at most one scheduled turn is requested,

@@ -94,11 +94,26 @@ func parseWait(s string, unit time.Duration) (time.Duration, bool) {
 	return time.Duration(min(n*float64(unit), float64(longestWait))), true
 }
 
-// CheckResponse lets a response that is a stream through. For others it
-// consumes the body and returns what explain makes of the status and the first
-// 64 KiB, with Status and RetryAfter filled in. A successful response that is
-// JSON or HTML is no stream either: some endpoints answer 200 to everything.
-func CheckResponse(res *http.Response, explain func(status int, body []byte) *Error) error {
+// Explain is what a provider says of a response that is no stream: its status and the first 64 KiB of its body.
+type Explain func(status int, body []byte) *Error
+
+// Check is the middleware that turns responses other than streams into errors
+// before an SDK reads them: it would do so without a limit. Status and
+// RetryAfter of the error are filled in. A successful response that is JSON or
+// HTML is no stream either: some endpoints answer 200 to everything.
+func (e Explain) Check(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	res, err := next(req)
+	if err == nil {
+		err = e.check(res)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return res, nil
+}
+
+// check lets a response that is a stream through, and consumes the body of others.
+func (e Explain) check(res *http.Response) error {
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	ok := res.StatusCode >= 200 && res.StatusCode < 300
 	if ok && media != "application/json" && media != "text/html" {
@@ -112,13 +127,13 @@ func CheckResponse(res *http.Response, explain func(status int, body []byte) *Er
 	if ok && media == "text/html" {
 		return &Error{Kind: KindMalformed, Status: res.StatusCode, Message: "the endpoint answered with a web page"}
 	}
-	e := explain(res.StatusCode, body)
-	e.Status = res.StatusCode
-	e.RetryAfter = RetryAfter(res.Header, time.Now())
-	if e.Message == "" {
-		e.Message = strings.TrimSpace("no explanation " + http.StatusText(res.StatusCode))
+	failed := e(res.StatusCode, body)
+	failed.Status = res.StatusCode
+	failed.RetryAfter = RetryAfter(res.Header, time.Now())
+	if failed.Message == "" {
+		failed.Message = strings.TrimSpace("no explanation " + http.StatusText(res.StatusCode))
 	}
-	return e
+	return failed
 }
 
 // CallError is what Complete returns for err, which ended a call made under

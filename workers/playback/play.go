@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -204,7 +205,7 @@ func (p *Player) call(ctx context.Context, c plugin.Call, _ json.RawMessage) (pl
 func (pl *play) callOf(c plugin.Call) (*Call, error) {
 	var turn string
 	var iteration, index int
-	if _, err := fmt.Sscanf(splitEffect(c.Effect), "%s %d %d", &turn, &iteration, &index); err != nil {
+	if _, err := fmt.Sscanf(strings.ReplaceAll(string(c.Effect), "/", " "), "%s %d %d", &turn, &iteration, &index); err != nil {
 		return nil, fmt.Errorf("%w: effect %s", errUnplanned, c.Effect)
 	}
 	t := pl.plan.Turns[events.TurnID(turn)]
@@ -212,16 +213,6 @@ func (pl *play) callOf(c plugin.Call) (*Call, error) {
 		return nil, fmt.Errorf("%w: effect %s", errUnplanned, c.Effect)
 	}
 	return t.Replies[iteration].Calls[index], nil
-}
-
-func splitEffect(id events.EffectID) string {
-	b := []byte(id)
-	for i := range b {
-		if b[i] == '/' {
-			b[i] = ' '
-		}
-	}
-	return string(b)
 }
 
 // act does what a client did. Every action may be done again.

@@ -74,7 +74,7 @@ func checkConversation(t *testing.T, c recording.Conversation) {
 			t.Fatalf("result %d of %q answers %q", i, e.Result.Call, p.Call)
 		}
 	}
-	if s := c.Stats(); s.Answered != len(answered) || s.Answered+s.Orphans != s.Results || s.Answered > s.Calls {
+	if s := statsOf(c); s.Answered != len(answered) || s.Answered+s.Orphans != s.Results || s.Answered > s.Calls {
 		t.Fatalf("got stats %+v", s)
 	}
 }

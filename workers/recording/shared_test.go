@@ -29,10 +29,10 @@ func shared(t *testing.T, name string) []recording.Conversation {
 	return all
 }
 
-func total(all []recording.Conversation) recording.Stats {
-	sum := recording.Stats{Others: map[string]int{}}
+func total(all []recording.Conversation) stats {
+	sum := stats{Others: map[string]int{}}
 	for _, c := range all {
-		s := c.Stats()
+		s := statsOf(c)
 		sum.Entries += s.Entries
 		sum.Systems += s.Systems
 		sum.Users += s.Users
@@ -62,7 +62,7 @@ func TestSharedChats(t *testing.T) {
 	for _, c := range all {
 		checkConversation(t, c)
 	}
-	want := recording.Stats{
+	want := stats{
 		Entries: 1222, Systems: 40, Users: 357, Replies: 571,
 		Calls: 254, Answered: 254, Results: 254, Others: map[string]int{},
 	}
@@ -78,11 +78,11 @@ func TestSharedSession(t *testing.T) {
 		t.Fatalf("got %d conversations, want 1", len(all))
 	}
 	checkConversation(t, all[0])
-	want := recording.Stats{
+	want := stats{
 		Entries: 1019, Users: 88, Replies: 453, Aborted: 21, Errored: 1,
 		Calls: 391, Answered: 373, Results: 373, Failed: 19, Configs: 105, Others: map[string]int{},
 	}
-	if got := all[0].Stats(); !reflect.DeepEqual(got, want) {
+	if got := statsOf(all[0]); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if unanswered := want.Calls - want.Answered; unanswered != 18 {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/recording"
 )
 
@@ -13,11 +14,11 @@ func TestStats(t *testing.T) {
 	const message = `{"type":"message","message":`
 	tests := map[string]struct {
 		lines []string
-		want  recording.Stats
+		want  stats
 	}{
 		"chat": {
 			[]string{`{"messages":[{"role":"system"},{"role":"user"},{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a"},{"role":"tool","tool_call_id":"a"},{"role":"user"}]}`},
-			recording.Stats{Entries: 6, Systems: 1, Users: 2, Replies: 1, Calls: 2, Answered: 1, Results: 2, Orphans: 1, Others: map[string]int{}},
+			stats{Entries: 6, Systems: 1, Users: 2, Replies: 1, Calls: 2, Answered: 1, Results: 2, Orphans: 1, Others: map[string]int{}},
 		},
 		"pi": {
 			[]string{
@@ -30,7 +31,7 @@ func TestStats(t *testing.T) {
 				message + `{"role":"custom"}}`,
 				`{"type":"custom"}`, `{"type":"label"}`, `{"type":"compaction"}`, `{"type":"model_change"}`,
 			},
-			recording.Stats{
+			stats{
 				Entries: 11, Replies: 2, Aborted: 1, Errored: 1, Calls: 1, Answered: 1, Results: 2, Failed: 2, Orphans: 1,
 				Configs: 2, Compactions: 1, Others: map[string]int{"bashExecution": 1, "custom": 2, "label": 1},
 			},
@@ -39,10 +40,78 @@ func TestStats(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := conversations(t, strings.Join(tt.lines, "\n"))[0].Stats()
+			got := statsOf(conversations(t, strings.Join(tt.lines, "\n"))[0])
 			if !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("got  %+v\nwant %+v", got, tt.want)
 			}
 		})
+	}
+}
+
+// stats counts what a conversation holds.
+type stats struct {
+	Entries     int
+	Systems     int
+	Users       int
+	Replies     int
+	Aborted     int // replies that were cancelled
+	Errored     int // replies that ended in a provider's error
+	Calls       int
+	Answered    int // calls with a result; the others never got one
+	Results     int
+	Failed      int // results, orphans included
+	Orphans     int // results without a call
+	Configs     int
+	Compactions int
+	Others      map[string]int // shell and other entries by type; never nil
+}
+
+func statsOf(c recording.Conversation) stats {
+	s := stats{Entries: len(c.Entries), Others: map[string]int{}}
+	for _, e := range c.Entries {
+		switch e.Kind {
+		case recording.EntrySystem:
+			s.Systems++
+		case recording.EntryUser:
+			s.Users++
+		case recording.EntryReply:
+			s.addReply(e.Reply)
+		case recording.EntryResult:
+			s.addResult(e.Result)
+		case recording.EntryConfig:
+			s.Configs++
+		case recording.EntryCompaction:
+			s.Compactions++
+		case recording.EntryShell, recording.EntryOther:
+			s.Others[e.Type]++
+		}
+	}
+	return s
+}
+
+func (s *stats) addReply(r recording.Reply) {
+	s.Replies++
+	if r.Stop == events.StopCancelled {
+		s.Aborted++
+	}
+	if r.Stop == events.StopProviderError {
+		s.Errored++
+	}
+	for _, p := range r.Parts {
+		if p.Kind == events.PartToolCall {
+			s.Calls++
+		}
+	}
+}
+
+func (s *stats) addResult(r recording.Result) {
+	s.Results++
+	if r.Failed {
+		s.Failed++
+	}
+	if r.Orphan() {
+		s.Orphans++
+	} else {
+		s.Answered++
 	}
 }

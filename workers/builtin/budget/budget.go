@@ -8,6 +8,7 @@
 package budget
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -32,12 +33,8 @@ type Options struct {
 // Factory builds the plugin.
 func Factory(o Options) plugin.Factory {
 	return plugin.WithOptions(ID, o, func(_ plugin.BuildContext, o Options) (plugin.Plugin, error) {
-		if o.MaxBytes <= 0 {
-			o.MaxBytes = 16 << 10
-		}
-		if o.MaxLines <= 0 {
-			o.MaxLines = 400
-		}
+		o.MaxBytes = cmp.Or(max(o.MaxBytes, 0), 16<<10)
+		o.MaxLines = cmp.Or(max(o.MaxLines, 0), 400)
 		return budget{o}, nil
 	})
 }

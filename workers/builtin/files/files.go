@@ -12,6 +12,7 @@
 package files
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -68,24 +69,12 @@ func Factory(cfg Config) (plugin.Factory, error) {
 }
 
 func withDefaults(cfg Config) (Config, error) {
-	if cfg.MaxBytes <= 0 {
-		cfg.MaxBytes = 1 << 20
-	}
-	if cfg.MaxShown <= 0 {
-		cfg.MaxShown = 64 << 10
-	}
-	if cfg.MaxFound <= 0 {
-		cfg.MaxFound = 500
-	}
-	if cfg.MaxVisited <= 0 {
-		cfg.MaxVisited = 100_000
-	}
-	if cfg.MaxSearched <= 0 {
-		cfg.MaxSearched = 256 << 20
-	}
-	if cfg.SearchTime <= 0 {
-		cfg.SearchTime = 30 * time.Second
-	}
+	cfg.MaxBytes = cmp.Or(max(cfg.MaxBytes, 0), 1<<20)
+	cfg.MaxShown = cmp.Or(max(cfg.MaxShown, 0), 64<<10)
+	cfg.MaxFound = cmp.Or(max(cfg.MaxFound, 0), 500)
+	cfg.MaxVisited = cmp.Or(max(cfg.MaxVisited, 0), 100_000)
+	cfg.MaxSearched = cmp.Or(max(cfg.MaxSearched, 0), 256<<20)
+	cfg.SearchTime = cmp.Or(max(cfg.SearchTime, 0), 30*time.Second)
 	if err := cfg.Rules.Check(); err != nil {
 		return cfg, fmt.Errorf("files: rules: %w", err)
 	}

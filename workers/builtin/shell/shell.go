@@ -11,6 +11,7 @@
 package shell
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -41,16 +42,10 @@ func Factory(cfg Config) (plugin.Factory, error) {
 	} else if !info.IsDir() {
 		return nil, fmt.Errorf("shell: %s is no directory", cfg.Dir)
 	}
-	if cfg.MaxTime <= 0 {
-		cfg.MaxTime = 10 * time.Minute
-	}
-	if cfg.Timeout <= 0 {
-		cfg.Timeout = 2 * time.Minute
-	}
+	cfg.MaxTime = cmp.Or(max(cfg.MaxTime, 0), 10*time.Minute)
+	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), 2*time.Minute)
 	cfg.Timeout = min(cfg.Timeout, cfg.MaxTime)
-	if cfg.MaxOutput <= 0 {
-		cfg.MaxOutput = 64 << 10
-	}
+	cfg.MaxOutput = cmp.Or(max(cfg.MaxOutput, 0), 64<<10)
 	return plugin.Func(ID, func(r *plugin.Registrar) error {
 		plugin.AddTool(r, plugin.Tool{
 			Name: "run_command", Effects: events.EffectsNonIdempotent, Serial: true,

@@ -77,7 +77,7 @@ func (b *bundle) pool(id events.WorkerID, concurrency int, script scripted.Scrip
 	calls.Host = host
 	p = New(Config{
 		Bus: on, Host: host, Calls: calls, Peers: wake.NewPeers(on, id, "", log), ID: id, Linger: 2 * time.Millisecond, Patience: time.Minute,
-		Retry: wake.Retry{Attempts: 3, Base: time.Millisecond, Max: time.Millisecond}, Concurrency: concurrency, Logger: log,
+		Retry: wake.Retry{Attempts: 3, Base: time.Millisecond, Max: time.Millisecond}, Concurrency: concurrency, Logger: log, Lost: func(bool) {},
 	})
 	return p
 }

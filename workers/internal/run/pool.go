@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// Config of a pool. Everything but Lost is required.
+// Config of a pool. Everything is required.
 type Config struct {
 	Bus         *bus.Bus
 	Host        *session.Host
@@ -58,9 +58,6 @@ type Pool struct {
 // New makes a pool.
 func New(cfg Config) *Pool {
 	log := cfg.Logger.Named("run").With(zap.String("worker", string(cfg.ID)))
-	if cfg.Lost == nil {
-		cfg.Lost = func(bool) {}
-	}
 	return &Pool{
 		cfg: cfg, log: log, trials: &wake.Trials{Bus: cfg.Bus, Retry: cfg.Retry, Worker: cfg.ID, Log: log},
 		runs: make(map[events.SessionID]*run), unbuilt: make(map[events.SessionID]time.Time), freed: make(chan struct{}, 1),
@@ -87,8 +84,20 @@ func (p *Pool) Start(ctx context.Context) error {
 	p.life, p.kill = context.WithCancelCause(context.WithoutCancel(ctx))
 	p.mu.Unlock()
 	p.cfg.Peers.Add(p.holds) // which starts runs
-	p.fetching.Go(func() { p.fetchLoop(fetchCtx, queue) })
-	p.fetching.Go(func() { p.timerLoop(fetchCtx, due) })
+	wakes := wake.Fetcher{
+		Free: p.free, Freed: p.freed, Lost: func() { p.cfg.Lost(false) }, Log: p.log.With(zap.String("of", "wakes")),
+		Pull: func(ctx context.Context, n int, wait time.Duration) (bool, error) {
+			return queue.Fetch(ctx, n, wait, p.deliver)
+		},
+	}
+	timers := wake.Fetcher{
+		Free: func() int { return fetchTimers }, Lost: func() { p.cfg.Lost(true) }, Log: p.log.With(zap.String("of", "timers")),
+		Pull: func(ctx context.Context, n int, wait time.Duration) (bool, error) {
+			return due.Fetch(ctx, n, wait, func(id events.SessionID, at events.Millis) error { return p.ring(ctx, id, at) })
+		},
+	}
+	p.fetching.Go(func() { wakes.Run(fetchCtx) })
+	p.fetching.Go(func() { timers.Run(fetchCtx) })
 	return nil
 }
 
@@ -128,45 +137,6 @@ func (p *Pool) Drain() {
 	defer p.mu.Unlock()
 	for _, r := range p.runs {
 		r.notify()
-	}
-}
-
-// fetchWait bounds how long one pull waits for wakes.
-const fetchWait = 10 * time.Second
-
-// fetchLoop pulls as many wakes as there may be runs more.
-func (p *Pool) fetchLoop(ctx context.Context, queue *bus.Queue) {
-	for ctx.Err() == nil {
-		free := p.free()
-		if free == 0 {
-			select {
-			case <-p.freed:
-			case <-ctx.Done():
-			}
-			continue
-		}
-		remade, err := queue.Fetch(ctx, free, fetchWait, p.deliver)
-		if remade {
-			p.cfg.Lost(false)
-		}
-		if err != nil && ctx.Err() == nil {
-			p.log.Warn("fetch wakes", zap.Error(err))
-			bus.Sleep(ctx, time.Second)
-		}
-	}
-}
-
-// timerLoop wakes sessions whose timer has come.
-func (p *Pool) timerLoop(ctx context.Context, due *bus.Due) {
-	for ctx.Err() == nil {
-		remade, err := due.Fetch(ctx, fetchTimers, fetchWait, func(id events.SessionID, at events.Millis) error { return p.ring(ctx, id, at) })
-		if remade {
-			p.cfg.Lost(true)
-		}
-		if err != nil && ctx.Err() == nil {
-			p.log.Warn("fetch timers", zap.Error(err))
-			bus.Sleep(ctx, time.Second)
-		}
 	}
 }
 

@@ -58,7 +58,7 @@ func (r *run) reopen(ctx context.Context, owes turn.Owes) error {
 }
 
 // isOptions reports whether it is what a materialisation wants recorded, which opening gives again.
-func isOptions(p events.Payload) bool { return p.Kind() == events.KindFrameConfigured }
+func isOptions(p events.Payload) bool { return events.KindOf(p) == events.KindFrameConfigured }
 
 func (r *run) closeStack() {
 	r.discard(r.batch.inputs...)

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,10 +59,7 @@ func (r *taskRun) monitor(ctx context.Context) taskEnd {
 
 // attend waits for the command's end, and stops it when its time is up or ctx ends.
 func attend(ctx context.Context, p *process.Process, spec *events.MonitorSpec) events.MonitorEnded {
-	limit := time.Duration(spec.TimeoutMillis) * time.Millisecond
-	if limit == 0 {
-		limit = monitorTimeout
-	}
+	limit := cmp.Or(time.Duration(spec.TimeoutMillis)*time.Millisecond, monitorTimeout)
 	if !spec.Persistent {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)

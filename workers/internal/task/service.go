@@ -78,9 +78,6 @@ type taskKey struct {
 
 // New makes the service.
 func New(cfg Config) *Service {
-	if cfg.Lost == nil {
-		cfg.Lost = func(bool) {}
-	}
 	return &Service{
 		cfg: cfg, log: cfg.Logger.Named("task").With(zap.String("worker", string(cfg.ID))), h: cfg.Host,
 		runs: make(map[taskKey]*taskRun), spawning: make(map[taskKey]int), hidden: make(hiddenTasks),
@@ -107,7 +104,13 @@ func (t *Service) Start(ctx context.Context) error {
 	fetchCtx, t.fetch = context.WithCancel(context.WithoutCancel(ctx))
 	t.life, t.kill = context.WithCancelCause(context.WithoutCancel(ctx))
 	for class, queue := range queues {
-		t.fetching.Go(func() { t.fetchLoop(fetchCtx, class, queue) })
+		wakes := wake.Fetcher{
+			Free: func() int { return t.free(class) }, Freed: t.freed[class], Lost: func() { t.cfg.Lost(false) }, Log: t.log,
+			Pull: func(ctx context.Context, n int, wait time.Duration) (bool, error) {
+				return queue.Fetch(ctx, min(n, fetchWakes), wait, func(w *bus.Wake) { t.look(class, w) })
+			},
+		}
+		t.fetching.Go(func() { wakes.Run(fetchCtx) })
 	}
 	return nil
 }
@@ -140,37 +143,6 @@ func (t *Service) Stop(ctx context.Context) {
 // fetchWakes is how many wakes one pull asks for at most. Each is looked at at once.
 const fetchWakes = 32
 
-// fetchWait bounds how long one pull waits for wakes.
-const fetchWait = 10 * time.Second
-
-// fetchLoop pulls as many wakes as there may be tasks more.
-func (t *Service) fetchLoop(ctx context.Context, class bus.Class, queue *bus.Queue) {
-	for ctx.Err() == nil {
-		free := t.free(class)
-		if free == 0 {
-			select {
-			case <-t.freed[class]:
-			case <-ctx.Done():
-			}
-			continue
-		}
-		remade, err := queue.Fetch(ctx, min(free, fetchWakes), fetchWait, func(w *bus.Wake) {
-			t.look(class)
-			t.jobs.Go(func() {
-				defer t.looked(class)
-				t.handle(t.life, w)
-			})
-		})
-		if remade {
-			t.cfg.Lost(false)
-		}
-		if err != nil && ctx.Err() == nil {
-			t.log.Warn("fetch tasks", zap.Error(err))
-			bus.Sleep(ctx, time.Second)
-		}
-	}
-}
-
 // free is how many wakes of a class more may be fetched: each may become a task that runs here.
 func (t *Service) free(class bus.Class) int {
 	t.mu.Lock()
@@ -178,11 +150,15 @@ func (t *Service) free(class bus.Class) int {
 	return max(t.freeLocked(class)-t.looking[class], 0)
 }
 
-// look says that a wake is looked at, until looked.
-func (t *Service) look(class bus.Class) {
+// look handles a wake, which until then may yet become a task.
+func (t *Service) look(class bus.Class, w *bus.Wake) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.looking[class]++
+	t.mu.Unlock()
+	t.jobs.Go(func() {
+		defer t.looked(class)
+		t.handle(t.life, w)
+	})
 }
 
 func (t *Service) looked(class bus.Class) {

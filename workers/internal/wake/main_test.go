@@ -38,7 +38,8 @@ func setup(t *testing.T) *bundle {
 	if b.host, err = session.New(session.Config{Bus: b.bus}); err != nil {
 		t.Fatal(err)
 	}
-	b.sweep = NewSweeper(SweeperConfig{Bus: b.bus, Host: b.host, Quiet: time.Nanosecond, Opening: time.Nanosecond, Logger: zaptest.NewLogger(t)})
+	b.sweep = NewSweeper(b.bus, b.host, func() bool { return true }, zaptest.NewLogger(t))
+	b.sweep.quiet, b.sweep.opening = time.Nanosecond, time.Nanosecond
 	return b
 }
 

@@ -1,6 +1,7 @@
 package wake
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"time"
@@ -22,15 +23,9 @@ func (r *Retry) Defaults() error {
 	if r.Attempts < 0 {
 		return fmt.Errorf("job retry: attempts: %d, want at least 1", r.Attempts)
 	}
-	if r.Attempts == 0 {
-		r.Attempts = 8
-	}
-	if r.Base == 0 {
-		r.Base = time.Second
-	}
-	if r.Max == 0 {
-		r.Max = time.Minute
-	}
+	r.Attempts = cmp.Or(r.Attempts, 8)
+	r.Base = cmp.Or(r.Base, time.Second)
+	r.Max = cmp.Or(r.Max, time.Minute)
 	return nil
 }
 

@@ -18,16 +18,11 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// SweeperConfig of a sweeper.
-type SweeperConfig struct {
-	Bus     *bus.Bus
-	Host    *session.Host
-	Lead    func() bool   // whether this node sweeps; nil: it does
-	Every   time.Duration // between two sweeps. Defaults to 3 s
-	Quiet   time.Duration // how long a session must not have moved. Defaults to twice [bus.AckWait]
-	Opening time.Duration // how long a creator may take between two commits. Defaults to 5 min
-	Logger  *zap.Logger   // nil is silent
-}
+const (
+	sweepEvery   = 3 * time.Second
+	sweepQuiet   = 2 * bus.AckWait // how long a session must not have moved
+	sweepOpening = 5 * time.Minute // how long a creator may take between two commits
+)
 
 // Sweeper is the one repair of lost hints: it finds sessions and tasks that owe
 // work and have no wake, and timers that were lost, and publishes them again.
@@ -41,8 +36,12 @@ type SweeperConfig struct {
 // every hot session is a candidate, unless its directory row says that it rests
 // at its last sequence.
 type Sweeper struct {
-	cfg SweeperConfig
-	log *zap.Logger
+	bus   *bus.Bus
+	host  *session.Host
+	leads func() bool // whether this node sweeps
+	log   *zap.Logger
+
+	every, quiet, opening time.Duration
 
 	mu         sync.Mutex
 	candidates map[events.SessionID]*candidate
@@ -62,30 +61,18 @@ type candidate struct {
 	timed time.Time     // when it was found at rest but for a time, and its timer was stored; zero: it was not
 }
 
-// NewSweeper makes a sweeper.
-func NewSweeper(cfg SweeperConfig) *Sweeper {
-	if cfg.Every == 0 {
-		cfg.Every = 3 * time.Second
+// NewSweeper makes a sweeper, which sweeps while lead says so.
+func NewSweeper(b *bus.Bus, host *session.Host, lead func() bool, log *zap.Logger) *Sweeper {
+	return &Sweeper{
+		bus: b, host: host, leads: lead, log: log.Named("sweeper"), every: sweepEvery, quiet: sweepQuiet, opening: sweepOpening,
+		candidates: make(map[events.SessionID]*candidate), lost: make(chan struct{}, 1),
 	}
-	if cfg.Quiet == 0 {
-		cfg.Quiet = 2 * bus.AckWait
-	}
-	if cfg.Opening == 0 {
-		cfg.Opening = 5 * time.Minute
-	}
-	if cfg.Lead == nil {
-		cfg.Lead = func() bool { return true }
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = zap.NewNop()
-	}
-	return &Sweeper{cfg: cfg, log: cfg.Logger.Named("sweeper"), candidates: make(map[events.SessionID]*candidate), lost: make(chan struct{}, 1)}
 }
 
 // Run sweeps until ctx ends, while this node leads.
 func (s *Sweeper) Run(ctx context.Context) {
-	for bus.Sleep(ctx, min(s.cfg.Every, WatchEvery*2)) {
-		if s.cfg.Lead() {
+	for bus.Sleep(ctx, min(s.every, WatchEvery*2)) {
+		if s.leads() {
 			s.lead(ctx)
 		}
 	}
@@ -93,14 +80,14 @@ func (s *Sweeper) Run(ctx context.Context) {
 
 // lead sweeps while this node leads.
 func (s *Sweeper) lead(ctx context.Context) {
-	moved, err := s.cfg.Bus.Moved(s.Moved)
+	moved, err := s.bus.Moved(s.Moved)
 	if err != nil {
 		s.log.Warn("watch sessions", zap.Error(err))
 		return
 	}
 	defer moved.Close()
 	s.missed(true) // timers may be gone since before any node ran
-	for ctx.Err() == nil && s.cfg.Lead() {
+	for ctx.Err() == nil && s.leads() {
 		if moved.Lost() {
 			s.missed(false)
 		}
@@ -110,7 +97,7 @@ func (s *Sweeper) lead(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-s.lost:
-		case <-time.After(s.cfg.Every):
+		case <-time.After(s.every):
 		}
 	}
 }
@@ -156,7 +143,7 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	if len(due) == 0 {
 		return nil
 	}
-	wakes, err := s.cfg.Bus.Wakes(ctx) // after the candidates: what is worked on since has its wake
+	wakes, err := s.bus.Wakes(ctx) // after the candidates: what is worked on since has its wake
 	if err != nil {
 		return err
 	}
@@ -201,7 +188,7 @@ func (s *Sweeper) due() map[events.SessionID]candidate {
 		if !c.timed.IsZero() && time.Since(c.timed) < min(quiet/2, timerAgain) {
 			continue
 		}
-		if c.soon || quiet >= s.cfg.Quiet {
+		if c.soon || quiet >= s.quiet {
 			list[id] = *c
 			c.soon = false
 		}
@@ -232,7 +219,7 @@ func (s *Sweeper) list(ctx context.Context) error {
 
 func (s *Sweeper) listHot(ctx context.Context, soon bool) error {
 	rows := make(map[events.SessionID]follow.Directory)
-	for value, err := range s.cfg.Bus.Directory().All(ctx) {
+	for value, err := range s.bus.Directory().All(ctx) {
 		var row follow.Directory
 		if err != nil {
 			return err
@@ -241,7 +228,7 @@ func (s *Sweeper) listHot(ctx context.Context, soon bool) error {
 			rows[row.Session] = row
 		}
 	}
-	for hot, err := range s.cfg.Bus.Hot(ctx) {
+	for hot, err := range s.bus.Hot(ctx) {
 		if err != nil {
 			return err
 		}
@@ -260,13 +247,13 @@ func (s *Sweeper) listHot(ctx context.Context, soon bool) error {
 
 // listCold sets the timers of cold sessions again, as their rows say.
 func (s *Sweeper) listCold(ctx context.Context) error {
-	for value, err := range s.cfg.Bus.Directory().All(ctx) {
+	for value, err := range s.bus.Directory().All(ctx) {
 		if err != nil {
 			return err
 		}
 		var row follow.Directory
 		if json.Unmarshal(value, &row) == nil && row.Place == follow.PlaceCold && row.Due != 0 {
-			if err := s.cfg.Bus.StoreTimer(ctx, row.Session, row.Due); err != nil {
+			if err := s.bus.StoreTimer(ctx, row.Session, row.Due); err != nil {
 				return err
 			}
 		}
@@ -280,7 +267,7 @@ func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, w
 		s.rests(id, c)
 		return nil
 	}
-	state, err := follow.Open(ctx, s.cfg.Bus, id)
+	state, err := follow.Open(ctx, s.bus, id)
 	switch {
 	case errors.Is(err, events.ErrNoSession):
 		s.rests(id, c)
@@ -293,7 +280,7 @@ func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, w
 	owing := turn.Owing(state, 0) // what is due is the servers' to tell
 	if owing && !wakes[turnKey(id)] {
 		s.log.Warn("a session owes work and has no wake", zap.String("session", string(id)), zap.Uint64("seq", uint64(state.Seq)))
-		if err := s.cfg.Bus.PublishWake(turnKey(id), bus.WakeHint{Worker: state.Worker, Repair: true}); err != nil {
+		if err := s.bus.PublishWake(turnKey(id), bus.WakeHint{Worker: state.Worker, Repair: true}); err != nil {
 			return err
 		}
 	}
@@ -302,14 +289,14 @@ func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, w
 		return err
 	}
 	if due := turn.Due(state); due != 0 {
-		if err := s.cfg.Bus.StoreTimer(ctx, id, due); err != nil {
+		if err := s.bus.StoreTimer(ctx, id, due); err != nil {
 			return err
 		}
 	}
 	opening := state.Status == projector.StatusOpening
-	if opening && time.Since(c.moved) > s.cfg.Opening {
+	if opening && time.Since(c.moved) > s.opening {
 		s.log.Warn("a creator died", zap.String("session", string(id)))
-		return s.cfg.Host.CloseOpening(ctx, id, state.Seq, "its creator died before all of its nodes were appended")
+		return s.host.CloseOpening(ctx, id, state.Seq, "its creator died before all of its nodes were appended")
 	}
 	switch {
 	case owing || opening || len(tasks) > 0:
@@ -343,7 +330,7 @@ func (s *Sweeper) rowRests(ctx context.Context, id events.SessionID, seq events.
 	if seq == 0 {
 		return false
 	}
-	stored, err := s.cfg.Bus.Directory().Get(ctx, id)
+	stored, err := s.bus.Directory().Get(ctx, id)
 	var row follow.Directory
 	return err == nil && json.Unmarshal(stored.Value, &row) == nil && row.Seq == seq && row.Rests() && row.Due == 0
 }
@@ -359,7 +346,7 @@ func (s *Sweeper) tasks(id events.SessionID, state *projector.State, wakes map[b
 		list = append(list, key)
 		if !wakes[key] {
 			s.log.Warn("a task has no wake", zap.String("session", string(id)), zap.String("task", string(t.ID)))
-			err = errors.Join(err, s.cfg.Bus.PublishWake(key, bus.WakeHint{Repair: true}))
+			err = errors.Join(err, s.bus.PublishWake(key, bus.WakeHint{Repair: true}))
 		}
 	}
 	return list, err
@@ -368,7 +355,7 @@ func (s *Sweeper) tasks(id events.SessionID, state *projector.State, wakes map[b
 // unfoldable wakes a session that this node cannot fold, for another that can,
 // unless it has a dead letter.
 func (s *Sweeper) unfoldable(ctx context.Context, id events.SessionID, c candidate, wakes map[bus.WakeKey]bool) error {
-	_, err := s.cfg.Bus.DeadLetter(ctx, id)
+	_, err := s.bus.DeadLetter(ctx, id)
 	switch {
 	case err == nil:
 		s.rests(id, c)
@@ -378,7 +365,7 @@ func (s *Sweeper) unfoldable(ctx context.Context, id events.SessionID, c candida
 	case wakes[turnKey(id)]:
 		return nil
 	}
-	return s.cfg.Bus.PublishWake(turnKey(id), bus.WakeHint{Repair: true})
+	return s.bus.PublishWake(turnKey(id), bus.WakeHint{Repair: true})
 }
 
 // folded keeps a candidate that does not rest, with the tasks that it has.

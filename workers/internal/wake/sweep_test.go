@@ -96,12 +96,12 @@ func TestSweepFoldsNothingThatHasAWake(t *testing.T) {
 	if _, err := b.bus.Conn().RequestWithContext(t.Context(), w.Handle(), []byte("+ACK")); err != nil {
 		t.Fatal(err)
 	}
-	b.sweep.cfg.Quiet = time.Hour
+	b.sweep.quiet = time.Hour
 	b.swept()
 	if !b.candidate(none) {
 		t.Error("just moved: it was folded")
 	}
-	b.sweep.cfg.Quiet = time.Nanosecond
+	b.sweep.quiet = time.Nanosecond
 	b.swept()
 	if b.candidate(none) {
 		t.Error("without a wake: it was not folded")
@@ -251,13 +251,13 @@ func TestSweepClosesWhatNoCreatorFinishes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.append("s", "", &events.SessionOpened{Commits: 2})
-	b.sweep.cfg.Opening = time.Hour
+	b.sweep.opening = time.Hour
 	b.sweep.Lost(false)
 	b.swept()
 	if s, err := b.host.State(t.Context(), "s"); err != nil || s.Status != projector.StatusOpening || !b.candidate("s") {
 		t.Fatalf("young: got %v, candidate %v, want it left open", err, b.candidate("s"))
 	}
-	b.sweep.cfg.Opening = time.Nanosecond
+	b.sweep.opening = time.Nanosecond
 	b.swept()
 	if s, err := b.host.State(t.Context(), "s"); err != nil || s.Status != projector.StatusClosed {
 		t.Errorf("old: got %v, want it closed", err)
@@ -311,8 +311,8 @@ func TestSweeperRunsWhereItLeads(t *testing.T) {
 	b := setup(t)
 	var leads atomic.Bool
 	asked := make(chan struct{}, 1)
-	b.sweep.cfg.Every = time.Millisecond
-	b.sweep.cfg.Lead = func() bool {
+	b.sweep.every = time.Millisecond
+	b.sweep.leads = func() bool {
 		select {
 		case asked <- struct{}{}:
 		default:

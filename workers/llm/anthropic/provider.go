@@ -44,7 +44,7 @@ func New(cfg Config) (*Provider, error) {
 		option.WithBaseURL(cfg.BaseURL),
 		option.WithHTTPClient(llm.Client(cfg.HTTPClient)),
 		option.WithMaxRetries(0),
-		option.WithMiddleware(p.check),
+		option.WithMiddleware(llm.Explain(p.explain).Check),
 		// Spans may hold prompts, and the environment decides whether they do.
 		option.WithoutOpenTelemetry(),
 		option.WithOpenTelemetryPropagation(false),
@@ -92,17 +92,4 @@ func (p *Provider) complete(ctx context.Context, req llm.Request, sink func(llm.
 		}
 	}
 	return r.end(events.Err())
-}
-
-// check is the middleware that turns responses other than streams into errors
-// before the SDK reads them: it would do so without a limit.
-func (p *Provider) check(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	res, err := next(req)
-	if err != nil {
-		return nil, err
-	}
-	if err := llm.CheckResponse(res, p.explain); err != nil {
-		return nil, err
-	}
-	return res, nil
 }

@@ -51,7 +51,7 @@ func New(cfg Config) (*Provider, error) {
 		option.WithAPIKey(cfg.APIKey),
 		option.WithHTTPClient(llm.Client(cfg.HTTPClient)),
 		option.WithMaxRetries(0),
-		option.WithMiddleware(p.check),
+		option.WithMiddleware(llm.Explain(p.explain).Check),
 	)
 	return p, nil
 }
@@ -91,19 +91,6 @@ func (p *Provider) complete(ctx context.Context, req llm.Request, sink func(llm.
 		}
 	}
 	return r.end(events.Err())
-}
-
-// check is the middleware that turns responses other than streams into errors
-// before the SDK reads them: it would do so without a limit.
-func (p *Provider) check(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	res, err := next(req)
-	if err != nil {
-		return nil, err
-	}
-	if err := llm.CheckResponse(res, p.explain); err != nil {
-		return nil, err
-	}
-	return res, nil
 }
 
 func (p *Provider) official() bool { return p.host == "api.openai.com" }

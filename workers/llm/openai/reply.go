@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 
@@ -72,9 +73,7 @@ func malformed(err error) error {
 }
 
 func (r *reply) chunk(c openai.ChatCompletionChunk) error {
-	if r.model == "" {
-		r.model = c.Model
-	}
+	r.model = cmp.Or(r.model, c.Model)
 	if c.JSON.Usage.Valid() {
 		r.usage = usage(c.Usage)
 	}
@@ -152,9 +151,7 @@ func rawText(f respjson.Field) string {
 func (r *reply) call(tc openai.ChatCompletionChunkChoiceDeltaToolCall) error {
 	slot := r.find(tc)
 	part := &slot.Part
-	if part.Call == "" {
-		part.Call = events.CallID(tc.ID)
-	}
+	part.Call = cmp.Or(part.Call, events.CallID(tc.ID))
 	if part.Tool != tc.Function.Name { // some repeat the name in every chunk, some split it
 		part.Tool += tc.Function.Name
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strconv"
@@ -56,12 +57,7 @@ func decodeState(data []byte) (*decoder, error) {
 }
 
 func (d *decoder) names() []string {
-	names := make([]string, 0, len(d.wire.Vars))
-	for name := range d.wire.Vars {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(d.wire.Vars))
 }
 
 // value decodes one value. It is nil for a function that is not made yet.

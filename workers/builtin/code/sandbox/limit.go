@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -28,19 +29,13 @@ func (l Limits) withDefaults() Limits {
 			*v = def
 		}
 	}
-	if l.Steps == 0 {
-		l.Steps = 5_000_000
-	}
+	l.Steps = cmp.Or(l.Steps, 5_000_000)
 	set(&l.MemoryBytes, 128<<20)
 	set(&l.Code, 64<<10)
 	set(&l.Output, 16<<10)
 	set(&l.StateBytes, 1<<20)
-	if l.Timeout <= 0 {
-		l.Timeout = 10 * time.Second
-	}
-	if l.Calls <= 0 {
-		l.Calls = 100
-	}
+	l.Timeout = cmp.Or(max(l.Timeout, 0), 10*time.Second)
+	l.Calls = cmp.Or(max(l.Calls, 0), 100)
 	return l
 }
 
