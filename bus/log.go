@@ -55,10 +55,18 @@ func (l Log) Append(ctx context.Context, c *events.Commit, at events.Seq) (event
 // created and archived meanwhile: then the commit is taken back with its stream.
 func (l Log) first(ctx context.Context, c *events.Commit, data []byte) (events.Seq, error) {
 	seq, err := l.settle(ctx, c, data, 0)
-	if err != nil {
+	conflicts := errors.As(err, new(*events.ConflictError))
+	if err != nil && !conflicts {
 		return 0, err
 	}
-	row, err := l.b.archived(ctx, c.Session)
+	row, rowErr := l.b.archived(ctx, c.Session)
+	if conflicts {
+		if rowErr == nil && row.Revision != 0 { // nobody is to believe what refused it
+			rowErr = l.b.clear(ctx, c.Session, row)
+		}
+		return 0, errors.Join(err, rowErr)
+	}
+	err = rowErr
 	plain := l.b.names.firstStream(c.Session)
 	if err == nil && (row.Last == 0 || row.Next == plain || !row.Erased.IsZero()) {
 		return seq, nil
@@ -257,13 +265,19 @@ func (l Log) warm(ctx context.Context, session events.SessionID, otherwise error
 // paused while the session was created, archived and its stream deleted, then
 // made the stream again and died. That stream receives the session's appends; it is removed here.
 func (l Log) lastRefused(ctx context.Context, session events.SessionID) (events.Seq, error) {
-	p, err := l.b.locate(ctx, session)
-	if err == nil && p.cold.Revision != 0 {
-		if err = l.warm(ctx, session, nil); errors.Is(err, errWarmed) {
+	row, err := l.b.archived(ctx, session)
+	if err == nil && row.Revision != 0 && row.Erased.IsZero() {
+		if err = l.b.clear(ctx, session, row); err == nil {
+			err = l.warm(ctx, session, nil)
+		}
+		if errors.Is(err, errWarmed) {
 			err = nil
 		}
 	}
-	return p.last, err
+	if err != nil {
+		return 0, err
+	}
+	return l.last(ctx, session)
 }
 
 // kindsOf lists the kinds of a commit's events, each once: a server takes headers of 64 KiB, and a commit has up to thousands of events.

@@ -286,7 +286,9 @@ func (b *Bus) clear(ctx context.Context, session events.SessionID, row archived)
 	switch {
 	case errors.Is(err, events.ErrNoSession):
 		return nil
-	case err == nil && end.last == 0: // of a creator that had not looked yet, and will not append
+	case err == nil && (end.last == 0 || row.Last > 0):
+		// Of a creator that had not looked yet. What is in it is not of the session, which is archived and goes on
+		// elsewhere: nats-server 2.15.2 may give a new stream the messages of one of its name that is just being deleted.
 		return b.deleteStream(ctx, plain)
 	}
 	return err

@@ -67,7 +67,7 @@ type effect struct {
 
 // fact is what an effect wants recorded.
 type fact struct {
-	turn     events.TurnID
+	effect   *effect
 	list     []events.Payload
 	answered bool
 	refused  bool

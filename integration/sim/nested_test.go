@@ -55,15 +55,15 @@ func (e *effect) nestedCall(id events.EffectID, tool string) {
 
 // records asks the run to record something, and waits for its answer.
 func (e *effect) records(p events.Payload) {
-	e.fact = &fact{turn: e.owes.Turn, list: []events.Payload{p}}
+	e.fact = &fact{effect: e, list: []events.Payload{p}}
 	e.r.asks = append(e.r.asks, e.fact)
 }
 
-// recordFact records what an effect asked for. One whose turn has ended, or is
-// another worker's by now, is refused.
+// recordFact records what an effect asked for. One that was given up, or whose turn
+// has ended, or is another worker's by now, is refused.
 func (r *run) recordFact(f *fact) error {
 	f.answered = true
-	if f.refused = !r.upheld(f.turn); f.refused {
+	if f.refused = !r.upheld(f.effect); f.refused {
 		return nil
 	}
 	out, err := turn.Step(r.state, turn.Facts{Beside: f.list})
@@ -74,13 +74,13 @@ func (r *run) recordFact(f *fact) error {
 	if err == nil && r.w.chance(3, "late") {
 		err = r.renew()
 	}
-	f.refused = err != nil || !r.upheld(f.turn)
+	f.refused = err != nil || !r.upheld(f.effect)
 	return err
 }
 
-func (r *run) upheld(id events.TurnID) bool {
+func (r *run) upheld(e *effect) bool {
 	t := r.state.Turn()
-	return t != nil && t.ID == id && r.ours(t)
+	return slices.Contains(r.inflight, e) && t != nil && t.ID == e.owes.Turn && r.ours(t)
 }
 
 func repeatable(tool string) bool {

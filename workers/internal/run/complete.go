@@ -42,12 +42,12 @@ func (r *run) complete(ctx context.Context, c completion) error {
 // discarded, or belongs to an earlier turn, is dropped. A reply to a prompt that
 // is ahead of the log keeps the mark, for the batch that it is added to.
 func (r *run) take(c completion) turn.Input {
-	if r.inflight[c.id] != c.effect {
+	if r.inflight[c.effect.id] != c.effect {
 		return nil
 	}
-	delete(r.inflight, c.id)
+	delete(r.inflight, c.effect.id)
 	r.batch.ahead = r.batch.ahead || c.effect.ahead
-	if t := r.state.Turn(); t == nil || t.ID != c.turn {
+	if t := r.state.Turn(); t == nil || t.ID != c.effect.turn {
 		return nil
 	}
 	return c.in

@@ -48,6 +48,8 @@ func (r *run) starts(owes turn.Owes) bool {
 
 // effect is one that runs.
 type effect struct {
+	turn   events.TurnID
+	id     events.EffectID
 	cancel context.CancelFunc
 	ahead  bool   // it builds on events that are not in the log yet
 	prompt string // digest, of model calls
@@ -55,27 +57,25 @@ type effect struct {
 
 // completion is the end of an effect.
 type completion struct {
-	turn   events.TurnID
-	id     events.EffectID
 	effect *effect
 	in     turn.Input // nil where the effect was cancelled and has nothing to record
 }
 
 // launch runs an effect in a goroutine of its own, once. Its completion comes
 // unless the run has ended. A panic that package call did not contain ends the turn.
-func (r *run) launch(runCtx context.Context, owner events.TurnID, id events.EffectID, prompt string, do func(context.Context) turn.Input) {
-	if _, started := r.inflight[id]; started {
+func (r *run) launch(runCtx context.Context, e *effect, do func(context.Context) turn.Input) {
+	if _, started := r.inflight[e.id]; started {
 		return
 	}
 	ctx, cancel := context.WithCancel(session.WithWaiting(runCtx, r.waits))
-	e := &effect{cancel: cancel, ahead: prompt != "" && len(r.batch.events) > 0, prompt: prompt}
-	r.inflight[id] = e
+	e.cancel, e.ahead = cancel, e.prompt != "" && len(r.batch.events) > 0
+	r.inflight[e.id] = e
 	iteration := r.state.Turn().Iteration
 	r.p.jobs.Go(func() {
 		defer cancel()
-		in := r.caught(iteration, id, func() turn.Input { return do(ctx) })
+		in := r.caught(iteration, e.id, func() turn.Input { return do(ctx) })
 		select {
-		case r.completions <- completion{owner, id, e, in}:
+		case r.completions <- completion{e, in}:
 		case <-runCtx.Done():
 		}
 	})
@@ -129,8 +129,8 @@ func (r *run) snapshot() *call.Snapshot { return r.p.cfg.Calls.Snapshot(r.state,
 
 // startHooks asks the plugins at the point that the state owes.
 func (r *run) startHooks(ctx context.Context, owes turn.Owes) error {
-	effect := turn.HookEffect(owes)
-	if _, started := r.inflight[effect]; started {
+	e := &effect{turn: owes.Turn, id: turn.HookEffect(owes)}
+	if _, started := r.inflight[e.id]; started {
 		return nil
 	}
 	h := call.Hooks{At: r.snapshot(), Stack: r.stack.Session, Owes: owes}
@@ -141,13 +141,13 @@ func (r *run) startHooks(ctx context.Context, owes turn.Owes) error {
 		}
 		h.Preamble = preamble
 	}
-	r.launch(ctx, owes.Turn, effect, "", h.Run)
+	r.launch(ctx, e, h.Run)
 	return nil
 }
 
 func (r *run) startModel(ctx context.Context, owes turn.Owes) error {
-	effect := turn.ModelEffect(owes.Turn, owes.Iteration)
-	if _, started := r.inflight[effect]; started {
+	e := &effect{turn: owes.Turn, id: turn.ModelEffect(owes.Turn, owes.Iteration)}
+	if _, started := r.inflight[e.id]; started {
 		return nil
 	}
 	if err := r.surface(ctx); err != nil {
@@ -162,7 +162,8 @@ func (r *run) startModel(ctx context.Context, owes turn.Owes) error {
 		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("protocol", "protocol_preamble", err)})
 	}
 	m := call.Model{At: r.snapshot(), Stack: r.stack.Session, Owes: owes, Prompt: prompt, Preamble: preamble}
-	r.launch(ctx, owes.Turn, effect, prompt.Ref.Digest, m.Run)
+	e.prompt = prompt.Ref.Digest
+	r.launch(ctx, e, m.Run)
 	return nil
 }
 
@@ -171,7 +172,6 @@ func (r *run) startTools(ctx context.Context, owes turn.Owes) error {
 	if err != nil {
 		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("plugin", "tool_catalog", err)})
 	}
-	facts := func(ctx context.Context, list ...events.Payload) error { return r.recordFor(ctx, owes.Turn, list...) }
 	var at *call.Snapshot
 	for _, c := range owes.Calls {
 		if _, started := r.inflight[c.Effect]; started {
@@ -181,8 +181,10 @@ func (r *run) startTools(ctx context.Context, owes turn.Owes) error {
 			at = r.snapshot()
 			r.stack.SetMessageSender(r.p.cfg.Calls.MessageSender(r.session, owes.Turn, owes.Iteration))
 		}
+		e := &effect{turn: owes.Turn, id: c.Effect}
+		facts := func(ctx context.Context, list ...events.Payload) error { return r.recordFor(ctx, e, list...) }
 		t := call.Tool{At: at, Stack: r.stack.Session, Catalog: entry, Iteration: owes.Iteration, Call: c, Record: facts}
-		r.launch(ctx, owes.Turn, c.Effect, "", t.Run)
+		r.launch(ctx, e, t.Run)
 	}
 	return nil
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// recordFor lets an effect of a turn record what must be durable before it goes
-// on. It returns when the log has it.
-func (r *run) recordFor(ctx context.Context, owner events.TurnID, list ...events.Payload) error {
+// recordFor lets an effect record what must be durable before it goes on. It
+// returns when the log has it.
+func (r *run) recordFor(ctx context.Context, e *effect, list ...events.Payload) error {
 	recorded := make(chan error, 1)
 	select {
-	case r.facts <- fact{owner, list, recorded}:
+	case r.facts <- fact{e, list, recorded}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -30,17 +30,17 @@ func (r *run) recordFor(ctx context.Context, owner events.TurnID, list ...events
 
 // fact is what an effect wants recorded.
 type fact struct {
-	turn     events.TurnID
+	effect   *effect
 	list     []events.Payload
 	recorded chan<- error // one answer; it never blocks
 }
 
-// recordFact records what an effect asked for. One whose turn has ended, and
-// that ignored its context, gets an error; the run goes on. So does one whose
+// recordFact records what an effect asked for. One that was given up, and
+// ignored its context, gets an error; the run goes on. So does one whose
 // turn another worker took over while the answer to the append was on its way:
 // the log has what it asked for, and it must not go on all the same.
 func (r *run) recordFact(ctx context.Context, f fact) error {
-	err := r.upheld(f.turn)
+	err := r.upheld(f.effect)
 	if err != nil {
 		f.recorded <- err
 		return nil
@@ -59,14 +59,15 @@ func (r *run) recordFact(ctx context.Context, f fact) error {
 		f.recorded <- err
 		return err
 	}
-	f.recorded <- r.upheld(f.turn)
+	f.recorded <- r.upheld(f.effect)
 	return nil
 }
 
-// upheld is a [turn.ErrStale] where a turn has ended, or is another worker's.
-func (r *run) upheld(id events.TurnID) error {
-	if t := r.state.Turn(); t == nil || t.ID != id || !r.ours(t) {
-		return fmt.Errorf("turn %s: %w", id, turn.ErrStale)
+// upheld is a [turn.ErrStale] where an effect was given up, which the turn may
+// have started once more since, or where its turn has ended, or is another worker's.
+func (r *run) upheld(e *effect) error {
+	if t := r.state.Turn(); r.inflight[e.id] != e || t == nil || t.ID != e.turn || !r.ours(t) {
+		return fmt.Errorf("effect %s: %w", e.id, turn.ErrStale)
 	}
 	return nil
 }

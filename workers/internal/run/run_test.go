@@ -102,7 +102,10 @@ func TestOvertakenRunBeginsNothing(t *testing.T) {
 		}},
 		"had_a_fact_recorded": {true, func(ctx context.Context, r *run) error {
 			recorded := make(chan error, 1)
-			err := r.recordFact(ctx, fact{"t1", nil, recorded})
+			e := &effect{turn: "t1", id: "t1/0/0", cancel: func() {}}
+			r.inflight[e.id] = e
+			err := r.recordFact(ctx, fact{e, nil, recorded})
+			delete(r.inflight, e.id)
 			if err == nil && errors.Is(<-recorded, turn.ErrStale) {
 				err = wake.ErrSuperseded // for the effect
 			}
@@ -138,6 +141,29 @@ func TestOvertakenRunBeginsNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestGivenUpEffectRecordsNothing has an effect ignore that it was given up: what
+// it wants recorded is refused, while the one that the turn started in its place goes on.
+func TestGivenUpEffectRecordsNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.pool("w1", 1, says("hi"), nil)
+	r := b.claimed(p, true)
+	old, now := &effect{turn: "t1", id: "t1/0/0", cancel: func() {}}, &effect{turn: "t1", id: "t1/0/0", cancel: func() {}}
+	r.inflight[now.id] = now
+	last := b.state().Seq
+	for e, want := range map[*effect]error{old: turn.ErrStale, now: nil} {
+		recorded := make(chan error, 1)
+		err := r.recordFact(t.Context(), fact{e, []events.Payload{&events.ToolNestedCalled{Effect: "t1/0/0/0", Tool: "t", Digest: "d"}}, recorded})
+		if got := <-recorded; err != nil || !errors.Is(got, want) || want == nil && got != nil {
+			t.Errorf("got %v, %v, want %v", got, err, want)
+		}
+	}
+	if got := b.state().Seq; got != last+1 {
+		t.Errorf("got %d commits, want that of the effect that runs", got-last)
+	}
+	p.jobs.Wait()
 }
 
 // TestLingeringResultsCostNoWrite has a run begin an effect on results that
