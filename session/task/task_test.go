@@ -295,6 +295,25 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
+// TestTransferOfEnded cancels the copy of a task before the other session lets go
+// of it, and has a worker start it there meanwhile: it stays cancelled.
+func TestTransferOfEnded(t *testing.T) {
+	t.Parallel()
+	from, to := in(t, ""), begin(t, "s2")
+	list, _ := task.Leaving(from.State, []events.TaskID{"k"})
+	to.add(task.Arrive(to.State, list))
+	to.add(task.Cancel(to.State, "k", "not wanted"), nil)
+	from.add(task.Start(from.State, task.ClaimOf(&from.Tasks[0]), "w1"))
+	list, _ = task.Leaving(from.State, []events.TaskID{"k"})
+	if out, err := task.Arrive(to.State, list); err != nil || len(out) != 0 {
+		t.Errorf("arrival of what was started since: got %v, %v, want nothing", out, err)
+	}
+	out, moved := task.Leave(from.State, "s2", list, from.Seq)
+	if from.add(out, nil); !moved || to.Tasks[0].State != events.TaskCancelled || from.Tasks[0].Live() {
+		t.Errorf("got moved %v, %+v and %+v, want it cancelled there and gone here", moved, to.Tasks[0], from.Tasks[0])
+	}
+}
+
 func TestTransferRefused(t *testing.T) {
 	t.Parallel()
 	from, to := in(t, events.TaskRunning), in(t, events.TaskRunning)

@@ -31,7 +31,8 @@ func Leaving(s *projector.State, ids []events.TaskID) ([]events.TaskRegistered, 
 
 // Arrive registers tasks that come from another session. Where one has the id
 // of a live task of this session, nothing is registered: [ErrRunning]. A copy
-// that came before is left, or brought up to date.
+// that came before is left, or brought up to date. One that has ended here meanwhile,
+// as by a cancel, stays ended, whatever its worker did in the other session.
 func Arrive(s *projector.State, list []events.TaskRegistered) ([]events.Event, error) {
 	var out []events.Event
 	var regs []events.TaskRegistered
@@ -54,10 +55,15 @@ func Arrive(s *projector.State, list []events.TaskRegistered) ([]events.Event, e
 
 // sameCopy reports whether a record is what the registration would make it, or further on.
 func sameCopy(t *projector.Task, reg *events.TaskRegistered) bool {
-	if t.CreatedAt != reg.Created || t.Attempt < reg.Attempt {
+	switch {
+	case t.CreatedAt != reg.Created:
+		return false
+	case t.State.Terminal():
+		return true
+	case t.Attempt < reg.Attempt:
 		return false
 	}
-	return t.Attempt > reg.Attempt || t.State.Terminal() ||
+	return t.Attempt > reg.Attempt ||
 		t.State == reg.State && t.Worker == reg.Worker && t.Runner == reg.Runner && t.Summary == reg.Summary && bytes.Equal(t.Args, reg.Args)
 }
 
