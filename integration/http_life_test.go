@@ -65,6 +65,7 @@ func TestHTTPDocument(t *testing.T) {
 	d.refusals()
 	d.granted()
 	d.life()
+	d.lists()
 	d.conflicts()
 	d.busy()
 	d.late()
@@ -239,6 +240,37 @@ func (d *door) monitored(s string) {
 	d.want(200, "GET", s+"/tasks/monitor-m1", "")
 	d.want(204, "DELETE", s+"/monitors/m1", "")
 	d.want(200, "POST", s+"/tasks/monitor-m1/cancel", "")
+}
+
+// lists asks for lists as they are, and as nobody may.
+func (d *door) lists() {
+	d.t.Helper()
+	turns := d.want(200, "GET", "/v1/sessions/s1/turns?limit=1", "")
+	equal(d.t, "next turn", d.want(200, "GET", "/v1/sessions/s1/turns?limit=1&cursor="+turns.text("next"), "").status, 200)
+	view := d.want(200, "GET", "/v1/sessions/s1/view?at=2", "")
+	equal(d.t, "sequence of the view", view.text("seq"), "2")
+	d.want(200, "GET", "/v1/sessions?label=a=b&label=c=d&status=open&parent=s9&owner=writer&created_from_ms=1&created_to_ms=2&updated_from_ms=3&updated_to_ms=4&limit=1000", "")
+	d.want(200, "GET", "/v1/approvals?limit=1", "")
+	for _, path := range []string{"/v1/sessions", "/v1/approvals", "/v1/sessions/s1/turns"} {
+		if path != "/v1/sessions/s1/turns" {
+			equal(d.t, path+" without the right", d.ask("approver", "GET", path, "").status, 403)
+		}
+		for _, bad := range []string{"limit=0", "limit=1001", "limit=-1", "limit=x", "limit=", "limit=1&limit=2"} {
+			got := d.refused(400, "invalid_parameter", "GET", path+"?"+bad, "")
+			equal(d.t, "field", strings.Contains(got.text("details"), "field:limit"), true)
+		}
+		got := d.refused(400, "invalid", "GET", path+"?cursor=%00", "")
+		equal(d.t, "field", strings.Contains(got.text("details"), "field:cursor"), true)
+	}
+	for _, bad := range []string{"label=a", "label==b", "label=a=b&label=a=c", "created_from_ms=-1", "created_to_ms=99999999999999999999", "updated_from_ms=x", "status=open&status=closed"} {
+		d.refused(400, "invalid_parameter", "GET", "/v1/sessions?"+bad, "")
+	}
+	for _, bad := range []string{"status=else", "parent=a.b", "owner=a%20b", "label=a=" + strings.Repeat("x", 2000)} {
+		equal(d.t, bad, d.ask("writer", "GET", "/v1/sessions?"+bad, "").status, 400)
+	}
+	for _, bad := range []string{"at=0", "at=-1", "at=x", "at=99999999999999999999"} {
+		equal(d.t, bad, d.ask("writer", "GET", "/v1/sessions/s1/view?"+bad, "").status, 400)
+	}
 }
 
 // conflicts asks for what the session as it stands does not grant.

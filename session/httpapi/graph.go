@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
 
 	"github.com/lash-go/lash/events"
@@ -87,7 +88,7 @@ func compact(c *call) (reply, error) {
 }
 
 func getView(c *call) (reply, error) {
-	v, err := c.s.cfg.Service.View(c.Context(), c.session)
+	v, err := c.view()
 	if err != nil {
 		return reply{}, err
 	}
@@ -96,6 +97,18 @@ func getView(c *call) (reply, error) {
 		out.Nodes[i] = nodeOf(n)
 	}
 	return reply{status: http.StatusOK, body: out}, nil
+}
+
+// view is the conversation now, or at the sequence that the request names.
+func (c *call) view() (projector.ReadView, error) {
+	if !c.URL.Query().Has("at") {
+		return c.s.cfg.Service.View(c.Context(), c.session)
+	}
+	seq, err := c.number("at", math.MaxInt64)
+	if err != nil {
+		return projector.ReadView{}, err
+	}
+	return c.s.cfg.Service.ViewAt(c.Context(), c.session, events.Seq(seq))
 }
 
 func nodeOf(n *projector.Node) Node {

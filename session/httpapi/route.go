@@ -23,6 +23,7 @@ type route struct {
 	needs   api.Right // empty: no token is needed
 	held    bool      // it may stay open: a stream, or a request that waits
 	query   []param
+	repeats string // the parameter that may stand several times; empty: none
 	header  []param
 	request reflect.Type            // of the body; nil: none
 	answers map[int]reflect.Type    // by status; nil: no body
@@ -86,14 +87,11 @@ func (r *route) refusals() []int {
 	if r.needs == "" {
 		return []int{http.StatusTooManyRequests}
 	}
-	list := append([]int{http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, r.refuses...)
-	if r.changes() || strings.Contains(r.path, "{session}") {
-		list = append(list, http.StatusForbidden)
-	}
+	list := append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, r.refuses...)
 	if r.changes() {
 		list = append(list, http.StatusConflict) // at least of a key that another request used
 	}
-	if len(r.pathParams()) > 0 || r.request != nil {
+	if len(r.pathParams()) > 0 || len(r.query) > 0 || r.request != nil {
 		list = append(list, http.StatusBadRequest)
 	}
 	if r.request != nil {
