@@ -156,6 +156,9 @@ func (h *Host) admissible(ctx context.Context, id events.SessionID, name events.
 		return err
 	}
 	defer release()
+	if input, err = FillInput(ctx, h.b, input); err != nil {
+		return err
+	}
 	if err := p.Protocol().ValidateTurn(ctx, input); err != nil {
 		return fmt.Errorf("%w: %w", api.ErrProtocol, err)
 	}
