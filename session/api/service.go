@@ -15,6 +15,7 @@ import (
 // lost may be repeated as it is: ids and keys in the requests make it one.
 type Service interface {
 	Finder
+	Bodies
 
 	Create(ctx context.Context, req CreateRequest) (events.SessionID, error)
 	Fork(ctx context.Context, from events.SessionID, req CreateRequest) (events.SessionID, error)

@@ -142,6 +142,16 @@ func (c *Client) ViewAt(ctx context.Context, id events.SessionID, seq events.Seq
 	return again(ctx, func(ctx context.Context) (projector.ReadView, error) { return c.reads.ViewAt(ctx, id, seq) })
 }
 
+// FindBlob implements [api.Bodies].
+func (c *Client) FindBlob(ctx context.Context, id events.SessionID, digest string) (events.BlobRef, error) {
+	return again(ctx, func(ctx context.Context) (events.BlobRef, error) { return c.reads.FindBlob(ctx, id, digest) })
+}
+
+// ReadBlob implements [api.Bodies].
+func (c *Client) ReadBlob(ctx context.Context, id events.SessionID, digest string) ([]byte, error) {
+	return again(ctx, func(ctx context.Context) ([]byte, error) { return c.reads.ReadBlob(ctx, id, digest) })
+}
+
 // Observe implements [api.Service]. It waits for servers that do not answer also before it has begun.
 func (c *Client) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
 	return func(yield func(api.Observed, error) bool) {

@@ -103,7 +103,12 @@ func findRoutes(session string) []route {
 			query: []param{
 				{"status", "opening, open, closed, erasing or erased; defaults to any of the first three"},
 				{labelParam, "NAME=VALUE, a label that the session has; may be given up to " + strconv.Itoa(api.MaxQueryLabels) + " times"},
-				{"parent", "session"}, {"owner", "caller"}, {"created_from_ms", from}, {"created_to_ms", to}, {"updated_from_ms", from}, {"updated_to_ms", to},
+				{"parent", "session"},
+				{"owner", "caller"},
+				{"created_from_ms", from},
+				{"created_to_ms", to},
+				{"updated_from_ms", from},
+				{"updated_to_ms", to},
 				limitParam, cursorParam,
 			},
 		},

@@ -64,8 +64,12 @@ type Node struct {
 }
 
 func appendNodes(c *call, in NewNodes) (reply, error) {
+	nodes, err := c.nodes(in.Nodes)
+	if err != nil {
+		return reply{}, err
+	}
 	got, err := c.s.cfg.Service.AppendNodes(c.Context(), c.session, api.AppendNodesRequest{
-		Nodes: givenNodes(in.Nodes), RequiresAncestor: in.RequiresAncestor,
+		Nodes: nodes, RequiresAncestor: in.RequiresAncestor,
 	})
 	return reply{status: http.StatusOK, body: AppendedNodes{IDs: orNone(got.IDs), Leaf: got.Leaf}}, err
 }
@@ -78,7 +82,11 @@ func openFrame(c *call, in NewFrame) (reply, error) {
 	if err := events.CheckToken("id", in.ID); err != nil {
 		return reply{}, err
 	}
-	opened, err := c.s.cfg.Service.OpenFrame(c.Context(), c.session, api.FrameRequest{Frame: in.ID, Reason: in.Reason, Keep: in.Keep, Nodes: givenNodes(in.Nodes)})
+	nodes, err := c.nodes(in.Nodes)
+	if err != nil {
+		return reply{}, err
+	}
+	opened, err := c.s.cfg.Service.OpenFrame(c.Context(), c.session, api.FrameRequest{Frame: in.ID, Reason: in.Reason, Keep: in.Keep, Nodes: nodes})
 	return reply{status: http.StatusOK, body: Opened{opened}}, err
 }
 

@@ -89,6 +89,9 @@ func (o *operation) serve(w http.ResponseWriter, r *http.Request, caller Caller)
 	case out.stream != nil:
 		o.s.stream(c, out.stream)
 		return nil
+	case o.gives:
+		o.s.send(c, out)
+		return nil
 	}
 	return o.answer(c, out)
 }

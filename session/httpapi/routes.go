@@ -60,6 +60,7 @@ func routes() []route {
 		},
 	}
 	list = append(list, findRoutes(session)...)
+	list = append(list, blobRoutes(session)...)
 	list = append(list, turnRoutes(session)...)
 	list = append(list, graphRoutes(session)...)
 	list = append(list, toolRoutes(session)...)

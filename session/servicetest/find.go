@@ -111,8 +111,9 @@ var findCases = []testCase{
 			if q.Cursor = page.Next; q.Cursor == "" {
 				break
 			}
-			at := b.state("s6").CreatedAt
-			for b.state(b.open()).CreatedAt <= at { //nolint:revive // until its clock has moved on
+			newest := b.state("s6").CreatedAt
+			for at := newest; at <= newest; { // until its clock has moved on
+				at = b.state(b.open()).CreatedAt
 			}
 			b.must("close", b.CloseSession(b.ctx, events.SessionID(want[len(got)%7]), "x"), nil)
 		}
