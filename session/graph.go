@@ -3,11 +3,13 @@ package session
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
@@ -110,6 +112,9 @@ func (h *Host) wholeNodes(ctx context.Context, list []AppendNode) ([]AppendNode,
 			continue
 		}
 		whole, err := Fill(ctx, h.b, []events.Message{*list[i].Message})
+		if errors.Is(err, bus.ErrNotFound) {
+			err = &events.FieldError{Field: "message.parts.blob", Reason: "names a body that does not exist", Err: events.ErrInvalid}
+		}
 		if err != nil {
 			return nil, fmt.Errorf("nodes[%d]: %w", i, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
@@ -156,7 +157,11 @@ func (h *Host) admissible(ctx context.Context, id events.SessionID, name events.
 		return err
 	}
 	defer release()
-	if input, err = FillInput(ctx, h.b, input); err != nil {
+	input, err = FillInput(ctx, h.b, input)
+	switch {
+	case errors.Is(err, bus.ErrNotFound):
+		return nil // the worker that starts the turn ends it, and says which body there is none of
+	case err != nil:
 		return err
 	}
 	if err := p.Protocol().ValidateTurn(ctx, input); err != nil {

@@ -221,11 +221,15 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 		return c, nil
 	}
 	c.Tools, c.Points = entry.Tools, r.stack.Points()
-	if in, err = session.FillInput(ctx, r.p.cfg.Calls.Blobs, in); err != nil {
+	in, err = session.FillInput(ctx, r.p.cfg.Calls.Blobs, in)
+	switch {
+	case errors.Is(err, bus.ErrNotFound): // checkInput says which
+	case err != nil:
 		return c, err
-	}
-	if err := r.stack.Protocol().ValidateTurn(ctx, in); err != nil {
-		c.Refused = issueOf("protocol", "protocol_turn_extension", err)
+	default:
+		if err := r.stack.Protocol().ValidateTurn(ctx, in); err != nil {
+			c.Refused = issueOf("protocol", "protocol_turn_extension", err)
+		}
 	}
 	if c.Refused.IsZero() {
 		c.Refused = r.providerIssue()
