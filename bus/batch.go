@@ -54,6 +54,10 @@ func (b *Bus) batchOf(ctx context.Context, l link, stream, subject string, from 
 func (b *Bus) messages(ctx context.Context, much bool, stream, subject string, from uint64, tries int) iter.Seq2[*jetstream.RawStreamMsg, error] {
 	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
 		for try := 1; ; try++ {
+			if ctx.Err() != nil { // a batch may end without a word then
+				yield(nil, context.Cause(ctx))
+				return
+			}
 			for msg, err := range b.batchOf(ctx, b.linkOf(much), stream, subject, from, batchMessages) {
 				switch {
 				case errors.Is(err, ErrNotFound):

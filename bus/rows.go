@@ -91,7 +91,8 @@ func (r Rows) All(ctx context.Context) iter.Seq2[[]byte, error] {
 func (r Rows) Changed(ctx context.Context, after uint64) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		stream := r.b.names.rowStream(r.kv.Bucket())
-		for msg, err := range r.b.messages(ctx, false, stream, r.b.names.rows(r.kv.Bucket()), after+1, 0) {
+		// Of every subject: with a filter the server counts all that match for each batch.
+		for msg, err := range r.b.messages(ctx, false, stream, ">", after+1, 0) {
 			switch {
 			case err != nil:
 				yield(Row{}, fmt.Errorf("read %s: %w", r.kv.Bucket(), err))

@@ -27,6 +27,7 @@ var kinds = map[Kind]kindInfo{
 	KindSessionConfigured:      row[SessionConfigured](1),
 	KindSessionClosed:          row[SessionClosed](1),
 	KindSessionGranted:         row[SessionGranted](1),
+	KindBodyStored:             row[BodyStored](1),
 	KindGraphAppended:          row[GraphAppended](1),
 	KindGraphBranched:          row[GraphBranched](1),
 	KindFrameOpened:            row[FrameOpened](1),
@@ -95,6 +96,7 @@ const (
 	KindSessionConfigured      Kind = "session.configured"
 	KindSessionClosed          Kind = "session.closed"
 	KindSessionGranted         Kind = "session.granted"
+	KindBodyStored             Kind = "body.stored"
 	KindGraphAppended          Kind = "graph.appended"
 	KindGraphBranched          Kind = "graph.branched"
 	KindFrameOpened            Kind = "frame.opened"

@@ -1,6 +1,10 @@
 package events_test
 
-import "github.com/lash-go/lash/events"
+import (
+	"strings"
+
+	"github.com/lash-go/lash/events"
+)
 
 // Values with every field set, for the golden files. A field that no literal
 // of its kind sets fails TestGoldenSetsEveryField by name.
@@ -54,6 +58,7 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindSessionGranted: {&events.SessionGranted{
 		To: "bob", Rights: []events.SessionRight{events.GrantRead, events.GrantWrite, events.GrantApprove}, By: "alice",
 	}},
+	events.KindBodyStored:    {&events.BodyStored{Blob: events.BlobRef{Digest: strings.Repeat("0f", 32), Size: 70000}, By: "alice"}},
 	events.KindGraphAppended: {&events.GraphAppended{Nodes: goldenNodes, Key: "k1", Digest: "d1"}},
 	events.KindGraphBranched: {&events.GraphBranched{Leaf: "n1"}},
 	events.KindFrameOpened:   {&events.FrameOpened{Frame: "f2", Reason: "compaction", Keep: "n2", Nodes: goldenNodes}},

@@ -9,7 +9,6 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -69,7 +68,7 @@ func TestEraseRunning(t *testing.T) {
 	equal(t, "another session's turn", b.run(other, "t1", text("hello")).Text, "other")
 	b.until("its wake is gone", func() bool { return !b.woken(id) })
 	row := b.directory(b.ctx, id)
-	equal(t, "row", row.Status, follow.StatusErased)
+	equal(t, "row", row.Status, projector.StatusErased)
 	equal(t, "age of the tombstone", time.Since(row.Erased.At.Time()) < time.Minute, true)
 	equal(t, "hot sessions", b.hot(), 1)
 }

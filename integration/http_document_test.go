@@ -19,7 +19,7 @@ type apiDocument struct {
 		ID        string                    `json:"operationId"`
 		Scope     string                    `json:"x-scope"`
 		Right     string                    `json:"x-right"`
-		Body      *struct{}                 `json:"requestBody"`
+		Body      *documentBody             `json:"requestBody"`
 		Responses map[string]documentAnswer `json:"responses"`
 	} `json:"paths"`
 	Components struct {
@@ -29,6 +29,10 @@ type apiDocument struct {
 	mu       sync.Mutex
 	resolved map[string]*resolvedSchema
 	produced map[string]bool // operation and status
+}
+
+type documentBody struct {
+	Content map[string]struct{} `json:"content"`
 }
 
 type documentAnswer struct {
@@ -44,13 +48,22 @@ type documentRef struct {
 }
 
 // documented is an operation of the document.
-type documented struct{ id, method, path, scope, right string }
+type documented struct {
+	id, method, path, scope, right string
+
+	given bool // its body is no JSON but bytes
+}
 
 func (d *apiDocument) operations() []documented {
 	var list []documented
 	for path, methods := range d.Paths {
 		for method, op := range methods {
-			list = append(list, documented{op.ID, strings.ToUpper(method), path, op.Scope, op.Right})
+			one := documented{id: op.ID, method: strings.ToUpper(method), path: path, scope: op.Scope, right: op.Right}
+			if op.Body != nil {
+				_, json := op.Body.Content["application/json"]
+				one.given = !json
+			}
+			list = append(list, one)
 		}
 	}
 	slices.SortFunc(list, func(a, b documented) int { return strings.Compare(a.id, b.id) })
@@ -98,7 +111,7 @@ func (d *apiDocument) check(t *testing.T, method, path string, status int, heade
 		t.Errorf("%s %s: got %d with content %q, the document has %v", method, path, status, kind, answer.Content)
 		return
 	}
-	if ok && answer.Events == nil {
+	if ok && answer.Events == nil && kind != "application/octet-stream" {
 		d.validate(t, method+" "+path, content.Schema, body)
 	}
 }

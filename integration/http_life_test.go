@@ -27,13 +27,13 @@ func validBodies() map[string]string {
 		"cancelTurn": `{}`, "injectInput": `{"text":"mind this"}`, "appendNodes": `{"nodes":[{"message":{"role":"user","parts":[{"type":"text","text":"n"}]}}]}`,
 		"branchTo": `{"node":""}`, "openFrame": `{"id":"f9"}`, "approve": `{"call":"t1/0/0","granted":true}`,
 		"resolveCall": `{"call":"t1/0/0","text":"done"}`, "setTools": `{"names":["add"],"level":"off"}`, "startMonitor": `{"command":"true"}`,
-		"grant": `{"rights":["read"]}`,
+		"grant": `{"rights":["read"]}`, "storeBlob": `{"x":1}`,
 	}
 }
 
 // at fills the parameters of a path.
 func at(path, session string) string {
-	return strings.NewReplacer("{session}", session, "{turn}", "t1", "{input}", "i1", "{task}", "k1", "{monitor}", "m1", "{caller}", "guest").Replace(path)
+	return strings.NewReplacer("{session}", session, "{turn}", "t1", "{input}", "i1", "{task}", "k1", "{monitor}", "m1", "{caller}", "guest", "{digest}", strings.Repeat("0f", 32)).Replace(path)
 }
 
 // query is what an operation cannot do without.
@@ -60,11 +60,13 @@ func TestHTTPDocument(t *testing.T) {
 			return plugin.Compaction{Nodes: []session.AppendNode{{Message: &m}}}, nil
 		})
 	}))
-	d := b.door(httpapi.Config{MaxBodyBytes: 4096, MaxRequestsPerCaller: 2, MaxStreamsPerCaller: 4})
+	d := b.door(httpapi.Config{MaxBodyBytes: 4096, MaxBlobBytes: 4500, MaxRequestsPerCaller: 2, MaxStreamsPerCaller: 4})
 	d.scopes()
 	d.refusals()
 	d.granted()
 	d.life()
+	d.lists()
+	d.bodies()
 	d.conflicts()
 	d.busy()
 	d.late()
@@ -101,9 +103,11 @@ func (d *door) refusals() {
 			lenient := op.id == "closeSession" || op.id == "getTasks"
 			equal(d.t, op.id+" of no session", got.status == 404, !lenient)
 		}
-		if body != "" {
+		if body != "" && !op.given {
 			got := d.ask("admin", op.method, path, `{"no_such_field":1}`)
 			equal(d.t, op.id+" with an unknown field", fmt.Sprintf("%d %s %s", got.status, got.text("code"), got.text("detail")), `400 invalid_body unknown field "no_such_field"`)
+		}
+		if body != "" {
 			equal(d.t, op.id+" with a large body", d.ask("admin", op.method, path, `{"x":"`+strings.Repeat("x", 5000)+`"}`).text("code"), "body_too_large")
 		}
 		equal(d.t, op.id+" with an unknown parameter", d.ask("admin", op.method, path+"&"[:strings.Count(path, "?")]+"?no=1"[strings.Count(path, "?"):], body).text("code"), "invalid_parameter")
@@ -239,6 +243,71 @@ func (d *door) monitored(s string) {
 	d.want(200, "GET", s+"/tasks/monitor-m1", "")
 	d.want(204, "DELETE", s+"/monitors/m1", "")
 	d.want(200, "POST", s+"/tasks/monitor-m1/cancel", "")
+}
+
+// bodies stores a body, has messages refer to it, and reads it.
+func (d *door) bodies() {
+	d.t.Helper()
+	const s = "/v1/sessions/s1"
+	for _, size := range []int{1, 4096, 4500} {
+		body := strings.Repeat("b", size)
+		stored := d.want(201, "POST", s+"/blobs", body)
+		ref := strings.TrimSpace(string(stored.body))
+		d.want(200, "POST", s+"/nodes", `{"nodes":[{"message":{"role":"user","parts":[{"type":"attachment","media_type":"image/png","blob":`+ref+`}]}}]}`)
+		d.want(201, "POST", s+"/inputs", `{"id":"blob`+fmt.Sprint(size)+`","parts":[{"type":"text","blob":`+ref+`}]}`)
+		got := d.want(200, "GET", stored.header.Get("Location"), "")
+		equal(d.t, "body", string(got.body), body)
+		want := fmt.Sprintf("%d attachment application/octet-stream nosniff", size)
+		equal(d.t, "header", fmt.Sprint(got.header.Get("Content-Length"), " ", got.header.Get("Content-Disposition"), " ", got.header.Get("Content-Type"), " ", got.header.Get("X-Content-Type-Options")), want)
+		head := d.ask("reader", "HEAD", stored.header.Get("Location"), "")
+		equal(d.t, "head", fmt.Sprint(head.status, " ", head.header.Get("Content-Length"), " ", len(head.body)), fmt.Sprint(200, " ", size, " 0"))
+		d.want(200, "DELETE", s+"/inputs/blob"+fmt.Sprint(size), "")
+	}
+	got := d.refused(404, "unknown_blob", "GET", at(s+"/blobs/{digest}", ""), "")
+	equal(d.t, "unknown body", got.status, 404)
+	d.refused(400, "invalid", "GET", s+"/blobs/0F", "")
+	d.refused(400, "invalid", "POST", s+"/blobs", "")
+	none := `{"digest":"` + strings.Repeat("0f", 32) + `","size":1}`
+	for path, body := range map[string]string{
+		"/turns": `{"parts":[{"type":"text","blob":` + none + `}]}`, "/inputs": `{"parts":[{"type":"text","blob":` + none + `}]}`,
+		"/nodes":  `{"nodes":[{"message":{"role":"user","parts":[{"type":"text","blob":` + none + `}]}}]}`,
+		"/frames": `{"id":"f7","nodes":[{"message":{"role":"user","parts":[{"type":"text","blob":` + none + `}]}}]}`,
+	} {
+		d.refused(404, "unknown_blob", "POST", s+path, body)
+		d.refused(400, "invalid_parameter", "POST", s+path, strings.Replace(body, `"blob"`, `"text":"x","blob"`, 1))
+	}
+	d.refused(400, "invalid_parameter", "POST", "/v1/sessions", `{"nodes":[{"message":{"role":"user","parts":[{"type":"text","blob":`+none+`}]}}]}`)
+}
+
+// lists asks for lists as they are, and as nobody may.
+func (d *door) lists() {
+	d.t.Helper()
+	turns := d.want(200, "GET", "/v1/sessions/s1/turns?limit=1", "")
+	equal(d.t, "next turn", d.want(200, "GET", "/v1/sessions/s1/turns?limit=1&cursor="+turns.text("next"), "").status, 200)
+	view := d.want(200, "GET", "/v1/sessions/s1/view?at=2", "")
+	equal(d.t, "sequence of the view", view.text("seq"), "2")
+	d.want(200, "GET", "/v1/sessions?label=a=b&label=c=d&status=open&parent=s9&owner=writer&created_from_ms=1&created_to_ms=2&updated_from_ms=3&updated_to_ms=4&limit=1000", "")
+	d.want(200, "GET", "/v1/approvals?limit=1", "")
+	for _, path := range []string{"/v1/sessions", "/v1/approvals", "/v1/sessions/s1/turns"} {
+		if path != "/v1/sessions/s1/turns" {
+			equal(d.t, path+" without the right", d.ask("approver", "GET", path, "").status, 403)
+		}
+		for _, bad := range []string{"limit=0", "limit=1001", "limit=-1", "limit=x", "limit=", "limit=1&limit=2"} {
+			got := d.refused(400, "invalid_parameter", "GET", path+"?"+bad, "")
+			equal(d.t, "field", strings.Contains(got.text("details"), "field:limit"), true)
+		}
+		got := d.refused(400, "invalid", "GET", path+"?cursor=%00", "")
+		equal(d.t, "field", strings.Contains(got.text("details"), "field:cursor"), true)
+	}
+	for _, bad := range []string{"label=a", "label==b", "label=a=b&label=a=c", "created_from_ms=-1", "created_to_ms=99999999999999999999", "updated_from_ms=x", "status=open&status=closed"} {
+		d.refused(400, "invalid_parameter", "GET", "/v1/sessions?"+bad, "")
+	}
+	for _, bad := range []string{"status=else", "parent=a.b", "owner=a%20b", "label=a=" + strings.Repeat("x", 2000)} {
+		equal(d.t, bad, d.ask("writer", "GET", "/v1/sessions?"+bad, "").status, 400)
+	}
+	for _, bad := range []string{"at=0", "at=-1", "at=x", "at=99999999999999999999"} {
+		equal(d.t, bad, d.ask("writer", "GET", "/v1/sessions/s1/view?"+bad, "").status, 400)
+	}
 }
 
 // conflicts asks for what the session as it stands does not grant.

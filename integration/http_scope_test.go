@@ -17,6 +17,7 @@ func leastScopes() map[string]string {
 
 		"getSession": "read", "getView": "read", "watchEvents": "read", "getTurn": "read", "watchTurn": "read", "getApprovals": "read",
 		"getOutput": "read", "getTools": "read", "getTasks": "read", "getTask": "read", "getMonitors": "read",
+		"listSessions": "read", "listTurns": "read", "listApprovals": "read", "getBlob": "read", "storeBlob": "write",
 
 		"createSession": "write", "configureSession": "write", "closeSession": "write", "forkSession": "write", "grant": "write",
 		"submitTurn": "write", "cancelTurn": "write", "injectInput": "write", "cancelInput": "write",

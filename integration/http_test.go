@@ -35,7 +35,7 @@ const secret = "-z5J3cret"
 func tokens() []httpapi.Token {
 	var list []httpapi.Token
 	for name, scope := range map[string]api.Scope{
-		"reader": api.ScopeRead, "writer": api.ScopeWrite, "other": api.ScopeWrite, "admin": api.ScopeAdmin, "root": api.ScopeAdmin,
+		"reader": api.ScopeRead, "writer": api.ScopeWrite, "other": api.ScopeWrite, "admin": api.ScopeAdmin, "root": api.ScopeAdmin, "approver": "approve",
 	} {
 		list = append(list, httpapi.Token{Name: name, Digest: sha256.Sum256([]byte(name + secret)), Scope: scope})
 	}

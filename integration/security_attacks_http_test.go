@@ -95,8 +95,8 @@ func (f *stronghold) reachOverHTTP(op documented, body string) string {
 // bodiesOverHTTP crosses every operation that takes a body with bodies.
 func (f *stronghold) bodiesOverHTTP() (list []attack) {
 	for _, op := range f.http.doc.operations() {
-		if op.scope == "" || validBodies()[op.id] == "" {
-			continue
+		if op.scope == "" || validBodies()[op.id] == "" || op.given {
+			continue // any bytes are good ones
 		}
 		for name, b := range map[string]struct {
 			class, body string

@@ -88,6 +88,8 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 		s.Status = StatusClosed
 	case *events.SessionGranted:
 		s.applyGranted(p)
+	case *events.BodyStored:
+		// for those who look for the body: the fold has none of it
 	case *events.GraphAppended:
 		s.appendNodes(p, ev.Turn, at)
 	case *events.GraphBranched:

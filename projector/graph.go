@@ -45,8 +45,9 @@ type body struct {
 
 	memo  promptMemo
 	view  viewMemo
-	path  []*Node  // active path, memo; nil when it must be walked anew
-	links []string // of the first nodes of path, memo of chainDigest
+	shown *shownView // nil: views are made of the nodes
+	path  []*Node    // active path, memo; nil when it must be walked anew
+	links []string   // of the first nodes of path, memo of chainDigest
 }
 
 // clone caps the shared slices, so that appends to the copy do not write into

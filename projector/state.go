@@ -24,6 +24,12 @@ const (
 	StatusClosed  Status = "closed"
 )
 
+// The statuses of rows of the directory that no fold has: of sessions that are erased.
+const (
+	StatusErasing Status = "erasing" // the next archiver finishes it, where whoever began died
+	StatusErased  Status = "erased"  // the row is all that is left
+)
+
 // Head is the part of the state that is always at hand, and small.
 //
 // Invariants, checked by [State.Check]: Turn is set exactly while a turn

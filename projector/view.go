@@ -18,6 +18,9 @@ type ReadView struct {
 
 // View materialises the active path in the current frame (host specification 1.5).
 func (s *State) View() (ReadView, error) {
+	if shown := s.body.shown; shown != nil && shown.is(s) {
+		return shown.ReadView, nil
+	}
 	path, err := s.Path()
 	if err != nil {
 		return ReadView{}, err
@@ -26,6 +29,23 @@ func (s *State) View() (ReadView, error) {
 	v.Nodes = slices.Clip(s.visible(path, v.Frame))
 	v.Messages = s.body.viewed(v.Frame.ID, v.Nodes)
 	return v, nil
+}
+
+// Show has v, which is a view of this state with the bodies in it, stand for
+// the state's view, and for that of its clones, until they change. Prompts and digests keep the references.
+func (s *State) Show(v ReadView) {
+	s.body.shown = &shownView{ReadView: v, leaf: s.Leaf, nodes: s.Nodes}
+}
+
+// shownView is a view that was made of a state.
+type shownView struct {
+	ReadView
+	leaf  events.NodeID
+	nodes int64
+}
+
+func (v *shownView) is(s *State) bool {
+	return v.Seq == s.Seq && v.leaf == s.Leaf && v.nodes == s.Nodes && v.Frame.ID == s.Frame().ID
 }
 
 // viewMemo holds the messages of a view, so that the next one costs what is new.

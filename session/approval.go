@@ -18,16 +18,11 @@ func (h *Host) Approvals(ctx context.Context, id events.SessionID) ([]projector.
 	if err != nil {
 		return nil, err
 	}
-	var list []projector.Approval
-	if t := s.Turn(); t != nil && !t.Cancelled {
-		for _, a := range t.Asks {
-			if a.Answered {
-				continue
-			}
-			if a.Args, err = Body(ctx, h.b, a.Args, a.Blob); err != nil {
-				return nil, fmt.Errorf("approvals of session %s: arguments of %s: %w", id, a.Effect, err)
-			}
-			list = append(list, a)
+	list := s.Questions()
+	for i := range list {
+		a := &list[i]
+		if a.Args, err = Body(ctx, h.b, a.Args, a.Blob); err != nil {
+			return nil, fmt.Errorf("approvals of session %s: arguments of %s: %w", id, a.Effect, err)
 		}
 	}
 	return list, nil

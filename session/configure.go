@@ -51,7 +51,7 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req Configure
 		return nil
 	}
 	return h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
-		p.Tell(ctx, plugin.Lifecycle{Kind: plugin.SessionConfigChanged, Session: id, State: s, Change: change, Host: h.Services(id, nil, "")})
+		p.Tell(ctx, plugin.Lifecycle{Kind: plugin.SessionConfigChanged, Session: id, State: h.told(ctx, s), Change: change, Host: h.Services(id, nil, "")})
 		return nil
 	})
 }
@@ -274,6 +274,9 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 		return before != nil, err
 	}
 	err = h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
+		if err := FillState(ctx, h.b, s); err != nil {
+			return err
+		}
 		got, err := p.Compact(ctx, plugin.TransformContext{
 			Session: id, State: s, LastPrompt: s.Prompted, Host: h.Services(id, nil, ""),
 		})

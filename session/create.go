@@ -366,7 +366,10 @@ func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (fir
 	case err != nil:
 		return nil, err
 	}
-	return first, nil
+	if first != nil {
+		err = fillParts(ctx, h.b, &first.Parts)
+	}
+	return first, err
 }
 
 // create appends the opening commit, and what does not fit in it in further

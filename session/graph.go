@@ -3,10 +3,13 @@ package session
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
@@ -94,7 +97,30 @@ func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req Appe
 		return false, err
 	}
 	defer release()
-	return true, p.Protocol().AppendNodes(ctx, plugin.ProtocolSession{Session: id}, req.Nodes)
+	nodes, err := h.wholeNodes(ctx, req.Nodes)
+	if err != nil {
+		return false, err
+	}
+	return true, p.Protocol().AppendNodes(ctx, plugin.ProtocolSession{Session: id}, nodes)
+}
+
+// wholeNodes are nodes as the protocol sees them: with the bodies that their messages refer to.
+func (h *Host) wholeNodes(ctx context.Context, list []AppendNode) ([]AppendNode, error) {
+	list = slices.Clone(list)
+	for i := range list {
+		if list[i].Message == nil {
+			continue
+		}
+		whole, err := Fill(ctx, h.b, []events.Message{*list[i].Message})
+		if errors.Is(err, bus.ErrNotFound) {
+			err = &events.FieldError{Field: "message.parts.blob", Reason: "names a body that does not exist", Err: events.ErrInvalid}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("nodes[%d]: %w", i, err)
+		}
+		list[i].Message = &whole[0]
+	}
+	return list, nil
 }
 
 func appendNodes(s *projector.State, req AppendNodesRequest) ([]events.Event, api.AppendedNodes, error) {

@@ -388,7 +388,7 @@ func open(s *projector.State) error {
 		return fmt.Errorf("session %s: %w", s.Session, ErrOpening)
 	case projector.StatusClosed:
 		return fmt.Errorf("session %s: %w", s.Session, ErrClosed)
-	case projector.StatusNone:
+	case projector.StatusNone, projector.StatusErasing, projector.StatusErased:
 	}
 	return fmt.Errorf("session %s: %w", s.Session, events.ErrNoSession)
 }

@@ -33,17 +33,27 @@ func (h *Host) Services(id events.SessionID, current func() *projector.State, ef
 var _ plugin.RuntimeHost = (*services)(nil)
 
 func (s *services) SnapshotCurrent(ctx context.Context) (*projector.State, error) {
+	var state *projector.State
 	if s.current != nil {
-		return s.current().Clone(), nil
+		state = s.current().Clone()
+	} else {
+		var err error
+		if state, err = s.State(ctx, s.id); err != nil {
+			return nil, err
+		}
 	}
-	return s.State(ctx, s.id)
+	return state, FillState(ctx, s.b, state)
 }
 
 func (s *services) SnapshotSession(ctx context.Context, id events.SessionID) (*projector.State, error) {
 	if id == s.id {
 		return s.SnapshotCurrent(ctx)
 	}
-	return s.State(ctx, id)
+	state, err := s.State(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return state, FillState(ctx, s.b, state)
 }
 
 func (s *services) SetToolAvailability(ctx context.Context, id events.SessionID, name string, level events.Override) (int64, error) {

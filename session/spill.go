@@ -233,29 +233,3 @@ func Body(ctx context.Context, blobs BlobReader, data []byte, ref events.BlobRef
 	}
 	return blobs.Blob(ctx, ref)
 }
-
-// Fill gives every spilled body of the messages back its text. Messages without one are shared, not copied.
-func Fill(ctx context.Context, blobs Blobs, messages []events.Message) ([]events.Message, error) {
-	var out []events.Message
-	for i := range messages {
-		for j := range messages[i].Parts {
-			if messages[i].Parts[j].Blob.IsZero() {
-				continue
-			}
-			if out == nil {
-				out = append([]events.Message(nil), messages...)
-			}
-			if &out[i].Parts[0] == &messages[i].Parts[0] {
-				out[i].Parts = append([]events.Part(nil), messages[i].Parts...)
-			}
-			p := &out[i].Parts[j]
-			if err := partBody(p).fill(ctx, blobs); err != nil {
-				return nil, fmt.Errorf("fill %s part: %w", p.Kind, err)
-			}
-		}
-	}
-	if out == nil {
-		return messages, nil
-	}
-	return out, nil
-}

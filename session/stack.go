@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"go.uber.org/zap"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
@@ -99,10 +101,20 @@ func (h *Host) Stack(ctx context.Context, state *projector.State) (p *plugin.Ses
 	}
 	if built {
 		p.Tell(api.Apart(ctx), plugin.Lifecycle{
-			Kind: plugin.SessionRestored, Session: state.Session, State: state.Clone(), Host: h.Services(state.Session, nil, ""),
+			Kind: plugin.SessionRestored, Session: state.Session, State: h.told(ctx, state), Host: h.Services(state.Session, nil, ""),
 		})
 	}
 	return p, beside, release, nil
+}
+
+// told is a copy of a state for plugins that are told of something. Where a body
+// cannot be read they are told all the same, and it is a reference.
+func (h *Host) told(ctx context.Context, state *projector.State) *projector.State {
+	state = state.Clone()
+	if err := FillState(ctx, h.b, state); err != nil {
+		h.zap.Warn("plugins are told without a body", zap.String("session", string(state.Session)), zap.Error(err))
+	}
+	return state
 }
 
 // buildingKey marks the context of what builds a stack: who asks for that stack with it waits for itself.
@@ -184,7 +196,11 @@ func (h *Host) materialise(ctx context.Context, st *stack, p *plugin.Session, st
 			return err
 		}
 	}
-	if err := p.Protocol().Restore(ctx, ps, state.Clone()); err != nil {
+	restored := state.Clone()
+	if err := FillState(ctx, h.b, restored); err != nil {
+		return err
+	}
+	if err := p.Protocol().Restore(ctx, ps, restored); err != nil {
 		return err
 	}
 	rt := plugin.NewProtocolRuntime(state.Frame().Options)

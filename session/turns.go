@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
@@ -156,6 +157,13 @@ func (h *Host) admissible(ctx context.Context, id events.SessionID, name events.
 		return err
 	}
 	defer release()
+	input, err = FillInput(ctx, h.b, input)
+	switch {
+	case errors.Is(err, bus.ErrNotFound):
+		return nil // the worker that starts the turn ends it, and says which body there is none of
+	case err != nil:
+		return err
+	}
 	if err := p.Protocol().ValidateTurn(ctx, input); err != nil {
 		return fmt.Errorf("%w: %w", api.ErrProtocol, err)
 	}

@@ -76,6 +76,10 @@ func (a *archive) Snapshot(context.Context, events.SessionID) (*follow.Snapshot,
 	return nil, nil
 }
 
+func (a *archive) Row(context.Context, events.SessionID) (*follow.Directory, error) {
+	return nil, nil //nolint:nilnil // an archive has no directory
+}
+
 func (a *archive) State(ctx context.Context, session events.SessionID) (*projector.State, error) {
 	return follow.At(ctx, a.log, session, math.MaxUint64)
 }

@@ -94,6 +94,11 @@ func writeArchive(path string, list []*events.Commit) error {
 		if err := w.Commit(events.Entry{Seq: events.Seq(i + 1), Commit: c}); err != nil {
 			return err
 		}
+		if _, stored := c.Events[0].Payload.(*events.BodyStored); stored {
+			if err := w.Blob([]byte(storedBody)); err != nil {
+				return err
+			}
+		}
 	}
 	return errors.Join(w.Close(), f.Close())
 }

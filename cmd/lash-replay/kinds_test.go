@@ -75,6 +75,9 @@ func (h *badHistory) in(turn events.TurnID, list ...events.Payload) {
 	}
 }
 
+// storedBody is what an archive of these has outside of its commits.
+const storedBody = "a body"
+
 func (h *badHistory) kindsOfSession() {
 	h.one(
 		&events.SessionOpened{
@@ -84,6 +87,7 @@ func (h *badHistory) kindsOfSession() {
 		},
 		&events.SessionFirstInputTaken{By: "driver"},
 		&events.SessionGranted{To: "guest", Rights: []events.SessionRight{events.GrantRead, events.GrantApprove}, By: "boss"},
+		&events.BodyStored{Blob: projector.RefOf([]byte(storedBody)), By: "guest"},
 		&events.SessionConfigured{Config: events.Config{Model: "m1", Effort: "high"}},
 		&events.FrameConfigured{Options: []byte(`{"n":1}`), All: true},
 		&events.FrameStateSaved{State: []byte("x = 1")},

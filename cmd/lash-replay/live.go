@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -156,6 +157,23 @@ func (l *live) Sessions(ctx context.Context) ([]events.SessionID, error) {
 
 func (l *live) Snapshot(ctx context.Context, session events.SessionID) (*follow.Snapshot, error) {
 	return follow.Stored(ctx, l.Bus, session)
+}
+
+// Row asks for the session's end too: a row that is behind it would be listed as if nothing had happened since.
+func (l *live) Row(ctx context.Context, session events.SessionID) (*follow.Directory, error) {
+	stored, err := l.Directory().Get(ctx, session)
+	if err != nil || stored.Revision == 0 {
+		return nil, err
+	}
+	last, err := l.Bus.Log().Last(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	var row follow.Directory
+	if json.Unmarshal(stored.Value, &row) != nil || row.Seq != last || row.Erased != nil {
+		return nil, nil //nolint:nilnil // the history says it
+	}
+	return &row, nil
 }
 
 func (l *live) State(ctx context.Context, session events.SessionID) (*projector.State, error) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
-	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
 )
 
 type lsCmd struct {
@@ -48,16 +48,15 @@ func (c *lsCmd) Run(ctx context.Context, e *env) error {
 	}
 	list := make([]listed, 0, len(ids))
 	for _, id := range ids {
-		s, err := src.State(ctx, id)
+		l, err := look(ctx, src, id)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
-			list = append(list, listed{Session: id, Status: "unreadable", Error: err.Error()})
+			l = listed{Session: id, Status: "unreadable", Error: err.Error()}
 			e.warnf("session %s cannot be read: %v\n", id, err)
-			continue
 		}
-		list = append(list, listedOf(s))
+		list = append(list, l)
 	}
 	if c.JSON {
 		return e.writeJSON(list)
@@ -65,17 +64,27 @@ func (c *lsCmd) Run(ctx context.Context, e *env) error {
 	return e.writeTable(list)
 }
 
-func listedOf(s *projector.State) listed {
+// look lists a session by its row of the directory, or by its history where the directory has none that is up to date.
+func look(ctx context.Context, src source, id events.SessionID) (listed, error) {
+	row, err := src.Row(ctx, id)
+	if err == nil && row != nil {
+		return listedOf(row), nil
+	}
+	s, err := src.State(ctx, id)
+	if err != nil {
+		return listed{}, err
+	}
+	return listedOf(new(follow.RowOf(s))), nil
+}
+
+func listedOf(d *follow.Directory) listed {
 	l := listed{
-		Session: s.Session, Status: string(s.Status), Events: s.Events, Commits: s.Seq, Turns: s.Turns,
-		Queued: len(s.Queue), Parent: s.Parent, Labels: s.Labels,
-		CreatedAt: eventjson.Clock(s.CreatedAt), UpdatedAt: eventjson.Clock(s.UpdatedAt),
+		Session: d.Session, Status: string(d.Status), Events: d.Events, Commits: d.Seq, Turns: d.Turns, Running: d.Running,
+		Queued: d.Queued, Parent: d.Parent, Labels: d.Labels,
+		CreatedAt: eventjson.Clock(d.CreatedAt), UpdatedAt: eventjson.Clock(d.UpdatedAt),
 	}
 	if l.Status == "" {
 		l.Status = "empty"
-	}
-	if t := s.Turn(); t != nil {
-		l.Running = t.ID
 	}
 	return l
 }

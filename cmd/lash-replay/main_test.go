@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 		"make-kinds":  helper(makeKinds),
 		"break-store": helper(breakStore),
 		"tamper":      helper(tamper),
+		"relabel":     helper(relabel),
 	})
 }
 

@@ -32,6 +32,8 @@ type source interface {
 	Blob(ctx context.Context, ref events.BlobRef) ([]byte, error)
 	// Snapshot is what is stored of a session besides its history; nil when there is nothing.
 	Snapshot(ctx context.Context, session events.SessionID) (*follow.Snapshot, error)
+	// Row is a session as the directory lists it; nil where there is no row, or one that is behind the session's end.
+	Row(ctx context.Context, session events.SessionID) (*follow.Directory, error)
 	// State is a session at its end, by the fastest way. It may be partial.
 	State(ctx context.Context, session events.SessionID) (*projector.State, error)
 	Close()

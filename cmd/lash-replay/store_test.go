@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -58,6 +59,38 @@ func openTestStore(dir string, cfg busembed.Config) (*busembed.Server, *bus.Bus,
 		server.Stop()
 	}
 	return server, b, err
+}
+
+// relabel DIR: rows of the directory that say something of their own, one up to date and one behind.
+func relabel(args []string) error {
+	server, b, err := openTestStore(args[0], busembed.Config{})
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	defer b.Close()
+	ctx := context.Background()
+	for id, behind := range map[events.SessionID]events.Seq{"demo": 0, "long": 1} {
+		s, err := follow.Open(ctx, b, id)
+		if err != nil {
+			return err
+		}
+		row := follow.RowOf(s)
+		row.Seq -= behind
+		row.Labels = map[string]string{"row": string(id)}
+		value, err := json.Marshal(row)
+		if err != nil {
+			return err
+		}
+		old, err := b.Directory().Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		if _, err = b.Directory().Put(ctx, id, value, old.Revision); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func say(s string) []events.Part { return []events.Part{{Kind: events.PartText, Text: s}} }

@@ -20,6 +20,8 @@ func summary(ev *events.Event) string {
 		return configSummary(p.Config)
 	case *events.SessionGranted:
 		return joined(grantSummary(p.To, p.Rights), prefixed("by ", p.By))
+	case *events.BodyStored:
+		return joined(fmt.Sprintf("%d bytes, digest %.12s", p.Blob.Size, p.Blob.Digest), prefixed("by ", p.By))
 	case *events.SessionClosed:
 		return short(p.Reason)
 	case *events.GraphAppended:

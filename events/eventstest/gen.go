@@ -33,6 +33,11 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		}, func(r events.SessionRight) events.SessionRight { return r })
 		return &events.SessionGranted{To: token[string](t), Rights: rights, By: maybe(t, id[string])}
 	},
+	events.KindBodyStored: func(t *rapid.T) events.Payload {
+		ref := blob(t)
+		ref.Size = rapid.Int64Range(1, events.MaxBlobBytes).Draw(t, "size")
+		return &events.BodyStored{Blob: ref, By: maybe(t, id[string])}
+	},
 	events.KindGraphAppended: func(t *rapid.T) events.Payload {
 		p := &events.GraphAppended{Nodes: nodes(t, 1), Key: maybe(t, id[string])}
 		if p.Key != "" {

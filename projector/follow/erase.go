@@ -11,12 +11,6 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// The states of a session in the directory, beside those of package projector.
-const (
-	StatusErasing projector.Status = "erasing" // the next archiver finishes it, where whoever began died
-	StatusErased  projector.Status = "erased"  // the row is all that is left
-)
-
 // Erased is an erased session's part of its row.
 type Erased struct {
 	At     events.Millis `json:"at"`
@@ -25,7 +19,9 @@ type Erased struct {
 }
 
 // buried reports whether a row is a tombstone, which no projector replaces.
-func (d *Directory) buried() bool { return d.Status == StatusErasing || d.Status == StatusErased }
+func (d *Directory) buried() bool {
+	return d.Status == projector.StatusErasing || d.Status == projector.StatusErased
+}
 
 // Erase removes everything of a session but its tombstone: the entry among the
 // archives, which keeps its id taken, and the row of the directory. Where end is
@@ -41,18 +37,18 @@ func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *event
 	}
 	if end == nil && !gone {
 		t.Last = last
-		if err := mark(ctx, b, session, StatusErasing, t); err != nil {
+		if err := mark(ctx, b, session, projector.StatusErasing, t); err != nil {
 			return t, err
 		}
 	}
 	if t, err = b.Bury(ctx, session, end, t); err != nil {
 		return t, err
 	}
-	if err = mark(ctx, b, session, StatusErasing, t); err == nil {
+	if err = mark(ctx, b, session, projector.StatusErasing, t); err == nil {
 		err = b.Purge(ctx, session)
 	}
 	if err == nil {
-		err = mark(ctx, b, session, StatusErased, t)
+		err = mark(ctx, b, session, projector.StatusErased, t)
 	}
 	return t, err
 }
@@ -60,14 +56,14 @@ func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *event
 // mark writes a tombstone into the directory. The first one's stays.
 func mark(ctx context.Context, b *bus.Bus, session events.SessionID, status projector.Status, t bus.Tombstone) error {
 	value, err := json.Marshal(Directory{
-		Session: session, Seq: t.Last, Status: status, UpdatedAt: t.At, Erased: &Erased{At: t.At, By: t.By, Reason: t.Reason},
+		Version: RowVersion, Session: session, Seq: t.Last, Status: status, UpdatedAt: t.At, Erased: &Erased{At: t.At, By: t.By, Reason: t.Reason},
 	})
 	if err != nil {
 		return err
 	}
 	err = replace(ctx, b.Directory(), session, value, func(old []byte) bool {
 		var have Directory
-		return json.Unmarshal(old, &have) != nil || have.Status != StatusErased
+		return json.Unmarshal(old, &have) != nil || have.Status != projector.StatusErased
 	})
 	if err != nil {
 		return fmt.Errorf("mark session %s %s: %w", session, status, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 )
 
@@ -35,7 +36,7 @@ func directoryRow(t *testing.T, b *bus.Bus, id events.SessionID) (row follow.Dir
 func buried(t *testing.T, b *bus.Bus, id events.SessionID, seq events.Seq) {
 	t.Helper()
 	row := directoryRow(t, b, id)
-	if row.Status != follow.StatusErased || row.Seq != seq || row.Labels != nil || row.Erased == nil ||
+	if row.Status != projector.StatusErased || row.Seq != seq || row.Labels != nil || row.Erased == nil ||
 		*row.Erased != (follow.Erased{At: 5000, By: "ann", Reason: "asked by " + string(id)}) {
 		t.Errorf("row of %s: got %+v, %+v, want a tombstone at %d", id, row, row.Erased, seq)
 	}
@@ -203,7 +204,7 @@ func TestErasingRow(t *testing.T) {
 	archiver := follow.NewArchiver(b, follow.ArchiverConfig{})
 	for _, id := range []events.SessionID{"projected", "archived"} {
 		grow(t, b, id, 0, 3, 1)
-		row, err := json.Marshal(follow.Directory{Session: id, Seq: 2, Status: follow.StatusErasing, Erased: &follow.Erased{At: 5000, By: "ann", Reason: "asked by " + string(id)}})
+		row, err := json.Marshal(follow.Directory{Session: id, Seq: 2, Status: projector.StatusErasing, Erased: &follow.Erased{At: 5000, By: "ann", Reason: "asked by " + string(id)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +217,7 @@ func TestErasingRow(t *testing.T) {
 		t.Fatalf("archive: got %t, %v", done, err)
 	}
 	for _, id := range []events.SessionID{"projected", "archived"} {
-		if row := directoryRow(t, b, id); row.Status != follow.StatusErasing {
+		if row := directoryRow(t, b, id); row.Status != projector.StatusErasing {
 			t.Errorf("row of %s: got %+v, want it erasing", id, row)
 		}
 	}

@@ -198,6 +198,32 @@ func putRow(ctx context.Context, b *bus.Bus, s *projector.State, place string) e
 	})
 }
 
+// renew writes a row of an earlier version anew. The session stays at its place.
+func renew(ctx context.Context, b *bus.Bus, session events.SessionID) error {
+	s, err := Open(ctx, b, session)
+	if err != nil {
+		return err
+	}
+	have, err := b.Directory().Get(ctx, session)
+	if err != nil {
+		return err
+	}
+	var old Directory
+	if err := json.Unmarshal(have.Value, &old); err != nil || old.Version >= RowVersion || old.Seq > s.Seq || old.buried() {
+		return nil //nolint:nilerr // a projector writes a damaged row anew
+	}
+	row := RowOf(s)
+	row.Place = old.Place
+	value, err := json.Marshal(row)
+	if err != nil {
+		return fmt.Errorf("row of %s: %w", session, err)
+	}
+	if _, err = b.Directory().Put(ctx, session, value, have.Revision); errors.Is(err, bus.ErrStale) {
+		return nil // another program wrote a newer row
+	}
+	return err
+}
+
 // replace writes a row where newer says that the one in place is older. Two
 // projectors at once settle it by revision.
 func replace(ctx context.Context, rows bus.Rows, session events.SessionID, value []byte, newer func(old []byte) bool) error {

@@ -14,8 +14,10 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// Directory is a session's row in the directory, as JSON.
+// Directory is a session's row in the directory, as JSON. It is a hint: it lags
+// behind the history, by about a second while its session moves.
 type Directory struct {
+	Version   int               `json:"version,omitempty"` // [RowVersion]; smaller of rows of earlier versions
 	Session   events.SessionID  `json:"session"`
 	Seq       events.Seq        `json:"seq"`
 	Status    projector.Status  `json:"status"`
@@ -23,11 +25,13 @@ type Directory struct {
 	Parent    events.SessionID  `json:"parent,omitempty"`
 	Owner     string            `json:"owner,omitempty"` // empty: it has none, or is erased, or an earlier version wrote the row
 	Labels    map[string]string `json:"labels,omitempty"`
+	Readers   []string          `json:"readers,omitempty"` // callers with a grant to read, sorted
 	Events    int64             `json:"events"`
 	Turns     int64             `json:"turns"`
 	Running   events.TurnID     `json:"running,omitempty"`
 	Queued    int               `json:"queued"`
 	Tasks     int               `json:"tasks"`            // live ones
+	Asks      int               `json:"asks,omitempty"`   // questions about calls that wait for an answer
 	Waking    bool              `json:"waking,omitempty"` // a monitor's input waits for a turn of its own
 	Due       events.Millis     `json:"due_ms,omitempty"` // the earliest time that is set, about: a scheduled turn, a call's result, the end of the time for an answer
 	CreatedAt events.Millis     `json:"created_at"`
@@ -35,6 +39,9 @@ type Directory struct {
 	Retain    int64             `json:"retain_ms,omitempty"` // see [events.Config]
 	Erased    *Erased           `json:"erased,omitempty"`    // of one that is erased
 }
+
+// RowVersion is that of the rows that this program writes. Rows of 0 say nothing of owners, readers and questions.
+const RowVersion = 1
 
 // The places of a session.
 const (
@@ -45,12 +52,18 @@ const (
 // RowOf projects a state to its directory row.
 func RowOf(s *projector.State) Directory {
 	d := Directory{
-		Session: s.Session, Seq: s.Seq, Status: s.Status, Place: PlaceHot, Parent: s.Parent, Owner: s.Owner, Labels: s.Labels,
+		Version: RowVersion, Session: s.Session, Seq: s.Seq, Status: s.Status, Place: PlaceHot, Parent: s.Parent, Labels: s.Labels,
+		Owner: s.Owner, Asks: len(s.Questions()),
 		Events: s.Events, Turns: s.Turns, Queued: len(s.Queue), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Retain: s.Config.RetainMillis,
 		Due: s.EarliestDue(anyCall), Waking: slices.ContainsFunc(s.Monitors, func(m projector.Monitor) bool { return m.Wake != "" }),
 	}
 	if t := s.Turn(); t != nil {
 		d.Running = t.ID
+	}
+	for _, g := range s.Grants {
+		if slices.Contains(g.Rights, events.GrantRead) {
+			d.Readers = append(d.Readers, g.To)
+		}
 	}
 	for i := range s.Tasks {
 		if s.Tasks[i].Live() {

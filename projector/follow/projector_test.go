@@ -24,6 +24,7 @@ func TestProject(t *testing.T) {
 	mustProject(t, b, "s")
 	rows(t, b, "s")
 	want := follow.Directory{
+		Version: follow.RowVersion,
 		Session: "s", Seq: 3, Status: projector.StatusOpen, Place: "hot", Parent: "parent", Labels: map[string]string{"a": "b"},
 		Events: 8, CreatedAt: 1001, UpdatedAt: 1003,
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 )
 
 // retainEvery is how often the directory is read for sessions past their time.
@@ -28,8 +29,8 @@ func (a *Archiver) retainNow(ctx context.Context) error {
 	return a.Retain(ctx, now)
 }
 
-// Retain erases what is past its time now, and finishes what others began to
-// erase. It reads every row of the directory, and of the sessions only those that are due.
+// Retain erases what is past its time now, finishes what others began to
+// erase, and writes rows of earlier versions anew. It reads every row of the directory, and of the sessions only those that are due or have such a row.
 func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
 	var errs []error
 	for stored, err := range a.b.Directory().All(ctx) {
@@ -40,7 +41,11 @@ func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
 		if json.Unmarshal(stored, &row) != nil {
 			continue // a projector writes it anew
 		}
-		if err := a.retain(ctx, row.Session, &row, now); err != nil {
+		err := a.retain(ctx, row.Session, &row, now)
+		if err == nil && row.Version < RowVersion && !row.buried() {
+			err = known(renew(ctx, a.b, row.Session))
+		}
+		if err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -48,11 +53,11 @@ func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
 }
 
 func (a *Archiver) retain(ctx context.Context, id events.SessionID, row *Directory, now time.Time) error {
-	if row.Status == StatusErasing && row.Erased != nil {
+	if row.Status == projector.StatusErasing && row.Erased != nil {
 		_, err := Erase(ctx, a.b, id, nil, bus.Tombstone{At: row.Erased.At, By: row.Erased.By, Reason: row.Erased.Reason})
 		return known(err)
 	}
-	if row.Status == StatusErased || !a.past(row.UpdatedAt, row.Retain, now) {
+	if row.Status == projector.StatusErased || !a.past(row.UpdatedAt, row.Retain, now) {
 		return nil
 	}
 	s, err := Open(ctx, a.b, id) // the row may be behind

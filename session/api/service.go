@@ -14,6 +14,9 @@ import (
 // by many hosts at once. What returned nil is durable. A call whose answer was
 // lost may be repeated as it is: ids and keys in the requests make it one.
 type Service interface {
+	Finder
+	Bodies
+
 	Create(ctx context.Context, req CreateRequest) (events.SessionID, error)
 	Fork(ctx context.Context, from events.SessionID, req CreateRequest) (events.SessionID, error)
 	Configure(ctx context.Context, id events.SessionID, req ConfigureRequest) error

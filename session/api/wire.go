@@ -52,6 +52,7 @@ var codes = []coded{
 	{ErrForbidden, "forbidden", ClassForbidden},
 	{ErrUnknownTurn, "unknown_turn", ClassNotFound},
 	{ErrUnknownNode, "unknown_node", ClassNotFound},
+	{ErrUnknownBlob, "unknown_blob", ClassNotFound},
 	{ErrDifferent, "different_content", ClassConflict},
 	{ErrProtocol, "protocol", ClassInvalid},
 	{ErrCodeUnavailable, "code_unavailable", ClassUnavailable},

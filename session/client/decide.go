@@ -185,9 +185,14 @@ func (c *Client) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (a
 	return ask[api.MonitorUpdates](ctx, c, api.OpTakeUpdates, id, &s.Feed.Sequence)
 }
 
-// PutBlob stores a body outside the log, for parts that refer to it. It has to fit a request.
+// PutBlob stores a body outside the log that no history names yet: see StoreBlob. It has to fit a request.
 func (c *Client) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) {
 	return request[events.BlobRef](ctx, c, api.OpPutBlob, api.Request{}, &body)
+}
+
+// StoreBlob implements [api.Bodies].
+func (c *Client) StoreBlob(ctx context.Context, id events.SessionID, body []byte) (events.BlobRef, error) {
+	return ask[events.BlobRef](ctx, c, api.OpPutBlob, id, &body)
 }
 
 // Actions is that of the host.

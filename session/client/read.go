@@ -122,6 +122,36 @@ func (c *Client) View(ctx context.Context, id events.SessionID) (projector.ReadV
 	return again(ctx, func(ctx context.Context) (projector.ReadView, error) { return c.reads.View(ctx, id) })
 }
 
+// Sessions implements [api.Finder].
+func (c *Client) Sessions(ctx context.Context, q api.SessionQuery) (api.SessionPage, error) {
+	return again(ctx, func(ctx context.Context) (api.SessionPage, error) { return c.reads.Sessions(ctx, q) })
+}
+
+// Turns implements [api.Finder].
+func (c *Client) Turns(ctx context.Context, id events.SessionID, p api.Page) (api.TurnPage, error) {
+	return again(ctx, func(ctx context.Context) (api.TurnPage, error) { return c.reads.Turns(ctx, id, p) })
+}
+
+// PendingApprovals implements [api.Finder].
+func (c *Client) PendingApprovals(ctx context.Context, p api.Page) (api.ApprovalPage, error) {
+	return again(ctx, func(ctx context.Context) (api.ApprovalPage, error) { return c.reads.PendingApprovals(ctx, p) })
+}
+
+// ViewAt implements [api.Finder].
+func (c *Client) ViewAt(ctx context.Context, id events.SessionID, seq events.Seq) (projector.ReadView, error) {
+	return again(ctx, func(ctx context.Context) (projector.ReadView, error) { return c.reads.ViewAt(ctx, id, seq) })
+}
+
+// FindBlob implements [api.Bodies].
+func (c *Client) FindBlob(ctx context.Context, id events.SessionID, digest string) (events.BlobRef, error) {
+	return again(ctx, func(ctx context.Context) (events.BlobRef, error) { return c.reads.FindBlob(ctx, id, digest) })
+}
+
+// ReadBlob implements [api.Bodies].
+func (c *Client) ReadBlob(ctx context.Context, id events.SessionID, digest string) ([]byte, error) {
+	return again(ctx, func(ctx context.Context) ([]byte, error) { return c.reads.ReadBlob(ctx, id, digest) })
+}
+
 // Observe implements [api.Service]. It waits for servers that do not answer also before it has begun.
 func (c *Client) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
 	return func(yield func(api.Observed, error) bool) {

@@ -38,19 +38,33 @@ func (c *call) decode(into any) error {
 }
 
 // read takes the whole body, within its bounds of size and, see bound, of time.
-func (c *call) read() ([]byte, error) {
-	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.Body, c.s.cfg.MaxBodyBytes))
+func (c *call) read() ([]byte, error) { return c.readUpTo(c.s.cfg.MaxBodyBytes) }
+
+// readUpTo is read with another bound of size, in bytes.
+func (c *call) readUpTo(most int64) ([]byte, error) {
+	data, err := readAll(http.MaxBytesReader(c.w, c.Body, most), min(c.ContentLength, most))
 	spend(c.left, len(data))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		return nil, &problem{
-			Status: http.StatusRequestEntityTooLarge, Code: "body_too_large", Detail: fmt.Sprintf("the body is above the limit of %d bytes", tooLarge.Limit),
-		}
+		return nil, bodyTooLarge(tooLarge.Limit)
 	}
 	if err != nil {
 		return nil, invalidBody("the body did not arrive")
 	}
 	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // what is held open is longer than that
 	return data, nil
+}
+
+func bodyTooLarge(limit int64) *problem {
+	return &problem{
+		Status: http.StatusRequestEntityTooLarge, Code: "body_too_large", Detail: fmt.Sprintf("the body is above the limit of %d bytes", limit),
+	}
+}
+
+// readAll is [io.ReadAll] into memory of the size that is announced, if one is.
+func readAll(from io.Reader, size int64) ([]byte, error) {
+	into := bytes.NewBuffer(make([]byte, 0, max(size, 0)+bytes.MinRead))
+	_, err := into.ReadFrom(from)
+	return into.Bytes(), err
 }
 
 // keyHeader makes a request the same as another one with the same key.

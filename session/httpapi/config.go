@@ -36,11 +36,16 @@ type Config struct {
 	Origins  []string // of web pages that may read answers, as browsers send them. Defaults to none
 
 	MaxBodyBytes         int64 // of a request. Defaults to 1 MiB
+	MaxBlobBytes         int64 // of a body that is stored outside of histories. Defaults to [events.MaxBlobBytes], and is at most that
 	MaxHeaderBytes       int   // of a request. Defaults to 32 KiB
 	MaxRequests          int   // at once, beside what is held open. Defaults to 256
 	MaxRequestsPerCaller int   // likewise, of one caller. Defaults to a quarter of MaxRequests
 	MaxStreams           int   // held open at once: streams and requests that wait for a turn. Defaults to 1024
 	MaxStreamsPerCaller  int   // likewise, of one caller. Defaults to an eighth of MaxStreams
+
+	// MaxLargeBodies is how many such bodies above MaxBodyBytes are in memory at
+	// once, on their way in or out. Defaults to 4. One caller has at most half of them.
+	MaxLargeBodies int
 
 	MaxBytesPerMinute int // of one caller, in bodies of requests, answers and streams. Defaults to 1 GiB
 
@@ -78,6 +83,7 @@ const (
 	defaultHeaderBytes = 32 << 10
 	defaultRequests    = 256
 	defaultStreams     = 1024
+	defaultLarge       = 4
 	defaultMinute      = 1 << 30
 )
 
@@ -88,6 +94,9 @@ func (c *Config) complete() error {
 	}
 	errs = append(errs, c.sources(), checkOrigins(c.Origins))
 	fill(&errs, "MaxBodyBytes", &c.MaxBodyBytes, defaultBodyBytes)
+	fill(&errs, "MaxBlobBytes", &c.MaxBlobBytes, events.MaxBlobBytes)
+	c.MaxBlobBytes = min(c.MaxBlobBytes, events.MaxBlobBytes)
+	fill(&errs, "MaxLargeBodies", &c.MaxLargeBodies, defaultLarge)
 	fill(&errs, "MaxHeaderBytes", &c.MaxHeaderBytes, defaultHeaderBytes)
 	fill(&errs, "MaxRequests", &c.MaxRequests, defaultRequests)
 	fill(&errs, "MaxRequestsPerCaller", &c.MaxRequestsPerCaller, max(c.MaxRequests/4, 1))

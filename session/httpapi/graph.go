@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
 
 	"github.com/lash-go/lash/events"
@@ -63,8 +64,12 @@ type Node struct {
 }
 
 func appendNodes(c *call, in NewNodes) (reply, error) {
+	nodes, err := c.nodes(in.Nodes)
+	if err != nil {
+		return reply{}, err
+	}
 	got, err := c.s.cfg.Service.AppendNodes(c.Context(), c.session, api.AppendNodesRequest{
-		Nodes: givenNodes(in.Nodes), RequiresAncestor: in.RequiresAncestor,
+		Nodes: nodes, RequiresAncestor: in.RequiresAncestor,
 	})
 	return reply{status: http.StatusOK, body: AppendedNodes{IDs: orNone(got.IDs), Leaf: got.Leaf}}, err
 }
@@ -77,7 +82,11 @@ func openFrame(c *call, in NewFrame) (reply, error) {
 	if err := events.CheckToken("id", in.ID); err != nil {
 		return reply{}, err
 	}
-	opened, err := c.s.cfg.Service.OpenFrame(c.Context(), c.session, api.FrameRequest{Frame: in.ID, Reason: in.Reason, Keep: in.Keep, Nodes: givenNodes(in.Nodes)})
+	nodes, err := c.nodes(in.Nodes)
+	if err != nil {
+		return reply{}, err
+	}
+	opened, err := c.s.cfg.Service.OpenFrame(c.Context(), c.session, api.FrameRequest{Frame: in.ID, Reason: in.Reason, Keep: in.Keep, Nodes: nodes})
 	return reply{status: http.StatusOK, body: Opened{opened}}, err
 }
 
@@ -87,7 +96,7 @@ func compact(c *call) (reply, error) {
 }
 
 func getView(c *call) (reply, error) {
-	v, err := c.s.cfg.Service.View(c.Context(), c.session)
+	v, err := c.view()
 	if err != nil {
 		return reply{}, err
 	}
@@ -96,6 +105,18 @@ func getView(c *call) (reply, error) {
 		out.Nodes[i] = nodeOf(n)
 	}
 	return reply{status: http.StatusOK, body: out}, nil
+}
+
+// view is the conversation now, or at the sequence that the request names.
+func (c *call) view() (projector.ReadView, error) {
+	if !c.URL.Query().Has("at") {
+		return c.s.cfg.Service.View(c.Context(), c.session)
+	}
+	seq, err := c.number("at", math.MaxInt64)
+	if err != nil {
+		return projector.ReadView{}, err
+	}
+	return c.s.cfg.Service.ViewAt(c.Context(), c.session, events.Seq(seq))
 }
 
 func nodeOf(n *projector.Node) Node {

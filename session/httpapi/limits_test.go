@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -169,4 +170,61 @@ func TestStreamIsSlowedDown(t *testing.T) {
 	if took := time.Since(began); took < 3*time.Second { // 10 000 bytes more than a minute's, in 5 s
 		t.Errorf("got %d bytes in %s, want those above %d to take 5 s", read, took, perMinute)
 	}
+}
+
+// TestLargeBodiesAreBounded has bodies on their way in: those that are small, or
+// larger than any may be, take no place in memory; of the others a caller has
+// half of the places.
+func TestLargeBodiesAreBounded(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.MaxBodyBytes, cfg.MaxLargeBodies, cfg.MaxBlobBytes = 100, 2, 1000
+	s := newServer(t, cfg)
+	if w := ask(t, s, "POST", "/v1/sessions", `{"id":"s1"}`); w.Code != 201 {
+		t.Fatalf("create: got %d %s", w.Code, w.Body)
+	}
+	slow, to := io.Pipe()
+	ended := make(chan int)
+	began := make(chan struct{})
+	go func() { // ends when its body does
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/sessions/s1/blobs", io.TeeReader(slow, closes{began}))
+		r.Header.Set("Authorization", "Bearer "+secret)
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		ended <- w.Code
+	}()
+	_, _ = to.Write([]byte("x"))
+	<-began // it is read
+	for size, want := range map[int]string{1: "", 100: "", 101: "429 too_many_large_bodies", 1000: "429 too_many_large_bodies", 1001: "413 body_too_large"} {
+		w := ask(t, s, "POST", "/v1/sessions/s1/blobs", strings.Repeat("y", size))
+		if got := ""; w.Code != 201 {
+			if got = code(t, w); got != want {
+				t.Errorf("%d bytes beside a large body: got %d %s, want %q", size, w.Code, got, want)
+			}
+		} else if want != "" {
+			t.Errorf("%d bytes beside a large body: got %d, want %q", size, w.Code, want)
+		}
+	}
+	_ = to.Close()
+	if got := <-ended; got != 201 {
+		t.Errorf("large body: got %d, want 201", got)
+	}
+	w := ask(t, s, "POST", "/v1/sessions/s1/blobs", strings.Repeat("z", 1000))
+	for range 3 { // each place is given back
+		if got := ask(t, s, "GET", w.Header().Get("Location"), ""); got.Code != 200 || got.Body.Len() != 1000 {
+			t.Errorf("after it: got %d and %d bytes, want 200 and 1000", got.Code, got.Body.Len())
+		}
+	}
+}
+
+// closes closes the channel with the first write.
+type closes struct{ once chan struct{} }
+
+func (c closes) Write(data []byte) (int, error) {
+	select {
+	case <-c.once:
+	default:
+		close(c.once)
+	}
+	return len(data), nil
 }

@@ -90,6 +90,9 @@ func (d *describer) operation(r *route) object {
 	if len(params) > 0 {
 		out["parameters"] = params
 	}
+	if r.given {
+		out["requestBody"] = object{"required": true, "content": content(octets, binary())}
+	}
 	if r.request != nil {
 		out["requestBody"] = object{"required": true, "content": content("application/json", d.ref(r.request))}
 	}
@@ -102,6 +105,9 @@ func (d *describer) responses(r *route) object {
 		answer := object{"description": http.StatusText(status)}
 		if body != nil {
 			answer["content"] = content("application/json", d.ref(body))
+		}
+		if r.gives {
+			answer["content"] = content(octets, binary())
 		}
 		if r.changes() {
 			answer["headers"] = object{seqHeader: object{
@@ -126,6 +132,11 @@ func (d *describer) responses(r *route) object {
 	out["default"] = object{"description": "anything else, as a fault of the server", "content": refusal}
 	return out
 }
+
+// octets is the media type of bodies whatever they are.
+const octets = "application/octet-stream"
+
+func binary() object { return object{"type": "string", "format": "binary"} }
 
 func content(mediaType string, schema any) object {
 	return object{mediaType: object{"schema": schema}}

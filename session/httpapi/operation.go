@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -88,6 +89,9 @@ func (o *operation) serve(w http.ResponseWriter, r *http.Request, caller Caller)
 	case out.stream != nil:
 		o.s.stream(c, out.stream)
 		return nil
+	case o.gives:
+		o.s.send(c, out)
+		return nil
 	}
 	return o.answer(c, out)
 }
@@ -101,9 +105,12 @@ func (o *operation) parameters(c *call) (err error) {
 	if err != nil {
 		return invalidParam("query", "is malformed")
 	}
-	for name := range values {
+	for name, given := range values {
 		if !slices.ContainsFunc(o.query, func(p param) bool { return p.name == name }) {
 			return invalidParam(strconv.Quote(name), "is no parameter here")
+		}
+		if len(given) > 1 && name != o.repeats {
+			return invalidParam(name, fmt.Sprintf("stands %d times, limit is 1", len(given)))
 		}
 	}
 	var errs []error

@@ -23,8 +23,11 @@ type route struct {
 	needs   api.Right // empty: no token is needed
 	held    bool      // it may stay open: a stream, or a request that waits
 	query   []param
+	repeats string // the parameter that may stand several times; empty: none
 	header  []param
 	request reflect.Type            // of the body; nil: none
+	given   bool                    // the body is no JSON but the bytes themselves
+	gives   bool                    // so is the answer
 	answers map[int]reflect.Type    // by status; nil: no body
 	events  map[string]reflect.Type // of a stream: data by event name
 	lenient bool                    // a session that there is none of is as good as any
@@ -39,6 +42,9 @@ type param struct{ name, about string }
 type reply struct {
 	status   int
 	body     any                       // JSON; nil: none
+	data     []byte                    // instead of JSON: bytes that no browser may show
+	size     int                       // of the bytes, of which a HEAD has none
+	release  func()                    // called when the bytes are out; nil: nothing is
 	location string                    // of what was made
 	stream   iter.Seq2[message, error] // nil: it is none
 }
@@ -86,17 +92,14 @@ func (r *route) refusals() []int {
 	if r.needs == "" {
 		return []int{http.StatusTooManyRequests}
 	}
-	list := append([]int{http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, r.refuses...)
-	if r.changes() || strings.Contains(r.path, "{session}") {
-		list = append(list, http.StatusForbidden)
-	}
+	list := append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, r.refuses...)
 	if r.changes() {
 		list = append(list, http.StatusConflict) // at least of a key that another request used
 	}
-	if len(r.pathParams()) > 0 || r.request != nil {
+	if len(r.pathParams()) > 0 || len(r.query) > 0 || r.request != nil || r.given {
 		list = append(list, http.StatusBadRequest)
 	}
-	if r.request != nil {
+	if r.request != nil || r.given {
 		list = append(list, http.StatusRequestEntityTooLarge)
 	}
 	if len(r.pathParams()) > 0 && !r.lenient {

@@ -50,7 +50,7 @@ func routes() []route {
 		},
 		{
 			name: "getView", summary: "The conversation in the current frame", method: http.MethodGet, path: session + "/view", needs: api.RightRead,
-			answers: ok[View](http.StatusOK), handle: getView,
+			query: []param{{"at", "sequence up to which the history counts, or its end where that comes before; defaults to the end. It costs a fold from the beginning"}}, answers: ok[View](http.StatusOK), handle: getView,
 		},
 		{
 			name: "watchEvents", summary: "Commits after a cursor, and the reply in flight", method: http.MethodGet, path: session + "/events", needs: api.RightRead,
@@ -59,6 +59,8 @@ func routes() []route {
 			refuses: []int{http.StatusConflict}, handle: watchEvents,
 		},
 	}
+	list = append(list, findRoutes(session)...)
+	list = append(list, blobRoutes(session)...)
 	list = append(list, turnRoutes(session)...)
 	list = append(list, graphRoutes(session)...)
 	list = append(list, toolRoutes(session)...)

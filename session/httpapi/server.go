@@ -57,6 +57,7 @@ func New(cfg Config) (*Server, error) {
 		slots: slots{
 			draining: ctx.Done(),
 			requests: newPool(cfg.MaxRequests, cfg.MaxRequestsPerCaller, tooMany("too_many_requests", "requests at once", "requests_at_once", cfg.MaxRequestsPerCaller)),
+			large:    newPool(cfg.MaxLargeBodies, max(cfg.MaxLargeBodies/2, 1), tooMany("too_many_large_bodies", "large bodies", "large_bodies_at_once", max(cfg.MaxLargeBodies/2, 1))),
 			streams:  newPool(cfg.MaxStreams, cfg.MaxStreamsPerCaller, tooMany("too_many_streams", "streams and waiting requests", "streams_at_once", cfg.MaxStreamsPerCaller)),
 		},
 		traffic: traffic{perMinute: cfg.MaxBytesPerMinute, callers: make(map[string]*rate.Limiter)},

@@ -83,9 +83,13 @@ type ConfigChange struct {
 }
 
 func (in *NewSession) request(c *call) (api.CreateRequest, error) {
+	nodes, err := newNodes(in.Nodes)
+	if err != nil {
+		return api.CreateRequest{}, err
+	}
 	id, err := key(c, "id", in.ID)
 	return api.CreateRequest{
-		ID: id, Config: events.Config(in.Config), Parent: in.Parent, Labels: in.Labels, Nodes: givenNodes(in.Nodes), Options: in.Options,
+		ID: id, Config: events.Config(in.Config), Parent: in.Parent, Labels: in.Labels, Nodes: nodes, Options: in.Options,
 		Access: events.ToolAccess(in.Access),
 	}, err
 }

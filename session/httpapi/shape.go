@@ -38,8 +38,9 @@ type Message struct {
 // GivenPart is a piece of a message that a request brings.
 type GivenPart struct {
 	Type      events.PartKind `json:"type" jsonschema:"text or attachment"`
-	Text      string          `json:"text" jsonschema:"of an attachment: base64 or a URL"`
+	Text      string          `json:"text,omitempty" jsonschema:"of an attachment: base64 or a URL"`
 	MediaType string          `json:"media_type,omitempty" jsonschema:"of an attachment"`
+	Blob      *Blob           `json:"blob,omitempty" jsonschema:"instead of text: a body that this session's history names, as one that was stored in it"`
 }
 
 // GivenMessage is a message that a request brings.
@@ -75,6 +76,9 @@ func givenParts(list []GivenPart) []events.Part {
 	parts := make([]events.Part, len(list))
 	for i, p := range list {
 		parts[i] = events.Part{Kind: p.Type, Text: p.Text, MediaType: p.MediaType}
+		if p.Blob != nil {
+			parts[i].Blob = events.BlobRef(*p.Blob)
+		}
 	}
 	return parts
 }

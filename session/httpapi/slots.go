@@ -9,6 +9,7 @@ type slots struct {
 	mu       sync.Mutex
 	requests pool // answered soon
 	streams  pool // held open: also requests that wait for a turn
+	large    pool // large bodies, in memory
 }
 
 // pool is of slots that all callers share, and of which none has all.
@@ -30,10 +31,13 @@ func (s *slots) take(caller string, held bool) (release func(), err error) {
 		return nil, errDraining
 	default:
 	}
-	p := &s.requests
 	if held {
-		p = &s.streams
+		return s.takeOf(&s.streams, caller)
 	}
+	return s.takeOf(&s.requests, caller)
+}
+
+func (s *slots) takeOf(p *pool, caller string) (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

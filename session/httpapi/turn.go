@@ -86,7 +86,11 @@ func (in *NewTurn) request(c *call) (api.TurnRequest, error) {
 	if in.At < 0 {
 		return api.TurnRequest{}, invalidBody("at_ms must not be negative")
 	}
-	input := events.TurnInput{Parts: givenParts(in.Parts), Continue: in.Continue, Options: in.Options, Plugins: in.Plugins}
+	parts, err := c.parts("parts", in.Parts)
+	if err != nil {
+		return api.TurnRequest{}, err
+	}
+	input := events.TurnInput{Parts: parts, Continue: in.Continue, Options: in.Options, Plugins: in.Plugins}
 	if in.Text != "" {
 		input.Parts = []events.Part{{Kind: events.PartText, Text: in.Text}}
 	}
@@ -178,11 +182,14 @@ func injectInput(c *call, in NewInput) (reply, error) {
 	if (in.Text == "") == (len(in.Parts) == 0) {
 		return reply{}, invalidBody("give one of text and parts")
 	}
-	req := api.InjectRequest{Role: in.Role, Parts: givenParts(in.Parts), Boundary: in.Boundary}
+	parts, err := c.parts("parts", in.Parts)
+	if err != nil {
+		return reply{}, err
+	}
+	req := api.InjectRequest{Role: in.Role, Parts: parts, Boundary: in.Boundary}
 	if in.Text != "" {
 		req.Parts = []events.Part{{Kind: events.PartText, Text: in.Text}}
 	}
-	var err error
 	if req.ID, err = key(c, "id", in.ID); err != nil {
 		return reply{}, err
 	}

@@ -12,6 +12,8 @@ import (
 )
 
 // SnapshotHost gives states. They are values: changing one changes nothing.
+// Their views ([projector.State.View]) have every body. Nodes and what waits, as
+// inputs and arguments of calls, have references where a body is kept outside the log.
 type SnapshotHost interface {
 	// SnapshotCurrent is the state that the caller sees now; in a turn, the turn's working state.
 	SnapshotCurrent(ctx context.Context) (*projector.State, error)

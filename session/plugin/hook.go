@@ -12,7 +12,8 @@ import (
 // HookFunc decides at a point of a turn. An error does what the point's rule
 // says (host specification 4.2); so do a panic, a hang and an invalid list.
 // It may run again only while nothing of it was recorded. What it is given is
-// its own, but for the view, which is the session's and only to be read.
+// its own, but for the view, which is the session's and only to be read. Bodies
+// that are kept outside the log are in it: no message, result or argument is a reference.
 type HookFunc[C any] func(ctx context.Context, in C) ([]Directive, error)
 
 // TurnContext is what the hooks before a turn see.

@@ -192,8 +192,10 @@ type ExecContext struct {
 	Effect     events.EffectID
 	Options    json.RawMessage           // turn options that count
 	Extension  events.Extension          // of the turn
+	Frame      events.FrameID            // that the code runs in
+	Plugins    map[string]string         // JSON for plugins, by plugin id, as the turn's input brought it
 	Tools      []events.ToolEntry        // that it may call
-	Chronology []projector.Chronological // bodies of messages above the inline cap are references
+	Chronology []projector.Chronological // with every body
 	Host       ToolHost
 	// Call runs a tool as a model's call does, hooks and all. n numbers the
 	// calls and starts of this run from 0: made again, a call gets its recorded

@@ -59,7 +59,10 @@ func (d *door) operations() map[api.Operation]operation {
 		api.OpMonitorSnapshot: bare(h.MonitorSnapshot),
 		api.OpTakeUpdates:     typed(h.TakeMonitorUpdatesTo),
 
-		api.OpPutBlob: typed(func(ctx context.Context, _ events.SessionID, body []byte) (events.BlobRef, error) {
+		api.OpPutBlob: typed(func(ctx context.Context, id events.SessionID, body []byte) (events.BlobRef, error) {
+			if id != "" {
+				return h.StoreBlob(ctx, id, body)
+			}
 			return d.b.PutBlob(ctx, body)
 		}),
 		api.OpActions: bare(h.Actions),

@@ -8,4 +8,4 @@ type testCase struct {
 	run  func(*bench)
 }
 
-var cases = slices.Concat(lifeCases, turnCases, policyCases, graphCases, toolCases, watchCases)
+var cases = slices.Concat(lifeCases, turnCases, policyCases, graphCases, toolCases, watchCases, findCases, blobCases)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -16,17 +15,10 @@ func (m *modelCall) complete(ctx context.Context) (llm.Response, int, error) {
 	if !ok {
 		return llm.Response{}, 0, &llm.Error{Kind: llm.KindRequest, Code: "provider_unavailable", Message: "provider " + m.providerID() + " is not configured on this node"}
 	}
-	messages := m.Prompt.Messages
-	if m.Prompt.Spilled {
-		var err error
-		if messages, err = session.Fill(ctx, m.env.Blobs, messages); err != nil {
-			return llm.Response{}, 0, err
-		}
-	}
 	req := llm.Request{
 		Session: m.session, Turn: m.Owes.Turn, Iteration: m.Owes.Iteration, Effect: m.effect,
 		Model: m.model(), MaxOutputTokens: m.Prompt.Config.MaxOutputTokens, Effort: m.Prompt.Config.Effort,
-		Messages: m.rendered(messages), Tools: toolSpecs(m.Prompt.Tools),
+		Messages: m.rendered(m.Prompt.Messages), Tools: toolSpecs(m.Prompt.Tools),
 	}
 	if m.Preamble.HideTools {
 		req.Tools = nil

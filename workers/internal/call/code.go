@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -122,27 +122,20 @@ func codeResult(resp plugin.ExecResponse) plugin.Result {
 
 // execContext is what the code can read and call.
 func (d *dispatch) execContext(ctx context.Context) (plugin.ExecContext, error) {
+	w, err := d.at.bodies(ctx)
+	if err != nil {
+		return plugin.ExecContext{}, err
+	}
 	in := plugin.ExecContext{
-		Session: d.at.session, Turn: d.at.turn, Effect: d.call.Effect, Options: d.at.options, Extension: d.at.input.Extension,
-		Chronology: d.at.view.Chronology(), Host: d.at.host(d.call.Effect),
+		Session: d.at.session, Turn: d.at.turn, Effect: d.call.Effect, Options: d.at.options, Extension: w.input.Extension,
+		Frame: d.at.state.Frame().ID, Plugins: maps.Clone(w.input.Plugins),
+		Chronology: w.view.Chronology(), Host: d.at.host(d.call.Effect),
 		Call: d.nestedCall, Start: d.startTool, Await: d.awaitTool, Message: d.stack.Message,
 	}
 	for i := range d.at.state.Catalog.Tools {
 		if t := &d.at.state.Catalog.Tools[i]; t.Callable() {
 			in.Tools = append(in.Tools, *t)
 		}
-	}
-	for i := range in.Chronology {
-		n := in.Chronology[i].Node
-		if in.Chronology[i].Kind != projector.EntryNode || n.Blob.IsZero() {
-			continue
-		}
-		filled := *n // nodes are shared
-		var err error
-		if filled.Body, err = d.env.Blobs.Blob(ctx, n.Blob); err != nil {
-			return in, fmt.Errorf("node %s: %w", n.ID, err)
-		}
-		in.Chronology[i].Node = &filled
 	}
 	return in, nil
 }

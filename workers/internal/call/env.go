@@ -68,12 +68,10 @@ func (e *Env) warn(id events.SessionID, err error) {
 	e.Log.Warn("plugin", zap.String("session", string(id)), zap.Error(err))
 }
 
-// recorded is a result of the history as a plugin reads it, with its text from the blob.
+// recorded is a result of the history as a plugin reads it.
 func (e *Env) recorded(ctx context.Context, r *events.ToolResult) (plugin.Result, error) {
-	text, err := session.Body(ctx, e.Blobs, []byte(r.Text), r.Blob)
-	got := pluginResult(r)
-	got.Text = string(text)
-	return got, err
+	whole, err := session.FillResult(ctx, e.Blobs, *r)
+	return pluginResult(&whole), err
 }
 
 // withRetries makes a model call until it succeeds, fails for good, or has been

@@ -51,10 +51,7 @@ func (h *hooks) run(ctx context.Context) {
 	case events.PointBeforeTool:
 		h.beforeTools(ctx)
 	case events.PointCheckpoint:
-		list, err := h.stack.AtCheckpoint(ctx, plugin.CheckpointContext{
-			Session: h.session, Turn: h.turn, At: h.owes.At, View: h.view, Host: h.host(h.effect),
-		})
-		h.conclude(ctx, "plugin_checkpoint", list, err)
+		h.checkpoint(ctx)
 	case events.PointAfterTurn:
 		h.afterTurn(ctx)
 	case events.PointAfterTool, events.PointReply: // part of the calls, and of the reply
@@ -84,23 +81,39 @@ func (h *hooks) conclude(ctx context.Context, code string, list []plugin.Owned[p
 	}
 }
 
+func (h *hooks) checkpoint(ctx context.Context) {
+	var list []plugin.Owned[plugin.Directive]
+	w, err := h.bodies(ctx)
+	if err == nil {
+		list, err = h.stack.AtCheckpoint(ctx, plugin.CheckpointContext{
+			Session: h.session, Turn: h.turn, At: h.owes.At, View: w.view, Host: h.host(h.effect),
+		})
+	}
+	h.conclude(ctx, "plugin_checkpoint", list, err)
+}
+
 // beforeTurn lets the plugins transform the context, then asks the hooks, then
 // collects the contributions to the prompt.
 func (h *hooks) beforeTurn(ctx context.Context) {
 	prepared := events.TurnPrepared{Kept: true}
+	w, err := h.bodies(ctx)
+	if err != nil {
+		h.fail("plugin_prepare_turn", err)
+		return
+	}
 	if h.stack.HasTransforms() {
-		if err := h.prepareContext(ctx, &prepared); err != nil {
+		if err := h.prepareContext(ctx, w, &prepared); err != nil {
 			h.fail("context_prepare_turn", err)
 			return
 		}
 	}
 	list, err := h.stack.BeforeTurn(ctx, plugin.TurnContext{
-		Session: h.session, Turn: h.turn, Input: h.input, View: h.view, Host: h.host(h.effect),
+		Session: h.session, Turn: h.turn, Input: w.input, View: w.view, Host: h.host(h.effect),
 	})
 	if h.conclude(ctx, "plugin_prepare_turn", list, err); !h.in.Ran.Issue.IsZero() || h.in.Abort != nil {
 		return
 	}
-	if err := h.contribute(ctx, &prepared); err != nil {
+	if err := h.contribute(ctx, w, &prepared); err != nil {
 		h.in.Stopped = &events.Issue{Kind: "plugin_prompt", Message: Clip(err.Error())}
 		return
 	}
@@ -109,14 +122,14 @@ func (h *hooks) beforeTurn(ctx context.Context) {
 	}
 }
 
-func (h *hooks) prepareContext(ctx context.Context, prepared *events.TurnPrepared) error {
-	filled, err := session.Fill(ctx, h.env.Blobs, h.view.Messages)
+func (h *hooks) prepareContext(ctx context.Context, w *whole, prepared *events.TurnPrepared) error {
+	state, err := h.shown(ctx)
 	if err != nil {
 		return err
 	}
 	now, err := h.stack.PrepareContext(ctx, plugin.TransformContext{
-		Session: h.session, Turn: h.turn, Input: h.input, State: h.copy(), LastPrompt: h.state.Prompted, Host: h.host(h.effect),
-	}, plugin.Prepared{Messages: own(filled)})
+		Session: h.session, Turn: h.turn, Input: w.input, State: state, LastPrompt: h.state.Prompted, Host: h.host(h.effect),
+	}, plugin.Prepared{Messages: own(w.view.Messages)})
 	if err != nil {
 		return err
 	}
@@ -125,8 +138,8 @@ func (h *hooks) prepareContext(ctx context.Context, prepared *events.TurnPrepare
 			return err
 		}
 	}
-	if !projector.SameMessages(filled, now.Messages) {
-		prepared.Viewed, prepared.Upto, prepared.View = true, h.state.Leaf, projector.ViewItems(filled, now.Messages)
+	if !projector.SameMessages(w.view.Messages, now.Messages) {
+		prepared.Viewed, prepared.Upto, prepared.View = true, h.state.Leaf, projector.ViewItems(w.view.Messages, now.Messages)
 	}
 	return tooLarge(prepared)
 }
@@ -156,9 +169,9 @@ func (h *hooks) overlay(o plugin.Overlay) error {
 	return nil
 }
 
-func (h *hooks) contribute(ctx context.Context, prepared *events.TurnPrepared) error {
+func (h *hooks) contribute(ctx context.Context, w *whole, prepared *events.TurnPrepared) error {
 	list, err := h.stack.Contributions(ctx, plugin.PromptContext{
-		Session: h.session, Turn: h.turn, Input: h.input, Options: h.options, View: h.view, Host: h.host(h.effect),
+		Session: h.session, Turn: h.turn, Input: w.input, Options: h.options, View: w.view, Host: h.host(h.effect),
 	})
 	if err != nil {
 		return err
@@ -171,11 +184,21 @@ func (h *hooks) contribute(ctx context.Context, prepared *events.TurnPrepared) e
 }
 
 func (h *hooks) afterTurn(ctx context.Context) {
+	const code = "plugin_finalize_turn"
+	state, err := h.shown(ctx)
+	ending := h.state.Turn().Ending
+	if err == nil {
+		ending.Switch.Nodes, err = session.FillNodes(ctx, h.env.Blobs, ending.Switch.Nodes)
+	}
+	if err != nil {
+		h.fail(code, err)
+		return
+	}
 	list, err := h.stack.AfterTurn(ctx, plugin.TurnResultContext{
-		Session: h.session, Turn: h.turn, Ending: h.state.Turn().Ending, View: h.view, Host: h.host(h.effect),
+		Session: h.session, Turn: h.turn, Ending: ending, View: h.whole.view, Host: h.host(h.effect),
 	})
-	h.conclude(ctx, "plugin_finalize_turn", list, err)
+	h.conclude(ctx, code, list, err)
 	if h.in.Ran.Issue.IsZero() {
-		h.stack.Tell(ctx, plugin.Lifecycle{Kind: plugin.TurnFinalized, Session: h.session, Turn: h.turn, State: h.copy(), Host: h.host(h.effect)})
+		h.stack.Tell(ctx, plugin.Lifecycle{Kind: plugin.TurnFinalized, Session: h.session, Turn: h.turn, State: state, Host: h.host(h.effect)})
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
@@ -70,8 +71,12 @@ func (m *modelCall) run(ctx context.Context) (in turn.Input) {
 // beforeCall lets the protocol go on in another frame instead. nil: the model is asked.
 func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
 	const code = "protocol_before_llm_call"
+	w, err := m.whole(ctx)
+	if err != nil {
+		return m.failed(ctx, err, 0)
+	}
 	s, err := m.Stack.Protocol().BeforeModelCall(ctx, plugin.ModelCallContext{
-		Session: m.session, Turn: m.Owes.Turn, Prompt: m.Prompt, Options: m.At.options, View: m.At.view,
+		Session: m.session, Turn: m.Owes.Turn, Prompt: m.Prompt, Options: m.At.options, View: w.view,
 		LastPrompt: m.At.state.Prompted, Window: m.Prompt.Config.ContextWindow, Host: m.At.host(m.effect),
 	})
 	switch {
@@ -95,6 +100,17 @@ func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
 		return turn.Switch{Iteration: m.Owes.Iteration, FrameSwitch: to}
 	}
 	return nil
+}
+
+// whole gives the conversation and the prompt their bodies, before the protocol sees them.
+func (m *modelCall) whole(ctx context.Context) (w *whole, err error) {
+	if m.Prompt.Spilled {
+		if m.Prompt.Messages, err = session.Fill(ctx, m.env.Blobs, m.Prompt.Messages); err != nil {
+			return nil, err
+		}
+		m.Prompt.Spilled = false
+	}
+	return m.At.bodies(ctx)
 }
 
 // reply passes a whole reply through the plugins and the protocol.

@@ -18,7 +18,7 @@ func resultOf(index int64, r plugin.Result) events.ToolResult {
 	})
 }
 
-// pluginResult is the inverse of [resultOf]. A text in a blob stays there.
+// pluginResult is the inverse of [resultOf].
 func pluginResult(r *events.ToolResult) plugin.Result {
 	return plugin.Result{
 		Text: r.Text, Attachments: r.Attachments, Outcome: r.Outcome, Control: r.Control, Switch: r.Switch, Class: r.Class, Code: r.Code,

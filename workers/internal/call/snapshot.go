@@ -1,10 +1,12 @@
 package call
 
 import (
+	"context"
 	"sync"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -19,6 +21,15 @@ type Snapshot struct {
 	session events.SessionID
 	turn    events.TurnID
 	input   events.TurnInput
+
+	filling sync.Mutex
+	whole   *whole // nil: no plugin has asked
+}
+
+// whole is what plugins see of a conversation: every body is there.
+type whole struct {
+	view  projector.ReadView
+	input events.TurnInput
 }
 
 // Snapshot copies a state. options are the protocol's turn options in force.
@@ -43,14 +54,50 @@ func (s *Snapshot) runsOnce(tool string) bool {
 	return known && !entry.Effects.Repeatable()
 }
 
+// bodies gives the conversation with the bodies that are kept outside the log.
+// All plugins of the effects that start together share it. Where one cannot be
+// read there is an error, and next time another try.
+func (s *Snapshot) bodies(ctx context.Context) (*whole, error) {
+	s.filling.Lock()
+	defer s.filling.Unlock()
+	if s.whole != nil {
+		return s.whole, nil
+	}
+	view, err := session.FillView(ctx, s.env.Blobs, s.view)
+	if err != nil {
+		return nil, err
+	}
+	input, err := session.FillInput(ctx, s.env.Blobs, s.input)
+	if err != nil {
+		return nil, err
+	}
+	s.whole = &whole{view, input}
+	return s.whole, nil
+}
+
+// shown is a copy of the state, whose views have every body.
+func (s *Snapshot) shown(ctx context.Context) (*projector.State, error) {
+	if _, err := s.bodies(ctx); err != nil {
+		return nil, err
+	}
+	return s.copy(), nil
+}
+
 // host serves the plugins of an effect.
 func (s *Snapshot) host(effect events.EffectID) plugin.RuntimeHost {
 	return s.env.Host.Services(s.session, s.copy, effect)
 }
 
-// copy is the state for one plugin, which may change it.
+// copy is the state for one plugin, which may change it. Its views have every
+// body, once [Snapshot.bodies] has brought them.
 func (s *Snapshot) copy() *projector.State {
 	s.copying.Lock()
-	defer s.copying.Unlock()
-	return s.state.Clone()
+	state := s.state.Clone()
+	s.copying.Unlock()
+	s.filling.Lock()
+	defer s.filling.Unlock()
+	if s.whole != nil {
+		state.Show(s.whole.view)
+	}
+	return state
 }

@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -22,12 +23,15 @@ func (d *dispatch) after(ctx context.Context, args []byte, out events.ToolResult
 		return out
 	}
 	in.Result = pluginResult(&out)
-	if text, attachments, projected := d.stack.ProjectToolResult(ctx, in); projected && text != out.Text {
-		out.Full, out.Text = out.Text, strings.ToValidUTF8(text, "\uFFFD")
-		out.Attachments = append(out.Attachments, attachments...)
-		return bounded(out)
+	text, attachments, projected := d.stack.ProjectToolResult(ctx, in)
+	if !projected {
+		return out
 	}
-	return out
+	if text != out.Text {
+		out.Full, out.Text = out.Text, strings.ToValidUTF8(text, "\uFFFD")
+	}
+	out.Attachments = append(slices.Clip(out.Attachments), attachments...)
+	return bounded(out)
 }
 
 // hooksAfter runs the hooks after a call, which may put another result in the place of its own.

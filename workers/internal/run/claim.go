@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
@@ -220,8 +221,15 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 		return c, nil
 	}
 	c.Tools, c.Points = entry.Tools, r.stack.Points()
-	if err := r.stack.Protocol().ValidateTurn(ctx, in); err != nil {
-		c.Refused = issueOf("protocol", "protocol_turn_extension", err)
+	in, err = session.FillInput(ctx, r.p.cfg.Calls.Blobs, in)
+	switch {
+	case errors.Is(err, bus.ErrNotFound): // checkInput says which
+	case err != nil:
+		return c, err
+	default:
+		if err := r.stack.Protocol().ValidateTurn(ctx, in); err != nil {
+			c.Refused = issueOf("protocol", "protocol_turn_extension", err)
+		}
 	}
 	if c.Refused.IsZero() {
 		c.Refused = r.providerIssue()

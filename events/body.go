@@ -1,0 +1,40 @@
+package events
+
+import "fmt"
+
+// BodyStored says that a body was stored outside the log for this session, so
+// that its messages may refer to it. It changes nothing of the conversation.
+type BodyStored struct {
+	Blob BlobRef `msgpack:"b"`
+	By   string  `msgpack:"w,omitempty"` // who stored it
+}
+
+// Kind implements [Payload].
+func (*BodyStored) Kind() Kind { return KindBodyStored }
+
+// Validate implements [Payload].
+func (p *BodyStored) Validate() error {
+	if p.Blob.Size < 1 || p.Blob.Size > MaxBlobBytes {
+		return invalid("blob.size", fmt.Sprintf("is %d, want 1 to %d", p.Blob.Size, MaxBlobBytes))
+	}
+	if err := CheckDigest("blob.digest", p.Blob.Digest); err != nil {
+		return err
+	}
+	return checkID("by", p.By, false)
+}
+
+// digestDigits is the length of a digest: SHA-256 in hexadecimal digits.
+const digestDigits = 64
+
+// CheckDigest refuses what is no digest of a body. The error is an [*FieldError] that is [ErrInvalid].
+func CheckDigest(field, digest string) error {
+	hex := len(digest) == digestDigits
+	for i := 0; hex && i < len(digest); i++ {
+		c := digest[i]
+		hex = c >= '0' && c <= '9' || c >= 'a' && c <= 'f'
+	}
+	if !hex {
+		return invalid(field, fmt.Sprintf("is no digest: want %d digits of 0 to 9 and a to f", digestDigits))
+	}
+	return nil
+}

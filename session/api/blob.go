@@ -1,0 +1,27 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lash-go/lash/events"
+)
+
+// ErrUnknownBlob is a body that the session's history does not name, or that is gone.
+var ErrUnknownBlob = errors.New("the session's history names no such body")
+
+// Bodies keeps bodies outside of histories, up to [events.MaxBlobBytes]. A body
+// has no owner: whoever may read a session whose history names it may read it,
+// and nobody else. Finding one costs a look at the fold; what that does not
+// name, as the whole output behind a shortened one or a body that no message
+// refers to yet, a read of the history.
+type Bodies interface {
+	// StoreBlob stores a body and says so in the session's history, for parts of
+	// messages that refer to it. Over NATS it has to fit a request. Errors:
+	// [*events.FieldError], which is [events.ErrTooLarge] above the limit; [ErrClosed].
+	StoreBlob(ctx context.Context, id events.SessionID, body []byte) (events.BlobRef, error)
+	// FindBlob is the reference with which the session's history names a digest. Errors: [ErrUnknownBlob].
+	FindBlob(ctx context.Context, id events.SessionID, digest string) (events.BlobRef, error)
+	// ReadBlob gives the body of what FindBlob finds, checked against its digest. Errors: [ErrUnknownBlob].
+	ReadBlob(ctx context.Context, id events.SessionID, digest string) ([]byte, error)
+}

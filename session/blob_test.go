@@ -1,0 +1,95 @@
+package session_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+)
+
+// TestEveryReferenceIsFound has a history with every kind of event that a
+// reference can stand in, each with one of its own: all are found, in that
+// session and in no other one.
+func TestEveryReferenceIsFound(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.owned("other")
+	refs := map[string]events.BlobRef{}
+	body := func(name string) events.BlobRef {
+		ref, err := b.bus.PutBlob(t.Context(), []byte(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		refs[name] = ref
+		return ref
+	}
+	parts := func(name string) []events.Part {
+		return []events.Part{{Kind: events.PartText, Blob: body(name)}}
+	}
+	b.append("",
+		&events.BodyStored{Blob: body("stored")},
+		&events.GraphAppended{Nodes: []events.NewNode{
+			{ID: "n1", Kind: events.NodeMessage, Message: events.Message{ID: "n1", Role: events.RoleUser, Parts: parts("message")}},
+			{ID: "n2", Kind: events.NodePlugin, Type: "x", Blob: body("node")},
+		}},
+		&events.InputInjected{Input: "i1", Role: events.RoleUser, Parts: parts("input")},
+		&events.InputCancelled{Inputs: []events.InputID{"i1"}},
+		&events.PluginStateSaved{Plugin: "p", Version: "1", Revision: 1, Blob: body("old state"), Artifacts: []events.Artifact{{Name: "a", Blob: body("artifact")}}},
+		&events.PluginStateSaved{Plugin: "p", Version: "1", Base: 1, Revision: 2, Blob: body("state")},
+		&events.FrameStateSaved{Blob: body("execution state")},
+	)
+	for name, ref := range refs {
+		if got, err := b.host.FindBlob(t.Context(), sid, ref.Digest); err != nil || got != ref {
+			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, ref)
+		}
+		if _, err := b.host.ReadBlob(t.Context(), "other", ref.Digest); !errors.Is(err, api.ErrUnknownBlob) {
+			t.Errorf("%s in another session: got %v, want %v", name, err, api.ErrUnknownBlob)
+		}
+		if got, err := b.host.ReadBlob(t.Context(), sid, ref.Digest); err != nil || string(got) != name {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+	}
+}
+
+// TestBodyThatIsGone names a body that was never stored.
+func TestBodyThatIsGone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	gone := strings.Repeat("0f", 32)
+	b.append("", &events.BodyStored{Blob: events.BlobRef{Digest: gone, Size: 1}})
+	_, err := b.host.ReadBlob(t.Context(), sid, gone)
+	if !errors.Is(err, api.ErrUnknownBlob) || errors.Is(err, bus.ErrNotFound) {
+		t.Errorf("got %v, want %v", err, api.ErrUnknownBlob)
+	}
+}
+
+// TestStoreIsOnce stores under one key twice, and then something else.
+func TestStoreIsOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.owned("hers")
+	ctx := api.WithAsked(t.Context(), api.Asked{Actor: "alice", Key: "k1"})
+	var last events.Seq
+	for n := range 2 {
+		if _, err := b.host.StoreBlob(ctx, "hers", []byte("one")); err != nil {
+			t.Fatal(err)
+		}
+		s, err := b.host.State(t.Context(), "hers")
+		if err != nil || n > 0 && s.Seq != last {
+			t.Errorf("again: got sequence %d, %v, want %d", s.Seq, err, last)
+		}
+		last = s.Seq
+	}
+	if _, err := b.host.StoreBlob(ctx, "hers", []byte("two")); !errors.Is(err, api.ErrDifferent) {
+		t.Errorf("another body: got %v, want %v", err, api.ErrDifferent)
+	}
+	for name, want := range map[string]error{"alice": nil, "bob": events.ErrNoSession} {
+		if _, err := b.host.StoreBlob(as(t.Context(), name, api.RightWrite, "hers"), "hers", []byte(fmt.Sprint("of ", name))); !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", name, err, want)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package session_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/api"
+)
+
+// project writes a session's row of the directory, as it stands now.
+func (b *bundle) project(id events.SessionID) {
+	b.t.Helper()
+	if err := follow.NewProjector(b.bus, nil).Project(b.t.Context(), id); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// found walks a caller's pages, and looks into every cursor: it names none but what the page before it showed.
+func (b *bundle) found(name string, own bool, limit int) (list []string) {
+	b.t.Helper()
+	ctx := api.WithCaller(b.t.Context(), api.Caller{Name: name, Reach: api.Reach{Scope: api.ScopeRead, Own: own}}, api.RightRead, "")
+	for q := (api.SessionQuery{Page: api.Page{Limit: limit}}); ; {
+		page, err := b.host.Sessions(ctx, q)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for _, s := range page.Sessions {
+			list = append(list, string(s.ID))
+		}
+		if page.Next == "" {
+			slices.Sort(list)
+			return list
+		}
+		if len(page.Sessions) != limit {
+			b.t.Errorf("page of %s: got %d sessions and a next page, want %d", name, len(page.Sessions), limit)
+		}
+		last := page.Sessions[len(page.Sessions)-1]
+		want, err := api.Position{List: "sessions", At: int64(last.CreatedAt), ID: string(last.ID)}.Cursor()
+		if data, _ := base64.RawURLEncoding.DecodeString(page.Next); err != nil || page.Next != want {
+			b.t.Errorf("cursor of %s after %s: got %q, %v", name, last.ID, data, err)
+		}
+		q.Cursor = page.Next
+	}
+}
+
+// TestSessionsOfCaller crosses what a caller was granted when the directory's
+// rows were written with what it is granted now, and the sizes of pages: a
+// caller that is bounded to its own sessions finds those alone that it may read
+// by both; another one finds all.
+func TestSessionsOfCaller(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.project(sid)
+	rights := [][]events.SessionRight{nil, {"read"}, {"write"}, {"approve", "read"}}
+	all, want := []string{string(sid)}, []string{}
+	for i, then := range rights {
+		for j, now := range rights {
+			id := events.SessionID(fmt.Sprintf("s%d%d", i, j))
+			b.owned(id)
+			if then != nil {
+				b.grant(b.host, id, "bob", then...)
+			}
+			b.project(id)
+			if !slices.Equal(then, now) {
+				b.grant(b.host, id, "bob", now...)
+			}
+			all = append(all, string(id))
+			if slices.Contains(then, "read") && slices.Contains(now, "read") {
+				want = append(want, string(id))
+			}
+		}
+	}
+	slices.Sort(all)
+	for _, limit := range []int{1, 2, 3, 16, 100} {
+		for name, tt := range map[string]struct {
+			own  bool
+			want []string
+		}{"carol": {false, all}, "alice": {true, slices.DeleteFunc(slices.Clone(all), func(id string) bool { return id == string(sid) })}, "bob": {true, want}, "dave": {true, nil}} {
+			if got := b.found(name, tt.own, limit); strings.Join(got, " ") != strings.Join(tt.want, " ") {
+				t.Errorf("%s in pages of %d: got %v, want %v", name, limit, got, tt.want)
+			}
+		}
+	}
+}
+
+// TestRowsOfEarlierVersions has rows that say nothing of owners and grants:
+// callers that are bounded do not find these sessions until an archiver has
+// written the rows anew, with nothing else of them changed.
+func TestRowsOfEarlierVersions(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, place := range []string{follow.PlaceHot, follow.PlaceCold} {
+		id := events.SessionID(place)
+		b.owned(id)
+		s, err := b.host.State(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := follow.RowOf(s)
+		row.Version, row.Owner, row.Readers, row.Place = 0, "", nil, place
+		b.putRow(id, row)
+	}
+	if got := b.found("alice", true, 10); len(got) > 0 {
+		t.Errorf("before: got %v, want none", got)
+	}
+	b.retain()
+	if got := b.found("alice", true, 10); strings.Join(got, " ") != "cold hot" {
+		t.Errorf("after: got %v, want both", got)
+	}
+	for _, place := range []string{follow.PlaceHot, follow.PlaceCold} {
+		if got := b.row(events.SessionID(place)); got.Place != place || got.Owner != "alice" || got.Version != follow.RowVersion {
+			t.Errorf("row: got %+v, want it %s", got, place)
+		}
+	}
+}
+
+func (b *bundle) putRow(id events.SessionID, row follow.Directory) {
+	b.t.Helper()
+	value, err := json.Marshal(row)
+	if err == nil {
+		_, err = b.bus.Directory().Put(b.t.Context(), id, value, 0)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bundle) row(id events.SessionID) (row follow.Directory) {
+	b.t.Helper()
+	stored, err := b.bus.Directory().Get(b.t.Context(), id)
+	if err == nil {
+		err = json.Unmarshal(stored.Value, &row)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return row
+}
+
+// retain is an archiver's look at the directory, after which nothing is erased.
+func (b *bundle) retain() {
+	b.t.Helper()
+	a := follow.NewArchiver(b.bus, follow.ArchiverConfig{})
+	if err := a.Retain(b.t.Context(), time.Now()); err != nil {
+		b.t.Fatal(err)
+	}
+}

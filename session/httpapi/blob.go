@@ -1,0 +1,136 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+)
+
+func blobRoutes(session string) []route {
+	return []route{
+		{
+			name: "storeBlob", summary: "Store a body, of up to 64 MiB, for parts of messages in this session that refer to it", method: http.MethodPost, path: session + "/blobs",
+			needs: api.OpPutBlob.Needs(), given: true, answers: ok[Blob](http.StatusCreated), handle: storeBlob,
+		},
+		{
+			name: "getBlob", summary: "A body that the session's history names; one that no message names costs a read of the history", method: http.MethodGet,
+			path: session + "/blobs/{digest}", needs: api.RightRead, gives: true, answers: map[int]reflect.Type{http.StatusOK: nil}, handle: getBlob,
+		},
+	}
+}
+
+func storeBlob(c *call) (reply, error) {
+	most := c.s.cfg.MaxBlobBytes
+	if c.ContentLength < 0 || c.ContentLength > c.s.cfg.MaxBodyBytes && c.ContentLength <= most { // what is larger is refused before it is read
+		release, err := c.s.slots.takeOf(&c.s.slots.large, c.caller.Name)
+		if err != nil {
+			return reply{}, err
+		}
+		defer release()
+	}
+	if c.ContentLength > most {
+		return reply{}, bodyTooLarge(most)
+	}
+	data, err := c.readUpTo(most)
+	if err != nil {
+		return reply{}, err
+	}
+	ref, err := c.s.cfg.Service.StoreBlob(c.Context(), c.session, data)
+	return reply{status: http.StatusCreated, body: Blob(ref), location: "/v1/sessions/" + string(c.session) + "/blobs/" + ref.Digest}, err
+}
+
+func getBlob(c *call) (reply, error) {
+	ref, err := c.s.cfg.Service.FindBlob(c.Context(), c.session, c.PathValue("digest"))
+	if err != nil || c.Method == http.MethodHead {
+		return reply{status: http.StatusOK, size: int(ref.Size)}, err
+	}
+	out := reply{status: http.StatusOK}
+	if ref.Size > c.s.cfg.MaxBodyBytes {
+		if out.release, err = c.s.slots.takeOf(&c.s.slots.large, c.caller.Name); err != nil {
+			return reply{}, err
+		}
+	}
+	out.data, err = c.s.cfg.Service.ReadBlob(c.Context(), c.session, ref.Digest)
+	if err != nil && out.release != nil {
+		out.release()
+	}
+	out.size = len(out.data)
+	return out, err
+}
+
+// sendBytes is how much of a body is written at once.
+const sendBytes = 256 << 10
+
+// send answers with bytes, piece by piece, as fast as the client takes them and its caller may have them.
+func (s *Server) send(c *call, out reply) {
+	if out.release != nil {
+		defer out.release()
+	}
+	h, conn := c.w.Header(), http.NewResponseController(c.w)
+	h.Set("Content-Type", octets)
+	h.Set("Content-Disposition", "attachment")
+	h.Set("Content-Length", strconv.Itoa(out.size))
+	c.w.WriteHeader(out.status)
+	for data := out.data; len(data) > 0; {
+		piece := data[:min(len(data), sendBytes)]
+		if await(c.Context(), c.left, len(piece)) != nil {
+			return // the client sees that the body is cut off
+		}
+		_ = conn.SetWriteDeadline(time.Now().Add(s.cfg.WriteTimeout)) // a recorder has none
+		if _, err := c.w.Write(piece); err != nil {
+			return
+		}
+		data = data[len(piece):]
+	}
+}
+
+// parts are those that a request brings, whose bodies may lie outside: what this
+// session's history names. So no message brings in what its writer was not shown.
+func (c *call) parts(field string, list []GivenPart) ([]events.Part, error) {
+	for i, p := range list {
+		if p.Blob == nil {
+			continue
+		}
+		field := fmt.Sprintf("%s[%d].blob", field, i)
+		if p.Text != "" {
+			return nil, invalidParam(field, "stands beside a text")
+		}
+		ref, err := c.s.cfg.Service.FindBlob(c.Context(), c.session, p.Blob.Digest)
+		if err != nil {
+			return nil, err
+		}
+		if ref.Size != p.Blob.Size {
+			return nil, invalidParam(field+".size", fmt.Sprintf("is %d, the body has %d bytes", p.Blob.Size, ref.Size))
+		}
+	}
+	return givenParts(list), nil
+}
+
+// nodes are those that a request brings.
+func (c *call) nodes(list []GivenNode) ([]api.AppendNode, error) {
+	for i := range list {
+		if m := list[i].Message; m != nil {
+			if _, err := c.parts(fmt.Sprintf("nodes[%d].message.parts", i), m.Parts); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return givenNodes(list), nil
+}
+
+// newNodes are those of a session that is about to be, whose history names nothing yet.
+func newNodes(list []GivenNode) ([]api.AppendNode, error) {
+	for i := range list {
+		for j := 0; list[i].Message != nil && j < len(list[i].Message.Parts); j++ {
+			if list[i].Message.Parts[j].Blob != nil {
+				return nil, invalidParam(fmt.Sprintf("nodes[%d].message.parts[%d].blob", i, j), "names a body, of which a new session has none: store it there")
+			}
+		}
+	}
+	return givenNodes(list), nil
+}

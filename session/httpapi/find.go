@@ -1,0 +1,223 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+)
+
+// Sessions are a page of the sessions that the caller may read.
+type Sessions struct {
+	Sessions []ListedSession `json:"sessions" jsonschema:"the newest first; a row may lag behind its session by about a second, and so may a session that is new to the caller"`
+	Next     string          `json:"next,omitempty" jsonschema:"cursor of the next page; left out: there is none"`
+}
+
+// ListedSession is a session as the directory has it.
+type ListedSession struct {
+	ID        events.SessionID  `json:"id"`
+	Seq       events.Seq        `json:"seq" jsonschema:"of the last commit that the row knows"`
+	Status    projector.Status  `json:"status" jsonschema:"opening, open, closed, erasing or erased"`
+	Parent    events.SessionID  `json:"parent,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Owner     string            `json:"owner,omitempty"`
+	Turns     int64             `json:"turns" jsonschema:"ever started"`
+	Running   events.TurnID     `json:"running,omitempty"`
+	Queued    int               `json:"queued" jsonschema:"turns that wait"`
+	Tasks     int               `json:"tasks" jsonschema:"live ones"`
+	Approvals int               `json:"approvals" jsonschema:"questions that wait for an answer"`
+	CreatedAt events.Millis     `json:"created_at_ms"`
+	UpdatedAt events.Millis     `json:"updated_at_ms"`
+}
+
+// Turns are a page of a session's turns.
+type Turns struct {
+	Turns []ListedTurn `json:"turns" jsonschema:"the one that was accepted last first"`
+	Next  string       `json:"next,omitempty" jsonschema:"cursor of the next page; left out: there is none"`
+}
+
+// ListedTurn is a turn of a session.
+type ListedTurn struct {
+	ID          events.TurnID    `json:"id"`
+	Status      api.TurnStatus   `json:"status" jsonschema:"ended, running, waiting or scheduled"`
+	End         events.TurnEnd   `json:"end,omitempty" jsonschema:"of an ended one: how"`
+	Issue       *TurnIssue       `json:"issue,omitempty" jsonschema:"of an ended one: why it failed"`
+	By          events.TurnID    `json:"by,omitempty" jsonschema:"of a diverted one: the turn in its way"`
+	Session     events.SessionID `json:"session,omitempty" jsonschema:"of one that branched: where it goes on"`
+	ModelCalls  int64            `json:"model_calls" jsonschema:"of an ended one"`
+	ToolCalls   int64            `json:"tool_calls"`
+	Tokens      int64            `json:"tokens" jsonschema:"input, output and cache, together"`
+	Accepted    events.Seq       `json:"accepted" jsonschema:"sequence of the commit that accepted it"`
+	RequestedAt events.Millis    `json:"requested_at_ms"`
+	StartedAt   events.Millis    `json:"started_at_ms,omitempty"`
+	CompletedAt events.Millis    `json:"completed_at_ms,omitempty"`
+	Due         events.Millis    `json:"due_ms,omitempty" jsonschema:"of a scheduled one"`
+}
+
+// TurnIssue is why a turn failed.
+type TurnIssue struct {
+	Kind    string `json:"kind"`
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// PendingApprovals are a page of the questions in all sessions that the caller may read.
+type PendingApprovals struct {
+	Approvals []PendingApproval `json:"approvals" jsonschema:"of the newest session first; a new question may be missing for about a second"`
+	Next      string            `json:"next,omitempty" jsonschema:"cursor of the next page; left out: there is none"`
+}
+
+// PendingApproval is a call that waits for an answer, with its session.
+type PendingApproval struct {
+	Session  events.SessionID `json:"session"`
+	Call     events.EffectID  `json:"call" jsonschema:"name it in the answer"`
+	Tool     string           `json:"tool"`
+	Args     json.RawMessage  `json:"args,omitempty" jsonschema:"that it would run with; a JSON string where the model's JSON is broken"`
+	Blob     *Blob            `json:"blob,omitempty" jsonschema:"instead of large args"`
+	Plugin   string           `json:"plugin" jsonschema:"who asks"`
+	Question string           `json:"question"`
+}
+
+// What lists take.
+//
+//nolint:gochecknoglobals // read-only
+var (
+	limitParam  = param{"limit", "entries of the page, 1 to " + strconv.Itoa(api.MaxPage) + "; defaults to " + strconv.Itoa(api.DefaultPage)}
+	cursorParam = param{"cursor", "next of the page before; opaque"}
+)
+
+const labelParam = "label"
+
+func findRoutes(session string) []route {
+	from, to := "in milliseconds since 1970: not before", "in milliseconds since 1970: before"
+	return []route{
+		{
+			name: "listSessions", summary: "Sessions that the caller may read, from the directory, which lags by about a second", method: http.MethodGet, path: "/v1/sessions",
+			needs: api.RightRead, repeats: labelParam, answers: ok[Sessions](http.StatusOK), handle: listSessions,
+			query: []param{
+				{"status", "opening, open, closed, erasing or erased; defaults to any of the first three"},
+				{labelParam, "NAME=VALUE, a label that the session has; may be given up to " + strconv.Itoa(api.MaxQueryLabels) + " times"},
+				{"parent", "session"},
+				{"owner", "caller"},
+				{"created_from_ms", from},
+				{"created_to_ms", to},
+				{"updated_from_ms", from},
+				{"updated_to_ms", to},
+				limitParam, cursorParam,
+			},
+		},
+		{
+			name: "listApprovals", summary: "Calls that wait for an answer, in all sessions that the caller may read", method: http.MethodGet, path: "/v1/approvals",
+			needs: api.RightRead, query: []param{limitParam, cursorParam}, answers: ok[PendingApprovals](http.StatusOK), handle: listApprovals,
+		},
+		{
+			name: "listTurns", summary: "A session's turns", method: http.MethodGet, path: session + "/turns", needs: api.RightRead,
+			query: []param{limitParam, cursorParam}, answers: ok[Turns](http.StatusOK), handle: listTurns,
+		},
+	}
+}
+
+func listSessions(c *call) (reply, error) {
+	q, err := c.sessionQuery()
+	if err != nil {
+		return reply{}, err
+	}
+	page, err := c.s.cfg.Service.Sessions(c.Context(), q)
+	out := Sessions{Sessions: make([]ListedSession, len(page.Sessions)), Next: page.Next}
+	for i := range page.Sessions {
+		out.Sessions[i] = ListedSession(page.Sessions[i])
+	}
+	return reply{status: http.StatusOK, body: out}, err
+}
+
+func (c *call) sessionQuery() (q api.SessionQuery, err error) {
+	values := c.URL.Query()
+	if q.Page, err = c.page(); err != nil {
+		return q, err
+	}
+	q.Status, q.Parent, q.Owner = projector.Status(values.Get("status")), events.SessionID(values.Get("parent")), values.Get("owner")
+	for _, label := range values[labelParam] {
+		name, value, ok := strings.Cut(label, "=")
+		if other, twice := q.Labels[name]; !ok || name == "" || twice && other != value {
+			return q, invalidParam(labelParam, "must be NAME=VALUE, with one value for a name")
+		}
+		if q.Labels == nil {
+			q.Labels = make(map[string]string)
+		}
+		q.Labels[name] = value
+	}
+	for name, into := range map[string]*events.Millis{
+		"created_from_ms": &q.CreatedFrom, "created_to_ms": &q.CreatedTo, "updated_from_ms": &q.UpdatedFrom, "updated_to_ms": &q.UpdatedTo,
+	} {
+		n, err := c.number(name, 1<<62)
+		if err != nil {
+			return q, err
+		}
+		*into = events.Millis(n)
+	}
+	return q, nil
+}
+
+// page is the part of a list that a request asks for.
+func (c *call) page() (api.Page, error) {
+	limit, err := c.number("limit", api.MaxPage)
+	if err == nil && limit == 0 && c.URL.Query().Has("limit") {
+		err = invalidParam("limit", fmt.Sprintf("must be 1 to %d", api.MaxPage))
+	}
+	return api.Page{Cursor: c.URL.Query().Get("cursor"), Limit: int(limit)}, err
+}
+
+// number is a parameter's value; 0 where it is not given.
+func (c *call) number(name string, most uint64) (uint64, error) {
+	if !c.URL.Query().Has(name) {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(c.URL.Query().Get(name), 10, 64)
+	if err != nil || n > most {
+		return 0, invalidParam(name, fmt.Sprintf("must be a number up to %d", most))
+	}
+	return n, nil
+}
+
+func listTurns(c *call) (reply, error) {
+	p, err := c.page()
+	if err != nil {
+		return reply{}, err
+	}
+	page, err := c.s.cfg.Service.Turns(c.Context(), c.session, p)
+	out := Turns{Turns: make([]ListedTurn, len(page.Turns)), Next: page.Next}
+	for i := range page.Turns {
+		t := &page.Turns[i]
+		out.Turns[i] = ListedTurn{
+			ID: t.ID, Status: t.Status, End: t.End, By: t.By, Session: t.Session, ModelCalls: t.ModelCalls, ToolCalls: t.ToolCalls, Tokens: t.Usage.Total(),
+			Accepted: t.Accepted, RequestedAt: t.RequestedAt, StartedAt: t.StartedAt, CompletedAt: t.CompletedAt, Due: t.Due,
+		}
+		if !t.Issue.IsZero() {
+			out.Turns[i].Issue = &TurnIssue{Kind: t.Issue.Kind, Code: t.Issue.Code, Message: t.Issue.Message}
+		}
+	}
+	return reply{status: http.StatusOK, body: out}, err
+}
+
+func listApprovals(c *call) (reply, error) {
+	p, err := c.page()
+	if err != nil {
+		return reply{}, err
+	}
+	page, err := c.s.cfg.Service.PendingApprovals(c.Context(), p)
+	out := PendingApprovals{Approvals: make([]PendingApproval, len(page.Approvals)), Next: page.Next}
+	for i := range page.Approvals {
+		a := &page.Approvals[i]
+		out.Approvals[i] = PendingApproval{Session: a.Session, Call: a.Effect, Tool: a.Tool, Blob: blob(a.Blob), Plugin: a.Plugin, Question: a.Question}
+		if a.Blob.IsZero() {
+			out.Approvals[i].Args = eventjson.Raw(a.Args)
+		}
+	}
+	return reply{status: http.StatusOK, body: out}, err
+}

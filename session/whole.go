@@ -1,0 +1,121 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// What plugins are given is whole: the functions of this file are the one place
+// that puts bodies from outside the log where an event has a reference. What has
+// no reference is shared, and not copied. An error means that a body cannot be
+// read: a hook must not decide without it.
+
+// Fill gives every spilled body of the messages back its text.
+func Fill(ctx context.Context, blobs BlobReader, messages []events.Message) ([]events.Message, error) {
+	shared := true
+	for i := range messages {
+		if !anySpilled(messages[i].Parts) {
+			continue
+		}
+		if shared {
+			messages, shared = slices.Clone(messages), false
+		}
+		if err := fillParts(ctx, blobs, &messages[i].Parts); err != nil {
+			return nil, err
+		}
+	}
+	return messages, nil
+}
+
+// FillView is [Fill] for a view: its nodes, and its messages, which are those of nodes.
+func FillView(ctx context.Context, blobs BlobReader, v projector.ReadView) (projector.ReadView, error) {
+	shared, parts := true, make(map[events.MessageID][]events.Part)
+	for i, n := range v.Nodes {
+		if !anySpilled(n.Message.Parts) && n.Blob.IsZero() {
+			continue
+		}
+		if shared {
+			v.Nodes, v.Messages, shared = slices.Clone(v.Nodes), slices.Clone(v.Messages), false
+		}
+		whole := *n // nodes are the state's
+		err := fillParts(ctx, blobs, &whole.Message.Parts)
+		if err == nil {
+			err = spillable{data: &whole.Body, ref: &whole.Blob}.fill(ctx, blobs)
+		}
+		if err != nil {
+			return v, fmt.Errorf("node %s: %w", n.ID, err)
+		}
+		v.Nodes[i] = &whole
+		if _, known := parts[n.Message.ID]; !known && n.Kind == events.NodeMessage { // of equal ids the first counts
+			parts[n.Message.ID] = whole.Message.Parts
+		}
+	}
+	for i := range v.Messages {
+		if whole, filled := parts[v.Messages[i].ID]; filled && anySpilled(v.Messages[i].Parts) {
+			v.Messages[i].Parts = whole
+		}
+	}
+	return v, nil
+}
+
+// FillState has the views of a state, and of its clones, be whole.
+func FillState(ctx context.Context, blobs BlobReader, s *projector.State) error {
+	v, err := s.View()
+	if err == nil {
+		v, err = FillView(ctx, blobs, v)
+	}
+	if err != nil {
+		return fmt.Errorf("bodies of session %s: %w", s.Session, err)
+	}
+	s.Show(v)
+	return nil
+}
+
+// FillInput is [Fill] for the input of a turn.
+func FillInput(ctx context.Context, blobs BlobReader, in events.TurnInput) (events.TurnInput, error) {
+	err := fillParts(ctx, blobs, &in.Parts)
+	return in, err
+}
+
+// FillResult is [Fill] for the result of a call: its texts, its attachments, and
+// the nodes of a frame that it switches to.
+func FillResult(ctx context.Context, blobs BlobReader, r events.ToolResult) (events.ToolResult, error) {
+	var list bodies
+	list.result(&r)
+	list.nodes(&r.Switch.Nodes)
+	return r, list.fill(ctx, blobs)
+}
+
+// FillNodes is [Fill] for nodes that are about to be appended, or to open a frame.
+func FillNodes(ctx context.Context, blobs BlobReader, nodes []events.NewNode) ([]events.NewNode, error) {
+	var list bodies
+	list.nodes(&nodes)
+	return nodes, list.fill(ctx, blobs)
+}
+
+func (l bodies) fill(ctx context.Context, blobs BlobReader) error {
+	for i := range l {
+		if err := l[i].fill(ctx, blobs); err != nil {
+			return fmt.Errorf("fill: %w", err)
+		}
+	}
+	return nil
+}
+
+// fillParts replaces the list where one of its parts has a reference.
+func fillParts(ctx context.Context, blobs BlobReader, parts *[]events.Part) error {
+	if !anySpilled(*parts) {
+		return nil
+	}
+	var list bodies
+	list.parts(parts)
+	return list.fill(ctx, blobs)
+}
+
+func anySpilled(parts []events.Part) bool {
+	return slices.ContainsFunc(parts, func(p events.Part) bool { return !p.Blob.IsZero() })
+}
