@@ -118,7 +118,7 @@ func (r *ToolResult) validate() error {
 	if err := checkID("switch.frame", string(r.Switch.Frame), r.Control == ControlSwitch); err != nil {
 		return err
 	}
-	if err := validateNodes(r.Switch.Nodes); err != nil {
+	if err := ValidateNodes(r.Switch.Nodes); err != nil {
 		return err
 	}
 	return validateParts(r.Attachments)

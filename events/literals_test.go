@@ -52,6 +52,8 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 		Relation: events.RelationChild, Options: map[string]string{"memory": `{"size":3}`}, First: goldenMessage,
 		Access:   events.ToolAccess{Tools: []string{"read", "search"}, Hidden: []string{"search"}},
 		Subagent: events.Subagent{Capability: "research", Depth: 1, MaxDepth: 3}, Usage: "research", Owner: "alice",
+	}, &events.SessionOpened{
+		Forked: events.ForkedFrom{Session: "s0", Leaf: "n9", Seq: 12}, Base: goldenBlob,
 	}},
 	events.KindSessionConfigured: {&events.SessionConfigured{Config: goldenConfig, Key: "k2"}},
 	events.KindSessionClosed:     {&events.SessionClosed{Reason: "done"}},

@@ -1,5 +1,10 @@
 package events
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Role says who speaks in a message. There is no role of tools: results are user messages with tool_result parts.
 type Role string
 
@@ -41,6 +46,18 @@ type BlobRef struct {
 
 // IsZero reports whether r points nowhere.
 func (r BlobRef) IsZero() bool { return r == BlobRef{} }
+
+// Validate refuses a reference that names no body that can be stored, with [ErrInvalid].
+func (r BlobRef) Validate(field string) error {
+	const digits = 64
+	if len(r.Digest) != digits || strings.Trim(r.Digest, "0123456789abcdef") != "" {
+		return invalid(field+".digest", "is no hex sha256")
+	}
+	if r.Size < 0 || r.Size > MaxBlobBytes {
+		return invalid(field+".size", fmt.Sprintf("is %d, limit is %d", r.Size, MaxBlobBytes))
+	}
+	return nil
+}
 
 // Part is one piece of a message. Which fields are set depends on Kind.
 type Part struct {

@@ -42,6 +42,8 @@ type SessionOpened struct {
 	Subagent Subagent          `msgpack:"g,omitempty"`
 	Usage    string            `msgpack:"u,omitempty"` // the ledger's source in the parent. Empty is "child"
 	Owner    string            `msgpack:"w,omitempty"` // the caller that made it, or its parent's or source's owner. Empty: only callers that reach every session reach it
+
+	Base BlobRef `msgpack:"b,omitempty"` // of a copy: what it begins with, see FORMAT.md
 }
 
 // Relation is what a session is to its parent.
@@ -98,6 +100,14 @@ func (p *SessionOpened) Validate() error {
 	}
 	if p.Owner != "" {
 		if err := CheckToken("owner", p.Owner); err != nil {
+			return err
+		}
+	}
+	if !p.Base.IsZero() {
+		if p.Forked.IsZero() {
+			return invalid("base", "is set, but nothing says what it is a copy of")
+		}
+		if err := p.Base.Validate("base"); err != nil {
 			return err
 		}
 	}
@@ -209,7 +219,8 @@ func validateParts(parts []Part) error {
 	return nil
 }
 
-func validateNodes(nodes []NewNode) error {
+// ValidateNodes checks nodes that stand together, whose ids differ. Errors: [ErrInvalid], [ErrInvalidID].
+func ValidateNodes(nodes []NewNode) error {
 	seen := make(map[NodeID]bool, len(nodes))
 	for i := range nodes {
 		if err := nodes[i].validate(); err != nil {
@@ -238,7 +249,7 @@ func (p *GraphAppended) Validate() error {
 	if err := errors.Join(checkID("key", p.Key, p.Digest != ""), checkID("digest", p.Digest, false)); err != nil {
 		return err
 	}
-	return validateNodes(p.Nodes)
+	return ValidateNodes(p.Nodes)
 }
 
 // GraphBranched moves the leaf. Nothing is deleted.
@@ -265,5 +276,5 @@ func (p *FrameOpened) Validate() error {
 	if err := checkID("keep", string(p.Keep), false); err != nil {
 		return err
 	}
-	return validateNodes(p.Nodes)
+	return ValidateNodes(p.Nodes)
 }

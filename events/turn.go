@@ -223,7 +223,7 @@ func (p *TurnCompleted) Validate() error {
 	if p.Call < 0 {
 		return invalid("call", "is negative")
 	}
-	if err := validateNodes(p.Switch.Nodes); err != nil {
+	if err := ValidateNodes(p.Switch.Nodes); err != nil {
 		return err
 	}
 	if err := checkID("switch.frame", string(p.Switch.Frame), p.End == EndSwitched); err != nil {

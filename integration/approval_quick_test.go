@@ -41,7 +41,7 @@ func TestApprovalQuick(t *testing.T) {
 				}
 				equal(t, "end of "+string(turn), b.ended(id, turn).End, events.EndFinished)
 			}
-			verified(t, b.bus.Log(), id)
+			verified(t, b.bus, id)
 		})
 	}
 }

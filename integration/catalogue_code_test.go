@@ -151,7 +151,7 @@ func testNoExecutor(t *testing.T) {
 		equal(t, "outcome of the call", result.Outcome, events.OutcomeFailure)
 		equal(t, "code of the call", result.Code, code)
 		equal(t, "next turn", b.run(id, "t2", text("again")).End, events.EndFinished)
-		verified(t, b.bus.Log(), id)
+		verified(t, b.bus, id)
 	}
 }
 
@@ -182,7 +182,7 @@ func testSnapshotFails(t *testing.T) {
 	equalLists(t, "output", b.outputs(id), []string{"set", "set", "it begins with a"})
 	equal(t, "reference", b.state(id).Frame().Blob, blobOf(stateOf("a")))
 	equal(t, "saved states", len(find[*events.FrameStateSaved](b, id)), 1)
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }
 
 func testSessionExtension(t *testing.T) {

@@ -125,7 +125,7 @@ func crashAt(t *testing.T, k int, late bool) (over bool) {
 	equal(t, fmt.Sprintf("results recorded after a crash at write %d", k), settled, 1)
 	equal(t, fmt.Sprintf("ends recorded after a crash at write %d", k), len(find[*events.TurnCompleted](b, id)), 1)
 	equal(t, fmt.Sprintf("inputs taken after a crash at write %d", k), strings.Count(strings.Join(b.messages(id), "\n"), "and this"), 1)
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 	return over
 }
 

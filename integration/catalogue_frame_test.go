@@ -158,17 +158,18 @@ func testFrameOpened(t *testing.T) {
 	equal(t, "stamp of the seed", n.Frame, "X")
 }
 
-// testUnstamped has nodes that came with a fork: they carry no frame's stamp.
+// testUnstamped has nodes without a stamp, which are of the initial frame, and a fork, which keeps all stamps.
 func testUnstamped(t *testing.T) {
 	b := setupIdle(t)
 	from := b.open(session.CreateRequest{})
 	b.say(from, "A")
+	equalLists(t, "initial frame", b.messages(from), []string{"user A"})
 	_, err := b.OpenFrame(b.ctx, from, session.FrameRequest{Frame: "X", Reason: "continue_as", Nodes: says("B")})
 	must(t, "open", err, nil)
 	id, err := b.Fork(b.ctx, from, session.CreateRequest{})
 	must(t, "fork", err, nil)
-	equalLists(t, "frames of the fork", b.frames(id), []events.FrameID{events.FrameID(id) + ":frame:initial"})
-	equalLists(t, "initial frame", b.messages(id), []string{"user A", "user B"})
+	equalLists(t, "frames of the fork", b.frames(id), []events.FrameID{events.FrameID(id) + ":frame:initial", "X"})
+	equalLists(t, "frame X of the fork", b.messages(id), []string{"user B"})
 	_, err = b.OpenFrame(b.ctx, id, session.FrameRequest{Frame: "Y", Reason: "continue_as"})
 	must(t, "open", err, nil)
 	equalLists(t, "later frame", b.messages(id), []string{})

@@ -128,5 +128,5 @@ func testTaskNodeDies(t *testing.T) {
 	b.spawn(third, id, "stopped", gated(nil))
 	stop()
 	equal(t, "stopped", b.taskIs(id, "stopped", events.TaskFailed).Summary, "abandoned: worker "+string(third.ID())+" stopped")
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }

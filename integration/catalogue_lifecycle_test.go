@@ -85,7 +85,11 @@ func testCreateRace(t *testing.T) {
 func testCreateFromCurrent(t *testing.T) {
 	b := setup(t, reply(text("hello")), reply(text("in the child")))
 	parent := b.open(session.CreateRequest{Config: events.Config{Model: "m0"}})
+	b.say(parent, "before")
+	must(t, "branch", b.BranchTo(b.ctx, parent, ""), nil)
 	b.run(parent, "t1", text("hi"))
+	_, err := b.OpenFrame(b.ctx, parent, session.FrameRequest{Frame: "X", Reason: "continue_as", Keep: "a-t1-0", Nodes: says("noted")})
+	must(t, "open", err, nil)
 	at := b.state(parent)
 	handle, err := b.CreateFrom(b.ctx, parent, session.CreateRequest{
 		Start: session.StartCurrent, Relation: events.RelationChild, Nodes: says("seed"), Labels: map[string]string{"for": "test"},
@@ -101,12 +105,16 @@ func testCreateFromCurrent(t *testing.T) {
 	equal(t, "forked", s.Forked, events.ForkedFrom{Session: parent, Leaf: at.Leaf, Seq: at.Seq})
 	equal(t, "usage", s.Usage().Total, events.Usage{})
 	equalLists(t, "path", b.onPath(child), append(b.onPath(parent), "seed"))
-	equalLists(t, "messages", b.messages(child), []string{"user hi", "assistant hello", "user seed"})
+	equalLists(t, "messages", b.messages(child), []string{"user noted", "assistant hello", "user seed"})
+	equalLists(t, "frames", b.frames(child), []events.FrameID{projector.InitialFrame(child), "X"})
+	other, err := s.PathTo("before")
+	must(t, "other branch", err, nil)
+	equal(t, "nodes of the other branch", len(other), 1)
 
 	b.say(parent, "only in the parent")
 	b.run(child, "t1", text("go on"))
-	equalLists(t, "parent's messages", b.messages(parent), []string{"user hi", "assistant hello", "user only in the parent"})
-	equalLists(t, "child's messages", b.messages(child), []string{"user hi", "assistant hello", "user seed", "user go on", "assistant in the child"})
+	equalLists(t, "parent's messages", b.messages(parent), []string{"user noted", "assistant hello", "user only in the parent"})
+	equalLists(t, "child's messages", b.messages(child), []string{"user noted", "assistant hello", "user seed", "user go on", "assistant in the child"})
 	equal(t, "a root has no relation", b.state(parent).Relation, events.RelationRoot)
 }
 

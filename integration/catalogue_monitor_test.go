@@ -361,5 +361,5 @@ func testMonitorWake(t *testing.T) {
 	equalLists(t, "messages", b.messages(id), []string{
 		"user hello", "assistant hi", `user Monitor event "m": one`, "assistant seen", `user Monitor event "m": two`, "assistant seen too",
 	})
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }

@@ -90,7 +90,7 @@ func testMonitorRestore(t *testing.T) {
 	b.ended(id, "wake-"+events.TurnID(wake))
 	equalLists(t, "messages", b.messages(id), []string{`user Monitor event "line": fire`, "assistant seen"})
 	equal(t, "monitor", b.monitorIs(id, "line", events.MonitorIdle).LastError, "abandoned: worker ghost is gone")
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }
 
 // wakes lists what has a wake in the queue.

@@ -249,7 +249,7 @@ func testInputsSettle(t *testing.T) {
 			equal(t, "times that "+name+" was taken", taken[events.InputID(name)], 1)
 		}
 	}
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }
 
 // testCommitWhole cuts the wire of the node that runs a turn in the middle of

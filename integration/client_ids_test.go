@@ -102,7 +102,7 @@ func TestClientIDs(t *testing.T) {
 		_, err := f.state(id).Settled(events.InputID(name))
 		must(t, "settled", err, nil)
 	}
-	verified(t, f.bus.Log(), id)
+	verified(t, f.bus, id)
 }
 
 // TestClientIDFollowOn has a client's turn wait, in the queue or for its time,
@@ -130,7 +130,7 @@ func TestClientIDFollowOn(t *testing.T) {
 			}
 			slices.Sort(texts)
 			equalLists(t, "requests", texts, []string{"go", "mine", "the rest"})
-			verified(t, b.bus.Log(), id)
+			verified(t, b.bus, id)
 		})
 	}
 }

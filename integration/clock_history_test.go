@@ -36,7 +36,7 @@ func TestClockHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 	must(t, "wake", b.bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{}), nil)
 	b.start("b", "b-1", b.bus, 8)
 	for _, session := range []events.SessionID{from, id} {
@@ -48,7 +48,7 @@ func TestClockHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 		equal(t, "next turn", r.End, events.EndFinished)
-		verified(t, b.bus.Log(), session)
+		verified(t, b.bus, session)
 	}
 	equal(t, "sequences", b.last(id), b.last(from))
 }

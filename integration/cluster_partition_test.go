@@ -92,7 +92,7 @@ func TestPartition(t *testing.T) {
 	if said["alone"] > 1 {
 		t.Errorf("what was not acknowledged: got it %d times", said["alone"])
 	}
-	verified(t, all.Log(), id)
+	verified(t, all, id)
 }
 
 // insist tries again as long as nobody knows what became of it.

@@ -10,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -100,7 +102,7 @@ func playOnCluster(t *testing.T, cluster *bustest.Cluster, n int, convs []record
 				if diff, err := playback.Compare(ctx, b, plan, s); diff != nil || err != nil {
 					t.Errorf("compare: got %v, %v", diff, err)
 				}
-				verified(t, b.Log(), plan.Session)
+				verified(t, b, plan.Session)
 			}
 		})
 	}
@@ -108,15 +110,19 @@ func playOnCluster(t *testing.T, cluster *bustest.Cluster, n int, convs []record
 }
 
 // verified wants a history without a broken rule.
-func verified(t *testing.T, log events.Log, id events.SessionID) {
+func verified(t *testing.T, b *bus.Bus, id events.SessionID) {
 	t.Helper()
 	v := projector.NewVerifier(id)
-	for entry, err := range log.Read(limited(t), id, 1) {
+	for entry, err := range b.Log().Read(limited(t), id, 1) {
+		var found []projector.Violation
+		if err == nil {
+			found, err = follow.Verify(limited(t), b, v, entry)
+		}
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		for _, violation := range v.Apply(entry) {
+		for _, violation := range found {
 			t.Errorf("%s: %+v", id, violation)
 		}
 	}

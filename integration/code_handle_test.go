@@ -136,7 +136,7 @@ func TestCodeHandlesUnreferenced(t *testing.T) {
 	}
 	equal(t, "cancelled", states[events.TaskCancelled], 2)
 	equal(t, "completed", states[events.TaskCompleted], 1)
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }
 
 // TestCodeHandleGone goes on with a handle that the session does not have any more.
@@ -240,7 +240,7 @@ func TestCodeContinueAt(t *testing.T) {
 			equal(t, "task", prompt[len(prompt)-1], "user Add one to x.")
 			equal(t, "what came before", strings.Contains(strings.Join(prompt, "\n"), "What is it?"), false)
 			equal(t, "variables of the frame", len(b.state(id).Frames), 2)
-			verified(t, b.bus.Log(), id)
+			verified(t, b.bus, id)
 		})
 	}
 }

@@ -108,7 +108,7 @@ func TestCodeStateTooLarge(t *testing.T) {
 	equal(t, "calls", c.of("once"), 1)
 	equal(t, "frames", len(b.state(id).Frames), 1)
 	equal(t, "saved states", len(find[*events.FrameStateSaved](b, id)), 2)
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }
 
 // TestCodeTimeLimit stops a program by the clock: of it stays only the error.
@@ -176,7 +176,7 @@ func TestCodeCancelled(t *testing.T) {
 	outputs := b.outputs(id)
 	equal(t, "variable", outputs[len(outputs)-1], "1\n")
 	equal(t, "calls", c.of("once"), 1)
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }
 
 // TestCodeRambling has a model that writes on after its block, and never ends.

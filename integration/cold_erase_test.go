@@ -8,7 +8,6 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -17,15 +16,7 @@ import (
 // verified checks every commit of a history.
 func (b *bundle) verified(id events.SessionID) {
 	b.t.Helper()
-	v := projector.NewVerifier(id)
-	for entry, err := range b.bus.Log().Read(b.ctx, id, 1) {
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		for _, wrong := range v.Apply(entry) {
-			b.t.Errorf("session %s at %d: %v", id, entry.Seq, wrong)
-		}
-	}
+	verified(b.t, b.bus, id)
 }
 
 // TestEraseRunning erases a session in the middle of a turn: what the worker

@@ -143,7 +143,7 @@ func TestDeadTurn(t *testing.T) {
 	equalLists(t, "messages", b.messages(id), []string{"user two", "assistant second"})
 	equalLists(t, "letters", b.letters(), nil)
 	b.unqueued(id)
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }
 
 // TestDeadNowhere has wakes of sessions that do not exist: nothing is kept of them.

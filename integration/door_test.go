@@ -88,7 +88,7 @@ func (f *fleet) asksBeside(id events.SessionID, what string, ask func() error) (
 		f.t.Errorf("%s: got end %s, want %s", what, end, events.EndFinished)
 	}
 	f.unqueued(id)
-	verified(f.t, f.bus.Log(), id)
+	verified(f.t, f.bus, id)
 	return err == nil
 }
 

@@ -47,7 +47,7 @@ func TestMonitorFence(t *testing.T) {
 	if err := syscall.Kill(old["once"], 0); err != syscall.ESRCH {
 		t.Errorf("process %d of the other monitor: got %v, want it gone", old["once"], err)
 	}
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }
 
 // processOf finds a line in which a monitor says its process's id.

@@ -119,7 +119,7 @@ func TestFleetDrain(t *testing.T) {
 			equal(t, "attempts", len(starts), 2)
 			equal(t, "first worker", starts[0].Worker, first.ID())
 			equal(t, "second worker", starts[1].Worker, second.ID())
-			verified(t, f.bus.Log(), id)
+			verified(t, f.bus, id)
 		})
 	}
 }

@@ -232,6 +232,6 @@ func TestFleetFairKilled(t *testing.T) {
 		}
 		equal(t, "turns", f.state(id).Turns, turns)
 		equal(t, "ends", len(find[*events.TurnCompleted](f.bundle, id)), turns)
-		verified(t, f.bus.Log(), id)
+		verified(t, f.bus, id)
 	}
 }

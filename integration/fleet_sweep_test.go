@@ -60,7 +60,7 @@ func TestFleetSweep(t *testing.T) {
 	equal(t, "task of a dead worker", f.taskIs(dead, "k", events.TaskFailed).Summary, "abandoned: worker dead is gone")
 	equal(t, "commits of an idle session", f.last(idle), 1)
 	for _, id := range []events.SessionID{running, behind, queued, scheduled} {
-		verified(t, f.bus.Log(), id)
+		verified(t, f.bus, id)
 	}
 }
 
@@ -75,5 +75,5 @@ func TestFleetSweepParked(t *testing.T) {
 	p.parks(parked)
 	p.leave(parked, events.Of("t1", &events.TurnCancelRequested{Request: "r", Origin: "dead"}))
 	equal(t, "end", p.ended(parked, "t1").End, events.EndCancelled)
-	verified(t, p.bus.Log(), parked)
+	verified(t, p.bus, parked)
 }

@@ -109,7 +109,7 @@ func TestFleetTool(t *testing.T) {
 	for _, s := range find[*events.TaskStarted](f.bundle, id) {
 		equal(t, "worker", s.Worker, tools.ID())
 	}
-	verified(t, f.bus.Log(), id)
+	verified(t, f.bus, id)
 }
 
 // TestFleetToolGone takes the node away in the middle of a call. One that must
@@ -160,7 +160,7 @@ func TestFleetToolGone(t *testing.T) {
 			e.mu.Lock()
 			equal(t, "runs", len(e.runs), c.runs)
 			e.mu.Unlock()
-			verified(t, f.bus.Log(), id)
+			verified(t, f.bus, id)
 		})
 	}
 }
@@ -258,5 +258,5 @@ func TestFleetToolOtherTurn(t *testing.T) {
 	equal(t, "end of t2", f.ended(id, "t2").End, events.EndRejected)
 	equal(t, "end of t1", f.ended(id, "t1").End, events.EndFinished)
 	equal(t, "what the model reads", f.messages(id)[2], "user a=ran one")
-	verified(t, f.bus.Log(), id)
+	verified(t, f.bus, id)
 }

@@ -48,7 +48,7 @@ func TestFleetToolCancelUnheard(t *testing.T) {
 			equal(t, "end", f.ended(id, "t1").End, events.EndFinished)
 			equal(t, "what the model reads", f.messages(id)[2], "user a=[cancelled] the call was cancelled")
 			equal(t, "runs", len(e.runs), 0)
-			verified(t, f.bus.Log(), id)
+			verified(t, f.bus, id)
 		})
 	}
 }

@@ -52,5 +52,5 @@ func TestHTTPPolicies(t *testing.T) {
 	equalLists(t, "messages", b.messages(id), []string{
 		"user t0", "assistant t0/0/model", "user t1", "assistant t1/0/model", "user t5", "assistant t1/1/model", "user t4", "assistant t4/0/model",
 	})
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }

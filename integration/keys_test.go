@@ -232,7 +232,7 @@ func keyedAsks() []keyedAsk {
 		{forking, false, func(c context.Context, h *session.Host, _ events.SessionID, n int) (any, error) {
 			return h.Fork(c, "base", api.CreateRequest{Labels: labels(n)})
 		}, func(n int) any {
-			return &api.CreateArgs{Request: api.CreateRequest{Start: api.StartExisting, From: "base", Labels: labels(n)}}
+			return &api.CreateArgs{Request: api.CreateRequest{Start: api.StartExisting, From: "base", PathOnly: true, Labels: labels(n)}}
 		}, func(n int) [3]string { return send("POST", "/v1/sessions/base/fork", object{"labels": labels(n)}) }},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -37,7 +38,9 @@ func auditSession(t *testing.T, b *bus.Bus, id events.SessionID, turns int, line
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, violation := range v.Apply(entry) {
+		found, err := follow.Verify(limited(t), b, v, entry)
+		must(t, "verify", err, nil)
+		for _, violation := range found {
 			t.Errorf("%s: %+v", id, violation)
 		}
 		a.known(entry.Commit.At)

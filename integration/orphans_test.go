@@ -117,7 +117,7 @@ func TestOrphans(t *testing.T) {
 			record := b.ended(id, "t1")
 			equal(t, "end", record.End, events.EndFinished)
 			equal(t, "attempts", record.Attempts, 2)
-			verified(t, b.bus.Log(), id)
+			verified(t, b.bus, id)
 		})
 	}
 }
@@ -208,6 +208,6 @@ func TestOrphanAgain(t *testing.T) {
 	b.start("c", "c-1", b.bus, 8)
 	for _, id := range []events.SessionID{left, other} {
 		equal(t, "attempts", b.ended(id, "t1").Attempts, 2)
-		verified(t, b.bus.Log(), id)
+		verified(t, b.bus, id)
 	}
 }

@@ -98,7 +98,7 @@ func (s *site) endsOn(id events.SessionID, turn events.TurnID, node *workers.Nod
 	}
 	equal(s.t, "worker", last, node.ID())
 	s.unqueued(id)
-	verified(s.t, s.bus.Log(), id)
+	verified(s.t, s.bus, id)
 }
 
 // TestPluginsElsewhere has a node that cannot build a session's plugins, as they

@@ -76,5 +76,5 @@ func TestBranchFull(t *testing.T) {
 	k.frees(f.bundle, id)
 	equal(t, "end of t1", f.ended(id, "t1").End, events.EndFinished)
 	equal(t, "further model calls", len(asked), 0)
-	verified(t, f.bus.Log(), id)
+	verified(t, f.bus, id)
 }

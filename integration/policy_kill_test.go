@@ -160,12 +160,12 @@ func (c *cutTurn) check() {
 	}
 	said := []string{"user t0", "assistant t0/0/model"}
 	equalLists(c.t, "messages", c.messages(c.id), append(slices.Clone(said), strings.Split(c.want.messages, "|")...))
-	verified(c.t, c.bus.Log(), c.id)
+	verified(c.t, c.bus, c.id)
 	if c.want.busy == session.WhenBusyBranch {
 		branch := session.BranchOf(c.id, "t2")
 		equalLists(c.t, "messages of the branch", c.messages(branch), append(said, "user t2", "assistant t2/0/model"))
 		equal(c.t, "requests in the branch", requests(c.bundle, branch, "t2"), 1)
-		verified(c.t, c.bus.Log(), branch)
+		verified(c.t, c.bus, branch)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestBranchKilledAnywhere(t *testing.T) {
 			equal(t, "leaf", path[len(path)-1].ID, "n299")
 			equal(t, "turns that wait", len(s.Queue), 1)
 			equal(t, "input", s.Queue[0].Input.Parts[0].Text, "on")
-			verified(t, b.bus.Log(), branch)
+			verified(t, b.bus, branch)
 		}
 	}
 	_, err := b.Create(b.ctx, session.CreateRequest{ID: session.BranchOf(id, "taken")})

@@ -225,7 +225,7 @@ func (c *policyCase) check(b *bundle, id events.SessionID, seen int) {
 		_, err = h.Run(b.ctx, id, asksTurn("t2", "something else"))
 		must(b.t, "the same id with other input", err, session.ErrDifferent)
 	}
-	verified(b.t, b.bus.Log(), id)
+	verified(b.t, b.bus, id)
 }
 
 // branch wants t2 to have run where it went: in this session as it was before t1.
@@ -240,7 +240,7 @@ func (c *policyCase) branch(b *bundle, h *session.Host, id, branch events.Sessio
 	equal(b.t, "forked from", s.Forked.Session, id)
 	equal(b.t, "label", s.Labels["of"], "talk")
 	equal(b.t, "options", s.Options["memory"], `{"n":1}`)
-	verified(b.t, b.bus.Log(), branch)
+	verified(b.t, b.bus, branch)
 }
 
 // TestPolicyRejectRace has clients type at once: exactly one turn runs, the others are refused because of it.
@@ -280,7 +280,7 @@ func TestPolicyRejectRace(t *testing.T) {
 		equal(t, "end of "+string(rejected.Turn), b.ended(id, rejected.Turn).End, events.EndRejected)
 	}
 	equalLists(t, "messages", b.messages(id)[2:], []string{"user " + string(winner), "assistant " + string(winner) + "/0/model"})
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }
 
 // TestPolicyRejectTwo has two clients ask while a turn holds the session: both are refused, in the history.

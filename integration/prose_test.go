@@ -52,5 +52,5 @@ func TestProse(t *testing.T) {
 	equal(t, "prose of a plugin that panics", output("t3"), session.AssistantOutput{SafeText: "boom", RawText: "boom", State: session.OutputUsable})
 	b.run(id, "t4", text("and"))
 	equal(t, "prose of which nothing is shown", output("t4"), session.AssistantOutput{RawText: "<secret>", State: session.OutputUsable})
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }

@@ -98,7 +98,7 @@ func TestQueuedClosed(t *testing.T) {
 	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
 	must(t, "close", b.CloseSession(b.ctx, id, "over"), nil)
 	must(t, "submit", submitOn(b, b.otherHost(), id, asksTurn("t2", "late")), session.ErrClosed)
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }
 
 // TestQueuedCancel cancels a turn before any worker took its command: it ends without having run.

@@ -83,7 +83,7 @@ func TestRemoteCallKillsNode(t *testing.T) {
 			s.t.Errorf("result: got %q, want why it was given up", results[0].Text)
 		}
 		equal(s.t, "deaths", deaths.Load(), deadAttempts)
-		verified(s.t, s.bus.Log(), id)
+		verified(s.t, s.bus, id)
 	})
 }
 

@@ -47,7 +47,7 @@ func TestResultTooLarge(t *testing.T) {
 			equal(t, "recorded text", r.Text, want)
 			equal(t, "lost calls", len(find[*events.ToolLost](b, id)), 0)
 			equal(t, "attempts at the turn", len(find[*events.TurnStarted](b, id)), 1)
-			verified(t, b.bus.Log(), id)
+			verified(t, b.bus, id)
 		})
 	}
 }

@@ -117,7 +117,7 @@ func (f *stronghold) play(plan *playback.Plan) {
 	if diff, err := playback.Compare(f.ctx, f.bus, plan, s); diff != nil || err != nil {
 		f.t.Errorf("compare: got %v, %v", diff, err)
 	}
-	verified(f.t, f.bus.Log(), plan.Session)
+	verified(f.t, f.bus, plan.Session)
 }
 
 // leastAttacks is how many distinct ones the suite promises.
@@ -165,7 +165,7 @@ func TestAttacks(t *testing.T) {
 	f.until("everything as before", func() bool { return t.Failed() || slices.Equal(f.kept(), before) })
 	equalLists(t, "what is kept", f.kept(), before)
 	for _, id := range []events.SessionID{"mine", "hers"} {
-		verified(t, f.bus.Log(), id)
+		verified(t, f.bus, id)
 	}
 	for _, plan := range f.plans("after", 2) {
 		f.play(plan)

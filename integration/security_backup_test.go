@@ -19,6 +19,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/workers/builtin/background"
 )
@@ -74,7 +75,9 @@ func digests(t *testing.T, b *bus.Bus) map[events.SessionID]string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, bad := range v.Apply(e) {
+			found, err := follow.Verify(limited(t), b, v, e)
+			must(t, "verify", err, nil)
+			for _, bad := range found {
 				t.Errorf("%s: %+v", id, bad)
 			}
 		}
@@ -294,7 +297,7 @@ func TestBackupRunning(t *testing.T) {
 		id := events.SessionID(fmt.Sprintf("s%d", i))
 		after.await(id, "nothing owed", func(s *projector.State) bool { return s.Turn() == nil && len(s.Queue) == 0 })
 		equal(t, string(id), after.run(id, "after", text("and now")).Text, "as ever")
-		verified(t, after.bus.Log(), id)
+		verified(t, after.bus, id)
 	}
 }
 

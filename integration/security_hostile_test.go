@@ -276,7 +276,7 @@ func (s *siege) histories() {
 		if len(actors[id]) == 0 {
 			s.wrong("%s: got no history of a session that was made", id)
 		}
-		verified(s.t, s.bus.Log(), id)
+		verified(s.t, s.bus, id)
 	}
 	for _, w := range s.wrote {
 		if got, ok := actors[w.id][w.seq]; !ok || got != w.actor {

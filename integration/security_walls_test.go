@@ -57,7 +57,7 @@ func TestRepliesReachNothing(t *testing.T) {
 			b.until("everything as before", func() bool { return slices.Equal(b.kept(), before) })
 			must(t, "flush", b.bus.Conn().Flush(), nil)
 			equalLists(t, "what is kept", b.kept(), before)
-			verified(t, b.bus.Log(), "s1")
+			verified(t, b.bus, "s1")
 			b.run("s1", "t2", text("hello again"))
 			equalLists(t, "messages", b.messages("s1"), []string{"user hello", "assistant one", "user hello again", "assistant two"})
 		})

@@ -114,5 +114,5 @@ func TestSubmitStarves(t *testing.T) { // alone: it is about who gets how much o
 			equal(t, "end", f.ended(id, events.TurnID(fmt.Sprintf("c%02d-%d", n, k))).End, events.EndFinished)
 		}
 	}
-	verified(t, f.bus.Log(), id)
+	verified(t, f.bus, id)
 }

@@ -45,7 +45,7 @@ func TestSupersededTaskRun(t *testing.T) {
 	equal(t, "summary", rec.Summary, "done")
 	equal(t, "progress", rec.Message, "")
 	equal(t, "transitions", len(find[*events.TaskStateChanged](b, id)), 0)
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }
 
 // TestTaskOfTheSameID has workers that act on a task which was replaced by another one of its id.

@@ -87,7 +87,7 @@ func TestTimerTurn(t *testing.T) {
 	_, err = b.SubmitAt(b.ctx, id, far, asksTurn("t1", "other"))
 	must(t, "other input after its end", err, session.ErrDifferent)
 	equalLists(t, "messages", b.messages(id), []string{"user two", "assistant at once", "user one", "assistant in time"})
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }
 
 // TestTimerWait has a model that waits: the turn is parked, its node is gone, and another one goes on.
@@ -113,7 +113,7 @@ func TestTimerWait(t *testing.T) {
 		t.Errorf("results: got %q", results)
 	}
 	equal(t, "resolutions", len(find[*events.ToolResolved](b, id)), 1)
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }
 
 // TestTimerLost deletes every timer, and the stream that they are in, while
@@ -136,7 +136,7 @@ func TestTimerLost(t *testing.T) {
 		if early := at.UnixMilli() - int64(record.StartedAt); early > 0 {
 			t.Errorf("it started %d ms early", early)
 		}
-		verified(t, b.bus.Log(), id)
+		verified(t, b.bus, id)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestTimerClosed(t *testing.T) {
 	b.until("its timer has come", func() bool { return len(b.timers()) == 0 && time.Now().After(at) })
 	b.unqueued(id)
 	equal(t, "commits after the close", b.last(id), last)
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }
 
 // TestTimerCold has a timer of a session that is archived when its time comes.
@@ -252,7 +252,7 @@ func TestTimerApproval(t *testing.T) {
 			if early := list[0].Until - b.answeredAt(id); !answered && early > 0 {
 				t.Errorf("it was refused %d ms early", early)
 			}
-			verified(t, b.bus.Log(), id)
+			verified(t, b.bus, id)
 		})
 	}
 }

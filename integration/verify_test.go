@@ -40,5 +40,5 @@ func TestVerifiedPlugins(t *testing.T) {
 	equal(t, "behind the gate", b.model.prompt(1)[0], "system be good\n\nlook first")
 	equal(t, "view", b.model.prompt(1)[2], "system shown, not said")
 	b.run(id, "t2", text("again"))
-	verified(t, b.bus.Log(), id)
+	verified(t, b.bus, id)
 }

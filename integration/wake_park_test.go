@@ -88,7 +88,7 @@ func TestWakeAnswerAtAck(t *testing.T) {
 				equal(t, "end", s.ended(id, "t1").End, events.EndFinished)
 				equal(t, "runs", g.runs.Load(), 1)
 				s.unqueued(id)
-				verified(t, s.bus.Log(), id)
+				verified(t, s.bus, id)
 			})
 		})
 	}

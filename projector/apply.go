@@ -13,9 +13,14 @@ var ErrOutOfOrder = errors.New("commit out of order")
 
 // Apply folds the next commit. Events that do not fit the state (a second
 // result of a call, an input injected twice) change nothing: the first counts.
+// A first commit that names a base needs that: see [State.Needs]. Errors: [ErrOutOfOrder],
+// and [*MissingBaseError], after which the state is as before.
 func (s *State) Apply(e events.Entry) error {
 	if s.ahead || e.Seq != s.Seq+1 || e.Commit.Session != s.Session {
 		return fmt.Errorf("apply sequence %d of %s to %s at %d: %w", e.Seq, e.Commit.Session, s.Session, s.Seq, ErrOutOfOrder)
+	}
+	if ref := s.Needs(e.Commit); !ref.IsZero() {
+		return &MissingBaseError{Session: s.Session, Ref: ref}
 	}
 	s.Seq = e.Seq
 	s.UpdatedAt = e.Commit.At
@@ -208,6 +213,9 @@ func (s *State) applyOpened(p *events.SessionOpened, at events.Millis) {
 	s.Owner = p.Owner
 	s.CreatedAt = at
 	s.Frames = []Frame{{ID: InitialFrame(s.Session), Reason: "initial", Opened: at}}
+	if !p.Base.IsZero() {
+		s.applyBase(p.Base)
+	}
 }
 
 func (s *State) applyFrame(p *events.FrameOpened, turn events.TurnID, at events.Millis) {

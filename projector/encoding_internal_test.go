@@ -10,5 +10,5 @@ import (
 // TestEncoding has what is stored and what is digested.
 func TestEncoding(t *testing.T) {
 	t.Parallel()
-	eventstest.TestEncoding(t, snapshot{}, segmentData{}, Catalog{}, []events.ToolEntry(nil), events.TurnInput{}, events.TurnPrepared{})
+	eventstest.TestEncoding(t, snapshot{}, segmentData{}, pageData{}, bookData{}, Base{}, Catalog{}, []events.ToolEntry(nil), events.TurnInput{}, events.TurnPrepared{})
 }

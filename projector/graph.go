@@ -28,20 +28,26 @@ type Node struct {
 // SegmentNodes is how many nodes a segment holds at most. The head keeps at most twice as many.
 const SegmentNodes = 32
 
-// body is the part of the state that grows. Segments come before tail.
+// SegmentRecords is how many finished turns and settled inputs the head keeps at most.
+const SegmentRecords = 64
+
+// body is the part of the state that grows. Segments come before tail, books before records.
 type body struct {
 	segments []*segment
-	refs     []events.BlobRef // of the first segments: those that Snapshot handed out, and those restored
-	shared   bool             // a clone has the same segments: Attach copies the list first
+	refs     []events.BlobRef // of the first segments that Snapshot handed out or that were restored; zero: the page tells, or it is not stored
+	pages    []events.BlobRef // of [PageSegments] segments each, from the first on
+	based    int64            // how many segments came with the base
+	books    []*book
+	bookRefs []events.BlobRef // of the first books, likewise
+	shared   bool             // a clone has the same lists: Attach copies them first
 	tail     []*Node
-	turns    []TurnRecord   // finished since the last segment was sealed
-	settled  []SettledInput // likewise
-	requests []Request      // likewise: with a key
+	records  // since the last book was sealed
+	given    *given
 
 	// The indexes are built together on first use, and complete then.
-	index   map[events.NodeID]*Node
-	keys    map[string][]events.NodeID // of appends with an idempotency key
-	records map[events.TurnID]*TurnRecord
+	index map[events.NodeID]*Node
+	keys  map[string][]events.NodeID // of appends with an idempotency key
+	ended map[events.TurnID]*TurnRecord
 
 	memo  promptMemo
 	view  viewMemo
@@ -56,25 +62,36 @@ func (b *body) clone() body {
 	c := *b
 	b.shared, c.shared = true, true
 	c.segments = slices.Clip(b.segments)
-	c.refs = slices.Clip(b.refs)
+	c.refs, c.pages = slices.Clip(b.refs), slices.Clip(b.pages)
+	c.books, c.bookRefs = slices.Clip(b.books), slices.Clip(b.bookRefs)
 	c.tail = slices.Clip(b.tail)
 	c.turns = slices.Clip(b.turns)
 	c.settled = slices.Clip(b.settled)
 	c.requests = slices.Clip(b.requests)
 	c.path = slices.Clip(b.path)
 	c.links = slices.Clip(b.links)
-	c.index, c.keys, c.records = nil, nil, nil
+	c.index, c.keys, c.ended = nil, nil, nil
 	c.memo, c.view = promptMemo{}, viewMemo{}
 	return c
 }
 
 // segment is shared between clones and never changes.
 type segment struct {
-	loaded   bool
-	nodes    []*Node
-	turns    []TurnRecord
-	settled  []SettledInput
-	requests []Request
+	loaded bool
+	nodes  []*Node
+}
+
+// book is shared between clones and never changes.
+type book struct {
+	loaded bool
+	records
+}
+
+// records are what a session remembers beside its graph.
+type records struct {
+	turns    []TurnRecord   // finished
+	settled  []SettledInput // accepted or cancelled
+	requests []Request      // with a key
 }
 
 func (s *State) appendNodes(p *events.GraphAppended, turn events.TurnID, at events.Millis) {
@@ -109,18 +126,23 @@ func (s *State) appendNode(n *Node) {
 }
 
 func (s *State) branch(leaf events.NodeID) {
+	s.Branched = s.Branched || leaf != s.Leaf
 	s.Leaf = leaf
 	s.body.path, s.body.links = nil, nil
 	s.body.memo, s.body.view = promptMemo{}, viewMemo{} // kept nodes hide where a path differs
 }
 
-// seal moves the oldest nodes of the head into a segment when there are enough.
-// It runs after every event, so that segments depend on the history alone.
+// seal moves the oldest nodes of the head into a segment, and the records into a book, when there
+// are enough. It runs after every event, so that both depend on the history alone.
 func (s *State) seal() {
-	for b := &s.body; len(b.tail) >= 2*SegmentNodes || len(b.requests) >= SegmentRequests; {
-		n := min(len(b.tail), SegmentNodes)
-		b.segments = append(b.segments, &segment{loaded: true, nodes: b.tail[:n:n], turns: b.turns, settled: b.settled, requests: b.requests})
-		b.tail, b.turns, b.settled, b.requests = b.tail[n:], nil, nil, nil
+	b := &s.body
+	for len(b.tail) >= 2*SegmentNodes {
+		b.segments = append(b.segments, &segment{loaded: true, nodes: b.tail[:SegmentNodes:SegmentNodes]})
+		b.tail = b.tail[SegmentNodes:]
+	}
+	if len(b.requests) >= SegmentRequests || len(b.turns)+len(b.settled) >= SegmentRecords {
+		b.books = append(b.books, &book{loaded: true, records: b.records})
+		b.records = records{}
 	}
 }
 
@@ -158,7 +180,22 @@ func (s *State) complete() error {
 			return ErrPartial
 		}
 	}
+	for _, k := range s.body.books {
+		if !k.loaded {
+			return ErrPartial
+		}
+	}
 	return nil
+}
+
+// recorded yields what the books hold, and then what the head does.
+func (s *State) recorded(yield func(*records) bool) {
+	for _, k := range s.body.books {
+		if !yield(&k.records) {
+			return
+		}
+	}
+	yield(&s.body.records)
 }
 
 func (s *State) buildIndex() error {
@@ -170,14 +207,13 @@ func (s *State) buildIndex() error {
 	}
 	b := &s.body
 	b.index = make(map[events.NodeID]*Node, s.Nodes)
-	b.keys, b.records = make(map[string][]events.NodeID), make(map[events.TurnID]*TurnRecord)
+	b.keys, b.ended = make(map[string][]events.NodeID), make(map[events.TurnID]*TurnRecord)
 	for n := range s.all {
 		b.indexNode(n)
 	}
-	for _, seg := range b.segments {
-		b.indexTurns(seg.turns)
+	for r := range s.recorded {
+		b.indexTurns(r.turns)
 	}
-	b.indexTurns(b.turns)
 	return nil
 }
 
@@ -190,7 +226,7 @@ func (b *body) indexNode(n *Node) {
 
 func (b *body) indexTurns(turns []TurnRecord) {
 	for i := range turns {
-		b.records[turns[i].ID] = &turns[i]
+		b.ended[turns[i].ID] = &turns[i]
 	}
 }
 
@@ -296,7 +332,7 @@ func (s *State) Record(id events.TurnID) (*TurnRecord, error) {
 		}
 	}
 	err := s.buildIndex()
-	return s.body.records[id], err
+	return s.body.ended[id], err
 }
 
 // Records lists the finished turns in the order in which they ended.
@@ -305,10 +341,10 @@ func (s *State) Records() ([]TurnRecord, error) {
 		return nil, err
 	}
 	var list []TurnRecord
-	for _, seg := range s.body.segments {
-		list = append(list, seg.turns...)
+	for r := range s.recorded {
+		list = append(list, r.turns...)
 	}
-	return append(list, s.body.turns...), nil
+	return list, nil
 }
 
 // Settled finds an input that was accepted or cancelled, nil when there is none.
@@ -317,12 +353,12 @@ func (s *State) Settled(id events.InputID) (*SettledInput, error) {
 		return nil, err
 	}
 	is := func(i *SettledInput) bool { return i.ID == id }
-	for _, seg := range s.body.segments {
-		if i := find(seg.settled, is); i != nil {
+	for r := range s.recorded {
+		if i := find(r.settled, is); i != nil {
 			return i, nil
 		}
 	}
-	return find(s.body.settled, is), nil
+	return nil, nil
 }
 
 // digestOf is the hex sha256 of v's encoding. Only types of this package and events come here, all of which encode.

@@ -73,13 +73,10 @@ func (s *State) Asked(key, cause string) (Request, bool, error) {
 	if err := s.complete(); err != nil {
 		return Request{}, false, err
 	}
-	for _, seg := range s.body.segments {
-		if r := firstAsked(seg.requests, key, cause); r != nil {
+	for list := range s.recorded {
+		if r := firstAsked(list.requests, key, cause); r != nil {
 			return *r, true, nil
 		}
-	}
-	if r := firstAsked(s.body.requests, key, cause); r != nil {
-		return *r, true, nil
 	}
 	return Request{}, false, nil
 }

@@ -13,16 +13,16 @@ import (
 type snapshot struct {
 	Fold     int64            `msgpack:"v"`
 	Head     Head             `msgpack:"h"`
-	Segments []events.BlobRef `msgpack:"s,omitempty"`
+	Pages    []events.BlobRef `msgpack:"p,omitempty"`
+	Segments []events.BlobRef `msgpack:"s,omitempty"` // that follow those of the pages
+	Based    int64            `msgpack:"b,omitempty"`
 	Tail     []Node           `msgpack:"t,omitempty"`
-	Turns    []TurnRecord     `msgpack:"r,omitempty"`
-	Settled  []SettledInput   `msgpack:"i,omitempty"`
-	Requests []Request        `msgpack:"q,omitempty"`
+	Books    []events.BlobRef `msgpack:"k,omitempty"`
+	Records  bookData         `msgpack:"r"`
 }
 
-// segmentData is a segment as it is stored.
-type segmentData struct {
-	Nodes    []Node         `msgpack:"n"`
+// bookData is a book as it is stored, by one version of the fold.
+type bookData struct {
 	Turns    []TurnRecord   `msgpack:"r,omitempty"`
 	Settled  []SettledInput `msgpack:"i,omitempty"`
 	Requests []Request      `msgpack:"q,omitempty"`
@@ -43,26 +43,73 @@ func (s *State) Snapshot() (head []byte, fresh []Segment, err error) {
 	if s.ahead {
 		return nil, nil, fmt.Errorf("snapshot %s: state is ahead of the log: %w", s.Session, ErrOutOfOrder)
 	}
-	snap := snapshot{Fold: FoldVersion, Head: s.Head, Turns: s.body.turns, Settled: s.body.settled, Requests: s.body.requests}
-	for _, seg := range s.body.segments[len(s.body.refs):] {
-		data, err := seg.encode()
+	if fresh, err = s.body.store(); err != nil {
+		return nil, nil, fmt.Errorf("snapshot %s: %w", s.Session, err)
+	}
+	for _, k := range s.body.books[len(s.body.bookRefs):] {
+		data, err := events.EncodePayload(k.data())
 		if err != nil {
 			return nil, nil, fmt.Errorf("snapshot %s: %w", s.Session, err)
 		}
 		fresh = append(fresh, Segment{Ref: RefOf(data), Data: data})
-		s.body.refs = append(s.body.refs, RefOf(data))
+		s.body.bookRefs = append(s.body.bookRefs, RefOf(data))
 	}
-	snap.Segments = s.body.refs
-	snap.Tail = values(s.body.tail)
-	head, err = events.EncodePayload(&snap)
+	head, err = events.EncodePayload(&snapshot{
+		Fold: FoldVersion, Head: s.Head, Pages: s.body.pages, Segments: s.body.loose(), Based: s.body.based,
+		Tail: values(s.body.tail), Books: s.body.bookRefs, Records: *s.body.data(),
+	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("snapshot %s: %w", s.Session, err)
 	}
 	return head, fresh, nil
 }
 
-func (seg *segment) encode() ([]byte, error) {
-	return events.EncodePayload(&segmentData{Nodes: values(seg.nodes), Turns: seg.turns, Settled: seg.settled, Requests: seg.requests})
+func (r *records) data() *bookData {
+	return &bookData{Turns: r.turns, Settled: r.settled, Requests: r.requests}
+}
+
+// store encodes the segments and pages that were not handed out yet.
+func (b *body) store() (fresh []Segment, err error) {
+	add := func(v any) (events.BlobRef, error) {
+		data, err := events.EncodePayload(v)
+		fresh = append(fresh, Segment{Ref: RefOf(data), Data: data})
+		return RefOf(data), err
+	}
+	for i, seg := range b.segments {
+		if i < len(b.refs) && (!b.refs[i].IsZero() || i < len(b.pages)*PageSegments) {
+			continue
+		}
+		ref, err := add(&segmentData{BaseVersion, values(seg.nodes)})
+		if err != nil {
+			return nil, err
+		}
+		if i == len(b.refs) {
+			b.refs = append(b.refs, ref)
+		} else {
+			b.refs[i] = ref
+		}
+	}
+	for n := len(b.pages) * PageSegments; n+PageSegments <= len(b.refs); n += PageSegments {
+		ref, err := add(&pageData{BaseVersion, b.refs[n : n+PageSegments]})
+		if err != nil {
+			return nil, err
+		}
+		b.pages = append(b.pages, ref)
+	}
+	return fresh, nil
+}
+
+// loose are the references behind the pages.
+func (b *body) loose() []events.BlobRef { return b.refs[len(b.pages)*PageSegments:] }
+
+// refer begins the segments by references alone.
+func (b *body) refer(pages, segments []events.BlobRef) {
+	b.pages = slices.Clip(pages)
+	b.refs = append(make([]events.BlobRef, len(pages)*PageSegments), segments...)
+	b.segments = make([]*segment, len(b.refs))
+	for i := range b.segments {
+		b.segments[i] = &segment{}
+	}
 }
 
 // RefOf is the reference of a body: its digest and size.
@@ -97,46 +144,95 @@ func Restore(head []byte) (*State, error) {
 	if snap.Fold != FoldVersion {
 		return nil, fmt.Errorf("restore snapshot of fold version %d: %w", snap.Fold, ErrOldFold)
 	}
+	if len(snap.Pages) > maxBasePages || len(snap.Segments) >= PageSegments {
+		return nil, fmt.Errorf("restore snapshot: %w: %d pages, %d segments", events.ErrMalformed, len(snap.Pages), len(snap.Segments))
+	}
 	s := &State{Head: snap.Head}
-	s.body.tail = pointers(snap.Tail)
-	s.body.turns, s.body.settled, s.body.requests = snap.Turns, snap.Settled, snap.Requests
-	s.body.refs = snap.Segments
-	for range snap.Segments {
-		s.body.segments = append(s.body.segments, &segment{})
+	b := &s.body
+	b.refer(snap.Pages, snap.Segments)
+	b.based, b.tail = snap.Based, pointers(snap.Tail)
+	b.records = snap.Records.records()
+	b.bookRefs = snap.Books
+	for range snap.Books {
+		b.books = append(b.books, &book{})
 	}
 	return s, nil
 }
 
-// Missing lists the segments that are not attached, oldest first.
+func (d *bookData) records() records {
+	return records{turns: d.Turns, settled: d.Settled, requests: d.Requests}
+}
+
+// Missing lists what is not attached: pages, the segments that are known, oldest first, and books. What a page
+// names is missing once that is attached.
 func (s *State) Missing() []events.BlobRef {
 	var refs []events.BlobRef
-	for i, seg := range s.body.segments {
-		if !seg.loaded {
-			refs = append(refs, s.body.refs[i])
+	b := &s.body
+	for i, seg := range b.segments {
+		switch page := i / PageSegments; {
+		case seg.loaded:
+		case !b.refs[i].IsZero():
+			refs = append(refs, b.refs[i])
+		case i%PageSegments == 0:
+			refs = append(refs, b.pages[page])
+		}
+	}
+	for i, k := range b.books {
+		if !k.loaded {
+			refs = append(refs, b.bookRefs[i])
 		}
 	}
 	return refs
 }
 
-// Attach gives the state a missing segment. Data that does not have the
+// Attach gives the state what it misses. Data that does not have the
 // reference's digest is refused with [events.ErrMalformed].
 func (s *State) Attach(ref events.BlobRef, data []byte) error {
 	if RefOf(data) != ref {
 		return fmt.Errorf("attach segment %s: %w: digest differs", ref.Digest, events.ErrMalformed)
 	}
-	for i := range s.body.refs {
-		if s.body.refs[i] != ref || s.body.segments[i].loaded {
+	b := &s.body
+	if b.shared {
+		b.segments, b.refs, b.books, b.shared = slices.Clone(b.segments), slices.Clone(b.refs), slices.Clone(b.books), false
+	}
+	if err := b.attach(ref, data); err != nil {
+		return fmt.Errorf("attach segment %s: %w", ref.Digest, err)
+	}
+	return nil
+}
+
+func (b *body) attach(ref events.BlobRef, data []byte) error {
+	for i, page := range b.pages {
+		if first := i * PageSegments; page == ref && b.refs[first].IsZero() {
+			var d pageData
+			if err := pageSteps.decode(data, &d); err != nil {
+				return err
+			}
+			copy(b.refs[first:], d.Segments)
+		}
+	}
+	for i := range b.refs {
+		if b.refs[i] != ref || b.segments[i].loaded {
 			continue
 		}
 		var d segmentData
+		if err := segmentSteps.decode(data, &d); err != nil {
+			return err
+		}
+		if int64(i) < b.based {
+			d.Nodes = copied(d.Nodes)
+		}
+		b.segments[i] = &segment{loaded: true, nodes: pointers(d.Nodes)}
+	}
+	for i := range b.bookRefs {
+		if b.bookRefs[i] != ref || b.books[i].loaded {
+			continue
+		}
+		var d bookData
 		if err := events.DecodePayload(data, &d); err != nil {
-			return fmt.Errorf("attach segment %s: %w", ref.Digest, err)
+			return err
 		}
-		if s.body.shared {
-			s.body.segments, s.body.shared = slices.Clone(s.body.segments), false
-		}
-		s.body.segments[i] = &segment{loaded: true, nodes: pointers(d.Nodes), turns: d.Turns, settled: d.Settled, requests: d.Requests}
-		return nil
+		b.books[i] = &book{loaded: true, records: d.records()}
 	}
 	return nil
 }

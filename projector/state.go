@@ -8,7 +8,7 @@ import (
 )
 
 // FoldVersion changes whenever Apply or the snapshot's shape does. Snapshots of another version are discarded.
-const FoldVersion = 7
+const FoldVersion = 8
 
 // ErrPartial is a question that needs segments which are not attached yet; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -57,9 +57,11 @@ type Head struct {
 	CreatedAt events.Millis     `msgpack:"ca,omitempty"`
 	UpdatedAt events.Millis     `msgpack:"ua,omitempty"`
 
-	Leaf   events.NodeID `msgpack:"lf,omitempty"` // empty: before the first node
-	Nodes  int64         `msgpack:"n,omitempty"`  // ever appended
-	Frames []Frame       `msgpack:"fr,omitempty"`
+	Leaf     events.NodeID `msgpack:"lf,omitempty"` // empty: before the first node
+	Nodes    int64         `msgpack:"n,omitempty"`  // ever appended, or copied
+	Copied   int64         `msgpack:"cn,omitempty"` // of those, the ones that the session began with as a copy
+	Branched bool          `msgpack:"br,omitempty"` // the leaf was moved: some nodes may be on no active path
+	Frames   []Frame       `msgpack:"fr,omitempty"`
 
 	Catalog Catalog `msgpack:"t,omitempty"`
 

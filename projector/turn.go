@@ -293,7 +293,7 @@ func (s *State) recordTurn(record TurnRecord) {
 	record.Leaf = s.Leaf
 	s.body.turns = append(s.body.turns, record)
 	if s.body.index != nil {
-		s.body.records[record.ID] = &record
+		s.body.ended[record.ID] = &record
 	}
 }
 

@@ -131,5 +131,5 @@ func (h *Host) beforeLanding(ctx context.Context, s *projector.State, by stamp) 
 		return nil, err
 	}
 	api.Note(ctx, s.Session, seq)
-	return follow.At(ctx, h.log, s.Session, seq-1)
+	return follow.At(ctx, h.log, h.b, s.Session, seq-1)
 }

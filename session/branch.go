@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -18,17 +19,15 @@ func BranchOf(id events.SessionID, turn events.TurnID) events.SessionID {
 
 // Branch makes the session in which a waiting turn goes on, and asks for the
 // turn there. The session is this one as it was before the turn in the way
-// began: its path, configuration, catalogue and the plugins' states. Any number
-// may do it at once or again, and finish what another began: on return there is
-// one such session, and it has the turn or will. Reading the state of then
-// takes the history from its beginning. Errors: [ErrExists] where the id is
-// another session's.
+// began: a copy, with configuration, catalogue and the plugins' states. Any number
+// may do it at once or again: on return there is one such session, and it has
+// the turn or will. Errors: [ErrExists] where the id is another session's.
 func (h *Host) Branch(ctx context.Context, id events.SessionID, q projector.QueuedTurn) (events.SessionID, error) {
 	branch := BranchOf(id, q.ID)
 	for {
 		err := h.openBranch(ctx, id, branch, q)
 		if errors.Is(err, errRaced) {
-			continue // finish what the other one has begun
+			continue // there is one
 		}
 		if err == nil {
 			_, err = h.request(ctx, branch, stamp{actor: h.actor, cause: string(q.ID)}, requested{q.ID, q.Input, events.BusyEnqueue, q.Callers})
@@ -43,20 +42,19 @@ func (h *Host) Branch(ctx context.Context, id events.SessionID, q projector.Queu
 // errRaced is a session that another one was faster to open.
 var errRaced = errors.New("session was opened meanwhile")
 
-// openBranch opens the session, or goes on with its opening, to the last commit of it.
+// openBranch opens the session, unless there is one.
 func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q projector.QueuedTurn) error {
 	have, err := h.State(ctx, branch)
-	var start *begun
 	switch {
 	case errors.Is(err, events.ErrNoSession):
 	case err != nil:
 		return err
 	case have.Forked.Session != id:
 		return ErrExists
-	case have.Status != projector.StatusOpening:
-		return nil
+	case have.Status == projector.StatusOpening: // an earlier version began it, and died
+		return ErrOpening
 	default:
-		start = &begun{state: have}
+		return nil
 	}
 	base, err := h.stateBefore(ctx, id, q)
 	if err != nil {
@@ -69,11 +67,7 @@ func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q pr
 	o := opening{h: h, id: branch, by: h.stamp("create", api.Asked{}), makers: q.Callers, granting: now, creator: base, base: base, req: CreateRequest{
 		Plugins: PluginsFork, Parent: base.Parent, Relation: base.Relation, Labels: base.Labels, Usage: base.Source,
 	}}
-	nodes, err := o.nodes()
-	if err != nil {
-		return err
-	}
-	err = o.create(ctx, start, o.opened(), nodes)
+	err = o.create(ctx, nil, o.opened(), nil)
 	if errors.As(err, new(*events.ConflictError)) {
 		return errRaced
 	}
@@ -86,8 +80,17 @@ func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q pr
 // stateBefore is the session as it was before the turn in the way began, or,
 // where that had not begun, before the waiting one was recorded.
 func (h *Host) stateBefore(ctx context.Context, id events.SessionID, q projector.QueuedTurn) (*projector.State, error) {
-	s := projector.New(id)
-	for entry, err := range h.log.Read(ctx, id, 1) {
+	s, err := follow.OpenBefore(ctx, h.b, id, func(s *projector.State) bool {
+		t := s.Turn()
+		return s.Seq < q.Seq && (t == nil || t.ID != q.Behind)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for entry, err := range h.log.Read(ctx, id, s.Seq+1) {
+		if err == nil {
+			err = follow.Prepare(ctx, h.b, s, entry.Commit)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -27,8 +28,8 @@ func (h *Host) Create(ctx context.Context, req CreateRequest) (events.SessionID,
 }
 
 // CreateFrom opens a session on behalf of another one, its creator, which may
-// be empty (host specification 2.2). What starts from a state takes over the
-// nodes of its active path, with their ids; counters and ledger begin anew.
+// be empty (host specification 2.2). What starts from a state is a copy of its graph and
+// frames, with ids, protocol options and execution state; counters and ledger begin anew.
 func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req CreateRequest) (api.Handle, error) {
 	ctx, asked, err := api.TakeRequest(ctx, &req)
 	id := named(req.ID, asked)
@@ -76,14 +77,12 @@ func (o *opening) open(ctx context.Context, creator events.SessionID) (*events.S
 	}
 	opened := o.opened()
 	if begun != nil {
-		if opened = begun.opened; opened.Forked.Session != "" && o.req.Start != StartSnapshot {
-			o.base, err = o.h.StateAt(ctx, opened.Forked.Session, opened.Forked.Seq) // it may have moved since
+		opened = begun.opened
+		if opened.Base.IsZero() && !opened.Forked.IsZero() {
+			return nil, fmt.Errorf("%w: an earlier version began the copy", ErrOpening)
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	nodes, err := o.nodes()
+	nodes, err := o.nodes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +142,7 @@ type opening struct {
 	by       stamp
 	req      CreateRequest
 	creator  *projector.State // nil: none
-	base     *projector.State // nil: empty
+	base     *projector.State // nil: empty; may be partial
 }
 
 // stamp tells the request from others, by all that it says.
@@ -183,11 +182,15 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	switch o.req.Start {
 	case api.StartEmpty:
 	case StartCurrent:
-		o.base = o.creator
+		if o.creator != nil {
+			o.base, err = o.h.opened(api.Naming(ctx, creator), creator)
+		}
 	case StartExisting:
-		o.base, err = o.h.State(api.Naming(ctx, o.req.From), o.req.From)
+		o.base, err = o.h.opened(api.Naming(ctx, o.req.From), o.req.From)
 	case StartSnapshot:
-		o.base = o.req.Snapshot
+		if o.req.Snapshot != nil {
+			o.base, err = o.h.ofSnapshot(ctx, o.req.Snapshot)
+		}
 	default:
 		return &events.FieldError{Field: "start", Reason: fmt.Sprintf("unknown %q", o.req.Start), Err: events.ErrInvalid}
 	}
@@ -195,10 +198,53 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 		err = &events.FieldError{Field: "start", Reason: fmt.Sprintf("%q without a state to start from", o.req.Start), Err: events.ErrInvalid}
 	}
 	if err == nil {
+		err = o.onPath(ctx)
+	}
+	if err == nil {
 		err = o.locked()
 	}
 	if err == nil && o.req.Plugins == PluginsFork && o.creator == nil {
 		err = &events.FieldError{Field: "plugins", Reason: "fork without a creator", Err: events.ErrInvalid}
+	}
+	return err
+}
+
+// opened is a session's state now, by the fastest way from where it is stored. It may be partial, and
+// knows which of its pieces are stored.
+func (h *Host) opened(ctx context.Context, id events.SessionID) (*projector.State, error) {
+	if err := events.CheckToken("session", id); err != nil {
+		return nil, err
+	}
+	s, err := follow.Open(ctx, h.b, id)
+	if err = api.Reached(ctx, id, s, err); err != nil {
+		return nil, fmt.Errorf("state of %s: %w", id, err)
+	}
+	return s, nil
+}
+
+// ofSnapshot is a state that a caller has. What was stored of it may be gone with its session.
+func (h *Host) ofSnapshot(ctx context.Context, s *projector.State) (*projector.State, error) {
+	_, err := h.log.Last(ctx, s.Session)
+	if !errors.Is(err, events.ErrNoSession) {
+		return s.Clone(), err
+	}
+	c := s.Clone()
+	if err := follow.Complete(ctx, h.b, c); err != nil {
+		return nil, err
+	}
+	return c.Unstored(), nil
+}
+
+// onPath leaves of the base what is asked for of it.
+func (o *opening) onPath(ctx context.Context) (err error) {
+	if !o.req.PathOnly || o.base == nil {
+		return nil
+	}
+	if o.base.Branched {
+		err = follow.Complete(ctx, o.h.b, o.base)
+	}
+	if err == nil {
+		o.base, err = o.base.PathOnly()
 	}
 	return err
 }
@@ -297,23 +343,16 @@ func within(parent, child events.ToolAccess) events.ToolAccess {
 	return child
 }
 
-func (o *opening) nodes() ([]events.NewNode, error) {
-	var nodes []events.NewNode
-	if o.base != nil {
-		path, err := o.base.Path()
-		if err != nil {
+// nodes are those that come after the base, with ids that it does not have.
+func (o *opening) nodes(ctx context.Context) ([]events.NewNode, error) {
+	beside := projector.New(o.id)
+	if o.base != nil && len(o.req.Nodes) > 0 {
+		beside = o.base
+		if err := follow.Complete(ctx, o.h.b, beside); err != nil {
 			return nil, err
 		}
-		for _, n := range path {
-			nodes = append(nodes, events.NewNode{ID: n.ID, Kind: n.Kind, Message: n.Message, Type: n.Type, Body: n.Body, Blob: n.Blob})
-		}
 	}
-	taken := make(map[events.NodeID]bool, len(nodes))
-	for i := range nodes {
-		taken[nodes[i].ID] = true
-	}
-	fresh, err := newNodesBeside(projector.New(o.id), o.req.Nodes, taken)
-	return append(nodes, fresh...), err
+	return newNodesBeside(beside, o.req.Nodes, make(map[events.NodeID]bool))
 }
 
 // inheritedBytes is how much of the bodies of plugin states the first commit of a fork holds. It also has
@@ -403,6 +442,10 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 	if begun == nil {
 		opened.Commits = int64(len(commits) - 1)
 		s.state = projector.New(o.id)
+		if err := o.store(ctx, opened, s.state); err != nil {
+			s.state = nil
+			return err
+		}
 	} else {
 		s.state = begun.state
 		commits = commits[max(0, len(commits)-int(begun.state.Opening)):]
@@ -413,12 +456,29 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 			return err
 		}
 	}
+	if len(s.state.Missing()) > 0 {
+		s.state = nil // whoever uses the session loads it
+	}
 	return nil
 }
 
+// store puts what the session begins with where its first commit, which is still to come, names it. A creator
+// that dies between the two leaves blobs that nothing names.
+func (o *opening) store(ctx context.Context, opened *events.SessionOpened, s *projector.State) error {
+	if o.base == nil {
+		return nil
+	}
+	ref, body, err := follow.SaveBase(ctx, o.h.b, o.base)
+	if err != nil {
+		return err
+	}
+	opened.Base = ref
+	return s.Give(ref, body)
+}
+
 // Fork opens a new session with the nodes of the active path of another, the
-// same ids and the same leaf. It starts with an empty ledger.
+// same ids, the same leaf and the same frames. It starts with an empty ledger.
 func (h *Host) Fork(ctx context.Context, from events.SessionID, req CreateRequest) (events.SessionID, error) {
-	req.Start, req.From = StartExisting, from
+	req.Start, req.From, req.PathOnly = StartExisting, from, true
 	return h.Create(ctx, req)
 }

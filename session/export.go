@@ -7,12 +7,12 @@ import (
 	"reflect"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
 )
 
 // BlobReader gives bodies kept outside the log, checked against their reference.
-type BlobReader interface {
-	Blob(ctx context.Context, ref events.BlobRef) ([]byte, error)
-}
+type BlobReader = follow.BlobReader
 
 // Exported says what an archive holds.
 type Exported struct {
@@ -80,21 +80,50 @@ func (x *exporter) commit(ctx context.Context, e events.Entry) error {
 }
 
 func (x *exporter) bodies(ctx context.Context, p events.Payload) error {
-	for _, ref := range BlobRefs(p) {
+	return Bodies(ctx, x.blobs, p, func(ref events.BlobRef, read func() ([]byte, error)) error {
 		if x.seen[ref.Digest] {
-			continue
+			return nil
 		}
-		body, err := x.blobs.Blob(ctx, ref)
+		body, err := read()
+		if err == nil {
+			err = x.archive.Blob(body)
+		}
 		if err != nil {
-			return err
-		}
-		if err := x.archive.Blob(body); err != nil {
 			return err
 		}
 		x.seen[ref.Digest] = true
 		x.done.Blobs, x.done.BlobBytes = x.done.Blobs+1, x.done.BlobBytes+int64(len(body))
+		return nil
+	})
+}
+
+// Bodies visits all that an event refers to outside the log: of the opening of a copy, its base with all that this
+// refers to. What is visited need not be read. Errors are those of the reader, of a base that does not decode, and of visit.
+func Bodies(ctx context.Context, blobs BlobReader, p events.Payload, visit func(ref events.BlobRef, read func() ([]byte, error)) error) error {
+	outside := func(list []events.BlobRef) error {
+		for _, ref := range list {
+			if err := visit(ref, func() ([]byte, error) { return blobs.Blob(ctx, ref) }); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	return nil
+	opened, ok := p.(*events.SessionOpened)
+	if !ok || opened.Base.IsZero() {
+		return outside(BlobRefs(p))
+	}
+	beside := *opened
+	beside.Base = events.BlobRef{}
+	if err := outside(BlobRefs(&beside)); err != nil {
+		return err
+	}
+	read := func(ref events.BlobRef) ([]byte, error) { return blobs.Blob(ctx, ref) }
+	return projector.WalkBase(opened.Base, read, func(piece projector.Piece) error {
+		if err := visit(piece.Ref, func() ([]byte, error) { return piece.Body, nil }); err != nil {
+			return err
+		}
+		return outside(blobRefs(blobRefs(nil, reflect.ValueOf(piece.Frames)), reflect.ValueOf(piece.Nodes)))
+	})
 }
 
 // BlobRefs lists what an event refers to outside the log, in the order of its

@@ -207,7 +207,7 @@ func (h *Host) loadHeld(ctx context.Context, id events.SessionID, s *held, fresh
 	case s.state == nil:
 		s.state, err = follow.Whole(ctx, h.b, id)
 	case fresh:
-		err = follow.Sync(ctx, h.log, s.state)
+		err = follow.Sync(ctx, h.log, h.b, s.state)
 	}
 	if err != nil {
 		s.state = nil
@@ -376,7 +376,7 @@ func (h *Host) StateAt(ctx context.Context, id events.SessionID, seq events.Seq)
 	if err := h.reached(ctx, id); err != nil {
 		return nil, err
 	}
-	return follow.At(ctx, h.log, id, seq)
+	return follow.At(ctx, h.log, h.b, id, seq)
 }
 
 // open refuses what a session in its present status cannot take.

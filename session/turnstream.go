@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
 )
 
 // StartTurnStream submits a turn and gives its events from the first to done.
@@ -81,13 +82,20 @@ func (t *turnStream) next(ctx context.Context, seen Observed, err error) ([]Sess
 		return nil, err
 	}
 	if seen.Commit != nil {
+		if err := follow.Prepare(ctx, t.h.b, t.events.s, seen.Commit); err != nil {
+			return nil, err
+		}
 		for i := range seen.Commit.Events {
 			if err := t.prepare(ctx, &seen.Commit.Events[i]); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return t.events.Next(seen)
+	list, err := t.events.Next(seen)
+	if err == nil && seen.Seq == 1 {
+		err = follow.Complete(ctx, t.h.b, t.events.s) // of a session that began as a copy
+	}
+	return list, err
 }
 
 // prepare checks that the turn is the one submitted, and brings in what replies and results keep in blobs.

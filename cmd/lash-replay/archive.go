@@ -81,7 +81,7 @@ func (a *archive) Row(context.Context, events.SessionID) (*follow.Directory, err
 }
 
 func (a *archive) State(ctx context.Context, session events.SessionID) (*projector.State, error) {
-	return follow.At(ctx, a.log, session, math.MaxUint64)
+	return follow.At(ctx, a.log, a, session, math.MaxUint64)
 }
 
 func (a *archive) Close() {}

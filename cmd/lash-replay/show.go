@@ -37,7 +37,7 @@ func (c *showCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer src.Close()
-	s, err := follow.At(ctx, src.Log(), id, cmp.Or(c.At, math.MaxUint64))
+	s, err := follow.At(ctx, src.Log(), src, id, cmp.Or(c.At, math.MaxUint64))
 	if err != nil {
 		return err
 	}

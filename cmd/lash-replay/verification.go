@@ -97,7 +97,16 @@ func (v *verification) addAll(list []projector.Violation) {
 func (v *verification) commit(ctx context.Context, e events.Entry) error {
 	v.Commits++
 	v.Events += int64(len(e.Commit.Events))
-	v.addAll(v.v.Apply(e))
+	found, err := follow.Verify(ctx, v.src, v.v, e)
+	v.addAll(found)
+	if err == nil && e.Seq == 1 {
+		err = v.base(ctx, e)
+	}
+	if err != nil && isDamage(err) {
+		v.violation(e.Seq, -1, checkBase, err.Error())
+	} else if err != nil {
+		return err
+	}
 	if e.Seq > checkAlwaysTo {
 		v.Invariants = sampled
 	}
@@ -109,14 +118,36 @@ func (v *verification) commit(ctx context.Context, e events.Entry) error {
 		if ev.Kind == events.KindModelReplied || ev.Kind == events.KindModelFailed {
 			v.Prompts++
 		}
-		for _, ref := range session.BlobRefs(ev.Payload) {
-			if err := v.blob(ctx, e.Seq, i, ref); err != nil {
-				return err
-			}
+		err := session.Bodies(ctx, v.src, ev.Payload, func(ref events.BlobRef, _ func() ([]byte, error)) error {
+			return v.blob(ctx, e.Seq, i, ref)
+		})
+		if err != nil && !isDamage(err) { // of a base, which is reported
+			return err
 		}
 	}
 	if v.stored != nil && v.stored.Seq == e.Seq && v.v.State().Seq == e.Seq {
 		return v.compare(ctx)
+	}
+	return nil
+}
+
+// base compares what a copy began with with the history that it is a copy of, where that is still there.
+func (v *verification) base(ctx context.Context, e events.Entry) error {
+	if projector.BaseOf(e.Commit).IsZero() {
+		return nil
+	}
+	from := v.v.State().Forked
+	ancestor, err := follow.At(ctx, v.src.Log(), v.src, from.Session, from.Seq)
+	switch {
+	case errors.Is(err, events.ErrNoSession):
+		v.Notes = append(v.Notes, fmt.Sprintf("session %s: its base is not compared: session %s, of which it is a copy, is not here", v.id, from.Session))
+		return nil
+	case err != nil:
+		return fmt.Errorf("session %s, of which it is a copy: %w", from.Session, err)
+	}
+	v.Bases++
+	if err := v.v.State().CheckBase(ancestor); err != nil {
+		v.violation(e.Seq, -1, checkBase, err.Error())
 	}
 	return nil
 }
@@ -198,16 +229,13 @@ func (v *verification) compare(ctx context.Context) error {
 		}
 		v.violation(v.stored.Seq, -1, checkSnapshot, problem)
 	}
-	for _, ref := range v.restored.Missing() {
-		problem, err := v.readBlob(ctx, ref)
-		if err != nil {
-			return err
-		}
-		if problem != "" {
-			v.violation(v.stored.Seq, -1, checkSnapshot, "segment: "+problem)
-		}
+	ctx, cancel := context.WithTimeout(ctx, blobWait)
+	defer cancel()
+	if err = follow.Complete(ctx, v.src, v.restored); err != nil && isDamage(err) {
+		v.violation(v.stored.Seq, -1, checkSnapshot, "segment: "+errors.Unwrap(err).Error())
+		err = nil
 	}
-	return nil
+	return err
 }
 
 // differing names the fields of two heads that are not the same.

@@ -26,6 +26,7 @@ func (*verifyCmd) Help() string {
   state      the folded state keeps its invariants
   prompt     the prompt of every model reply can be rebuilt, and has the recorded digest
   blob       bodies kept outside the log are there and have the recorded digest
+  base       what a copy began with is there, and is what the session that it is a copy of was, if that is still there
   snapshot   what is stored besides the history equals what it folds to, byte for byte
   archive    an archive file is whole`
 }
@@ -34,6 +35,7 @@ func (*verifyCmd) Help() string {
 const (
 	checkHistory  projector.Check = "history"
 	checkBlob     projector.Check = "blob"
+	checkBase     projector.Check = "base"
 	checkSnapshot projector.Check = "snapshot"
 	checkArchive  projector.Check = "archive"
 )
@@ -65,6 +67,7 @@ type report struct {
 	Commits    int64     `json:"commits"`
 	Events     int64     `json:"events"`
 	Snapshots  int64     `json:"snapshots"`
+	Bases      int64     `json:"bases"` // of copies, compared with what they are copies of
 	Prompts    int64     `json:"prompts"`
 	Blobs      int64     `json:"blobs"`
 	Invariants string    `json:"invariants"` // how often they were checked
@@ -145,6 +148,9 @@ func (r *report) print(e *env) {
 		e.println("note:", note)
 	}
 	e.printf("checked %d prompts and %d blobs, invariants %s\n", r.Prompts, r.Blobs, r.Invariants)
+	if r.Bases > 0 {
+		e.printf("compared %d copies with what they are copies of\n", r.Bases)
+	}
 	e.printf("verified %d sessions, %d events, %d snapshots\n", r.Sessions, r.Events, r.Snapshots)
 	if n := len(r.Violations); n > 0 {
 		e.printf("%d violations\n", n)

@@ -21,6 +21,10 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		if p.Parent != "" {
 			p.Relation = one(t, events.RelationRoot, events.RelationChild, events.RelationHandoff)
 		}
+		if !p.Forked.IsZero() {
+			p.Base = maybe(t, blob)
+			p.Base.Size %= events.MaxBlobBytes
+		}
 		return p
 	},
 	events.KindSessionConfigured: func(t *rapid.T) events.Payload {

@@ -115,7 +115,7 @@ func (r *run) committed() {
 // redo folds the tail and decides again on the same inputs.
 func (r *run) redo(inputs []turn.Input, ahead bool) error {
 	r.w.t.Logf("%s conflicts in %s", r.n.id, r.session)
-	if err := follow.Sync(r.w.ctx, r.w.log, r.state); err != nil {
+	if err := follow.Sync(r.w.ctx, r.w.log, nil, r.state); err != nil {
 		return err
 	}
 	for _, in := range inputs {

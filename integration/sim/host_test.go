@@ -80,7 +80,7 @@ func (h *host) load(id events.SessionID, fresh bool) *projector.State {
 		h.held[id] = s
 	}
 	if fresh {
-		if err := follow.Sync(h.w.ctx, h.w.log, s); err != nil {
+		if err := follow.Sync(h.w.ctx, h.w.log, nil, s); err != nil {
 			h.w.t.Fatal(err)
 		}
 	}

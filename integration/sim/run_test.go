@@ -127,7 +127,7 @@ func (r *run) load() error {
 		return nil // if the state is behind, the first append conflicts
 	}
 	count := r.came
-	if err := follow.Sync(r.w.ctx, r.w.log, r.state); err != nil {
+	if err := follow.Sync(r.w.ctx, r.w.log, nil, r.state); err != nil {
 		return err
 	}
 	r.current, r.seen = r.w.now, count
@@ -306,7 +306,7 @@ func (r *run) catchUp() error {
 		return r.flush() // finds out by itself
 	}
 	count := r.came
-	if err := follow.Sync(r.w.ctx, r.w.log, r.state); err != nil {
+	if err := follow.Sync(r.w.ctx, r.w.log, nil, r.state); err != nil {
 		return err
 	}
 	r.current, r.seen = r.w.now, count

@@ -129,7 +129,7 @@ func (a *Archiver) Archive(ctx context.Context, session events.SessionID) (bool,
 		return false, nil // it has work again
 	}
 	if err == nil {
-		err = Sync(ctx, a.b.Log(), s) // it may have moved just before it was sealed
+		err = Sync(ctx, a.b.Log(), a.b, s) // it may have moved just before it was sealed
 	}
 	if err != nil {
 		return false, err

@@ -1,12 +1,14 @@
 package follow
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 )
 
 const (
@@ -83,27 +85,89 @@ func (s *Blobs) strike(ctx context.Context, unseen map[string]bool) error {
 			}
 		}
 	}
+	bases := make(map[events.BlobRef]bool)
 	for data, err := range s.b.Mentions(ctx) {
 		if err != nil {
 			return err
 		}
 		strike(data, unseen)
+		if ref := baseIn(data); !ref.IsZero() {
+			bases[ref] = true
+		}
+	}
+	return s.strikeBases(ctx, bases, unseen)
+}
+
+// baseIn is the base that a commit names, as it is stored; the zero reference where it names none.
+func baseIn(data []byte) events.BlobRef {
+	if !bytes.Contains(data, []byte(events.KindSessionOpened)) {
+		return events.BlobRef{}
+	}
+	c, err := events.Decode(data)
+	if err != nil {
+		return events.BlobRef{} // what cannot be read keeps nothing but what it names itself
+	}
+	return projector.BaseOf(c)
+}
+
+// strikeBases is for what bases refer to: their pieces, and the bodies of their nodes and frames. A piece that
+// several have is read once.
+func (s *Blobs) strikeBases(ctx context.Context, bases map[events.BlobRef]bool, unseen map[string]bool) error {
+	seen := make(map[events.BlobRef]bool)
+	read := func(ref events.BlobRef) ([]byte, error) {
+		if seen[ref] {
+			return nil, nil
+		}
+		seen[ref] = true
+		body, err := s.b.Blob(ctx, ref)
+		if lost(err) {
+			return nil, nil // the session that names it cannot be read
+		}
+		return body, err
+	}
+	for ref := range bases {
+		err := projector.WalkBase(ref, read, func(p projector.Piece) error {
+			strike(p.Body, unseen)
+			return nil
+		})
+		if err != nil && !errors.Is(err, events.ErrMalformed) && !errors.Is(err, events.ErrInvalid) {
+			return err
+		}
 	}
 	return nil
 }
 
-// strikeHead is for a snapshot whose head, which refers to its segments, is a blob.
+// lost reports whether a blob is gone, or damaged.
+func lost(err error) bool {
+	return errors.Is(err, bus.ErrNotFound) || errors.Is(err, events.ErrMalformed)
+}
+
+// strikeHead is for a snapshot: its head, which may be a blob, refers to pages and segments, and the pages to more segments.
 func (s *Blobs) strikeHead(ctx context.Context, value []byte, unseen map[string]bool) error {
 	var r row
-	if events.DecodePayload(value, &r) != nil || r.Blob.IsZero() {
+	if events.DecodePayload(value, &r) != nil {
 		return nil
 	}
-	head, err := s.b.Blob(ctx, r.Blob)
-	if errors.Is(err, bus.ErrNotFound) || errors.Is(err, events.ErrMalformed) {
-		return nil // it serves nobody
+	head := r.Head
+	if !r.Blob.IsZero() {
+		var err error
+		if head, err = s.b.Blob(ctx, r.Blob); err != nil && !lost(err) {
+			return err
+		}
 	}
 	strike(head, unseen)
-	return err
+	pages, err := projector.SnapshotPages(head)
+	if err != nil {
+		return nil //nolint:nilerr // it serves nobody
+	}
+	for _, ref := range pages {
+		page, err := s.b.Blob(ctx, ref)
+		if err != nil && !lost(err) {
+			return err
+		}
+		strike(page, unseen)
+	}
+	return nil
 }
 
 // digestLen is the length of a digest: SHA-256 in hexadecimal digits.

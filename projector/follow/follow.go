@@ -37,27 +37,75 @@ func Open(ctx context.Context, b *bus.Bus, session events.SessionID) (*projector
 	if err != nil {
 		return nil, err
 	}
-	if err := Sync(ctx, b.Log(), s); err != nil {
+	if err := Sync(ctx, b.Log(), b, s); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// OpenBefore gives the state of a session's newest snapshot where that is before what is looked for,
+// and else the empty state. It may be partial.
+func OpenBefore(ctx context.Context, b *bus.Bus, session events.SessionID, before func(*projector.State) bool) (*projector.State, error) {
+	s, _, err := restore(ctx, b, session)
+	if err == nil && !before(s) {
+		s = projector.New(session)
+	}
+	return s, err
+}
+
+// BlobReader gives bodies kept outside the log, checked against their reference.
+type BlobReader interface {
+	Blob(ctx context.Context, ref events.BlobRef) ([]byte, error)
 }
 
 // Sync folds what was appended since.
-func Sync(ctx context.Context, log events.Log, s *projector.State) error {
-	return syncTo(ctx, log, s, math.MaxUint64)
+func Sync(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
+	return syncTo(ctx, log, blobs, s, math.MaxUint64)
 }
 
-// At gives the state of a session as it was at seq, or where it ends before, folded from the log alone.
-func At(ctx context.Context, log events.Log, session events.SessionID, seq events.Seq) (*projector.State, error) {
+// At gives the whole state of a session as it was at seq, or where it ends before, folded from
+// the log and the base that it began with, if it is a copy.
+func At(ctx context.Context, log events.Log, blobs BlobReader, session events.SessionID, seq events.Seq) (*projector.State, error) {
 	s := projector.New(session)
-	if err := syncTo(ctx, log, s, seq); err != nil {
+	if err := syncTo(ctx, log, blobs, s, seq); err != nil {
+		return nil, err
+	}
+	if err := Complete(ctx, blobs, s); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-func syncTo(ctx context.Context, log events.Log, s *projector.State, seq events.Seq) error {
+// Prepare gives a state the base that the commit which it folds next needs, where it needs one.
+// Where that is gone nothing of the session can be read.
+func Prepare(ctx context.Context, blobs BlobReader, s *projector.State, c *events.Commit) error {
+	ref := s.Needs(c)
+	if ref.IsZero() {
+		return nil
+	}
+	body, err := blobs.Blob(ctx, ref)
+	if err == nil {
+		err = s.Give(ref, body)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", &projector.MissingBaseError{Session: s.Session, Ref: ref}, err)
+	}
+	return nil
+}
+
+// Verify is [projector.Verifier.Apply] for histories that may have begun as a copy: it gives the verifier the base.
+func Verify(ctx context.Context, blobs BlobReader, v *projector.Verifier, e events.Entry) ([]projector.Violation, error) {
+	if err := Prepare(ctx, blobs, v.State(), e.Commit); err != nil {
+		return nil, err
+	}
+	found := v.Apply(e)
+	if e.Seq > 1 {
+		return found, nil
+	}
+	return found, Complete(ctx, blobs, v.State())
+}
+
+func syncTo(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State, seq events.Seq) error {
 	for entry, err := range log.Read(ctx, s.Session, s.Seq+1) {
 		if err != nil {
 			return fmt.Errorf("sync %s: %w", s.Session, err)
@@ -65,22 +113,27 @@ func syncTo(ctx context.Context, log events.Log, s *projector.State, seq events.
 		if entry.Seq > seq {
 			break
 		}
-		if err := s.Apply(entry); err != nil {
+		if err = Prepare(ctx, blobs, s, entry.Commit); err == nil {
+			err = s.Apply(entry)
+		}
+		if err != nil {
 			return fmt.Errorf("sync %s: %w", s.Session, err)
 		}
 	}
 	return nil
 }
 
-// Complete attaches every missing segment.
-func Complete(ctx context.Context, b *bus.Bus, s *projector.State) error {
-	for _, ref := range s.Missing() {
-		data, err := b.Blob(ctx, ref)
-		if err != nil {
-			return fmt.Errorf("complete %s: %w", s.Session, err)
-		}
-		if err := s.Attach(ref, data); err != nil {
-			return fmt.Errorf("complete %s: %w", s.Session, err)
+// Complete attaches all that is missing.
+func Complete(ctx context.Context, blobs BlobReader, s *projector.State) error {
+	for missing := s.Missing(); len(missing) > 0; missing = s.Missing() { // what a page names is missing then
+		for _, ref := range missing {
+			data, err := blobs.Blob(ctx, ref)
+			if err == nil {
+				err = s.Attach(ref, data)
+			}
+			if err != nil {
+				return fmt.Errorf("complete %s: %w", s.Session, err)
+			}
 		}
 	}
 	return nil
@@ -97,7 +150,7 @@ func Whole(ctx context.Context, b *bus.Bus, session events.SessionID) (*projecto
 	} else if ctx.Err() != nil {
 		return nil, err
 	}
-	return At(ctx, b.Log(), session, math.MaxUint64)
+	return At(ctx, b.Log(), b, session, math.MaxUint64)
 }
 
 // restore reads the newest snapshot. Without a usable one it is the empty state.
@@ -151,10 +204,8 @@ func save(ctx context.Context, b *bus.Bus, s *projector.State) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, seg := range fresh {
-		if _, err := b.PutBlob(ctx, seg.Data); err != nil {
-			return "", fmt.Errorf("save snapshot of %s: %w", s.Session, err)
-		}
+	if err := store(ctx, b, fresh); err != nil {
+		return "", fmt.Errorf("save snapshot of %s: %w", s.Session, err)
 	}
 	r := row{Seq: s.Seq, Digest: projector.RefOf(head).Digest, Head: head}
 	if len(head) > maxRowBytes {
@@ -172,6 +223,31 @@ func save(ctx context.Context, b *bus.Bus, s *projector.State) (string, error) {
 		return events.DecodePayload(old, &have) != nil || have.Seq < s.Seq || have.Seq == s.Seq && unusable(ctx, b, old)
 	})
 	return r.Digest, err
+}
+
+func store(ctx context.Context, b *bus.Bus, pieces []projector.Segment) error {
+	for i := range pieces {
+		if _, err := b.PutBlob(ctx, pieces[i].Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SaveBase stores what a copy of s begins with, and gives its reference. What snapshots of the history, or other
+// copies, have stored is named. So it costs the same however long the history is, where s was opened from a snapshot.
+func SaveBase(ctx context.Context, b *bus.Bus, s *projector.State) (ref events.BlobRef, base []byte, err error) {
+	base, fresh, err := s.Base()
+	if err == nil {
+		err = store(ctx, b, fresh)
+	}
+	if err == nil {
+		ref, err = b.PutBlob(ctx, base)
+	}
+	if err != nil {
+		return ref, nil, fmt.Errorf("save base of %s: %w", s.Session, err)
+	}
+	return ref, base, nil
 }
 
 // unusable reports whether a stored snapshot serves nobody: it is damaged, its

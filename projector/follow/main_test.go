@@ -61,7 +61,7 @@ func grow(t *testing.T, b *bus.Bus, session events.SessionID, from, n, size int)
 func refold(t *testing.T, b *bus.Bus, session events.SessionID) *projector.State {
 	t.Helper()
 	s := projector.New(session)
-	if err := follow.Sync(t.Context(), b.Log(), s); err != nil {
+	if err := follow.Sync(t.Context(), b.Log(), b, s); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Check(); err != nil {

@@ -225,7 +225,7 @@ func (p *Projector) project(ctx context.Context, session events.SessionID, held 
 		}
 	}
 	s := held.state
-	if err := Sync(ctx, p.b.Log(), s); err != nil {
+	if err := Sync(ctx, p.b.Log(), p.b, s); err != nil {
 		return err
 	}
 	if s.Seq != held.seen {

@@ -15,7 +15,8 @@ type CreateRequest struct {
 
 	Start    Start             `msgpack:"s,omitempty"`
 	From     events.SessionID  `msgpack:"f,omitempty"` // of StartExisting
-	Snapshot *projector.State  `msgpack:"-"`           // of StartSnapshot
+	Snapshot *projector.State  `msgpack:"-"`           // of StartSnapshot. What its Snapshot handed out must be stored
+	PathOnly bool              `msgpack:"h,omitempty"` // of what Start brings, the nodes of the active path alone: as a fork does
 	Relation events.Relation   `msgpack:"r,omitempty"` // Defaults to child where there is a parent
 	Plugins  PluginSource      `msgpack:"g,omitempty"`
 	Options  map[string]string `msgpack:"o,omitempty"` // JSON for plugins, by plugin id
@@ -28,7 +29,8 @@ type CreateRequest struct {
 // Start says what a session begins with.
 type Start string
 
-// The starts. The base is copied with its graph; its ledger and counters begin anew.
+// The starts. The base is copied whole, with other branches, frames, protocol options and execution state; its ledger
+// and counters begin anew.
 const (
 	StartEmpty    Start = ""
 	StartCurrent  Start = "current_session"  // the creator's history

@@ -35,7 +35,7 @@ func (c *Client) Create(ctx context.Context, req api.CreateRequest) (events.Sess
 
 // Fork implements [api.Service].
 func (c *Client) Fork(ctx context.Context, from events.SessionID, req api.CreateRequest) (events.SessionID, error) {
-	req.Start, req.From = api.StartExisting, from
+	req.Start, req.From, req.PathOnly = api.StartExisting, from, true
 	return c.Create(ctx, req)
 }
 

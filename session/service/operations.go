@@ -3,8 +3,10 @@ package service
 import (
 	"context"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -89,25 +91,28 @@ func (d *door) create(ctx context.Context, _ events.SessionID, in api.CreateArgs
 	return d.h.Create(ctx, in.Request)
 }
 
-// attach makes a state whole, from the segments that came with it and from blobs.
+// attach makes a state whole, from the segments that came with it and from blobs. Those that came are
+// stored: a copy of the state names them.
 func (d *door) attach(ctx context.Context, s *projector.State, segments [][]byte) error {
 	came := make(map[events.BlobRef][]byte, len(segments))
 	for _, data := range segments {
 		came[projector.RefOf(data)] = data
 	}
-	for _, ref := range s.Missing() {
-		data, ok := came[ref]
-		if !ok {
-			var err error
-			if data, err = d.b.Blob(ctx, ref); err != nil {
-				return err
-			}
-		}
-		if err := s.Attach(ref, data); err != nil {
-			return err
-		}
+	return follow.Complete(ctx, blobsBeside{d.b, came}, s)
+}
+
+// blobsBeside are those that came with a request, which it stores when they are asked for, and those that are stored.
+type blobsBeside struct {
+	*bus.Bus
+	came map[events.BlobRef][]byte
+}
+
+func (b blobsBeside) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
+	if data, ok := b.came[ref]; ok {
+		_, err := b.PutBlob(ctx, data)
+		return data, err
 	}
-	return nil
+	return b.Bus.Blob(ctx, ref)
 }
 
 // configure replaces the configuration, if it is the one that it was made from. It tells whether that moved.

@@ -59,7 +59,7 @@ func (r *runner) replay(ctx context.Context) error {
 			}
 			err := lash.timed(func() error {
 				state := projector.New("s")
-				if err := follow.Sync(ctx, b.Log(), state); err != nil {
+				if err := follow.Sync(ctx, b.Log(), b, state); err != nil {
 					return err
 				}
 				if state.Seq != events.Seq(n+1) {

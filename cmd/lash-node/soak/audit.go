@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/playback"
 )
@@ -60,7 +61,11 @@ func auditSession(ctx context.Context, b *bus.Bus, c *conversation, ledger []ent
 		if err != nil {
 			return findings{}, fmt.Errorf("read session %s: %w", c.plan.Session, err)
 		}
-		for _, violation := range v.Apply(e) {
+		found, err := follow.Verify(ctx, b, v, e)
+		if err != nil {
+			return findings{}, fmt.Errorf("verify session %s: %w", c.plan.Session, err)
+		}
+		for _, violation := range found {
 			broken = append(broken, fmt.Errorf("%+v", violation))
 		}
 		for i := range e.Commit.Events {

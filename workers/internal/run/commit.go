@@ -238,7 +238,7 @@ func (r *run) committed(ctx context.Context, c *events.Commit) {
 // another one now is discarded, as no history could explain it. The state owes
 // it again.
 func (r *run) redo(ctx context.Context, inputs []turn.Input, ahead bool) error {
-	if err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.state); err != nil {
+	if err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state); err != nil {
 		return err
 	}
 	if r.stack.Session != nil {

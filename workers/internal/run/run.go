@@ -154,7 +154,7 @@ func (r *run) load(ctx context.Context) (err error) {
 		if !suspicious && r.owes(ctx) {
 			return nil
 		}
-		err = follow.Sync(ctx, r.p.cfg.Bus.Log(), r.state)
+		err = follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state)
 	} else {
 		r.state, err = follow.Whole(ctx, r.p.cfg.Bus, r.session)
 	}
@@ -380,7 +380,7 @@ func (r *run) catchUp(ctx context.Context) error {
 		return r.flush(ctx) // finds out by itself
 	}
 	before, began, count := r.state.Seq, time.Now(), r.arrived()
-	err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.state)
+	err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state)
 	switch {
 	case r.state.Seq != before && r.stack.Session != nil:
 		err = errors.Join(err, r.openStack(ctx))

@@ -1,0 +1,431 @@
+package projector
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/lash-go/lash/events"
+)
+
+// BaseVersion is the version of the base format, which FORMAT.md of package
+// events describes: of a base, of its pages and of its segments. Older ones are lifted when they are read.
+const BaseVersion = 1
+
+const (
+	// PageSegments is how many segments a page of a base names.
+	PageSegments = 64
+	// maxBasePages bounds the pages of a base: 8 million nodes and more.
+	maxBasePages = 1 << 12
+	// maxBaseFrames bounds the frames of a base.
+	maxBaseFrames = 1 << 16
+)
+
+// Base is what a session begins with that is a copy of another one's state, as it is stored: a
+// small head, and all but the last nodes in segments, which copies and snapshots of one history share.
+type Base struct {
+	Version  int64            `msgpack:"v"`
+	Leaf     events.NodeID    `msgpack:"l,omitempty"` // empty: before the first node
+	Branched bool             `msgpack:"br,omitempty"`
+	Nodes    int64            `msgpack:"n,omitempty"` // in all
+	Frames   []Frame          `msgpack:"f"`           // the first is the initial one, which takes the new session's id
+	Pages    []events.BlobRef `msgpack:"p,omitempty"` // of [PageSegments] segments each
+	Segments []events.BlobRef `msgpack:"s,omitempty"` // that follow those
+	Tail     []Node           `msgpack:"t,omitempty"` // that follow those
+}
+
+// pageData names the segments of a page.
+type pageData struct {
+	Version  int64            `msgpack:"v"`
+	Segments []events.BlobRef `msgpack:"s"`
+}
+
+// segmentData is a segment as it is stored.
+type segmentData struct {
+	Version int64  `msgpack:"v"`
+	Nodes   []Node `msgpack:"n"`
+}
+
+// MissingBaseError is a first commit that names a base which the state was not given.
+type MissingBaseError struct {
+	Session events.SessionID
+	Ref     events.BlobRef
+}
+
+func (e *MissingBaseError) Error() string {
+	return fmt.Sprintf("session %s began as a copy: its base, blob %s, is needed before anything of it can be read", e.Session, e.Ref.Digest)
+}
+
+// Is makes it [ErrPartial].
+func (e *MissingBaseError) Is(target error) bool { return target == ErrPartial }
+
+// Base encodes what a copy of the state begins with: all of its graph and frames. The pieces that are
+// not stored must be stored before the base is, as with [State.Snapshot].
+func (s *State) Base() (base []byte, fresh []Segment, err error) {
+	if s.ahead {
+		return nil, nil, fmt.Errorf("base of %s: state is ahead of the log: %w", s.Session, ErrOutOfOrder)
+	}
+	if fresh, err = s.body.store(); err != nil {
+		return nil, nil, fmt.Errorf("base of %s: %w", s.Session, err)
+	}
+	b := Base{
+		Version: BaseVersion, Leaf: s.Leaf, Branched: s.Branched, Nodes: s.Nodes, Frames: s.Frames,
+		Pages: s.body.pages, Segments: s.body.loose(), Tail: values(s.body.tail),
+	}
+	if err := b.check(); err != nil {
+		return nil, nil, fmt.Errorf("base of %s: %w", s.Session, err)
+	}
+	base, err = events.EncodePayload(&b)
+	return base, fresh, err
+}
+
+// upcasters of the base format lift a body from the version that they stand under to the next.
+type upcasters map[int64]func([]byte) ([]byte, error)
+
+//nolint:gochecknoglobals // read-only tables; there is one version yet
+var baseSteps, pageSteps, segmentSteps upcasters
+
+// lift brings a body of the base format to the current version.
+func (steps upcasters) lift(body []byte) ([]byte, error) {
+	var have struct {
+		Version int64 `msgpack:"v"`
+	}
+	if err := events.DecodePayload(body, &have); err != nil {
+		return nil, err
+	}
+	if have.Version > BaseVersion {
+		return nil, fmt.Errorf("%w: base format %d, this program reads up to %d", events.ErrFutureVersion, have.Version, BaseVersion)
+	}
+	for v := have.Version; v < BaseVersion; v++ {
+		step := steps[v]
+		if step == nil {
+			return nil, fmt.Errorf("%w: base format %d", events.ErrMalformed, have.Version)
+		}
+		var err error
+		if body, err = step(body); err != nil {
+			return nil, fmt.Errorf("lift base format %d: %w", v, err)
+		}
+	}
+	return body, nil
+}
+
+// decode reads a body of the base format of any version.
+func (steps upcasters) decode(body []byte, v interface{ check() error }) error {
+	lifted, err := steps.lift(body)
+	if err == nil {
+		err = events.DecodePayload(lifted, v)
+	}
+	if err == nil {
+		err = v.check()
+	}
+	return err
+}
+
+// DecodeBase reads a base. Errors: [events.ErrMalformed], [events.ErrInvalid], [events.ErrFutureVersion].
+func DecodeBase(body []byte) (*Base, error) {
+	b := &Base{}
+	if err := baseSteps.decode(body, b); err != nil {
+		return nil, fmt.Errorf("base: %w", err)
+	}
+	return b, nil
+}
+
+func (b *Base) check() error {
+	segments := int64(len(b.Pages)*PageSegments + len(b.Segments))
+	tail := int64(len(b.Tail))
+	switch {
+	case len(b.Frames) == 0 || len(b.Frames) > maxBaseFrames:
+		return outOfBounds("frames", len(b.Frames), maxBaseFrames)
+	case len(b.Pages) > maxBasePages:
+		return outOfBounds("pages", len(b.Pages), maxBasePages)
+	case len(b.Segments) >= PageSegments:
+		return outOfBounds("segments", len(b.Segments), PageSegments-1)
+	case tail >= 2*SegmentNodes:
+		return outOfBounds("tail", len(b.Tail), 2*SegmentNodes-1)
+	case b.Nodes < segments+tail || b.Nodes > segments*SegmentNodes+tail:
+		return &events.FieldError{Field: "base.nodes", Reason: fmt.Sprintf("%d do not stand in %d segments and %d more", b.Nodes, segments, tail), Err: events.ErrInvalid}
+	}
+	return errors.Join(checkRefs("base.pages", b.Pages), checkRefs("base.segments", b.Segments), checkNodes("base.tail", b.Tail))
+}
+
+func (p *pageData) check() error {
+	if len(p.Segments) != PageSegments {
+		return outOfBounds("page", len(p.Segments), PageSegments)
+	}
+	return checkRefs("page", p.Segments)
+}
+
+func (d *segmentData) check() error {
+	if len(d.Nodes) == 0 || len(d.Nodes) > SegmentNodes {
+		return outOfBounds("segment", len(d.Nodes), SegmentNodes)
+	}
+	return checkNodes("segment", d.Nodes)
+}
+
+func outOfBounds(field string, n, limit int) error {
+	return &events.FieldError{Field: "base." + field, Reason: fmt.Sprintf("has %d, limit is %d and 0 may be too few", n, limit), Err: events.ErrInvalid}
+}
+
+func checkRefs(field string, refs []events.BlobRef) error {
+	for i := range refs {
+		if err := refs[i].Validate(field); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkNodes(field string, nodes []Node) error {
+	list := make([]events.NewNode, len(nodes))
+	for i := range nodes {
+		n := &nodes[i]
+		list[i] = events.NewNode{ID: n.ID, Kind: n.Kind, Message: n.Message, Type: n.Type, Body: n.Body, Blob: n.Blob}
+	}
+	if err := events.ValidateNodes(list); err != nil {
+		return fmt.Errorf("%s: %w", field, err)
+	}
+	return nil
+}
+
+// given is a base that the first commit is about to name.
+type given struct {
+	ref  events.BlobRef
+	base *Base
+}
+
+// BaseOf is the base that a first commit names; the zero reference where it names none.
+func BaseOf(c *events.Commit) events.BlobRef {
+	for i := range c.Events {
+		if p, ok := c.Events[i].Payload.(*events.SessionOpened); ok {
+			return p.Base
+		}
+	}
+	return events.BlobRef{}
+}
+
+// Needs is the base without which the commit cannot be folded; the zero reference where nothing is missing.
+func (s *State) Needs(c *events.Commit) events.BlobRef {
+	if s.Seq > 0 {
+		return events.BlobRef{}
+	}
+	ref := BaseOf(c)
+	if s.body.given != nil && s.body.given.ref == ref {
+		return events.BlobRef{}
+	}
+	return ref
+}
+
+// Give hands the state, which is before its first commit, the base that this commit names.
+// Errors: [events.ErrMalformed] where the digest differs, and those of [DecodeBase].
+func (s *State) Give(ref events.BlobRef, body []byte) error {
+	if RefOf(body) != ref {
+		return fmt.Errorf("base %s: %w: digest differs", ref.Digest, events.ErrMalformed)
+	}
+	b, err := DecodeBase(body)
+	if err != nil {
+		return err
+	}
+	s.body.given = &given{ref: ref, base: b}
+	return nil
+}
+
+// applyBase begins the state with the base that it was given. Without it, which
+// only [State.Ahead] comes to, every question about the graph is [ErrPartial].
+func (s *State) applyBase(ref events.BlobRef) {
+	g := s.body.given
+	s.body.given = nil
+	if g == nil || g.ref != ref {
+		s.Leaf = s.Forked.Leaf
+		s.body.segments, s.body.refs = []*segment{{}}, []events.BlobRef{ref}
+		return
+	}
+	b := g.base
+	s.Leaf, s.Nodes, s.Copied, s.Branched = b.Leaf, b.Nodes, b.Nodes, b.Branched
+	s.Frames = slices.Clone(b.Frames)
+	s.Frames[0].ID = InitialFrame(s.Session)
+	s.body.refer(b.Pages, b.Segments)
+	s.body.based = int64(len(s.body.segments))
+	s.body.tail = pointers(copied(b.Tail))
+	s.body.path, s.body.links = nil, nil
+}
+
+// copied are nodes as a copy has them: its first commit added them, no turn or request of its own.
+func copied(nodes []Node) []Node {
+	list := slices.Clone(nodes)
+	for i := range list {
+		list[i].Seq, list[i].Turn, list[i].Key = 1, "", ""
+	}
+	return list
+}
+
+// PathOnly is the state with the nodes of its active path alone. It needs the whole state
+// unless the path is all there is. Segments that lie on the path stay the same.
+func (s *State) PathOnly() (*State, error) {
+	c := s.Clone()
+	if !s.Branched {
+		return c, nil
+	}
+	path, err := c.Path()
+	if err != nil {
+		return nil, err
+	}
+	on := make(map[*Node]bool, len(path))
+	for _, n := range path {
+		on[n] = true
+	}
+	onPath := func(n *Node) bool { return on[n] }
+	b := &c.body
+	old, refs := b.segments, b.refs
+	b.segments, b.refs, b.pages, b.shared, b.based = nil, nil, nil, false, 0
+	for i, seg := range old {
+		nodes := keep(seg.nodes, onPath)
+		switch {
+		case len(nodes) == len(seg.nodes):
+			b.segments = append(b.segments, seg)
+			if i < len(refs) {
+				b.refs = append(b.refs, refs[i])
+			} else {
+				b.refs = append(b.refs, events.BlobRef{})
+			}
+		case len(nodes) > 0:
+			b.segments, b.refs = append(b.segments, &segment{loaded: true, nodes: nodes}), append(b.refs, events.BlobRef{})
+		}
+	}
+	b.tail = keep(b.tail, onPath)
+	b.index, b.keys = nil, nil
+	c.Nodes, c.Branched, c.Leaf = int64(len(path)), false, ""
+	if len(path) > 0 {
+		c.Leaf = path[len(path)-1].ID // which heals one that names no node
+	}
+	return c, nil
+}
+
+func keep(nodes []*Node, wanted func(*Node) bool) []*Node {
+	list := make([]*Node, 0, len(nodes))
+	for _, n := range nodes {
+		if wanted(n) {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// Unstored is the state as if nothing of what is at hand of its graph had been stored yet.
+func (s *State) Unstored() *State {
+	c := s.Clone()
+	b := &c.body
+	b.refs, b.pages = slices.Clone(b.refs), nil
+	for i := range b.refs {
+		if b.segments[i].loaded {
+			b.refs[i] = events.BlobRef{}
+		}
+	}
+	return c
+}
+
+// CheckBase compares the copy that a session began with, as s has it, with what it is a copy
+// of: ancestor is whole, and as it was at the sequence that s names. nil where they agree.
+func (s *State) CheckBase(ancestor *State) error {
+	if ancestor.Seq != s.Forked.Seq {
+		return fmt.Errorf("session %s ends at sequence %d, the base says that it is of %d", ancestor.Session, ancestor.Seq, s.Forked.Seq)
+	}
+	want, err := ancestor.AllNodes()
+	if err != nil {
+		return err
+	}
+	all, err := s.AllNodes()
+	if err != nil {
+		return err
+	}
+	n := int(min(s.Copied, int64(len(all))))
+	if n != len(want) { // a copy of the path alone
+		if want, err = ancestor.Path(); err != nil {
+			return err
+		}
+	}
+	if a, b := digestOf(values(all[:n])), digestOf(copied(values(want))); a != b {
+		return fmt.Errorf("the nodes of the base are not those of session %s at sequence %d", s.Forked.Session, s.Forked.Seq)
+	}
+	have, frames := slices.Clone(s.Frames), slices.Clone(ancestor.Frames)
+	if len(have) > 0 && len(frames) > 0 {
+		have[0].ID = frames[0].ID
+	}
+	if digestOf(have) != digestOf(frames) {
+		return fmt.Errorf("the frames of the base are not those of session %s at sequence %d", s.Forked.Session, s.Forked.Seq)
+	}
+	if s.Forked.Leaf != ancestor.Leaf {
+		return fmt.Errorf("the base has leaf %s, session %s had %s", s.Forked.Leaf, s.Forked.Session, ancestor.Leaf)
+	}
+	return nil
+}
+
+// Piece is one of the bodies that a base consists of: itself, a page or a segment.
+type Piece struct {
+	Ref    events.BlobRef
+	Body   []byte
+	Frames []Frame // of the base itself
+	Nodes  []Node  // as they were stored
+}
+
+// WalkBase reads a base and all pieces that it names, each before those that it names. A piece of
+// which read gives nothing is passed over, with those that it names.
+// Errors are those of read and of visit, and of pieces that do not decode.
+func WalkBase(ref events.BlobRef, read func(events.BlobRef) ([]byte, error), visit func(Piece) error) error {
+	body, err := read(ref)
+	if err != nil || body == nil {
+		return err
+	}
+	b, err := DecodeBase(body)
+	if err == nil {
+		err = visit(Piece{Ref: ref, Body: body, Frames: b.Frames, Nodes: b.Tail})
+	}
+	if err != nil {
+		return err
+	}
+	return walkPieces(b.Pages, b.Segments, read, visit)
+}
+
+// SnapshotPages are the pages that the head of a snapshot names: they name its segments. Errors: those of [Restore].
+func SnapshotPages(head []byte) ([]events.BlobRef, error) {
+	s, err := Restore(head)
+	if err != nil {
+		return nil, err
+	}
+	return s.body.pages, nil
+}
+
+func walkPieces(pages, segments []events.BlobRef, read func(events.BlobRef) ([]byte, error), visit func(Piece) error) error {
+	for _, ref := range pages {
+		var d pageData
+		body, err := decodePiece(ref, read, pageSteps, &d)
+		if err == nil && body != nil {
+			if err = visit(Piece{Ref: ref, Body: body}); err == nil {
+				err = walkPieces(nil, d.Segments, read, visit)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, ref := range segments {
+		var d segmentData
+		body, err := decodePiece(ref, read, segmentSteps, &d)
+		if err == nil && body != nil {
+			err = visit(Piece{Ref: ref, Body: body, Nodes: d.Nodes})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func decodePiece(ref events.BlobRef, read func(events.BlobRef) ([]byte, error), steps upcasters, v interface{ check() error }) ([]byte, error) {
+	body, err := read(ref)
+	if err == nil && body != nil {
+		if err = steps.decode(body, v); err != nil {
+			err = fmt.Errorf("piece %s of a base: %w", ref.Digest, err)
+		}
+	}
+	return body, err
+}

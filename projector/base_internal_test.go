@@ -1,0 +1,221 @@
+package projector
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+)
+
+var update = flag.Bool("update", false, "write the golden files of the base format's version")
+
+var (
+	goldenRef   = events.BlobRef{Digest: strings.Repeat("0f", 32), Size: 4711}
+	goldenNodes = []Node{
+		{ID: "n1", At: 7, Seq: 3, Turn: "t1", Kind: events.NodeMessage, Key: "k", Message: events.Message{
+			ID: "n1", Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: "hi"}},
+		}},
+		{ID: "n2", Parent: "n1", At: 8, Seq: 4, Frame: "f2", Kind: events.NodePlugin, Type: "note", Body: []byte("{}")},
+		{ID: "n3", Parent: "n2", At: 9, Seq: 5, Kind: events.NodePlugin, Type: "note", Blob: goldenRef},
+	}
+	goldenFrames = []Frame{
+		{ID: "s1:frame:initial", Reason: "initial", Opened: 1, Options: []byte("1"), State: []byte("x")},
+		{ID: "f2", Reason: "compaction", Keep: "n2", Seeds: 1, Opened: 2, Blob: goldenRef},
+	}
+)
+
+func refs(n int) []events.BlobRef {
+	list := make([]events.BlobRef, n)
+	for i := range list {
+		list[i] = events.BlobRef{Digest: fmt.Sprintf("%064x", i), Size: 1}
+	}
+	return list
+}
+
+// pieces of the base format: a golden value, what decodes it, and the section of FORMAT.md.
+var pieces = map[string]struct {
+	value   any
+	steps   upcasters
+	fresh   func() interface{ check() error }
+	section string
+}{
+	"base": {&Base{
+		Version: 1, Leaf: "n3", Branched: true, Nodes: 2*PageSegments + 5, Frames: goldenFrames, Pages: refs(2), Segments: refs(2), Tail: goldenNodes,
+	}, baseSteps, func() interface{ check() error } { return &Base{} }, "Base"},
+	"page":    {&pageData{1, refs(PageSegments)}, pageSteps, func() interface{ check() error } { return &pageData{} }, "Page"},
+	"segment": {&segmentData{1, goldenNodes}, segmentSteps, func() interface{ check() error } { return &segmentData{} }, "Segment"},
+}
+
+// TestBaseGolden holds the base format to its golden files, which stay for ever.
+func TestBaseGolden(t *testing.T) {
+	t.Parallel()
+	for name, p := range pieces {
+		data, err := events.EncodePayload(p.value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join("testdata", "golden", fmt.Sprintf("%s.v%d.hex", name, BaseVersion))
+		if *update {
+			if err := os.WriteFile(path, []byte(hex.Dump(data)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil || hex.Dump(data) != string(want) {
+			t.Errorf("%s: got\n%swant\n%s, %v", name, hex.Dump(data), want, err)
+		}
+		got := p.fresh()
+		if err := p.steps.decode(data, got); err != nil || !reflect.DeepEqual(got, p.value) {
+			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, p.value)
+		}
+	}
+}
+
+// TestBaseFormat holds the sections of FORMAT.md to the fields.
+func TestBaseFormat(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "events", "FORMAT.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := map[string]any{"Frame": Frame{}, "Node": Node{}}
+	for _, p := range pieces {
+		types[p.section] = reflect.ValueOf(p.value).Elem().Interface()
+	}
+	for section, v := range types {
+		_, body, ok := strings.Cut(string(text), "\n### "+section+"\n")
+		if !ok {
+			t.Fatalf("FORMAT.md has no section %s", section)
+		}
+		body, _, _ = strings.Cut(body, "\n##")
+		s := reflect.TypeOf(v)
+		if got := strings.Count(body, "\n| `"); got != s.NumField() {
+			t.Errorf("section %s: got %d rows, want %d", section, got, s.NumField())
+		}
+		for i := range s.NumField() {
+			tag, option, _ := strings.Cut(s.Field(i).Tag.Get("msgpack"), ",")
+			row := "\n| `" + tag + "` | " + s.Field(i).Name + " | "
+			_, line, ok := strings.Cut(body, row)
+			line, _, _ = strings.Cut(line, "\n")
+			if kind, _, _ := strings.Cut(line, " | "); !ok || strings.HasSuffix(kind, ", optional") != (option == "omitempty") {
+				t.Errorf("section %s: no row %q, or it is not optional as the field is", section, strings.TrimSpace(row))
+			}
+		}
+	}
+}
+
+// TestBaseVersions lifts older versions, and refuses newer ones and those that nothing lifts.
+func TestBaseVersions(t *testing.T) {
+	t.Parallel()
+	for name, p := range pieces {
+		data, err := events.EncodePayload(p.value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := bytes.Index(data, []byte("\xa1v\x01")) + 2
+		newer, older := bytes.Clone(data), bytes.Clone(data)
+		newer[at], older[at] = BaseVersion+1, BaseVersion-1
+		if err := p.steps.decode(newer, p.fresh()); !errors.Is(err, events.ErrFutureVersion) {
+			t.Errorf("%s of the next version: got %v, want %v", name, err, events.ErrFutureVersion)
+		}
+		if err := p.steps.decode(older, p.fresh()); !errors.Is(err, events.ErrMalformed) {
+			t.Errorf("%s of an unknown version: got %v, want %v", name, err, events.ErrMalformed)
+		}
+		lifts := upcasters{BaseVersion - 1: func([]byte) ([]byte, error) { return data, nil }}
+		if err := lifts.decode(older, p.fresh()); err != nil {
+			t.Errorf("%s that is lifted: %v", name, err)
+		}
+		for v := int64(1); v < BaseVersion; v++ {
+			if p.steps[v] == nil {
+				t.Errorf("%s has no step from version %d", name, v)
+			}
+		}
+	}
+}
+
+// TestBaseRefused has bases of hostile authors: each is refused, with the field.
+func TestBaseRefused(t *testing.T) {
+	t.Parallel()
+	for field, spoil := range map[string]func(*Base){
+		"base.frames":          func(b *Base) { b.Frames = nil },
+		"base.pages":           func(b *Base) { b.Pages = refs(maxBasePages + 1) },
+		"base.pages.digest":    func(b *Base) { b.Pages[1].Digest = "../../etc" },
+		"base.segments":        func(b *Base) { b.Segments = refs(PageSegments) },
+		"base.segments.size":   func(b *Base) { b.Segments[0].Size = -1 },
+		"base.tail":            func(b *Base) { b.Tail = make([]Node, 2*SegmentNodes) },
+		"base.nodes":           func(b *Base) { b.Nodes = 1 << 40 },
+		"node.id":              func(b *Base) { b.Tail[0].ID = "" },
+		"node.kind":            func(b *Base) { b.Tail[1].Kind = "?" },
+		"nodes[1].id":          func(b *Base) { b.Tail[1].ID = b.Tail[0].ID },
+		"base.segments.digest": func(b *Base) { b.Segments[1].Digest = strings.Repeat("X", 64) },
+	} {
+		b := *pieces["base"].value.(*Base)
+		b.Frames, b.Pages, b.Segments, b.Tail = append([]Frame(nil), b.Frames...), refs(2), refs(2), append([]Node(nil), b.Tail...)
+		spoil(&b)
+		data, err := events.EncodePayload(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var bad *events.FieldError
+		if _, err := DecodeBase(data); !errors.As(err, &bad) || bad.Field != field {
+			t.Errorf("%s: got %v, want an error with that field", field, err)
+		}
+	}
+	if err := pageSteps.decode(encode(t, &pageData{1, refs(3)}), &pageData{}); !errors.Is(err, events.ErrInvalid) {
+		t.Errorf("short page: got %v, want %v", err, events.ErrInvalid)
+	}
+	if err := segmentSteps.decode(encode(t, &segmentData{Version: 1}), &segmentData{}); !errors.Is(err, events.ErrInvalid) {
+		t.Errorf("empty segment: got %v, want %v", err, events.ErrInvalid)
+	}
+}
+
+func encode(t *testing.T, v any) []byte {
+	t.Helper()
+	data, err := events.EncodePayload(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// FuzzBase decodes anything without a panic. What it accepts can be folded, and is encoded the same again.
+func FuzzBase(f *testing.F) {
+	for _, p := range pieces {
+		data, err := events.EncodePayload(p.value)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		b, err := DecodeBase(data)
+		if err != nil {
+			return
+		}
+		again, err := DecodeBase(encode(t, b))
+		if err != nil || !bytes.Equal(encode(t, again), encode(t, b)) {
+			t.Fatalf("encoded again: %v", err)
+		}
+		s := New("s")
+		ref := RefOf(data)
+		if err := s.Give(ref, data); err != nil {
+			t.Fatal(err)
+		}
+		err = s.Apply(events.Entry{Seq: 1, Commit: &events.Commit{Session: "s", Events: []events.Event{
+			events.Of("", &events.SessionOpened{Forked: events.ForkedFrom{Session: "a", Seq: 1}, Base: ref}),
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = s.View()
+		_ = s.Check()
+	})
+}

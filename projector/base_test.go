@@ -1,0 +1,256 @@
+package projector_test
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// copyOf is a session that begins with a base.
+func copyOf(t interface{ Fatal(...any) }, st store, id events.SessionID, s *projector.State) *projector.State {
+	base, fresh, err := s.Base()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, piece := range fresh {
+		st[piece.Ref] = piece.Data
+	}
+	ref := projector.RefOf(base)
+	st[ref] = base
+	c, first := projector.New(id), firstOf(id, s, ref)
+	if missing := new(projector.MissingBaseError); !errors.As(c.Apply(first), &missing) || missing.Ref != ref || c.Seq != 0 {
+		t.Fatal("a first commit without its base: want a missing base and the state as before")
+	}
+	if c.Needs(first.Commit) != ref {
+		t.Fatal("the commit does not say what it needs")
+	}
+	if err := c.Give(ref, base); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Apply(first); err != nil {
+		t.Fatal(err)
+	}
+	st.complete(t, c)
+	return c
+}
+
+func firstOf(id events.SessionID, s *projector.State, base events.BlobRef) events.Entry {
+	return events.Entry{Seq: 1, Commit: &events.Commit{Session: id, At: 5000, Events: []events.Event{events.Of("", &events.SessionOpened{
+		Forked: events.ForkedFrom{Session: s.Session, Leaf: s.Leaf, Seq: s.Seq}, Base: base,
+	})}}}
+}
+
+func (st store) complete(t interface{ Fatal(...any) }, s *projector.State) {
+	for missing := s.Missing(); len(missing) > 0; missing = s.Missing() {
+		for _, ref := range missing {
+			if err := s.Attach(ref, st[ref]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func allNodes(t interface{ Fatal(...any) }, s *projector.State) []*projector.Node {
+	list, err := s.AllNodes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// sameConversation compares what a copy shows with what it is a copy of.
+func sameConversation(t *rapid.T, c, s *projector.State, nodes []*projector.Node) {
+	if got, want := nodeIDs(allNodes(t, c)), nodeIDs(nodes); !slices.Equal(got, want) {
+		t.Fatalf("nodes: got %v, want %v", got, want)
+	}
+	for i, n := range allNodes(t, c) {
+		if n.Frame != nodes[i].Frame || n.Parent != nodes[i].Parent || n.At != nodes[i].At || n.Seq != 1 || n.Turn != "" || n.Key != "" {
+			t.Fatalf("node %s: got %+v, want the parent, frame and time of %+v, and nothing of its commit", n.ID, *n, *nodes[i])
+		}
+	}
+	frames := slices.Clone(s.Frames)
+	frames[0].ID = projector.InitialFrame(c.Session)
+	a, _ := events.EncodePayload(c.Frames)
+	if b, _ := events.EncodePayload(frames); !bytes.Equal(a, b) {
+		t.Fatalf("frames: got %+v, want %+v", c.Frames, frames)
+	}
+	got, err := c.View()
+	want, wantErr := s.View()
+	if err != nil || wantErr != nil || !slices.Equal(transcript(got.Messages), transcript(want.Messages)) {
+		t.Fatalf("messages: got %v, %v, want %v, %v", transcript(got.Messages), err, transcript(want.Messages), wantErr)
+	}
+	if err := c.CheckBase(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCopy copies random histories, whole and the active path alone, copies the copies, and goes on
+// with them from the fold and from snapshots.
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		st := store{}
+		s := drive(t, 80, nil).s
+		if rapid.Bool().Draw(t, "restored") {
+			data := st.save(t, s)
+			s = restore(t, data)
+			st.complete(t, s)
+		}
+		path, err := s.Path()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := copyOf(t, st, "copy", s)
+		sameConversation(t, c, s, allNodes(t, s))
+		alone, err := s.PathOnly()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fork := copyOf(t, st, "fork", alone)
+		sameConversation(t, fork, s, path)
+		sameConversation(t, copyOf(t, st, "again", c), c, allNodes(t, c))
+
+		for i := range 80 { // beyond what the head keeps
+			id := events.NodeID(rapid.StringMatching(`n[0-9]{12}`).Draw(t, "id"))
+			m := message(string(id), events.RoleUser, text("x"))
+			e := events.Entry{Seq: c.Seq + 1, Commit: &events.Commit{Session: "copy", At: events.Millis(i), Events: []events.Event{
+				events.Of("", &events.GraphAppended{Nodes: []events.NewNode{{ID: id, Kind: events.NodeMessage, Message: m}}}),
+			}}}
+			if n, err := c.Node(id); err != nil || n != nil {
+				continue
+			}
+			if err := c.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		back := restore(t, st.save(t, c))
+		st.complete(t, back)
+		same(t, "a copy from its snapshot", head(t, back), head(t, c))
+		for i, n := range allNodes(t, back) {
+			if want := allNodes(t, c)[i]; n.ID != want.ID || n.Seq != want.Seq || n.Turn != want.Turn {
+				t.Fatalf("node from a snapshot: got %+v, want %+v", *n, *want)
+			}
+		}
+	})
+}
+
+// TestCopyCost shows that a copy names what is stored, however long the history is, and needs none of it at hand.
+func TestCopyCost(t *testing.T) {
+	t.Parallel()
+	var sizes []int
+	for _, n := range []int{200, 20_000} {
+		h := begin(t)
+		nodes := make([]events.NewNode, 0, 100)
+		for i := range n {
+			id := events.NodeID("m" + string(rune('a'+i%26)) + fmtInt(i))
+			nodes = append(nodes, events.NewNode{ID: id, Kind: events.NodeMessage, Message: message(string(id), events.RoleUser, text("x"))})
+			if len(nodes) == cap(nodes) {
+				h.add("", &events.GraphAppended{Nodes: slices.Clone(nodes)})
+				nodes = nodes[:0]
+			}
+		}
+		data, _, err := h.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := projector.Restore(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone, err := s.PathOnly()
+		if err != nil {
+			t.Fatal(err)
+		}
+		base, fresh, err := alone.Base()
+		if err != nil || len(fresh) != 0 {
+			t.Fatalf("base of a session that is stored: got %d pieces to store, %v, want none", len(fresh), err)
+		}
+		sizes = append(sizes, len(base))
+		h.branchTo("ma0")
+		if _, err := restoredPath(t, h); !errors.Is(err, projector.ErrPartial) {
+			t.Errorf("path alone of a partial state with branches: got %v, want %v", err, projector.ErrPartial)
+		}
+	}
+	if sizes[1] > sizes[0]+8<<10 {
+		t.Errorf("base of 20 000 nodes: got %d bytes, of 200 %d, want at most 8 KiB more", sizes[1], sizes[0])
+	}
+}
+
+func restoredPath(t *testing.T, h *history) (*projector.State, error) {
+	t.Helper()
+	data, _, err := h.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := projector.Restore(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.PathOnly()
+}
+
+func fmtInt(i int) string { return strconv.Itoa(i) }
+
+// TestBaseOfAnother gives a state what its commit does not name.
+func TestBaseOfAnother(t *testing.T) {
+	t.Parallel()
+	h := chain(t, 3)
+	base, _, err := h.Base()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := projector.RefOf(base)
+	s := projector.New("copy")
+	if err := s.Give(events.BlobRef{Digest: ref.Digest, Size: 1}, base); !errors.Is(err, events.ErrMalformed) {
+		t.Errorf("give with another reference: got %v, want %v", err, events.ErrMalformed)
+	}
+	if err := s.Give(ref, base); err != nil {
+		t.Fatal(err)
+	}
+	other := projector.RefOf([]byte("other"))
+	if err := s.Apply(firstOf("copy", h.State, other)); !errors.Is(err, projector.ErrPartial) {
+		t.Errorf("apply with another base: got %v, want %v", err, projector.ErrPartial)
+	}
+	ahead := projector.New("copy")
+	first := firstOf("copy", h.State, ref)
+	ahead.Ahead(&first.Commit.Events[0], 1)
+	if _, err := ahead.Path(); !errors.Is(err, projector.ErrPartial) {
+		t.Errorf("path of a copy that was folded ahead without its base: got %v, want %v", err, projector.ErrPartial)
+	}
+}
+
+// TestCheckBase tells a base from another state of the same session.
+func TestCheckBase(t *testing.T) {
+	t.Parallel()
+	st := store{}
+	h := chain(t, 100)
+	c := copyOf(t, st, "copy", h.Clone())
+	if err := c.CheckBase(h.State); err != nil {
+		t.Error(err)
+	}
+	changes := map[string]func(*history){
+		"a node more":     func(h *history) { h.say("more") },
+		"a frame":         func(h *history) { h.add("", &events.FrameOpened{Frame: "f", Reason: "r"}) },
+		"options":         func(h *history) { h.add("", &events.FrameConfigured{Options: []byte("1")}) },
+		"another leaf":    func(h *history) { h.branchTo("m1") },
+		"another history": func(h *history) { h.add("", &events.SessionClosed{}) },
+	}
+	for what, change := range changes {
+		other := chain(t, 100)
+		change(other)
+		if err := c.CheckBase(other.State); err == nil {
+			t.Errorf("%s: got none, want an error", what)
+		}
+		other.Seq = c.Forked.Seq
+		if err := c.CheckBase(other.State); err == nil && what != "another history" {
+			t.Errorf("%s at the same sequence: got none, want an error", what)
+		}
+	}
+}
