@@ -91,6 +91,7 @@ func benchTable(s *streams, r *bench.Report) {
 	row("replay with decode and fold, of a raw ordered consumer", r.ReplayRatio, "at least 0.5")
 	row("events a second, decoded and folded from memory on one core", r.FoldPerSecond, "at least 500000")
 	row("opening 10 000 events from a snapshot, in openings of 10", r.Open10kOver10, "at most 2")
+	row("forking 100 000 events, in forks of 10", r.Fork100kOver10, "at most 2")
 	row("resident bytes a hot session, server and node", r.HotBytes, "at most 150000")
 	row("effect of a whole turn alone, ms", r.EffectP50, "at most 0.30")
 	row("effects a second, 64 sessions", r.EffectsPerSec, "at least 20000")

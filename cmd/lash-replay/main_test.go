@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 		"make-bad":    helper(makeBad),
 		"make-kinds":  helper(makeKinds),
 		"break-store": helper(breakStore),
+		"make-copies": helper(makeCopies),
 		"tamper":      helper(tamper),
 		"relabel":     helper(relabel),
 	})

@@ -29,6 +29,7 @@ type Report struct {
 	ReplayRatio         float64 `json:"replay_ratio"`
 	FoldPerSecond       float64 `json:"fold_events_per_s"`
 	Open10kOver10       float64 `json:"open_10k_over_10"`
+	Fork100kOver10      float64 `json:"fork_100k_over_10"`
 	HotBytes            float64 `json:"hot_session_bytes"`
 	EffectP50           float64 `json:"effect_p50_ms_1"`
 	EffectsPerSec       float64 `json:"effects_per_s_64"`
@@ -92,6 +93,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		{"fold from memory", r.fold},
 		{"growth", r.growth},
 		{"opening from a snapshot", r.open},
+		{"forking", r.fork},
 		{"memory of hot sessions", r.hot},
 		{"cold sessions, in a server of their own", r.cold},
 		{"node processes", r.nodes},
