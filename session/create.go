@@ -81,6 +81,14 @@ func (o *opening) open(ctx context.Context, creator events.SessionID) (*events.S
 		if opened.Base.IsZero() && !opened.Forked.IsZero() {
 			return nil, fmt.Errorf("%w: an earlier version began the copy", ErrOpening)
 		}
+		if !opened.Forked.IsZero() && o.req.Start != StartSnapshot { // it may have moved since
+			if o.base, err = o.h.StateAt(ctx, opened.Forked.Session, opened.Forked.Seq); err == nil {
+				err = o.onPath(ctx)
+			}
+		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	nodes, err := o.nodes(ctx)
 	if err != nil {

@@ -89,7 +89,7 @@ func TestSweepBlobs(t *testing.T) {
 func TestSweepKeepsSnapshots(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	grow(t, b, "s", 0, 40, 10)
+	grow(t, b, "s", 0, 230, 10) // so many that there is a page
 	mustProject(t, b, "s")
 	state, err := follow.Open(t.Context(), b, "s")
 	if err != nil {
@@ -120,6 +120,12 @@ func TestSweepKeepsSnapshots(t *testing.T) {
 	sweep(t, s, 24*time.Hour, 0)
 	if late, err := b.Snapshots().Get(t.Context(), "gone"); err != nil || late.Revision != 0 {
 		t.Errorf("late snapshot of an erased session: got revision %d, %v, want none", late.Revision, err)
+	}
+	if state, err = follow.Open(t.Context(), b, "s"); err == nil {
+		err = follow.Complete(t.Context(), b, state)
+	}
+	if err != nil {
+		t.Errorf("the snapshot after the sweeps: %v", err)
 	}
 	for _, ref := range append(missing, r.Blob) {
 		if body, err := b.Blob(t.Context(), ref); err != nil || projector.RefOf(body) != ref {
