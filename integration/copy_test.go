@@ -78,7 +78,7 @@ func TestCopies(t *testing.T) {
 					b := setupIdle(t, slices.Repeat([]step{reply(text("on"))}, 5)...)
 					id := compacted(b, n)
 					if projected {
-						must(t, "project", follow.NewProjector(b.bus, nil).Project(b.ctx, id), nil)
+						saved(b, id)
 					}
 					from := b.state(id)
 					c, err := way.copy(b, id)
@@ -175,8 +175,17 @@ func long(b *bundle) events.SessionID {
 		}
 		b.say(id, list...)
 	}
-	must(b.t, "project", follow.NewProjector(b.bus, nil).Project(b.ctx, id), nil)
+	saved(b, id)
 	return id
+}
+
+// saved gives a session its snapshot.
+func saved(b *bundle, id events.SessionID) {
+	b.t.Helper()
+	s, err := follow.Whole(b.ctx, b.bus, id)
+	must(b.t, "open", err, nil)
+	_, err = follow.Save(b.ctx, b.bus, s)
+	must(b.t, "save", err, nil)
 }
 
 // TestCopyOutlives erases the ancestor, and lets the sweep remove what nobody refers to: the fork stays whole. Then

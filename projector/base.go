@@ -28,7 +28,7 @@ type Base struct {
 	Leaf     events.NodeID    `msgpack:"l,omitempty"` // empty: before the first node
 	Branched bool             `msgpack:"br,omitempty"`
 	Nodes    int64            `msgpack:"n,omitempty"` // in all
-	Frames   []Frame          `msgpack:"f"`           // the first is the initial one, which takes the new session's id
+	Frames   []Frame          `msgpack:"f,omitempty"` // the first is the initial one, which takes the new session's id
 	Pages    []events.BlobRef `msgpack:"p,omitempty"` // of [PageSegments] segments each
 	Segments []events.BlobRef `msgpack:"s,omitempty"` // that follow those
 	Tail     []Node           `msgpack:"t,omitempty"` // that follow those
@@ -134,14 +134,14 @@ func (b *Base) check() error {
 	segments := int64(len(b.Pages)*PageSegments + len(b.Segments))
 	tail := int64(len(b.Tail))
 	switch {
-	case len(b.Frames) == 0 || len(b.Frames) > maxBaseFrames:
-		return outOfBounds("frames", len(b.Frames), maxBaseFrames)
+	case len(b.Frames) > maxBaseFrames:
+		return outOfBounds("frames", len(b.Frames), 0, maxBaseFrames)
 	case len(b.Pages) > maxBasePages:
-		return outOfBounds("pages", len(b.Pages), maxBasePages)
+		return outOfBounds("pages", len(b.Pages), 0, maxBasePages)
 	case len(b.Segments) >= PageSegments:
-		return outOfBounds("segments", len(b.Segments), PageSegments-1)
+		return outOfBounds("segments", len(b.Segments), 0, PageSegments-1)
 	case tail >= 2*SegmentNodes:
-		return outOfBounds("tail", len(b.Tail), 2*SegmentNodes-1)
+		return outOfBounds("tail", len(b.Tail), 0, 2*SegmentNodes-1)
 	case b.Nodes < segments+tail || b.Nodes > segments*SegmentNodes+tail:
 		return &events.FieldError{Field: "base.nodes", Reason: fmt.Sprintf("%d do not stand in %d segments and %d more", b.Nodes, segments, tail), Err: events.ErrInvalid}
 	}
@@ -150,20 +150,20 @@ func (b *Base) check() error {
 
 func (p *pageData) check() error {
 	if len(p.Segments) != PageSegments {
-		return outOfBounds("page", len(p.Segments), PageSegments)
+		return outOfBounds("page", len(p.Segments), PageSegments, PageSegments)
 	}
 	return checkRefs("page", p.Segments)
 }
 
 func (d *segmentData) check() error {
 	if len(d.Nodes) == 0 || len(d.Nodes) > SegmentNodes {
-		return outOfBounds("segment", len(d.Nodes), SegmentNodes)
+		return outOfBounds("segment", len(d.Nodes), 1, SegmentNodes)
 	}
 	return checkNodes("segment", d.Nodes)
 }
 
-func outOfBounds(field string, n, limit int) error {
-	return &events.FieldError{Field: "base." + field, Reason: fmt.Sprintf("has %d, limit is %d and 0 may be too few", n, limit), Err: events.ErrInvalid}
+func outOfBounds(field string, n, least, most int) error {
+	return &events.FieldError{Field: "base." + field, Reason: fmt.Sprintf("has %d, want %d to %d", n, least, most), Err: events.ErrInvalid}
 }
 
 func checkRefs(field string, refs []events.BlobRef) error {
@@ -241,8 +241,10 @@ func (s *State) applyBase(ref events.BlobRef) {
 	}
 	b := g.base
 	s.Leaf, s.Nodes, s.Copied, s.Branched = b.Leaf, b.Nodes, b.Nodes, b.Branched
-	s.Frames = slices.Clone(b.Frames)
-	s.Frames[0].ID = InitialFrame(s.Session)
+	if len(b.Frames) > 0 { // none: of a state before its first event
+		s.Frames = slices.Clone(b.Frames)
+		s.Frames[0].ID = InitialFrame(s.Session)
+	}
 	s.body.refer(b.Pages, b.Segments)
 	s.body.based = int64(len(s.body.segments))
 	s.body.tail = pointers(copied(b.Tail))

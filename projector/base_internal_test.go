@@ -145,7 +145,7 @@ func TestBaseVersions(t *testing.T) {
 func TestBaseRefused(t *testing.T) {
 	t.Parallel()
 	for field, spoil := range map[string]func(*Base){
-		"base.frames":          func(b *Base) { b.Frames = nil },
+		"base.frames":          func(b *Base) { b.Frames = make([]Frame, maxBaseFrames+1) },
 		"base.pages":           func(b *Base) { b.Pages = refs(maxBasePages + 1) },
 		"base.pages.digest":    func(b *Base) { b.Pages[1].Digest = "../../etc" },
 		"base.segments":        func(b *Base) { b.Segments = refs(PageSegments) },
