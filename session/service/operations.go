@@ -5,6 +5,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -47,13 +48,48 @@ func (d *door) operations() map[api.Operation]operation {
 			return h.ResolveTool(ctx, id, in.Key, in.Result)
 		}),
 
+		api.OpTakeFirstInput: bare(func(ctx context.Context, id events.SessionID) (m events.Message, err error) {
+			first, err := h.TakeFirstTurnInput(ctx, id)
+			if first != nil {
+				m = *first
+			}
+			return m, err
+		}),
+		api.OpComplete: typed(func(ctx context.Context, id events.SessionID, in session.CompleteArgs) (plugin.Completion, error) {
+			return h.Complete(ctx, id, in.Request, in.Source)
+		}),
+		api.OpProtocolOptions: silent(func(ctx context.Context, id events.SessionID, in api.ProtocolOptionsArgs) error {
+			return h.SetProtocolOptions(ctx, id, in.Options, in.All)
+		}),
+		api.OpApplyExtension: silent(h.ApplyExtension),
+
+		api.OpToolCatalog:    bare(h.ToolCatalog),
 		api.OpToolState:      bare(h.ToolState),
 		api.OpApplyToolState: typed(h.ApplyToolState),
 		api.OpSetAvailability: typed(func(ctx context.Context, id events.SessionID, in api.AvailabilityArgs) (int64, error) {
 			return h.SetToolsAvailability(ctx, id, in.Names, in.Level)
 		}),
 
-		api.OpCancelTask:      typed(h.CancelTask),
+		api.OpRegisterTask: typed(func(ctx context.Context, id events.SessionID, in api.TaskRequest) (t projector.Task, err error) {
+			if err := in.Outside(); err != nil {
+				return t, err
+			}
+			return h.RegisterTask(ctx, id, in)
+		}),
+		api.OpProgressTask: typed(func(ctx context.Context, id events.SessionID, in api.ProgressArgs) (projector.Task, error) {
+			return h.ProgressTask(ctx, id, in.Task, in.Message)
+		}),
+		api.OpEndTask: typed(func(ctx context.Context, id events.SessionID, in api.EndTaskArgs) (projector.Task, error) {
+			return h.EndTask(ctx, id, in.Task, in.State, in.Summary)
+		}),
+		api.OpRequestCancel: typed(func(ctx context.Context, id events.SessionID, in api.RequestCancelArgs) (projector.Task, error) {
+			return h.RequestCancelTask(ctx, id, in.Task, in.Reason)
+		}),
+		api.OpCancelTask:  typed(h.CancelTask),
+		api.OpCancelTasks: typed(h.CancelTasks),
+		api.OpTransferTasks: silent(func(ctx context.Context, id events.SessionID, in api.TransferArgs) error {
+			return h.TransferAsyncHandles(ctx, id, in.To, in.Tasks)
+		}),
 		api.OpStartMonitor:    silent(h.StartMonitor),
 		api.OpStopMonitor:     silent(h.StopMonitor),
 		api.OpMonitorSnapshot: bare(h.MonitorSnapshot),
