@@ -195,8 +195,10 @@ func (h *Host) ApplyExtension(ctx context.Context, id events.SessionID, e events
 		return err
 	}
 	return h.withStackOf(ctx, s, func(p *plugin.Session, _ *projector.State) error {
-		if err := p.Protocol().ApplyExtension(ctx, e); err != nil {
+		if err := p.Protocol().ApplyExtension(ctx, e); errors.Is(err, api.ErrProtocol) {
 			return err
+		} else if err != nil {
+			return fmt.Errorf("%w: %w", api.ErrProtocol, err)
 		}
 		return h.saveStates(ctx, id, by, p)
 	})

@@ -41,6 +41,9 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req Cre
 	if _, door := api.CallerOf(ctx); door && madeByNodes.MatchString(string(id)) {
 		return api.Handle{}, &events.FieldError{Field: "id", Reason: "has the form of what nodes make: branch-, agent- or p- and 32 hex digits", Err: events.ErrInvalid}
 	}
+	if err := checkCreate(&req); err != nil {
+		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
+	}
 	if id == creator {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, ErrExists)
 	}

@@ -110,40 +110,12 @@ func (d *door) operations() map[api.Operation]operation {
 
 func (d *door) create(ctx context.Context, _ events.SessionID, in api.CreateArgs) (events.SessionID, error) {
 	if len(in.Head) > 0 {
-		if err := api.Configuring(ctx, "snapshot"); err != nil { // before the work that it makes
+		var err error
+		if in.Request.Snapshot, err = d.h.RestoreSnapshot(ctx, in.Head, in.Segments); err != nil {
 			return "", err
 		}
-		s, err := projector.Restore(in.Head)
-		if err != nil {
-			return "", &events.FieldError{Field: "snapshot", Reason: err.Error(), Err: events.ErrInvalid}
-		}
-		if err := d.attach(ctx, s, in.Segments); err != nil {
-			return "", &events.FieldError{Field: "snapshot", Reason: err.Error(), Err: events.ErrInvalid}
-		}
-		in.Request.Snapshot = s
 	}
 	return d.h.Create(ctx, in.Request)
-}
-
-// attach makes a state whole, from the segments that came with it and from blobs.
-func (d *door) attach(ctx context.Context, s *projector.State, segments [][]byte) error {
-	came := make(map[events.BlobRef][]byte, len(segments))
-	for _, data := range segments {
-		came[projector.RefOf(data)] = data
-	}
-	for _, ref := range s.Missing() {
-		data, ok := came[ref]
-		if !ok {
-			var err error
-			if data, err = d.b.Blob(ctx, ref); err != nil {
-				return err
-			}
-		}
-		if err := s.Attach(ref, data); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // configure replaces the configuration, if it is the one that it was made from. It tells whether that moved.
