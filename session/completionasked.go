@@ -62,8 +62,10 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 	if err != nil || first == 0 {
 		return got, err
 	}
-	if _, err := h.charge(ctx, id, "", fact); err != nil { // both were paid for
-		return plugin.Completion{}, err
+	if !fact.Usage.IsZero() { // both were paid for
+		if _, err := h.charge(ctx, id, "", fact); err != nil {
+			return plugin.Completion{}, err
+		}
 	}
 	return s.completedAt(ctx, first, nil)
 }
