@@ -11,7 +11,7 @@ import (
 )
 
 // What a program outside says of a task that it registered and runs: one with
-// neither a runner nor a worker. Of any other task that is [ErrTaskTaken], of
+// neither a runner nor a worker, that [api.TaskRequest.Outside] allows. Of any other task that is [ErrTaskTaken], of
 // an unknown one [ErrUnknownTask]; one that has ended stays as it is.
 
 // ProgressTask records a message of at most [events.MaxTaskText] bytes, and
@@ -46,7 +46,7 @@ func (h *Host) outside(ctx context.Context, id events.SessionID, c command, name
 		switch {
 		case !ok || t.To != "":
 			return nil, fmt.Errorf("task %s of session %s: %w", name, id, ErrUnknownTask)
-		case t.Runner != "" || t.Worker != "":
+		case t.Runner != "" || t.Worker != "" || (&api.TaskRequest{ID: t.ID, Of: t.Of, Child: t.Child}).Outside() != nil:
 			return nil, fmt.Errorf("task %s of session %s is run by a node: %w", name, id, ErrTaskTaken)
 		}
 		return d(s), nil

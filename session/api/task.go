@@ -16,7 +16,7 @@ type TaskRequest struct {
 	ID       events.TaskID        `msgpack:"i"`
 	Of       events.TaskKind      `msgpack:"k,omitempty"`
 	Producer string               `msgpack:"p,omitempty"`
-	Child    events.SessionID     `msgpack:"c,omitempty"`
+	Child    events.SessionID     `msgpack:"-"`
 	Parent   events.TaskID        `msgpack:"a,omitempty"`
 	Cancel   events.CancelPolicy  `msgpack:"x,omitempty"`
 	Close    events.ClosePolicy   `msgpack:"l,omitempty"`
@@ -43,7 +43,9 @@ func (r *TaskRequest) Outside() error {
 		field = "restart"
 	case r.OnCancel != nil:
 		field, reason = "on_cancel", "is a function, which does not travel: watch the session"
-	case r.Of == events.TaskMonitor || r.Of == events.TaskTool:
+	case r.Child != "":
+		field, reason = "child", "is for tasks of subagents, whose plugin works on that session for whoever has the task"
+	case r.Of == events.TaskMonitor || r.Of == events.TaskTool || r.Of == events.TaskSubagent:
 		field, reason = "kind", fmt.Sprintf("%q is of tasks that nodes register", r.Of)
 	case strings.HasPrefix(string(r.ID), "monitor-") || strings.HasPrefix(string(r.ID), "call-"):
 		field, reason = "task", "begins with monitor- or call-, as what nodes register"

@@ -12,13 +12,12 @@ import (
 // that back: it watches the session for task.cancel_requested, or reads the
 // state in the answers to its progress.
 type NewTask struct {
-	Kind     string           `json:"kind,omitempty" jsonschema:"subagent, observer or other, which is the default"`
-	Producer string           `json:"producer,omitempty"`
-	Child    events.SessionID `json:"child,omitempty" jsonschema:"session that does the work"`
-	Parent   events.TaskID    `json:"parent,omitempty"`
-	Cancel   string           `json:"cancel,omitempty" jsonschema:"abort_local, external or cooperative, which is the default"`
-	Close    string           `json:"close,omitempty" jsonschema:"cancel, transfer or keep, which is the default"`
-	Args     json.RawMessage  `json:"args,omitempty" jsonschema:"kept with the task, at most 16 KiB"`
+	Kind     string          `json:"kind,omitempty" jsonschema:"observer or other, which is the default"`
+	Producer string          `json:"producer,omitempty"`
+	Parent   events.TaskID   `json:"parent,omitempty"`
+	Cancel   string          `json:"cancel,omitempty" jsonschema:"abort_local, external or cooperative, which is the default"`
+	Close    string          `json:"close,omitempty" jsonschema:"cancel, transfer or keep, which is the default"`
+	Args     json.RawMessage `json:"args,omitempty" jsonschema:"kept with the task, at most 16 KiB"`
 }
 
 // TaskProgress is what a task's program has to say.
@@ -63,7 +62,7 @@ func unless[T ~string](word, otherwise string) T {
 
 func registerTask(c *call, in NewTask) (reply, error) {
 	req := api.TaskRequest{
-		ID: c.task(), Of: unless[events.TaskKind](in.Kind, "other"), Producer: in.Producer, Child: in.Child, Parent: in.Parent,
+		ID: c.task(), Of: unless[events.TaskKind](in.Kind, "other"), Producer: in.Producer, Parent: in.Parent,
 		Cancel: unless[events.CancelPolicy](in.Cancel, "cooperative"), Close: unless[events.ClosePolicy](in.Close, "keep"), Args: in.Args,
 	}
 	if err := req.Outside(); err != nil {

@@ -117,7 +117,7 @@ var taskCases = []testCase{
 	{"task_refused", func(b *bench) {
 		id := b.open()
 		for field, req := range map[string]api.TaskRequest{
-			"task": {ID: "no id"}, "child": {ID: "k1", Child: "no id"}, "args": {ID: "k1", Args: []byte(`"` + strings.Repeat("x", events.MaxTaskArgsBytes) + `"`)},
+			"task": {ID: "no id"}, "parent": {ID: "k1", Parent: "no id"}, "args": {ID: "k1", Args: []byte(`"` + strings.Repeat("x", events.MaxTaskArgsBytes) + `"`)},
 			"producer": {ID: "k1", Producer: strings.Repeat("x", events.MaxIDBytes+1)}, "kind": {ID: "k1", Of: "else"},
 		} {
 			_, err := b.RegisterTask(b.ctx, id, req)
