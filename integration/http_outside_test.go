@@ -19,6 +19,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/standard"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
 // outside does with a session what hosts in the process of a node do.
@@ -38,6 +40,7 @@ func (d *door) outside(s string) {
 	d.refused(409, "generation", "PUT", s+"/tools", string(tools.body))
 	has("actions", d.want(200, "GET", s+"/actions", ""), `"name":"greet"`)
 	equal(d.t, "action", d.want(200, "POST", s+"/actions", `{"name":"greet","args":{"Name":"you"}}`).text("text"), `"hello you"`)
+	d.refused(422, "action_failed", "POST", s+"/actions", `{"name":"greet","args":[1]}`)
 	d.want(204, "PUT", s+"/options", `{"options":{"a":1},"all_frames":true}`)
 	equal(d.t, "options", string(d.state("s1").Frame().Options), `{"a":1}`)
 	equal(d.t, "none", strings.TrimSpace(string(d.want(200, "POST", s+"/first-input", "").body)), `{}`)
@@ -50,6 +53,10 @@ func (d *door) outside(s string) {
 	equal(d.t, "completion", first.text("text"), "as you say")
 	equal(d.t, "the same with its key", string(d.want(200, "POST", s+"/completions", aside, "Idempotency-Key", "paid").body), string(first.body))
 	equal(d.t, "completion without a key", d.want(200, "POST", s+"/completions", aside).text("text"), "for the second time")
+	d.model.rescript(func(context.Context, llm.Request) (scripted.Answer, error) {
+		return scripted.Answer{}, &llm.Error{Kind: llm.KindRequest, Message: "no"}
+	})
+	d.refused(422, "completion_failed", "POST", s+"/completions", aside)
 	d.tasksOutside(s, has)
 }
 

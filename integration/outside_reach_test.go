@@ -39,12 +39,12 @@ func TestTransferNeedsBothSessions(t *testing.T) {
 				c := api.Caller{Name: "bob", Reach: api.Reach{Scope: api.ScopeAdmin, Own: true}}
 				return api.WithAsked(api.WithCaller(ctx, c, api.OpTransferTasks.Needs(), from), api.Asked{Actor: "bob", Key: "k"})
 			}
-			must(t, way+" a session with a grant to "+what, b.TransferHandles(bob(b.ctx), from, to, []events.TaskID{"k1"}), want.err)
+			must(t, way+" a session with a grant to "+what, b.TransferAsyncHandles(bob(b.ctx), from, to, []events.TaskID{"k1"}), want.err)
 			if want.err != nil {
 				equalLists(t, "sequences after "+what+" "+way, []events.Seq{b.last(from), b.last(to)}, before)
 				continue
 			}
-			must(t, "again", b.TransferHandles(bob(b.ctx), from, to, []events.TaskID{"k1"}), nil)
+			must(t, "again", b.TransferAsyncHandles(bob(b.ctx), from, to, []events.TaskID{"k1"}), nil)
 			moved, err := b.Task(b.ctx, from, "k1")
 			must(t, "task", err, nil)
 			equal(t, "moved to", moved.To, to)

@@ -20,7 +20,8 @@ type CompleteArgs struct {
 // goes to it, and the reply is not part of that. The reply is recorded, and
 // charged to the ledger under source, 1 to [events.MaxIDBytes] bytes. A repeat with
 // the same key, see [api.Asked], is answered from the history and spends
-// nothing. Errors: [*events.FieldError], [ErrClosed], [plugin.ErrUnavailable] of a host without models.
+// nothing. Errors: [*events.FieldError], [ErrClosed],
+// [plugin.ErrUnavailable] of a host without models, [api.ErrCompletion].
 func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
 	ctx, asked := api.TakeAsked(ctx)
 	by, err := h.keyed(command{api.OpComplete, "complete", &CompleteArgs{Request: req, Source: source}}, asked)
@@ -47,6 +48,9 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 		return plugin.Completion{}, fmt.Errorf("complete: %w", err)
 	}
 	got, err := s.ask(ctx, call, fact)
+	if code, _ := api.Code(err); err != nil && code == api.CodeInternal {
+		err = fmt.Errorf("%w: %w", api.ErrCompletion, err)
+	}
 	if err != nil {
 		return plugin.Completion{}, fmt.Errorf("complete: %w", err)
 	}

@@ -195,10 +195,8 @@ func (h *Host) ApplyExtension(ctx context.Context, id events.SessionID, e events
 		return err
 	}
 	return h.withStackOf(ctx, s, func(p *plugin.Session, _ *projector.State) error {
-		if err := p.Protocol().ApplyExtension(ctx, e); errors.Is(err, api.ErrProtocol) {
-			return err
-		} else if err != nil {
-			return fmt.Errorf("%w: %w", api.ErrProtocol, err)
+		if err := p.Protocol().ApplyExtension(ctx, e); err != nil {
+			return &events.FieldError{Field: "extension", Reason: err.Error(), Err: api.ErrProtocol}
 		}
 		return h.saveStates(ctx, id, by, p)
 	})

@@ -38,11 +38,11 @@ func outsideRoutes(session string) []route {
 		},
 		{
 			name: "invokeAction", summary: "Ask a plugin for an action, however long that takes. A key whose action was done gives 504: results are not kept", method: http.MethodPost,
-			path: session + "/actions", needs: api.OpInvokeAction.Needs(), long: true, request: of[Invocation](), answers: ok[ActionResult](http.StatusOK), handle: body(invokeAction),
+			path: session + "/actions", needs: api.OpInvokeAction.Needs(), long: true, refuses: []int{http.StatusUnprocessableEntity}, request: of[Invocation](), answers: ok[ActionResult](http.StatusOK), handle: body(invokeAction),
 		},
 		{
 			name: "complete", summary: "Ask the session's model outside of turns, however long that takes; with a key it is paid for once", method: http.MethodPost, path: session + "/completions",
-			needs: api.OpComplete.Needs(), long: true, request: of[NewCompletion](), answers: ok[Completed](http.StatusOK), handle: body(complete),
+			needs: api.OpComplete.Needs(), long: true, refuses: []int{http.StatusUnprocessableEntity}, request: of[NewCompletion](), answers: ok[Completed](http.StatusOK), handle: body(complete),
 		},
 	}, outsideTaskRoutes(session+"/tasks")...)
 }
