@@ -99,7 +99,7 @@ func mapError(err error) error {
 		return fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)
 	case errors.Is(err, nats.ErrMaxPayload):
 		return fmt.Errorf("%w: %w", events.ErrTooLarge, err)
-	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrObjectNotFound), errors.Is(err, jetstream.ErrKeyDeleted),
+	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrObjectNotFound), errors.Is(err, jetstream.ErrNameRequired), errors.Is(err, jetstream.ErrKeyDeleted),
 		errors.Is(err, jetstream.ErrNoObjectsFound), errors.Is(err, jetstreamext.ErrNoMessages):
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	}

@@ -53,6 +53,7 @@ func TestMapError(t *testing.T) {
 		{jetstream.ErrKeyNotFound, ErrNotFound},
 		{jetstream.ErrKeyDeleted, ErrNotFound},
 		{jetstream.ErrObjectNotFound, ErrNotFound},
+		{jetstream.ErrNameRequired, ErrNotFound}, // the empty digest, which no body has
 		{jetstream.ErrMsgNotFound, ErrNotFound},
 		{jetstream.ErrNoObjectsFound, ErrNotFound},
 		{jetstreamext.ErrNoMessages, ErrNotFound},

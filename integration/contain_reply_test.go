@@ -224,9 +224,9 @@ func TestContainedCalls(t *testing.T) {
 					t.Errorf("%s: got %v, want %q in it", what, err, f.word)
 				}
 			}
-			_, err = b.InvokeAction(b.ctx, id, "act", json.RawMessage(`{}`))
-			says("action", err)
-			if f.name != "hang" {
+			if f.name != "hang" { // an action has its caller's time
+				_, err = b.InvokeAction(b.ctx, id, "act", json.RawMessage(`{}`))
+				says("action", err)
 				_, err = b.Compact(b.ctx, id)
 				says("compact", err)
 			}

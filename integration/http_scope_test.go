@@ -16,7 +16,7 @@ func leastScopes() map[string]string {
 		"document": "",
 
 		"getSession": "read", "getView": "read", "watchEvents": "read", "getTurn": "read", "watchTurn": "read", "getApprovals": "read",
-		"getOutput": "read", "getTools": "read", "getTasks": "read", "getTask": "read", "getMonitors": "read",
+		"getOutput": "read", "getTools": "read", "getTasks": "read", "getTask": "read", "getMonitors": "read", "getToolCatalog": "read", "getActions": "read",
 		"listSessions": "read", "listTurns": "read", "listApprovals": "read", "getBlob": "read", "storeBlob": "write",
 
 		"createSession": "write", "configureSession": "write", "closeSession": "write", "forkSession": "write", "grant": "write",
@@ -24,6 +24,10 @@ func leastScopes() map[string]string {
 		"appendNodes": "write", "branchTo": "write", "openFrame": "write", "compact": "write",
 		"approve": "write", "resolveCall": "write", "setTools": "write",
 		"cancelTask": "write", "stopMonitor": "write", "takeUpdates": "write",
+
+		"rewriteMessages": "write", "takeFirstInput": "write", "setProtocolOptions": "write", "applyExtension": "write", "applyTools": "write",
+		"invokeAction": "write", "complete": "write", "registerTask": "write", "progressTask": "write", "endTask": "write", "stopTask": "write",
+		"cancelTasks": "write", "transferTasks": "write",
 
 		"startMonitor": "admin",
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 )
 
@@ -75,6 +76,16 @@ func keyedAsks() []keyedAsk {
 		submit = func(n int) api.TurnRequest { return turnWith("", []events.Part{text(nth(n, "a", "b", "c"))}) }
 		inject = func(n int) api.InjectRequest {
 			return api.InjectRequest{Parts: []events.Part{text(nth(n, "a", "b", "c"))}}
+		}
+		registered = func(n int) api.TaskRequest {
+			return api.TaskRequest{ID: nth[events.TaskID](n, "k4", "k5", "k4"), Producer: nth(n, "", "", "me")}
+		}
+		outside   = func(n int) events.TaskID { return nth[events.TaskID](n, "k1", "k2", "k3") }
+		extension = func(n int) events.Extension {
+			return events.Extension{Type: nth(n, "x", "y", "z"), Body: []byte("{}")}
+		}
+		aside = func(n int) plugin.CompletionRequest {
+			return plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, reason(n))}}
 		}
 		labels = func(n int) map[string]string { return map[string]string{"a": reason(n)} }
 		later  = time.Now().Add(time.Hour).Truncate(time.Millisecond)
@@ -224,6 +235,86 @@ func keyedAsks() []keyedAsk {
 			},
 			func(int) any { return &struct{}{} }, func(int) [3]string { return send("POST", "/compact", nil) },
 		},
+		{
+			api.OpRegisterTask, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return h.RegisterTask(c, id, registered(n))
+			},
+			func(n int) any { return new(registered(n)) }, func(n int) [3]string {
+				return send("PUT", "/tasks/"+string(registered(n).ID), object{"producer": registered(n).Producer})
+			},
+		},
+		{
+			api.OpProgressTask, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return h.ProgressTask(c, id, outside(n), reason(n))
+			},
+			func(n int) any { return &api.ProgressArgs{Task: outside(n), Message: reason(n)} }, func(n int) [3]string {
+				return send("POST", "/tasks/"+string(outside(n))+"/progress", object{"message": reason(n)})
+			},
+		},
+		{
+			api.OpEndTask, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return h.EndTask(c, id, outside(n), events.TaskFailed, reason(n))
+			},
+			func(n int) any {
+				return &api.EndTaskArgs{Task: outside(n), State: events.TaskFailed, Summary: reason(n)}
+			}, func(n int) [3]string {
+				return send("POST", "/tasks/"+string(outside(n))+"/end", object{"state": "failed", "summary": reason(n)})
+			},
+		},
+		{
+			api.OpRequestCancel, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return h.RequestCancelTask(c, id, outside(n), reason(n))
+			},
+			func(n int) any { return &api.RequestCancelArgs{Task: outside(n), Reason: reason(n)} }, func(n int) [3]string {
+				return send("POST", "/tasks/"+string(outside(n))+"/stop", object{"reason": reason(n)})
+			},
+		},
+		{
+			api.OpCancelTasks, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return h.CancelTasks(c, id, []events.TaskID{outside(n)})
+			},
+			func(n int) any { return &[]events.TaskID{outside(n)} }, func(n int) [3]string {
+				return send("POST", "/tasks/cancel", object{"keep": []events.TaskID{outside(n)}})
+			},
+		},
+		{
+			api.OpTransferTasks, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return none(h.TransferAsyncHandles(c, id, "base", []events.TaskID{outside(n)}))
+			},
+			func(n int) any { return &api.TransferArgs{To: "base", Tasks: []events.TaskID{outside(n)}} }, func(n int) [3]string {
+				return send("POST", "/tasks/transfer", object{"to": "base", "tasks": []events.TaskID{outside(n)}})
+			},
+		},
+		{
+			api.OpTakeFirstInput, false, func(c context.Context, h *session.Host, id events.SessionID, _ int) (any, error) {
+				return h.TakeFirstTurnInput(c, id)
+			},
+			func(int) any { return &struct{}{} }, func(int) [3]string { return send("POST", "/first-input", nil) },
+		},
+		{
+			api.OpProtocolOptions, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return none(h.SetProtocolOptions(c, id, json.RawMessage(in(reason(n))), false))
+			},
+			func(n int) any { return &api.ProtocolOptionsArgs{Options: []byte(in(reason(n)))} }, func(n int) [3]string {
+				return send("PUT", "/options", object{"options": reason(n)})
+			},
+		},
+		{
+			api.OpApplyExtension, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return none(h.ApplyExtension(c, id, extension(n)))
+			},
+			func(n int) any { return new(extension(n)) }, func(n int) [3]string {
+				return send("POST", "/extensions", object{"type": extension(n).Type, "body": object{}})
+			},
+		},
+		{
+			api.OpComplete, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return h.Complete(c, id, aside(n), "me")
+			},
+			func(n int) any { return &session.CompleteArgs{Request: aside(n), Source: "me"} }, func(n int) [3]string {
+				return send("POST", "/completions", object{"source": "me", "messages": []object{{"role": "user", "parts": given(aside(n).Messages[0].Parts)}}})
+			},
+		},
 		{api.OpCreate, false, func(c context.Context, h *session.Host, _ events.SessionID, n int) (any, error) {
 			return h.Create(c, api.CreateRequest{Labels: labels(n)})
 		}, func(n int) any { return &api.CreateArgs{Request: api.CreateRequest{Labels: labels(n)}} }, func(n int) [3]string {
@@ -246,9 +337,14 @@ func (k *keyedAsk) makes() bool { return k.op == api.OpCreate || k.op == forking
 // keyable makes a session in which every request of [keyedAsks] appends.
 func (b *bundle) keyable(id events.SessionID, running bool) {
 	b.t.Helper()
-	b.open(session.CreateRequest{ID: id, Nodes: []session.AppendNode{{ID: "n1", Kind: events.NodePlugin, Type: "x"}, {ID: "n2", Kind: events.NodePlugin, Type: "x"}, {ID: "n3", Kind: events.NodePlugin, Type: "x"}}})
+	first := plugin.Say(events.RoleUser, "begin")
+	b.open(session.CreateRequest{ID: id, First: &first, Nodes: []session.AppendNode{{ID: "n1", Kind: events.NodePlugin, Type: "x"}, {ID: "n2", Kind: events.NodePlugin, Type: "x"}, {ID: "n3", Kind: events.NodePlugin, Type: "x"}}})
 	for _, m := range []events.MonitorID{"m1", "m2", "m3"} {
 		must(b.t, "monitor", b.StartMonitor(b.ctx, id, events.MonitorSpec{ID: m, Command: "true"}), nil)
+	}
+	for _, k := range []events.TaskID{"k1", "k2", "k3"} {
+		_, err := b.RegisterTask(b.ctx, id, session.TaskRequest{ID: k})
+		must(b.t, "task", err, nil)
 	}
 	for _, in := range []events.InputID{"i1", "i2", "i3"} {
 		_, err := b.Inject(b.ctx, id, session.InjectRequest{ID: in, Parts: []events.Part{text("x")}})
@@ -298,8 +394,8 @@ func TestKeyBelongsToItsRequest(t *testing.T) {
 			b.open(session.CreateRequest{ID: "base"})
 			all := slices.DeleteFunc(keyedAsks(), func(k keyedAsk) bool { return name == "http" && k.http == nil })
 			for _, k := range all {
-				if k.op == api.OpCompact {
-					continue // appends with a compactor only, see TestServiceCopiesAtOnce
+				if slices.Contains([]api.Operation{api.OpCompact, api.OpApplyExtension, api.OpComplete}, k.op) {
+					continue // appends with a compactor, a protocol or a model only, see TestServiceCopiesAtOnce
 				}
 				id, before := events.SessionID(k.op), events.Seq(0)
 				if !k.makes() {
@@ -317,7 +413,8 @@ func TestKeyBelongsToItsRequest(t *testing.T) {
 				for _, other := range all {
 					for caller := range 2 {
 						for n := range 3 {
-							same := other.op == k.op && caller == 0 && (n == 0 || name == "http" && k.op == api.OpTakeUpdates) // which has no body there
+							bare := k.op == api.OpTakeFirstInput || name == "http" && k.op == api.OpTakeUpdates // which has no body there
+							same := other.op == k.op && caller == 0 && (n == 0 || bare)
 							if _, code := ask(caller, other, id, n); !same && code != "different_content" {
 								t.Errorf("%s, then %s, caller %d, body %d: got %q, want it refused", k.op, other.op, caller, n, code)
 							}

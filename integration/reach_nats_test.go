@@ -12,7 +12,9 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 )
 
@@ -32,6 +34,10 @@ func bodiesInSession() map[api.Operation]any {
 		api.OpSetAvailability: &api.AvailabilityArgs{Names: []string{}}, api.OpCancelTask: new(events.TaskID("k1")),
 		api.OpStartMonitor: &events.MonitorSpec{ID: "m1", Command: "true"}, api.OpStopMonitor: new(events.MonitorID("m1")),
 		api.OpMonitorSnapshot: &struct{}{}, api.OpTakeUpdates: new(int64(1)), api.OpActions: &struct{}{}, api.OpInvokeAction: &api.ActionArgs{Name: "greet"},
+		api.OpToolCatalog: &struct{}{}, api.OpTakeFirstInput: &struct{}{}, api.OpProtocolOptions: &api.ProtocolOptionsArgs{Options: []byte("{}")},
+		api.OpApplyExtension: &events.Extension{Type: "x"}, api.OpComplete: &session.CompleteArgs{Request: plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "x")}}, Source: "x"},
+		api.OpRegisterTask: &api.TaskRequest{ID: "k2"}, api.OpProgressTask: &api.ProgressArgs{Task: "k2", Message: "x"}, api.OpEndTask: &api.EndTaskArgs{Task: "k2", State: events.TaskFailed},
+		api.OpRequestCancel: &api.RequestCancelArgs{Task: "k2"}, api.OpCancelTasks: &[]events.TaskID{}, api.OpTransferTasks: &api.TransferArgs{To: "elsewhere", Tasks: []events.TaskID{"k2"}},
 	}
 }
 

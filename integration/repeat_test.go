@@ -14,7 +14,9 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
 )
 
 // copies sends one request so many times at once, to whichever node gets each, and gives the answers.
@@ -91,6 +93,12 @@ func TestServiceCopiesAtOnce(t *testing.T) {
 		{api.OpCancelInputs, &[]events.InputID{"i1"}},
 		{api.OpRewrite, &[]api.RewriteArg{{Message: *says("r")[0].Message}}},
 		{api.OpCompact, &struct{}{}},
+		{api.OpRegisterTask, &api.TaskRequest{ID: "k1"}},
+		{api.OpProgressTask, &api.ProgressArgs{Task: "k1", Message: "on"}},
+		{api.OpRequestCancel, &api.RequestCancelArgs{Task: "k1"}},
+		{api.OpEndTask, &api.EndTaskArgs{Task: "k1", State: events.TaskCancelled}},
+		{api.OpProtocolOptions, &api.ProtocolOptionsArgs{Options: []byte("{}")}},
+		{api.OpComplete, &session.CompleteArgs{Request: plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "x")}}, Source: "me"}},
 	} {
 		copies(t, on, step.op, api.Request{Session: "s1", Since: since}, step.in)
 		equal(t, string(step.op)+": last sequence", last(), since+events.Seq(i)+1)

@@ -75,7 +75,7 @@ func (f *stronghold) attacksOverNATS() (list []attack) {
 					return refusedCode(a, err, "forbidden")
 				}})
 		}
-		if op == api.OpCreate || op == api.OpPutBlob || op == api.OpClose { // a close of what is not there is done already
+		if op == api.OpCreate || op == api.OpPutBlob || op == api.OpClose || op == api.OpTakeFirstInput { // of what is not there, a close is done already, and there is no input
 			continue
 		}
 		list = append(list, attack{"NATS outer", "reach", string(op), func() string {

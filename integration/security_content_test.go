@@ -2,6 +2,7 @@ package integration
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ type privileged struct {
 	// nats is its body, in place of SESSION the session that the caller has a
 	// grant of, in place of NEW one that is about to be.
 	nats func(session, fresh events.SessionID) any
-	http string // path and body with a space between, likewise; empty: HTTP has no such field
+	http string // path and body with a space between, likewise, after PUT where that is the method; empty: HTTP has no such field
 }
 
 func creates(set func(*api.CreateRequest)) func(session, fresh events.SessionID) any {
@@ -65,15 +66,15 @@ func contents(t *testing.T) []privileged {
 		{"config.retain_ms", api.OpCreate, creates(func(r *api.CreateRequest) { r.Config.RetainMillis = -1 }), create(`"config":{"retain_ms":-1}`)},
 		{"access", api.OpCreate, creates(func(r *api.CreateRequest) { r.Access.Tools = []string{"x"} }), create(`"access":{"tools":["x"]}`)},
 		{"access", api.OpCreate, creates(func(r *api.CreateRequest) { r.Access.Hidden = []string{"x"} }), fork(`"access":{"hidden":["x"]}`)},
-		{"subagent", api.OpCreate, creates(func(r *api.CreateRequest) { r.Subagent = events.Subagent{Capability: "x", Depth: 1, MaxDepth: 1} }), ""},
-		{"first.role", api.OpCreate, creates(func(r *api.CreateRequest) { r.First = &said }), ""},
+		{"subagent", api.OpCreate, creates(func(r *api.CreateRequest) { r.Subagent = events.Subagent{Capability: "x", Depth: 1, MaxDepth: 1} }), create(`"subagent":{"capability":"x","depth":1,"max_depth":1}`)},
+		{"first.role", api.OpCreate, creates(func(r *api.CreateRequest) { r.First = &said }), create(`"first":{"role":"system","parts":[{"type":"text","text":"x"}]}`)},
 		{"nodes[1].message.role", api.OpCreate, creates(func(r *api.CreateRequest) { r.Nodes = nodes }), create(`"nodes":` + given)},
 		{"options", api.OpCreate, creates(func(r *api.CreateRequest) {
 			r.Start, r.From, r.Parent, r.Options = api.StartExisting, r.Parent, "", map[string]string{"gate": "{}"}
 		}), fork(`"options":{"gate":"{}"}`)},
 		{"snapshot", api.OpCreate, func(session, fresh events.SessionID) any {
 			return &api.CreateArgs{Head: head, Request: api.CreateRequest{ID: fresh, Parent: session, Start: api.StartSnapshot}}
-		}, ""},
+		}, create(`"start":"snapshot","snapshot":{"head":"` + base64.StdEncoding.EncodeToString(head) + `"}`)},
 		{"role", api.OpInject, func(_, fresh events.SessionID) any {
 			return &api.InjectRequest{ID: events.InputID(fresh), Role: events.RoleSystem, Parts: small(11)}
 		}, `/v1/sessions/SESSION/inputs {"id":"NEW","role":"system","text":"x"}`},
@@ -81,7 +82,7 @@ func contents(t *testing.T) []privileged {
 		{"nodes[1].message.role", api.OpOpenFrame, func(_, fresh events.SessionID) any {
 			return &api.FrameRequest{Frame: events.FrameID(fresh), Nodes: nodes}
 		}, `/v1/sessions/SESSION/frames {"id":"NEW","nodes":` + given + `}`},
-		{"messages[0].role", api.OpRewrite, func(_, _ events.SessionID) any { return &[]api.RewriteArg{{Message: said}} }, ""},
+		{"messages[0].role", api.OpRewrite, func(_, _ events.SessionID) any { return &[]api.RewriteArg{{Message: said}} }, `PUT /v1/sessions/SESSION/messages {"messages":[{"role":"system","parts":[{"type":"text","text":"x"}]}]}`},
 	}
 	for field, ask := range map[string]struct {
 		set  func(*events.TurnInput)
@@ -89,7 +90,7 @@ func contents(t *testing.T) []privileged {
 	}{
 		"input.plugins":   {func(in *events.TurnInput) { in.Plugins = map[string]string{"gate": "{}"} }, `"plugins":{"gate":"{}"}`},
 		"input.options":   {func(in *events.TurnInput) { in.Options = []byte("{}") }, `"options":{}`},
-		"input.extension": {func(in *events.TurnInput) { in.Extension = events.Extension{Type: "x", Body: []byte("{}")} }, ""},
+		"input.extension": {func(in *events.TurnInput) { in.Extension = events.Extension{Type: "x", Body: []byte("{}")} }, `"extension":{"type":"x","body":{}}`},
 	} {
 		now, later := "", ""
 		if ask.http != "" {
@@ -145,9 +146,10 @@ func TestContentNeedsConfigure(t *testing.T) {
 						a := n.askRaw("alice@acme", c.op, api.Request{Session: id}, c.nats(from, fresh))
 						code, message = a.Error.Code, a.Error.Message
 					case c.http != "":
-						path, body, _ := strings.Cut(strings.ReplaceAll(c.http, "NEW", string(fresh)), " ")
+						request, put := strings.CutPrefix(strings.ReplaceAll(c.http, "NEW", string(fresh)), "PUT ")
+						path, body, _ := strings.Cut(request, " ")
 						path = strings.ReplaceAll(path, "SESSION", string(id))
-						a := d.ask("carol", "POST", path, strings.ReplaceAll(body, "SESSION", string(from)))
+						a := d.ask("carol", map[bool]string{false: "POST", true: "PUT"}[put], path, strings.ReplaceAll(body, "SESSION", string(from)))
 						if a.status >= 300 {
 							code, message = a.text("code"), a.text("detail")
 							equal(t, "status", a.status, 403)

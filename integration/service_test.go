@@ -201,6 +201,7 @@ func (r *recorder) ends(ctx context.Context) map[events.SessionID]events.Seq {
 // asOfNow are operations whose answer to a repeat tells how things stand then.
 var asOfNow = []api.Operation{
 	api.OpToolState, api.OpMonitorSnapshot, api.OpActions, api.OpCancelTask, api.OpAppendNodes,
+	api.OpRegisterTask, api.OpProgressTask, api.OpEndTask, api.OpRequestCancel,
 }
 
 // repeat sends every request that was done once more, long after, as one whose
@@ -303,7 +304,8 @@ func TestServiceLateRepeat(t *testing.T) {
 		api.OpCreate, api.OpConfigure, api.OpClose, api.OpSubmit, api.OpSubmitAt, api.OpCancel, api.OpInject, api.OpCancelInputs,
 		api.OpCancelInputsFrom, api.OpAppendNodes, api.OpBranch, api.OpOpenFrame, api.OpRewrite, api.OpCompact, api.OpApprove,
 		api.OpResolveTool, api.OpToolState, api.OpApplyToolState, api.OpSetAvailability, api.OpCancelTask, api.OpStartMonitor,
-		api.OpStopMonitor, api.OpMonitorSnapshot, api.OpTakeUpdates, api.OpActions,
+		api.OpStopMonitor, api.OpMonitorSnapshot, api.OpTakeUpdates, api.OpActions, api.OpToolCatalog, api.OpTakeFirstInput, api.OpComplete,
+		api.OpProtocolOptions, api.OpRegisterTask, api.OpProgressTask, api.OpEndTask, api.OpRequestCancel, api.OpCancelTasks, api.OpTransferTasks,
 	} {
 		if _, ok := seen.Load(op); !ok {
 			t.Errorf("%s: got no repeat of it", op)

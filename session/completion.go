@@ -39,32 +39,14 @@ func (s *services) Complete(ctx context.Context, req plugin.CompletionRequest, s
 }
 
 func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
-	if s.Host.complete == nil {
-		return plugin.Completion{}, plugin.ErrUnavailable
-	}
-	if err := req.Check(); err != nil {
-		return plugin.Completion{}, err
-	}
 	state, err := s.SnapshotCurrent(ctx)
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	config := state.Config
-	config.Model, config.MaxOutputTokens = cmp.Or(req.Model, config.Model), req.MaxTokens
-	if config, err = s.locks.Config(config); err != nil {
-		return plugin.Completion{}, err
-	}
-	req.MaxTokens = config.MaxOutputTokens
-	digest, err := requestDigest(req)
-	if err == nil && (source == "" || len(source) > events.MaxIDBytes) {
-		err = &events.FieldError{Field: "source", Reason: "is empty or too long", Err: events.ErrInvalid}
-	}
+	call, fact, err := s.direct(state, req, source)
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	fact := &events.ModelCompleted{Key: req.Key, Request: digest, Source: source}
-	fact.Key = cmp.Or(fact.Key, digest)
-	fact.Key = short(fact.Key)
 	var turn events.TurnID
 	if t := state.Turn(); t != nil && s.effect != "" {
 		turn, fact.Key = t.ID, short(string(s.effect)+"/"+fact.Key)
@@ -72,11 +54,10 @@ func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, s
 			return s.recorded(ctx, old, err)
 		}
 	}
-	got, err := s.Host.complete(ctx, DirectCall{CompletionRequest: req, Session: s.id, Config: state.Config, Source: source, Where: s.where()})
+	got, err := s.ask(ctx, call, fact)
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	fact.Parts, fact.Stop, fact.Usage, fact.Model = got.Parts, got.Stop, got.Usage, got.Model
 	if turn == "" && got.Usage.IsZero() {
 		return got, nil // nothing to charge, nothing to find again
 	}
@@ -85,6 +66,36 @@ func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, s
 		return s.recorded(ctx, old, err)
 	}
 	return got, nil
+}
+
+// direct is the call of a model that a request asks for, and the fact that it will be.
+func (s *services) direct(state *projector.State, req plugin.CompletionRequest, source string) (DirectCall, *events.ModelCompleted, error) {
+	if s.Host.complete == nil {
+		return DirectCall{}, nil, plugin.ErrUnavailable
+	}
+	if err := req.Check(); err != nil {
+		return DirectCall{}, nil, err
+	}
+	config := state.Config
+	config.Model, config.MaxOutputTokens = cmp.Or(req.Model, config.Model), req.MaxTokens
+	config, err := s.locks.Config(config)
+	if err != nil {
+		return DirectCall{}, nil, err
+	}
+	req.MaxTokens = config.MaxOutputTokens
+	digest, err := requestDigest(req)
+	if err == nil && (source == "" || len(source) > events.MaxIDBytes) {
+		err = &events.FieldError{Field: "source", Reason: "is empty or too long", Err: events.ErrInvalid}
+	}
+	fact := &events.ModelCompleted{Key: short(cmp.Or(req.Key, digest)), Request: digest, Source: source}
+	return DirectCall{CompletionRequest: req, Session: s.id, Config: state.Config, Source: source, Where: s.where()}, fact, err
+}
+
+// ask asks the model, and puts the reply into the fact.
+func (s *services) ask(ctx context.Context, call DirectCall, fact *events.ModelCompleted) (plugin.Completion, error) {
+	got, err := s.Host.complete(ctx, call)
+	fact.Parts, fact.Stop, fact.Usage, fact.Model = got.Parts, got.Stop, got.Usage, got.Model
+	return got, err
 }
 
 // recorded is a reply as the history has it.

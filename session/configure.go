@@ -147,13 +147,18 @@ func (h *Host) withStack(ctx context.Context, id events.SessionID, work func(*pl
 	if err != nil {
 		return err
 	}
+	return h.withStackOf(ctx, s, work)
+}
+
+// withStackOf is withStack on a state that was just looked at.
+func (h *Host) withStackOf(ctx context.Context, s *projector.State, work func(*plugin.Session, *projector.State) error) error {
 	p, beside, release, err := h.Stack(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer release()
 	if !api.LooksOnly(ctx) { // else the next one who may, records it
-		if err := h.record(ctx, id, "materialise", beside); err != nil {
+		if err := h.record(ctx, s.Session, "materialise", beside); err != nil {
 			return err
 		}
 	}
@@ -174,14 +179,43 @@ func (h *Host) record(ctx context.Context, id events.SessionID, cause string, li
 	})
 }
 
-// ApplyExtension hands the protocol an object of its own.
+// ApplyExtension hands the protocol an object of its own, and records what that
+// changed of plugins' states. Errors: [*events.FieldError], and the protocol's own.
 func (h *Host) ApplyExtension(ctx context.Context, id events.SessionID, e events.Extension) error {
-	return h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {
+	ctx, asked := api.TakeAsked(ctx)
+	err := checkJSON("body", e.Body)
+	if e.Type == "" || len(e.Type) > events.MaxIDBytes {
+		err = &events.FieldError{Field: "type", Reason: fmt.Sprintf("has %d bytes, want 1 to %d", len(e.Type), events.MaxIDBytes), Err: events.ErrInvalid}
+	}
+	if err != nil {
+		return err
+	}
+	by, s, done, err := h.appliedBefore(ctx, id, command{api.OpApplyExtension, "apply extension", &e}, asked)
+	if err != nil || done {
+		return err
+	}
+	return h.withStackOf(ctx, s, func(p *plugin.Session, _ *projector.State) error {
 		if err := p.Protocol().ApplyExtension(ctx, e); err != nil {
-			return err
+			return &events.FieldError{Field: "extension", Reason: err.Error(), Err: api.ErrProtocol}
 		}
-		return h.saveStates(ctx, id, p)
+		return h.saveStates(ctx, id, by, p)
 	})
+}
+
+// appliedBefore reports whether a request's commit is in the history, for what
+// plugins do: that must be known before they are asked.
+func (h *Host) appliedBefore(ctx context.Context, id events.SessionID, c command, asked api.Asked) (by stamp, s *projector.State, done bool, err error) {
+	if by, err = h.keyed(c, asked); err != nil {
+		return by, nil, false, err
+	}
+	if s, err = h.State(ctx, id); err != nil {
+		return by, nil, false, err
+	}
+	seq, err := by.landed(s)
+	if seq != 0 && err == nil {
+		api.Note(ctx, id, seq)
+	}
+	return by, s, seq != 0, err
 }
 
 // Actions lists what the session's plugins offer.
@@ -197,9 +231,18 @@ func (h *Host) Actions(ctx context.Context, id events.SessionID) (list []plugin.
 // of plugins' states. An action that takes no session is not told which it is.
 // What it does is done for who asked for it, who needs the right that the action names.
 // Where another node changed the same state meanwhile it is [plugin.ErrStateMoved].
+// A request whose key is in the history was done: it is not done again, and its
+// result is not kept, which is [events.ErrOutcomeUnknown].
 func (h *Host) InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (result plugin.Result, err error) {
-	ctx, _ = api.TakeAsked(ctx) // an action may ask for many things: none of them has the key
-	err = h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
+	ctx, asked := api.TakeAsked(ctx) // an action may ask for many things: none of them has the key
+	by, s, done, err := h.appliedBefore(ctx, id, command{api.OpInvokeAction, "invoke action", &api.ActionArgs{Name: name, Args: args}}, asked)
+	if err == nil && done {
+		err = fmt.Errorf("action %s was done with key %s, and its result is not kept: %w", name, asked.Key, events.ErrOutcomeUnknown)
+	}
+	if err != nil {
+		return result, err
+	}
+	err = h.withStackOf(ctx, s, func(p *plugin.Session, s *projector.State) error {
 		takesNone, ctx := false, ctx
 		for _, a := range p.Actions() {
 			if a.Name == name {
@@ -210,21 +253,22 @@ func (h *Host) InvokeAction(ctx context.Context, id events.SessionID, name strin
 			return err
 		}
 		if result, err = p.InvokeAction(ctx, name, args, "", !takesNone, h.Services(id, nil, "")); err != nil {
-			return errors.Join(err, h.saveStates(ctx, id, p))
+			return errors.Join(err, h.saveStates(ctx, id, by, p))
 		}
-		return h.saveStates(ctx, id, p)
+		return h.saveStates(ctx, id, by, p)
 	})
 	return result, err
 }
 
-// saveStates records the plugin states that changed outside of a turn.
-func (h *Host) saveStates(ctx context.Context, id events.SessionID, p *plugin.Session) error {
+// saveStates records the plugin states that changed outside of a turn. Where a
+// copy of the request did so meanwhile, these are dropped.
+func (h *Host) saveStates(ctx context.Context, id events.SessionID, by stamp, p *plugin.Session) error {
 	list, err := p.Unsaved()
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	moved := false
-	err = h.decide(ctx, id, "plugin states", func(s *projector.State) ([]events.Event, error) {
+	moved, saved := false, false
+	err = h.decideThen(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
 		var out []events.Event
 		moved = false
 		for _, fact := range list {
@@ -240,8 +284,11 @@ func (h *Host) saveStates(ctx context.Context, id events.SessionID, p *plugin.Se
 			return nil, nil
 		}
 		return out, nil
+	}, func(_ *projector.State, appended bool) error {
+		saved = appended
+		return nil
 	})
-	if err == nil && !moved {
+	if err == nil && saved {
 		p.Landed(list)
 		return nil
 	}
@@ -299,13 +346,15 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 // SetProtocolOptions sets the protocol's durable turn options, of the current
 // frame or of all. A frame begins with those of the one before. The same again changes nothing.
 func (h *Host) SetProtocolOptions(ctx context.Context, id events.SessionID, options json.RawMessage, allFrames bool) error {
-	if err := events.CheckJSON("options", options); err != nil {
+	if len(options) == 0 {
+		return &events.FieldError{Field: "options", Reason: "is empty", Err: events.ErrInvalid}
+	}
+	if err := checkJSON("options", options); err != nil {
 		return err
 	}
-	if !json.Valid(options) {
-		return &events.FieldError{Field: "options", Reason: "is no JSON", Err: events.ErrInvalid}
-	}
-	return h.decide(ctx, id, "protocol options", func(s *projector.State) ([]events.Event, error) {
+	ctx, asked := api.TakeAsked(ctx)
+	set := command{api.OpProtocolOptions, "protocol options", &api.ProtocolOptionsArgs{Options: options, All: allFrames}}
+	return h.decideAsked(ctx, id, set, asked, func(s *projector.State) ([]events.Event, error) {
 		if err := open(s); err != nil {
 			return nil, err
 		}
@@ -318,4 +367,12 @@ func (h *Host) SetProtocolOptions(ctx context.Context, id events.SessionID, opti
 		}
 		return []events.Event{events.Of("", &events.FrameConfigured{Options: options, All: allFrames})}, nil
 	})
+}
+
+// checkJSON refuses what is neither empty nor JSON.
+func checkJSON(field string, data []byte) error {
+	if err := events.CheckJSON(field, data); err != nil || len(data) == 0 || json.Valid(data) {
+		return err
+	}
+	return &events.FieldError{Field: field, Reason: "is no JSON", Err: events.ErrInvalid}
 }

@@ -41,6 +41,9 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req Cre
 	if _, door := api.CallerOf(ctx); door && madeByNodes.MatchString(string(id)) {
 		return api.Handle{}, &events.FieldError{Field: "id", Reason: "has the form of what nodes make: branch-, agent- or p- and 32 hex digits", Err: events.ErrInvalid}
 	}
+	if err := checkCreate(&req); err != nil {
+		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
+	}
 	if id == creator {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, ErrExists)
 	}
@@ -345,14 +348,15 @@ func (o *opening) inherited(ctx context.Context) ([]events.Event, error) {
 
 // TakeFirstTurnInput gives the first turn's input once; nil after that, and for unknown sessions.
 func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (first *events.Message, err error) {
-	err = h.decide(ctx, id, "take first turn input", func(s *projector.State) ([]events.Event, error) {
+	ctx, asked := api.TakeAsked(ctx)
+	err = h.decideAsked(ctx, id, command{api.OpTakeFirstInput, "take first turn input", &struct{}{}}, asked, func(s *projector.State) ([]events.Event, error) {
 		first = nil
 		if s.First.IsZero() || s.Status == projector.StatusClosed {
 			return nil, nil
 		}
 		m := s.First
 		first = &m
-		return []events.Event{events.Of("", &events.SessionFirstInputTaken{By: h.actor.ID})}, nil
+		return []events.Event{events.Of("", &events.SessionFirstInputTaken{By: h.stamp("", asked).actor.ID})}, nil
 	})
 	switch {
 	case errors.Is(err, events.ErrNoSession):

@@ -29,6 +29,7 @@ func TaskKey(id events.SessionID, t *projector.Task) bus.WakeKey {
 // RegisterTask puts a task in the session's registry. The id of a live task is
 // [ErrTaskRunning]. When it returns nil the task is in the history, and a worker runs it soon.
 func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req TaskRequest) (projector.Task, error) {
+	ctx, asked := api.TakeAsked(ctx)
 	reg := events.TaskRegistered{
 		Task: req.ID, Of: req.Of, Producer: req.Producer, Child: req.Child, Parent: req.Parent, Cancel: req.Cancel, Close: req.Close,
 		Restart: req.Restart, Runner: req.Runner, Args: req.Args, Worker: req.Worker,
@@ -36,7 +37,11 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req TaskRe
 	if req.Runner == "" {
 		reg.State = events.TaskRunning
 	}
-	t, err := h.decideTask(ctx, id, "register task", req.ID, func(s *projector.State) ([]events.Event, error) {
+	by, err := h.keyed(command{api.OpRegisterTask, "register task", &reg}, asked)
+	if err != nil {
+		return projector.Task{}, err
+	}
+	t, err := h.decideTask(ctx, id, by, req.ID, func(s *projector.State) ([]events.Event, error) {
 		if err := open(s); err != nil {
 			return nil, err
 		}
@@ -69,9 +74,9 @@ func (h *Host) rewakeTask(ctx context.Context, id events.SessionID, name events.
 
 // decideTask is a decision about one task, and the task's record as that left
 // it: what others decide next, here or elsewhere, is not in it.
-func (h *Host) decideTask(ctx context.Context, id events.SessionID, cause string, name events.TaskID, d decision) (projector.Task, error) {
+func (h *Host) decideTask(ctx context.Context, id events.SessionID, by stamp, name events.TaskID, d decision) (projector.Task, error) {
 	var t projector.Task
-	err := h.decideThen(ctx, id, stamp{actor: h.actor, cause: cause}, d, func(s *projector.State, _ bool) (err error) {
+	err := h.decideThen(ctx, id, by, d, func(s *projector.State, _ bool) (err error) {
 		t, err = taskOf(s, name)
 		return err
 	})
@@ -153,9 +158,12 @@ func (h *Host) TransitionBackgroundTask(ctx context.Context, id events.SessionID
 }
 
 // RequestCancelTask asks a live task to stop by itself: its context ends, and
-// it says how it ended. An unknown task is [ErrUnknownTask].
+// it says how it ended. A program outside sees the request in the session. The reason has at most
+// [events.MaxTaskText] bytes. An unknown task is [ErrUnknownTask].
 func (h *Host) RequestCancelTask(ctx context.Context, id events.SessionID, name events.TaskID, reason string) (projector.Task, error) {
-	return h.cancelTask(ctx, api.Asked{}, id, name, func(s *projector.State) []events.Event { return task.RequestCancel(s, name, clipText(reason)) })
+	ctx, asked := api.TakeAsked(ctx)
+	request := command{api.OpRequestCancel, "request cancel", &api.RequestCancelArgs{Task: name, Reason: reason}}
+	return h.cancelTask(ctx, request, asked, id, name, func(s *projector.State) []events.Event { return task.RequestCancel(s, name, reason) })
 }
 
 // hostReason is why a task was cancelled that a host cancelled.
@@ -165,7 +173,8 @@ const hostReason = "requested by host"
 // returned as it is; unknown is [ErrUnknownTask]. The task of a monitor stops the monitor.
 func (h *Host) CancelTask(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
 	ctx, asked := api.TakeAsked(ctx)
-	return h.cancelTask(ctx, asked, id, name, func(s *projector.State) []events.Event { return task.Cancel(s, name, hostReason) })
+	request := command{api.OpCancelTask, "cancel task", &name}
+	return h.cancelTask(ctx, request, asked, id, name, func(s *projector.State) []events.Event { return task.Cancel(s, name, hostReason) })
 }
 
 // CancelManagedTask is [Host.CancelTask] for who does not mind that there is none.
@@ -177,8 +186,8 @@ func (h *Host) CancelManagedTask(ctx context.Context, id events.SessionID, name 
 	return err
 }
 
-func (h *Host) cancelTask(ctx context.Context, asked api.Asked, id events.SessionID, name events.TaskID, d func(*projector.State) []events.Event) (projector.Task, error) {
-	err := h.decideAsked(ctx, id, command{api.OpCancelTask, "cancel task", &name}, asked, func(s *projector.State) ([]events.Event, error) {
+func (h *Host) cancelTask(ctx context.Context, c command, asked api.Asked, id events.SessionID, name events.TaskID, d func(*projector.State) []events.Event) (projector.Task, error) {
+	err := h.decideAsked(ctx, id, c, asked, func(s *projector.State) ([]events.Event, error) {
 		if t, ok := s.Task(name); !ok || t.To != "" {
 			return nil, fmt.Errorf("cancel task %s of session %s: %w", name, id, ErrUnknownTask)
 		}
@@ -199,11 +208,45 @@ func (h *Host) CancelAllBackgroundTasks(ctx context.Context, id events.SessionID
 	return h.CancelUnreferencedAsyncHandles(ctx, id, nil)
 }
 
+// CancelTasks cancels every live task of a session but those that are kept, in
+// one commit, and returns their ids by creation.
+func (h *Host) CancelTasks(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]events.TaskID, error) {
+	if err := checkTasks("keep", keep); err != nil {
+		return nil, err
+	}
+	list, err := h.cancelUnreferenced(ctx, id, keep)
+	ids := make([]events.TaskID, len(list))
+	for i := range list {
+		ids[i] = list[i].ID
+	}
+	return ids, err
+}
+
+// checkTasks refuses a list of more tasks than a session has live ones.
+func checkTasks(field string, ids []events.TaskID) error {
+	if len(ids) > task.MaxLive {
+		return &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d tasks, limit is %d", len(ids), task.MaxLive), Err: events.ErrTooLarge}
+	}
+	return nil
+}
+
 // CancelUnreferencedAsyncHandles cancels every live task that is not kept, those of
 // monitors too, in one commit, and returns their records by creation.
 func (h *Host) CancelUnreferencedAsyncHandles(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error) {
-	var list []projector.Task
-	err := h.decideThen(ctx, id, stamp{actor: h.actor, cause: "cancel tasks"}, func(s *projector.State) ([]events.Event, error) {
+	list, err := h.cancelUnreferenced(ctx, id, keep)
+	if errors.Is(err, events.ErrNoSession) {
+		return nil, nil
+	}
+	return list, err
+}
+
+func (h *Host) cancelUnreferenced(ctx context.Context, id events.SessionID, keep []events.TaskID) (list []projector.Task, err error) {
+	ctx, asked := api.TakeAsked(ctx)
+	by, err := h.keyed(command{api.OpCancelTasks, "cancel tasks", &keep}, asked)
+	if err != nil {
+		return nil, err
+	}
+	err = h.decideThen(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
 		ids := task.Unreferenced(s, keep)
 		list = make([]projector.Task, len(ids))
 		for i, name := range ids {
@@ -222,9 +265,6 @@ func (h *Host) CancelUnreferencedAsyncHandles(ctx context.Context, id events.Ses
 		}
 		return nil
 	})
-	if errors.Is(err, events.ErrNoSession) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, fmt.Errorf("cancel tasks of %s: %w", id, err)
 	}

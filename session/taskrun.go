@@ -13,7 +13,7 @@ import (
 
 // ClaimTask appends a worker's claim of a task on top of the claim that it saw.
 func (h *Host) ClaimTask(ctx context.Context, id events.SessionID, seen task.Claim, worker events.WorkerID) (projector.Task, error) {
-	return h.decideTask(ctx, id, string(seen.Task), seen.Task, func(s *projector.State) ([]events.Event, error) {
+	return h.decideTask(ctx, id, stamp{actor: h.actor, cause: string(seen.Task)}, seen.Task, func(s *projector.State) ([]events.Event, error) {
 		return task.Start(s, seen, worker)
 	})
 }

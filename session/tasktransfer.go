@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -25,8 +26,16 @@ func (h *Host) TransferAsyncHandles(ctx context.Context, from, to events.Session
 	if from == to || len(ids) == 0 {
 		return nil
 	}
+	if err := checkTasks("tasks", ids); err != nil {
+		return err
+	}
+	ctx, asked := api.TakeAsked(ctx)
+	by, err := h.keyed(command{api.OpTransferTasks, transferring, &api.TransferArgs{To: to, Tasks: ids}}, asked)
+	if err != nil {
+		return err
+	}
 	for {
-		moved, err := h.transfer(ctx, from, to, ids, h.FinishTransfer)
+		moved, err := h.transfer(ctx, from, to, ids, by, h.FinishTransfer)
 		if err != nil {
 			return fmt.Errorf("transfer tasks from %s to %s: %w", from, to, err)
 		}
@@ -35,6 +44,9 @@ func (h *Host) TransferAsyncHandles(ctx context.Context, from, to events.Session
 		}
 	}
 }
+
+// transferring is what the decisions of a transfer call themselves.
+const transferring = "transfer tasks"
 
 // finisher finishes an earlier transfer of a task, where that is not finished.
 type finisher func(context.Context, events.SessionID, projector.Task) (finished bool, err error)
@@ -55,7 +67,7 @@ func (h *Host) FinishTransfer(ctx context.Context, id events.SessionID, t projec
 		return false, nil
 	}
 	for moved := false; !moved && err == nil; {
-		moved, err = h.transfer(ctx, t.From, id, []events.TaskID{t.ID}, notFurther)
+		moved, err = h.transfer(ctx, t.From, id, []events.TaskID{t.ID}, stamp{actor: h.actor, cause: transferring}, notFurther)
 	}
 	return true, err
 }
@@ -63,10 +75,14 @@ func (h *Host) FinishTransfer(ctx context.Context, id events.SessionID, t projec
 // notFurther finishes nothing: of a task that is on its way back, either direction will do.
 func notFurther(context.Context, events.SessionID, projector.Task) (bool, error) { return false, nil }
 
-func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []events.TaskID, finish finisher) (moved bool, err error) {
+// transfer is one try. The commit by which the tasks leave has the request's key.
+func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []events.TaskID, by stamp, finish finisher) (moved bool, err error) {
 	source, err := h.State(ctx, from)
 	if err != nil {
 		return false, err
+	}
+	if before, err := h.beforeLanding(ctx, source, by); err != nil || before != nil {
+		return before != nil, err
 	}
 	list, err := task.Leaving(source, ids)
 	if err != nil || len(list) == 0 {
@@ -78,16 +94,16 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 			return false, err // the task may be another one by now
 		}
 	}
-	err = h.decide(ctx, to, "transfer tasks", func(s *projector.State) ([]events.Event, error) {
+	err = h.decideThen(api.Naming(ctx, to), to, stamp{actor: by.actor, cause: transferring}, func(s *projector.State) ([]events.Event, error) {
 		if err := open(s); err != nil {
 			return nil, err
 		}
 		return task.Arrive(s, list)
-	})
+	}, func(*projector.State, bool) error { return nil })
 	if err != nil {
 		return false, err
 	}
-	err = h.decide(ctx, from, "transfer tasks", func(s *projector.State) (out []events.Event, err error) {
+	err = h.decideAs(ctx, from, by, func(s *projector.State) (out []events.Event, err error) {
 		out, moved = task.Leave(s, to, list, source.Seq)
 		return out, nil
 	})

@@ -96,7 +96,8 @@ func drawValue(t *rapid.T, v reflect.Value, depth int) {
 		v.SetFloat(one(t, math.Copysign(0, -1), math.NaN(), math.Inf(1), rapid.Float64().Draw(t, "float")))
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Field(i).CanSet() && flag(t) {
+			kept := v.Type().Field(i).Tag.Get("msgpack") != "-"
+			if kept && v.Field(i).CanSet() && flag(t) {
 				drawValue(t, v.Field(i), depth-1)
 			}
 		}

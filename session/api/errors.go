@@ -114,6 +114,8 @@ var (
 	ErrMissingSession = errors.New("action needs a session")
 	// ErrUnexpectedSession is an action that takes no session and got one.
 	ErrUnexpectedSession = errors.New("action takes no session")
+	// ErrCompletion is a model that was asked outside of turns, and gave no reply.
+	ErrCompletion = errors.New("completion failed")
 	// ErrInvoke is an action that ran and did not bring what was asked.
 	ErrInvoke = errors.New("action failed")
 	// ErrStateMoved is a plugin's state that another node changed meanwhile. The action may be tried again.

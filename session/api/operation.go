@@ -35,7 +35,18 @@ const (
 	OpToolState        Operation = "tool_state"
 	OpApplyToolState   Operation = "apply_tool_state"
 	OpSetAvailability  Operation = "set_availability"
+	OpToolCatalog      Operation = "tool_catalog"
+	OpTakeFirstInput   Operation = "take_first_input"
+	OpComplete         Operation = "complete"
+	OpProtocolOptions  Operation = "set_protocol_options"
+	OpApplyExtension   Operation = "apply_extension"
+	OpRegisterTask     Operation = "register_task"
+	OpProgressTask     Operation = "progress_task"
+	OpEndTask          Operation = "end_task"
+	OpRequestCancel    Operation = "request_cancel_task"
 	OpCancelTask       Operation = "cancel_task"
+	OpCancelTasks      Operation = "cancel_tasks"
+	OpTransferTasks    Operation = "transfer_tasks"
 	OpStartMonitor     Operation = "start_monitor"
 	OpStopMonitor      Operation = "stop_monitor"
 	OpMonitorSnapshot  Operation = "monitor_snapshot"
@@ -179,6 +190,32 @@ type (
 	AvailabilityArgs struct {
 		Names []string        `msgpack:"n"`
 		Level events.Override `msgpack:"l,omitempty"`
+	}
+	// ProgressArgs is what a task's program has to say.
+	ProgressArgs struct {
+		Task    events.TaskID `msgpack:"t"`
+		Message string        `msgpack:"m"`
+	}
+	// EndTaskArgs is how a task ended.
+	EndTaskArgs struct {
+		Task    events.TaskID    `msgpack:"t"`
+		State   events.TaskState `msgpack:"s"`
+		Summary string           `msgpack:"y,omitempty"`
+	}
+	// RequestCancelArgs asks a task to stop by itself.
+	RequestCancelArgs struct {
+		Task   events.TaskID `msgpack:"t"`
+		Reason string        `msgpack:"r,omitempty"`
+	}
+	// TransferArgs moves tasks to another session.
+	TransferArgs struct {
+		To    events.SessionID `msgpack:"t"`
+		Tasks []events.TaskID  `msgpack:"k"`
+	}
+	// ProtocolOptionsArgs sets the protocol's options of the current frame, or of all.
+	ProtocolOptionsArgs struct {
+		Options []byte `msgpack:"o"` // JSON
+		All     bool   `msgpack:"a,omitempty"`
 	}
 	// ActionArgs asks a plugin for an action.
 	ActionArgs struct {

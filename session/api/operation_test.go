@@ -99,7 +99,9 @@ func FuzzDecodeRequest(f *testing.F) {
 		func() any { return &api.FrameRequest{} }, func() any { return &[]api.RewriteArg{} }, func() any { return &api.ResolveArgs{} },
 		func() any { return &api.ToolState{} }, func() any { return &api.AvailabilityArgs{} }, func() any { return &events.MonitorSpec{} },
 		func() any { return &events.ToolApprovalGiven{} }, func() any { return &api.ActionArgs{} }, func() any { return &api.ErrorBody{} },
-		func() any { return &api.SubmitAtArgs{} }, func() any { return new(events.InputID) }, func() any { return &[]events.InputID{} },
+		func() any { return &api.SubmitAtArgs{} }, func() any { return &api.TaskRequest{} }, func() any { return &api.EndTaskArgs{} }, func() any { return &api.TransferArgs{} },
+		func() any { return &api.ProgressArgs{} }, func() any { return &api.RequestCancelArgs{} }, func() any { return &api.ProtocolOptionsArgs{} }, func() any { return &events.Extension{} },
+		func() any { return new(events.InputID) }, func() any { return &[]events.InputID{} },
 		func() any { return new(events.TaskID) }, func() any { return new(events.MonitorID) }, func() any { return new(events.NodeID) },
 		func() any { return new(events.TurnID) }, func() any { return new(events.Seq) }, func() any { return new(string) }, func() any { return &[]byte{} },
 	}

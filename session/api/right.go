@@ -27,16 +27,17 @@ const (
 // [RightConfigure] besides: see [TakeRequest].
 func (op Operation) Needs() Right {
 	switch op {
-	case OpToolState, OpMonitorSnapshot, OpActions:
+	case OpToolState, OpToolCatalog, OpMonitorSnapshot, OpActions:
 		return RightRead
 	case OpCreate, OpClose, OpSubmit, OpSubmitAt, OpCancel, OpInject, OpCancelInputs, OpCancelInputsFrom, OpAppendNodes, OpBranch,
-		OpOpenFrame, OpRewrite, OpCompact, OpCancelTask, OpStopMonitor, OpTakeUpdates, OpPutBlob, OpInvokeAction:
+		OpOpenFrame, OpRewrite, OpCompact, OpTakeFirstInput, OpComplete, OpRegisterTask, OpProgressTask, OpEndTask, OpRequestCancel, OpCancelTask,
+		OpCancelTasks, OpTransferTasks, OpStopMonitor, OpTakeUpdates, OpPutBlob, OpInvokeAction:
 		return RightWrite
 	case OpApprove, OpResolveTool:
 		return RightApprove
 	case OpGrant:
 		return RightGrant
-	case OpConfigure, OpApplyToolState, OpSetAvailability:
+	case OpConfigure, OpApplyToolState, OpSetAvailability, OpProtocolOptions, OpApplyExtension:
 		return RightConfigure
 	case OpStartMonitor:
 		return RightCommand

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"time"
 
@@ -22,6 +23,10 @@ type Service interface {
 	Configure(ctx context.Context, id events.SessionID, req ConfigureRequest) error
 	CloseSession(ctx context.Context, id events.SessionID, reason string) error
 	Grant(ctx context.Context, id events.SessionID, req GrantRequest) error
+
+	TakeFirstTurnInput(ctx context.Context, id events.SessionID) (*events.Message, error)
+	SetProtocolOptions(ctx context.Context, id events.SessionID, options json.RawMessage, allFrames bool) error
+	ApplyExtension(ctx context.Context, id events.SessionID, e events.Extension) error
 
 	Submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, error)
 	SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req TurnRequest) (events.TurnID, error)
@@ -45,6 +50,7 @@ type Service interface {
 	Approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error
 	ResolveTool(ctx context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error
 
+	ToolCatalog(ctx context.Context, id events.SessionID) ([]json.RawMessage, error)
 	ToolState(ctx context.Context, id events.SessionID) (ToolState, error)
 	ApplyToolState(ctx context.Context, id events.SessionID, state ToolState) (generation int64, err error)
 	SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (generation int64, err error)
@@ -52,7 +58,13 @@ type Service interface {
 
 	Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error)
 	Task(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error)
+	RegisterTask(ctx context.Context, id events.SessionID, req TaskRequest) (projector.Task, error)
+	ProgressTask(ctx context.Context, id events.SessionID, name events.TaskID, message string) (projector.Task, error)
+	EndTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) (projector.Task, error)
+	RequestCancelTask(ctx context.Context, id events.SessionID, name events.TaskID, reason string) (projector.Task, error)
 	CancelTask(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error)
+	CancelTasks(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]events.TaskID, error)
+	TransferAsyncHandles(ctx context.Context, from, to events.SessionID, ids []events.TaskID) error
 	StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error
 	StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) error
 	MonitorSnapshot(ctx context.Context, id events.SessionID) (MonitorSnapshot, error)

@@ -75,6 +75,7 @@ var codes = []coded{
 	{ErrUnknownAction, "unknown_action", ClassNotFound},
 	{ErrMissingSession, "missing_session", ClassInvalid},
 	{ErrUnexpectedSession, "unexpected_session", ClassInvalid},
+	{ErrCompletion, "completion_failed", ClassFailed},
 	{ErrInvoke, "action_failed", ClassFailed},
 	{ErrStateMoved, "plugin_state_moved", ClassConflict},
 	{ErrBuilding, "building", ClassUnavailable},

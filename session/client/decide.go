@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -139,6 +140,35 @@ func (c *Client) ResolveTool(ctx context.Context, id events.SessionID, key event
 	return tell(ctx, c, api.OpResolveTool, id, &api.ResolveArgs{Key: key, Result: result})
 }
 
+// TakeFirstTurnInput implements [api.Service].
+func (c *Client) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (*events.Message, error) {
+	first, err := ask[events.Message](ctx, c, api.OpTakeFirstInput, id, &none{})
+	if err != nil || first.IsZero() {
+		return nil, err
+	}
+	return &first, nil
+}
+
+// Complete is that of the host. It spends money once: its repeats have a key.
+func (c *Client) Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
+	return ask[plugin.Completion](ctx, c, api.OpComplete, id, &session.CompleteArgs{Request: req, Source: source})
+}
+
+// SetProtocolOptions implements [api.Service].
+func (c *Client) SetProtocolOptions(ctx context.Context, id events.SessionID, options json.RawMessage, allFrames bool) error {
+	return tell(ctx, c, api.OpProtocolOptions, id, &api.ProtocolOptionsArgs{Options: options, All: allFrames})
+}
+
+// ApplyExtension implements [api.Service].
+func (c *Client) ApplyExtension(ctx context.Context, id events.SessionID, e events.Extension) error {
+	return tell(ctx, c, api.OpApplyExtension, id, &e)
+}
+
+// ToolCatalog implements [api.Service].
+func (c *Client) ToolCatalog(ctx context.Context, id events.SessionID) ([]json.RawMessage, error) {
+	return request[[]json.RawMessage](ctx, c, api.OpToolCatalog, plain(id), &none{})
+}
+
 // ToolState implements [api.Service].
 func (c *Client) ToolState(ctx context.Context, id events.SessionID) (api.ToolState, error) {
 	return request[api.ToolState](ctx, c, api.OpToolState, plain(id), &none{})
@@ -152,11 +182,6 @@ func (c *Client) ApplyToolState(ctx context.Context, id events.SessionID, state 
 // SetToolsAvailability implements [api.Service].
 func (c *Client) SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (int64, error) {
 	return ask[int64](ctx, c, api.OpSetAvailability, id, &api.AvailabilityArgs{Names: names, Level: level})
-}
-
-// CancelTask implements [api.Service].
-func (c *Client) CancelTask(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
-	return ask[projector.Task](ctx, c, api.OpCancelTask, id, &name)
 }
 
 // StartMonitor implements [api.Service].

@@ -44,12 +44,30 @@
 //	CancelTask               a task is cancelled once; what comes after finds it so
 //	CloseSession             a session is closed once
 //	Grant, CancelInputs, CancelInputsFrom, BranchTo, OpenFrame, Rewrite, Compact, Configure, ApplyToolState,
-//	SetToolsAvailability, StartMonitor, StopMonitor, TakeMonitorUpdates
+//	SetToolsAvailability, StartMonitor, StopMonitor, TakeMonitorUpdates, TakeFirstTurnInput, SetProtocolOptions,
+//	RegisterTask, ProgressTask, EndTask, RequestCancelTask, CancelTasks, TransferAsyncHandles
 //	                         the key of the commit that the first made: the repeat finds it, and answers
 //	                         from the state before it. What was taken is so never lost with a reply; what came after
 //	                         a request for updates was made, it does not take
-//	ToolState, MonitorSnapshot, Actions, PutBlob, the waiting   nothing to repeat: asking again is as good
+//	Complete                 likewise: the repeat has the recorded reply, and asks no model
+//	ApplyExtension           likewise, where the protocol kept something of it; else there is nothing to repeat
+//	ToolState, ToolCatalog, MonitorSnapshot, Actions, PutBlob, the waiting   nothing to repeat: asking again is as good
 //	InvokeAction             nothing: it is asked once, unless nobody took it. A lost reply is [events.ErrOutcomeUnknown]
+//
+// # Tasks of this program
+//
+// A task that [Client.RegisterTask] registers is run by the program that calls
+// it. No worker looks at it: its record has neither a runner nor a worker, and its state is running.
+// The program says how it goes:
+//
+//	running ──ProgressTask──► running
+//	running ──RequestCancelTask, by anybody──► cancel_requested
+//	running, cancel_requested ──EndTask──► completed, failed, cancelled
+//	running, cancel_requested ──CancelTask, CancelTasks, close of the session──► cancelled
+//
+// Nothing calls the program back. It sees that it should stop, or that the
+// task has ended, in the session: Observe shows task.cancel_requested and
+// task.ended, State and Task have the state, and ProgressTask returns it.
 //
 // With the key the commit records a digest of the request: its caller,
 // operation, target and body. The fold knows all keys of a session and where

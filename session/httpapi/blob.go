@@ -124,11 +124,11 @@ func (c *call) nodes(list []GivenNode) ([]api.AppendNode, error) {
 }
 
 // newNodes are those of a session that is about to be, whose history names nothing yet.
-func newNodes(list []GivenNode) ([]api.AppendNode, error) {
+func newNodes(field string, list []GivenNode) ([]api.AppendNode, error) {
 	for i := range list {
 		for j := 0; list[i].Message != nil && j < len(list[i].Message.Parts); j++ {
 			if list[i].Message.Parts[j].Blob != nil {
-				return nil, invalidParam(fmt.Sprintf("nodes[%d].message.parts[%d].blob", i, j), "names a body, of which a new session has none: store it there")
+				return nil, invalidParam(fmt.Sprintf("%s[%d].message.parts[%d].blob", field, i, j), "names a body, of which a new session has none: store it there")
 			}
 		}
 	}

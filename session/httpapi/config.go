@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -13,16 +14,24 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
 )
 
-// Service is the session service, and what a watcher of a turn needs beside it.
+// Service is the session service, and what else a host does, as far as requests ask for it.
 type Service interface {
 	api.Service
 	// WatchTurn gives the events of a turn that was submitted before, from its
 	// first to done, and writes nothing. One that nobody asked for is [api.ErrUnknownTurn].
 	WatchTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (iter.Seq2[api.SessionEvent, error], error)
+	// RestoreSnapshot makes a state whole from a snapshot's head and segments, of
+	// which those that are in blobs may be left out.
+	RestoreSnapshot(ctx context.Context, head []byte, segments [][]byte) (*projector.State, error)
+	Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error)
+	Actions(ctx context.Context, id events.SessionID) ([]plugin.ActionDef, error)
+	InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (plugin.Result, error)
 }
 
 // Config of a server.

@@ -1,5 +1,5 @@
 // Package httpapi is the session service over HTTP: JSON and server-sent
-// events. It imports events, projector and session/api, and reaches sessions
+// events. It imports events, projector, session/api and the types of session/plugin, and reaches sessions
 // only through [Service].
 //
 // One table of operations (routes.go) makes both the handlers and the OpenAPI

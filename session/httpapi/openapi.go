@@ -151,7 +151,7 @@ func (d *describer) ref(t reflect.Type) any {
 	name := string(unicode.ToUpper(r[0])) + string(r[1:])
 	if d.schemas[name] == nil {
 		s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-			of[json.RawMessage](): {}, of[eventjson.Value](): {Type: "object", Description: "see events/FORMAT.md: the fields of the kind, by their names in lower_snake"},
+			of[json.RawMessage](): {}, of[[]byte](): {Type: "string", ContentEncoding: "base64"}, of[eventjson.Value](): {Type: "object", Description: "see events/FORMAT.md: the fields of the kind, by their names in lower_snake"},
 		}})
 		if err != nil && d.err == nil {
 			d.err = fmt.Errorf("schema of %s: %w", name, err)

@@ -56,7 +56,7 @@ func (o *operation) serve(w http.ResponseWriter, r *http.Request, caller Caller)
 	if err := o.parameters(c); err != nil {
 		return err
 	}
-	held := o.events != nil || c.patience > 0
+	held := o.events != nil || o.long || c.patience > 0
 	if o.needs != "" { // the document is here already: nobody without a token takes a slot
 		release, err := o.s.slots.take(caller.Name, held)
 		if err != nil {
@@ -133,12 +133,16 @@ func (o *operation) parameters(c *call) (err error) {
 
 // lifetime is a request's context: what is held open goes on until the server
 // drains or its caller may not ask for it any more, everything else is over soon.
+// Work that takes long is let finish when the server drains, as short requests are.
 func (o *operation) lifetime(r *http.Request, caller Caller, held bool) (context.Context, context.CancelFunc) {
 	if !held {
 		return context.WithTimeout(r.Context(), o.s.cfg.RequestTimeout)
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
-	stop := o.s.onDrain(func() { cancel(errDraining) })
+	stop := func() bool { return true }
+	if !o.long { // 503 says that nothing was done
+		stop = o.s.onDrain(func() { cancel(errDraining) })
+	}
 	done := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() { o.watch(r, caller, cancel, done) })

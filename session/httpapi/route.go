@@ -22,6 +22,7 @@ type route struct {
 	path    string
 	needs   api.Right // empty: no token is needed
 	held    bool      // it may stay open: a stream, or a request that waits
+	long    bool      // it is held open for as long as its work takes, which is never cut off while its client waits
 	query   []param
 	repeats string // the parameter that may stand several times; empty: none
 	header  []param

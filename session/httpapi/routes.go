@@ -64,7 +64,8 @@ func routes() []route {
 	list = append(list, turnRoutes(session)...)
 	list = append(list, graphRoutes(session)...)
 	list = append(list, toolRoutes(session)...)
-	return append(list, taskRoutes(session)...)
+	list = append(list, taskRoutes(session)...)
+	return append(list, outsideRoutes(session)...)
 }
 
 func turnRoutes(session string) []route {

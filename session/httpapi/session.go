@@ -17,6 +17,28 @@ type NewSession struct {
 	Nodes   []GivenNode       `json:"nodes,omitempty" jsonschema:"what the history begins with"`
 	Options map[string]string `json:"options,omitempty" jsonschema:"JSON for plugins, by plugin"`
 	Access  ToolAccess        `json:"access,omitzero"`
+
+	Start    api.Start        `json:"start,omitempty" jsonschema:"what it begins with: current_session (of the parent), existing_session (from) or snapshot; left out: nothing. A fork begins with the session in the path"`
+	From     events.SessionID `json:"from,omitempty" jsonschema:"of existing_session"`
+	Snapshot *Snapshot        `json:"snapshot,omitempty" jsonschema:"of start snapshot"`
+	Relation events.Relation  `json:"relation,omitempty" jsonschema:"to the parent; defaults to child"`
+	Plugins  api.PluginSource `json:"plugins,omitempty" jsonschema:"current_session_fork: plugins begin with the parent's state, and its tools; left out: anew"`
+	First    *GivenMessage    `json:"first,omitempty" jsonschema:"input of the first turn, for the one who takes it"`
+	Subagent Subagent         `json:"subagent,omitzero"`
+	Usage    string           `json:"usage,omitempty" jsonschema:"the ledger's source in the parent; defaults to child"`
+}
+
+// Snapshot is a state as a program holds it.
+type Snapshot struct {
+	Head     []byte   `json:"head"`
+	Segments [][]byte `json:"segments,omitempty" jsonschema:"as far as blobs may not have them"`
+}
+
+// Subagent is what a session may do as the agent of another one.
+type Subagent struct {
+	Capability string `json:"capability"`
+	Depth      int64  `json:"depth" jsonschema:"a root's child has 1"`
+	MaxDepth   int64  `json:"max_depth"`
 }
 
 // ToolAccess restricts the tools of a session.
@@ -83,15 +105,30 @@ type ConfigChange struct {
 }
 
 func (in *NewSession) request(c *call) (api.CreateRequest, error) {
-	nodes, err := newNodes(in.Nodes)
+	nodes, err := newNodes("nodes", in.Nodes)
 	if err != nil {
 		return api.CreateRequest{}, err
 	}
 	id, err := key(c, "id", in.ID)
-	return api.CreateRequest{
+	req := api.CreateRequest{
 		ID: id, Config: events.Config(in.Config), Parent: in.Parent, Labels: in.Labels, Nodes: nodes, Options: in.Options,
-		Access: events.ToolAccess(in.Access),
-	}, err
+		Access: events.ToolAccess(in.Access), Start: in.Start, From: in.From, Relation: in.Relation, Plugins: in.Plugins,
+		Subagent: events.Subagent(in.Subagent), Usage: in.Usage,
+	}
+	if m := in.First; m != nil && err == nil {
+		_, err = newNodes("first", []GivenNode{{Message: m}})
+		req.First = &events.Message{ID: m.ID, Role: m.Role, Parts: givenParts(m.Parts)}
+	}
+	switch {
+	case err != nil:
+	case in.From != "" && in.Start != api.StartExisting:
+		err = invalidBody("from stands with start existing_session alone")
+	case (in.Snapshot != nil) != (in.Start == api.StartSnapshot):
+		err = invalidBody("snapshot stands exactly with start snapshot")
+	case in.Snapshot != nil:
+		req.Snapshot, err = c.s.cfg.Service.RestoreSnapshot(c.Context(), in.Snapshot.Head, in.Snapshot.Segments)
+	}
+	return req, err
 }
 
 func createSession(c *call, in NewSession) (reply, error) {
@@ -103,6 +140,9 @@ func createSession(c *call, in NewSession) (reply, error) {
 }
 
 func forkSession(c *call, in NewSession) (reply, error) {
+	if in.Start != "" {
+		return reply{}, invalidBody("start is not for forks, which begin with the session in the path")
+	}
 	req, err := in.request(c)
 	if err != nil {
 		return reply{}, err

@@ -60,6 +60,7 @@ type Tool struct {
 	Availability string          `json:"availability" jsonschema:"as it is declared: off, searchable, callable or showcased"`
 	Override     events.Override `json:"override,omitempty" jsonschema:"as a host set it"`
 	Orphan       bool            `json:"orphan,omitempty" jsonschema:"no source offers it now"`
+	Serial       bool            `json:"serial,omitempty" jsonschema:"runs alone, after the others of its reply"`
 }
 
 // ToolLevel overrides how far tools are offered, all or none.
@@ -121,7 +122,7 @@ func getTools(c *call) (reply, error) {
 func toolOf(t *events.ToolEntry) Tool {
 	out := Tool{
 		Name: t.Name, Description: t.Description, Effects: string(t.Effects), Source: t.Source, Availability: string(events.Overridden(t.Availability)),
-		Override: t.Override, Orphan: t.Orphan,
+		Override: t.Override, Orphan: t.Orphan, Serial: t.Serial,
 	}
 	if t.Effects == events.EffectsNonIdempotent {
 		out.Effects = "non_idempotent"

@@ -21,6 +21,8 @@ type NewTurn struct {
 	At       events.Millis     `json:"at_ms,omitempty" jsonschema:"when it starts, in milliseconds since 1970; at once where that has passed, or is left out"`
 	Options  json.RawMessage   `json:"options,omitempty" jsonschema:"of the protocol, for this turn"`
 	Plugins  map[string]string `json:"plugins,omitempty" jsonschema:"JSON for plugins, by plugin"`
+
+	Extension Extension `json:"extension,omitzero" jsonschema:"for the protocol"`
 }
 
 // PendingTurn is a turn that has not ended.
@@ -90,7 +92,7 @@ func (in *NewTurn) request(c *call) (api.TurnRequest, error) {
 	if err != nil {
 		return api.TurnRequest{}, err
 	}
-	input := events.TurnInput{Parts: parts, Continue: in.Continue, Options: in.Options, Plugins: in.Plugins}
+	input := events.TurnInput{Parts: parts, Continue: in.Continue, Options: in.Options, Plugins: in.Plugins, Extension: in.Extension.extension()}
 	if in.Text != "" {
 		input.Parts = []events.Part{{Kind: events.PartText, Text: in.Text}}
 	}

@@ -113,7 +113,7 @@ func (s *Session) Actions() []ActionDef {
 }
 
 // InvokeAction runs an action. Where none is given, the session is this one if
-// defaultToCurrent is set. Errors: [ErrUnknownAction], [ErrMissingSession], [ErrUnexpectedSession], the action's own.
+// defaultToCurrent is set. An action may take as long as its caller waits: until ctx ends. Errors: [ErrUnknownAction], [ErrMissingSession], [ErrUnexpectedSession], the action's own.
 func (s *Session) InvokeAction(ctx context.Context, name string, args json.RawMessage, session events.SessionID, defaultToCurrent bool, host ActionHost) (Result, error) {
 	if err := events.CheckJSON("args", args); err != nil {
 		return Result{}, fmt.Errorf("%w: invalid %s args: %w", ErrInvoke, name, err)
@@ -131,7 +131,7 @@ func (s *Session) InvokeAction(ctx context.Context, name string, args json.RawMe
 	case a.Value.def.Session == SessionForbidden && session != "":
 		return Result{}, fmt.Errorf("%w: %q", ErrUnexpectedSession, name)
 	}
-	return contain(ctx, s, a.Plugin, "action "+name, func(ctx context.Context) (Result, error) {
+	return within(ctx, s, forever, a.Plugin, "action "+name, func(ctx context.Context) (Result, error) {
 		return a.Value.run(ctx, ActionContext{Session: session, Host: host}, args)
 	})
 }

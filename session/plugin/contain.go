@@ -25,13 +25,19 @@ func within[T any](
 	return bounded(ctx, limit, owner, point, fn)
 }
 
+// forever is the limit of what its caller's context alone ends.
+const forever time.Duration = 0
+
 func bounded[T any](ctx context.Context, limit time.Duration, owner, point string, fn func(context.Context) (T, error)) (T, error) {
 	type outcome struct {
 		value T
 		err   error
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
+	if limit != forever {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
 	done := make(chan outcome, 1)
 	go func() { // ends with the hook; nobody waits for one that was left behind
 		o := outcome{err: errExited}

@@ -32,6 +32,7 @@ func FuzzAnswer(f *testing.F) {
 		api.OpSubmitAt: &api.SubmitAtArgs{At: 1, Request: api.TurnRequest{ID: "t1"}}, api.OpInject: &api.InjectRequest{ID: "i1"},
 		api.OpCancelInputs: &[]events.InputID{"i1"}, api.OpResolveTool: &api.ResolveArgs{Key: "t1/0/0"}, api.OpRewrite: &[]api.RewriteArg{{}},
 		api.OpApplyToolState: &api.ToolState{Generation: 1}, api.OpPutBlob: &[]byte{1}, api.OpCancelTask: new(events.TaskID),
+		api.OpRegisterTask: &api.TaskRequest{ID: "k1", Args: []byte("{}")}, api.OpComplete: &session.CompleteArgs{Source: "x"}, api.OpTransferTasks: &api.TransferArgs{To: "s2", Tasks: []events.TaskID{"k1"}},
 	} {
 		body, err := events.EncodePayload(in)
 		if err != nil {

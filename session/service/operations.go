@@ -3,10 +3,9 @@ package service
 import (
 	"context"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -49,13 +48,48 @@ func (d *door) operations() map[api.Operation]operation {
 			return h.ResolveTool(ctx, id, in.Key, in.Result)
 		}),
 
+		api.OpTakeFirstInput: bare(func(ctx context.Context, id events.SessionID) (m events.Message, err error) {
+			first, err := h.TakeFirstTurnInput(ctx, id)
+			if first != nil {
+				m = *first
+			}
+			return m, err
+		}),
+		api.OpComplete: typed(func(ctx context.Context, id events.SessionID, in session.CompleteArgs) (plugin.Completion, error) {
+			return h.Complete(ctx, id, in.Request, in.Source)
+		}),
+		api.OpProtocolOptions: silent(func(ctx context.Context, id events.SessionID, in api.ProtocolOptionsArgs) error {
+			return h.SetProtocolOptions(ctx, id, in.Options, in.All)
+		}),
+		api.OpApplyExtension: silent(h.ApplyExtension),
+
+		api.OpToolCatalog:    bare(h.ToolCatalog),
 		api.OpToolState:      bare(h.ToolState),
 		api.OpApplyToolState: typed(h.ApplyToolState),
 		api.OpSetAvailability: typed(func(ctx context.Context, id events.SessionID, in api.AvailabilityArgs) (int64, error) {
 			return h.SetToolsAvailability(ctx, id, in.Names, in.Level)
 		}),
 
-		api.OpCancelTask:      typed(h.CancelTask),
+		api.OpRegisterTask: typed(func(ctx context.Context, id events.SessionID, in api.TaskRequest) (t projector.Task, err error) {
+			if err := in.Outside(); err != nil {
+				return t, err
+			}
+			return h.RegisterTask(ctx, id, in)
+		}),
+		api.OpProgressTask: typed(func(ctx context.Context, id events.SessionID, in api.ProgressArgs) (projector.Task, error) {
+			return h.ProgressTask(ctx, id, in.Task, in.Message)
+		}),
+		api.OpEndTask: typed(func(ctx context.Context, id events.SessionID, in api.EndTaskArgs) (projector.Task, error) {
+			return h.EndTask(ctx, id, in.Task, in.State, in.Summary)
+		}),
+		api.OpRequestCancel: typed(func(ctx context.Context, id events.SessionID, in api.RequestCancelArgs) (projector.Task, error) {
+			return h.RequestCancelTask(ctx, id, in.Task, in.Reason)
+		}),
+		api.OpCancelTask:  typed(h.CancelTask),
+		api.OpCancelTasks: typed(h.CancelTasks),
+		api.OpTransferTasks: silent(func(ctx context.Context, id events.SessionID, in api.TransferArgs) error {
+			return h.TransferAsyncHandles(ctx, id, in.To, in.Tasks)
+		}),
 		api.OpStartMonitor:    silent(h.StartMonitor),
 		api.OpStopMonitor:     silent(h.StopMonitor),
 		api.OpMonitorSnapshot: bare(h.MonitorSnapshot),
@@ -76,43 +110,12 @@ func (d *door) operations() map[api.Operation]operation {
 
 func (d *door) create(ctx context.Context, _ events.SessionID, in api.CreateArgs) (events.SessionID, error) {
 	if len(in.Head) > 0 {
-		if err := api.Configuring(ctx, "snapshot"); err != nil { // before the work that it makes
+		var err error
+		if in.Request.Snapshot, err = d.h.RestoreSnapshot(ctx, in.Head, in.Segments); err != nil {
 			return "", err
 		}
-		s, err := projector.Restore(in.Head)
-		if err != nil {
-			return "", &events.FieldError{Field: "snapshot", Reason: err.Error(), Err: events.ErrInvalid}
-		}
-		if err := d.attach(ctx, s, in.Segments); err != nil {
-			return "", &events.FieldError{Field: "snapshot", Reason: err.Error(), Err: events.ErrInvalid}
-		}
-		in.Request.Snapshot = s
 	}
 	return d.h.Create(ctx, in.Request)
-}
-
-// attach makes a state whole, from the segments that came with it and from blobs. Those that came are
-// stored: a copy of the state names them.
-func (d *door) attach(ctx context.Context, s *projector.State, segments [][]byte) error {
-	came := make(map[events.BlobRef][]byte, len(segments))
-	for _, data := range segments {
-		came[projector.RefOf(data)] = data
-	}
-	return follow.Complete(ctx, blobsBeside{d.b, came}, s)
-}
-
-// blobsBeside are those that came with a request, which it stores when they are asked for, and those that are stored.
-type blobsBeside struct {
-	*bus.Bus
-	came map[events.BlobRef][]byte
-}
-
-func (b blobsBeside) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
-	if data, ok := b.came[ref]; ok {
-		_, err := b.PutBlob(ctx, data)
-		return data, err
-	}
-	return b.Bus.Blob(ctx, ref)
 }
 
 // configure replaces the configuration, if it is the one that it was made from. It tells whether that moved.

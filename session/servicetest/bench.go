@@ -14,10 +14,11 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Service is the session service with the plugins' actions, whose types the interface cannot name.
+// Service is the session service with completions and the plugins' actions, whose types the interface cannot name.
 type Service interface {
 	api.Service
 	Actions(ctx context.Context, id events.SessionID) ([]plugin.ActionDef, error)
+	Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error)
 	InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (plugin.Result, error)
 }
 

@@ -1,0 +1,111 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// CompleteArgs asks a session's model, with the source of usage in the ledger.
+type CompleteArgs struct {
+	Request plugin.CompletionRequest `msgpack:"r"`
+	Source  string                   `msgpack:"o"`
+}
+
+// Complete asks a session's model outside of turns: nothing of the conversation
+// goes to it, and the reply is not part of that. The reply is recorded, and
+// charged to the ledger under source, 1 to [events.MaxIDBytes] bytes. A repeat with
+// the same key, see [api.Asked], is answered from the history and spends
+// nothing. Errors: [*events.FieldError], [ErrClosed],
+// [plugin.ErrUnavailable] of a host without models, [api.ErrCompletion].
+func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
+	ctx, asked := api.TakeAsked(ctx)
+	by, err := h.keyed(command{api.OpComplete, "complete", &CompleteArgs{Request: req, Source: source}}, asked)
+	if err != nil {
+		return plugin.Completion{}, err
+	}
+	state, err := h.State(ctx, id)
+	if err != nil {
+		return plugin.Completion{}, err
+	}
+	s := &services{Host: h, id: id}
+	if seq, err := by.landed(state); err != nil || seq != 0 {
+		return s.completedAt(ctx, seq, err)
+	}
+	err = open(state)
+	if err == nil {
+		err = checkCompletion(&req)
+	}
+	if err != nil {
+		return plugin.Completion{}, fmt.Errorf("complete: %w", err)
+	}
+	call, fact, err := s.direct(state, req, source)
+	if err != nil {
+		return plugin.Completion{}, fmt.Errorf("complete: %w", err)
+	}
+	got, err := s.ask(ctx, call, fact)
+	if code, _ := api.Code(err); err != nil && code == api.CodeInternal {
+		err = fmt.Errorf("%w: %w", api.ErrCompletion, err)
+	}
+	if err != nil {
+		return plugin.Completion{}, fmt.Errorf("complete: %w", err)
+	}
+	first := events.Seq(0) // of a copy of the request that was done meanwhile
+	err = h.decideThen(ctx, id, by, func(*projector.State) ([]events.Event, error) {
+		return []events.Event{events.Of("", fact)}, nil
+	}, func(state *projector.State, appended bool) (err error) {
+		if !appended {
+			first, err = by.landed(state)
+		}
+		return err
+	})
+	if err != nil || first == 0 {
+		return got, err
+	}
+	if !fact.Usage.IsZero() { // both were paid for
+		if _, err := h.charge(ctx, id, "", fact); err != nil {
+			return plugin.Completion{}, err
+		}
+	}
+	return s.completedAt(ctx, first, nil)
+}
+
+// completedAt is the reply that a commit recorded.
+func (s *services) completedAt(ctx context.Context, seq events.Seq, err error) (plugin.Completion, error) {
+	if err != nil {
+		return plugin.Completion{}, err
+	}
+	for entry, err := range s.log.Read(ctx, s.id, seq) {
+		if err != nil {
+			return plugin.Completion{}, err
+		}
+		if fact, ok := entry.Commit.Events[0].Payload.(*events.ModelCompleted); ok {
+			api.Note(ctx, s.id, seq)
+			return s.recorded(ctx, fact, nil)
+		}
+		break
+	}
+	return plugin.Completion{}, fmt.Errorf("commit %d of session %s is no completion: %w", seq, s.id, events.ErrMalformed)
+}
+
+// checkCompletion refuses what no provider should be asked by a client. The rest of it [plugin.CompletionRequest.Check] looks at.
+func checkCompletion(r *plugin.CompletionRequest) error {
+	if len(r.Messages) == 0 {
+		return &events.FieldError{Field: "messages", Reason: "is empty", Err: events.ErrInvalid}
+	}
+	for i := range r.Messages {
+		if err := r.Messages[i].Validate(); err != nil {
+			return fmt.Errorf("messages[%d]: %w", i, err)
+		}
+	}
+	if len(r.Tools) > 0 {
+		if err := (&events.ToolStateApplied{Generation: 1, Tools: r.Tools}).Validate(); err != nil {
+			return err
+		}
+	}
+	return (&events.SessionConfigured{Config: events.Config{Model: r.Model, Effort: r.Effort, MaxOutputTokens: r.MaxTokens}}).Validate()
+}

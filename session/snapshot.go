@@ -1,0 +1,71 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/api"
+)
+
+// RestoreSnapshot makes a state whole from a snapshot's head and segments, of
+// which those that are in blobs may be left out. Only callers with the right
+// to configure may have it done. Errors: an [*events.FieldError] of snapshot.
+func (h *Host) RestoreSnapshot(ctx context.Context, head []byte, segments [][]byte) (*projector.State, error) {
+	if err := api.Configuring(ctx, "snapshot"); err != nil { // before the work that it makes
+		return nil, err
+	}
+	s, err := projector.Restore(head)
+	if err == nil {
+		err = h.attach(ctx, s, segments)
+	}
+	if err != nil {
+		return nil, &events.FieldError{Field: "snapshot", Reason: err.Error(), Err: events.ErrInvalid}
+	}
+	return s, nil
+}
+
+// attach completes a state from the segments that came with it and from blobs. Those that came are
+// stored: a copy of the state names them.
+func (h *Host) attach(ctx context.Context, s *projector.State, segments [][]byte) error {
+	came := make(map[events.BlobRef][]byte, len(segments))
+	for _, data := range segments {
+		came[projector.RefOf(data)] = data
+	}
+	return follow.Complete(ctx, blobsBeside{h.b, came}, s)
+}
+
+// blobsBeside are those that came with a request, which it stores when they are asked for, and those that are stored.
+type blobsBeside struct {
+	*bus.Bus
+	came map[events.BlobRef][]byte
+}
+
+func (b blobsBeside) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
+	if data, ok := b.came[ref]; ok {
+		_, err := b.PutBlob(ctx, data)
+		return data, err
+	}
+	return b.Bus.Blob(ctx, ref)
+}
+
+// checkCreate refuses fields of a request that nothing else looks at before they are in the history.
+func checkCreate(r *CreateRequest) error {
+	long := func(field, text string) error {
+		if len(text) > events.MaxIDBytes {
+			return &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", len(text), events.MaxIDBytes), Err: events.ErrTooLarge}
+		}
+		return nil
+	}
+	switch a := &r.Subagent; {
+	case r.Plugins != api.PluginsFresh && r.Plugins != api.PluginsFork:
+		return &events.FieldError{Field: "plugins", Reason: fmt.Sprintf("unknown %q", r.Plugins), Err: events.ErrInvalid}
+	case a.Depth < 0 || a.MaxDepth < 0:
+		return &events.FieldError{Field: "subagent", Reason: "has a negative depth", Err: events.ErrInvalid}
+	}
+	return errors.Join(long("usage", r.Usage), long("subagent.capability", r.Subagent.Capability))
+}

@@ -1,0 +1,54 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/task"
+)
+
+// What a program outside says of a task that it registered and runs: one with
+// neither a runner nor a worker, that [api.TaskRequest.Outside] allows. Of any other task that is [ErrTaskTaken], of
+// an unknown one [ErrUnknownTask]; one that has ended stays as it is.
+
+// ProgressTask records a message of at most [events.MaxTaskText] bytes, and
+// returns the task's record: its state tells of a cancel that was requested.
+func (h *Host) ProgressTask(ctx context.Context, id events.SessionID, name events.TaskID, message string) (projector.Task, error) {
+	c := command{api.OpProgressTask, "task progress", &api.ProgressArgs{Task: name, Message: message}}
+	return h.outside(ctx, id, c, name, func(s *projector.State) []events.Event { return task.Progress(s, name, message) })
+}
+
+// EndTask ends a task as completed, failed or cancelled, with a summary of at
+// most [events.MaxTaskText] bytes, and returns its record.
+func (h *Host) EndTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) (projector.Task, error) {
+	if !state.Terminal() {
+		return projector.Task{}, &events.FieldError{Field: "state", Reason: fmt.Sprintf("%q is none of completed, failed and cancelled", state), Err: events.ErrInvalid}
+	}
+	c := command{api.OpEndTask, "end task", &api.EndTaskArgs{Task: name, State: state, Summary: summary}}
+	t, err := h.outside(ctx, id, c, name, func(s *projector.State) []events.Event { return task.Complete(s, name, state, summary) })
+	if err == nil {
+		h.dropCallback(id, name)
+	}
+	return t, err
+}
+
+func (h *Host) outside(ctx context.Context, id events.SessionID, c command, name events.TaskID, d func(*projector.State) []events.Event) (projector.Task, error) {
+	ctx, asked := api.TakeAsked(ctx)
+	by, err := h.keyed(c, asked)
+	if err != nil {
+		return projector.Task{}, err
+	}
+	return h.decideTask(ctx, id, by, name, func(s *projector.State) ([]events.Event, error) {
+		t, ok := s.Task(name)
+		switch {
+		case !ok || t.To != "":
+			return nil, fmt.Errorf("task %s of session %s: %w", name, id, ErrUnknownTask)
+		case t.Runner != "" || t.Worker != "" || (&api.TaskRequest{ID: t.ID, Of: t.Of, Child: t.Child}).Outside() != nil:
+			return nil, fmt.Errorf("task %s of session %s is run by a node: %w", name, id, ErrTaskTaken)
+		}
+		return d(s), nil
+	})
+}
