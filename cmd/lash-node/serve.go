@@ -36,7 +36,7 @@ type serveCmd struct {
 
 	NATS string `name:"nats" help:"Run on existing servers instead of an embedded one." placeholder:"URL"`
 	access.Flags
-	Replicas int `help:"Replicas of every durable stream, with --nats: 1, 3 or 5." default:"1"`
+	Replicas int `help:"Replicas of every durable stream, with --nats: 1, 3 or 5. Where there are more already, that many." default:"1"`
 
 	pluginFlags
 	httpFlags
@@ -126,6 +126,9 @@ func (c *serveCmd) bus(ctx context.Context, s *streams, log *zap.Logger) (b *bus
 	if b, err = bus.Open(ctx, cfg); err != nil {
 		stopServer()
 		return nil, nil, err
+	}
+	if has := b.Replicas(); has > c.Replicas {
+		write(s.err, "lash-node: shared streams have %d replicas, this node was told %d: keeps %d\n", has, c.Replicas, has)
 	}
 	return b, func() {
 		b.Close()

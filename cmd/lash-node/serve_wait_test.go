@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,4 +46,19 @@ func TestServeWaits(t *testing.T) {
 	bustest.Server(t, busembed.Config{Listen: true, Port: ports[0]})
 	said("serving, provider ")
 	s.stop(t, syscall.SIGTERM)
+}
+
+// TestServeKeepsReplicas starts a node that is told fewer replicas than the shared streams have: it says so and keeps them.
+func TestServeKeepsReplicas(t *testing.T) {
+	t.Parallel()
+	c := bustest.StartCluster(t)
+	c.Open(t)
+	node := serve(t, "--nats", c.URL)
+	if want := "lash-node: shared streams have 3 replicas, this node was told 1: keeps 3"; !slices.Contains(node.said, want) {
+		t.Errorf("said %q, want %q", node.said, want)
+	}
+	node.stop(t, syscall.SIGTERM)
+	if has := c.Open(t).Replicas(); has != 3 {
+		t.Errorf("replicas: got %d, want 3", has)
+	}
 }
