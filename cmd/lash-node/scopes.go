@@ -2,12 +2,15 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/lock"
+	"github.com/lash-go/lash/workers"
 )
 
 // natsScopes reads what users of other accounts may do; nil without a file.
@@ -43,7 +46,7 @@ func (c *serveCmd) natsScopes() (map[string]api.Reach, error) {
 	return scopes, lines.Err()
 }
 
-// locks reads what sessions cannot change; nothing without a file.
+// locks reads what sessions cannot change; nothing without a file. The node's own provider is known by then.
 func (c *serveCmd) locks() (locks lock.Locks, err error) {
 	if c.Locks == "" {
 		return locks, nil
@@ -53,8 +56,30 @@ func (c *serveCmd) locks() (locks lock.Locks, err error) {
 		return locks, fmt.Errorf("--locks: %w", err)
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	if locks, err = lock.Parse(file); err != nil {
+	if locks, err = lock.Parse(file); err == nil {
+		err = errors.Join(knownPlugins(locks.Plugins), locks.CheckOwn(c.Provider, c.Model))
+	}
+	if err != nil {
 		return locks, fmt.Errorf("--locks %s: %w", c.Locks, err)
 	}
 	return locks, nil
+}
+
+// knownPlugins refuses names of plugins that no node of this program can have: to lock their options locks nothing.
+// One that only other nodes of the fleet have may be locked: this one takes requests for their sessions.
+func knownPlugins(names []string) error {
+	var known []string
+	for _, p := range shippedPlugins() {
+		known = append(known, p.name)
+	}
+	for _, f := range workers.Builtins() {
+		known = append(known, f.ID())
+	}
+	var errs []error
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			errs = append(errs, fmt.Errorf("plugins: %q is no plugin: want some of %s", name, strings.Join(known, ", ")))
+		}
+	}
+	return errors.Join(errs...)
 }

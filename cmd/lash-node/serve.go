@@ -69,15 +69,23 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
+	providers, err := c.providers(s)
+	if err != nil {
+		return err
+	}
+	scopes, err := c.natsScopes()
+	if err != nil {
+		return err
+	}
+	locks, err := c.locks()
+	if err != nil {
+		return err
+	}
 	b, closeBus, err := c.bus(ctx, s, log)
 	if err != nil {
 		return err
 	}
 	defer closeBus()
-	providers, err := c.providers(s)
-	if err != nil {
-		return err
-	}
 	trace, closeTrace, err := c.trace(log)
 	if err != nil {
 		return err
@@ -88,14 +96,6 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer watched.stop()
-	scopes, err := c.natsScopes()
-	if err != nil {
-		return err
-	}
-	locks, err := c.locks()
-	if err != nil {
-		return err
-	}
 	requests, err := c.access(s, watched)
 	if err != nil {
 		return err
