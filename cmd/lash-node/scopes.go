@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/workers"
@@ -38,12 +39,24 @@ func (c *serveCmd) natsScopes() (map[string]api.Reach, error) {
 		if err := scope.Check(); err != nil {
 			return nil, fmt.Errorf("--nats-scopes %s: line %d: %w", c.Scopes, n, err)
 		}
+		if err := checkUser(fields[0]); err != nil {
+			return nil, fmt.Errorf("--nats-scopes %s: line %d: %w", c.Scopes, n, err)
+		}
 		if _, twice := scopes[fields[0]]; twice {
 			return nil, fmt.Errorf("--nats-scopes %s: line %d: user %s has a line already", c.Scopes, n, fields[0])
 		}
 		scopes[fields[0]] = api.Reach{Scope: scope, Own: own}
 	}
 	return scopes, lines.Err()
+}
+
+// checkUser refuses a name that no user of a server has who may ask nodes.
+func checkUser(user string) error {
+	name, tenant, _ := strings.Cut(user, "@")
+	if events.CheckToken("name", name) != nil || tenant == "" {
+		return &events.FieldError{Field: "user", Reason: fmt.Sprintf("is %q, want NAME@TENANT, NAME of 1 to %d characters A-Z a-z 0-9 _ -", user, events.MaxTokenBytes)}
+	}
+	return nil
 }
 
 // locks reads what sessions cannot change; nothing without a file. The node's own provider is known by then.

@@ -65,6 +65,9 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
+	if err := c.checkIdle(); err != nil {
+		return err
+	}
 	plugins, err := c.plugins(s)
 	if err != nil {
 		return err
