@@ -113,6 +113,10 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 	if err != nil {
 		return nil, err
 	}
+	if err := l.checkInbox(cfg); err != nil {
+		l.nc.Close()
+		return nil, fmt.Errorf("open bus: %w", err)
+	}
 	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), replicas: cfg.Replicas, ways: ways{seed: maphash.MakeSeed()}}
 	b.waiting = w
 	err = w.forAssets(ctx, func() error { return assets(b, ctx) })

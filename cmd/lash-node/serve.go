@@ -128,6 +128,9 @@ func (c *serveCmd) bus(ctx context.Context, s *streams, log *zap.Logger) (b *bus
 	cfg.Wait, cfg.Waiting = true, func(what string) { write(s.err, "lash-node: waiting: %s\n", what) }
 	if b, err = bus.Open(ctx, cfg); err != nil {
 		stopServer()
+		if c.NATS != "" {
+			err = c.Explain(err, "--nats URL names the servers")
+		}
 		return nil, nil, err
 	}
 	if has := b.Replicas(); has > c.Replicas {
