@@ -154,6 +154,9 @@ func (c *serveCmd) serve(ctx context.Context, s *streams, node *workers.Node, wa
 	}
 	door.start()
 	watched.answer(node, s)
+	if c.Model == "" && c.Provider != "scripted" {
+		write(s.err, "lash-node: no --model: sessions have to name one\n")
+	}
 	write(s.err, "lash-node: serving, provider %s; stop with ctrl-c\n", c.Provider)
 	<-ctx.Done()
 	write(s.err, "lash-node: handing running turns over, calls in flight may take %s\n", c.Grace)

@@ -62,3 +62,19 @@ func TestServeKeepsReplicas(t *testing.T) {
 		t.Errorf("replicas: got %d, want 3", has)
 	}
 }
+
+// TestServeNamesNoModel starts nodes with and without a model: one that asks a real provider says that sessions have to name it.
+func TestServeNamesNoModel(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		endpoint string
+		args     []string
+		says     bool
+	}{{"http://127.0.0.1:1", nil, true}, {"http://127.0.0.1:1", []string{"--model", "m"}, false}, {"", nil, false}} {
+		node := serveModel(t, tc.endpoint, append([]string{"--store", t.TempDir(), "--listen", "127.0.0.1:0"}, tc.args...)...)
+		if got := slices.Contains(node.said, "lash-node: no --model: sessions have to name one"); got != tc.says {
+			t.Errorf("endpoint %q, %q: said %q, want the hint: %v", tc.endpoint, tc.args, node.said, tc.says)
+		}
+		node.stop(t, syscall.SIGTERM)
+	}
+}
