@@ -57,5 +57,5 @@ func (b *Bus) queueAgreed(ctx context.Context) bool {
 			return false
 		}
 	}
-	return info.Leader != "" && len(info.Replicas) == b.cfg.Replicas-1
+	return info.Leader != "" && len(info.Replicas) == b.replicas-1
 }

@@ -24,13 +24,18 @@ func (b *Bus) assets() []string {
 func (b *Bus) Missing(ctx context.Context) (names []string, err error) {
 	for _, name := range b.assets() {
 		switch _, err := b.streamInfo(ctx, name); {
-		case errors.Is(err, events.ErrNoSession), isNoAsset(err):
+		case isMissingAsset(err):
 			names = append(names, name)
 		case err != nil && !isUnknown(err) && !isOffline(err): // no leader, or away: that is another matter
 			return names, fmt.Errorf("look for %s: %w", name, err)
 		}
 	}
 	return names, nil
+}
+
+// isMissingAsset reports whether the servers do not have a shared stream.
+func isMissingAsset(err error) bool {
+	return errors.Is(err, events.ErrNoSession) || isNoAsset(err)
 }
 
 // Remake makes the shared streams again that are missing, empty, and lists them.

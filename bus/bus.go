@@ -26,7 +26,7 @@ type Config struct {
 	Name     string        // of the connection, as the server lists it. Defaults to "lash"
 	Prefix   string        // of every asset's name. Defaults to "lash"
 	Inbox    string        // prefix of the subjects of replies, which the user may be alone in hearing: "_INBOX", or below it, as nodes answer nowhere else. Defaults to "_INBOX"
-	Replicas int           // of every durable stream: 1, 3 or 5. Defaults to 1
+	Replicas int           // of every durable stream, at least: 1, 3 or 5. Where shared streams have more, that many. Defaults to 1
 	// MaxHot is how many hot sessions there may be before new ones are refused
 	// with [ErrFull]. The streams of the account are counted, its ten of others
 	// too, now and then. Cold ones come back until there are an eighth more.
@@ -74,6 +74,7 @@ type Bus struct {
 	log   *zap.Logger
 
 	reader    bool // makes and changes nothing
+	replicas  int  // of what it makes
 	conflicts atomic.Int64
 	hot       hotCount
 	silence   silence
@@ -90,7 +91,8 @@ type Bus struct {
 }
 
 // Open connects and makes sure that every shared asset exists. Creating is
-// idempotent: any number of nodes may do it at once.
+// idempotent: any number of nodes may do it at once. It raises the replicas of
+// shared streams to [Config.Replicas], and never lowers them.
 func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	return open(ctx, cfg, (*Bus).ensure)
 }
@@ -111,7 +113,11 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 	if err != nil {
 		return nil, err
 	}
-	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), ways: ways{seed: maphash.MakeSeed()}}
+	if err := l.checkInbox(cfg); err != nil {
+		l.nc.Close()
+		return nil, fmt.Errorf("open bus: %w", err)
+	}
+	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), replicas: cfg.Replicas, ways: ways{seed: maphash.MakeSeed()}}
 	b.waiting = w
 	err = w.forAssets(ctx, func() error { return assets(b, ctx) })
 	b.waiting = nil
@@ -178,6 +184,10 @@ func (b *Bus) Close() {
 	b.nc.Close()
 	b.closeBulk()
 }
+
+// Replicas is how many shared streams have, and the streams of sessions that the bus makes: [Config.Replicas], or
+// what it found where that was more.
+func (b *Bus) Replicas() int { return b.replicas }
 
 // Conn is the connection, for measurements beside the bus.
 func (b *Bus) Conn() *nats.Conn { return b.nc }

@@ -47,7 +47,7 @@ const (
 func (b *Bus) deadConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: b.names.deadStream(), Subjects: []string{b.names.deadAll(), b.names.trialAll()},
-		Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas, MaxMsgSize: maxMessage,
+		Storage: jetstream.FileStorage, Replicas: b.replicas, MaxMsgSize: maxMessage,
 		MaxMsgsPerSubject: 1, MaxAge: keepDead, AllowMsgTTL: true,
 	}
 }

@@ -22,6 +22,8 @@ var (
 	ErrStale = errors.New("a newer version was written")
 	// ErrNobody is a request that nobody took: it was not done.
 	ErrNobody = errors.New("nobody answers")
+	// ErrInbox is a user that may not subscribe to [Config.Inbox]: no answer would reach it.
+	ErrInbox = errors.New("no permission to subscribe to the inbox")
 )
 
 // errHasStream is a session that has a stream already, sealed or of another name.
@@ -46,6 +48,9 @@ func isMissing(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeMessageNotFound || api.ErrorCode == codeSequenceGone || api.ErrorCode == codeDeleteFailed)
 }
+
+// isForbidden reports whether the server refused a subject to the user.
+func isForbidden(err error) bool { return errors.Is(err, nats.ErrPermissionViolation) }
 
 // isOffline reports whether a stream exists on servers only that are away.
 func isOffline(err error) bool {

@@ -50,6 +50,9 @@ func (b *Bus) retryWithin(ctx context.Context, limit time.Duration, what string,
 		if err == nil {
 			return nil
 		}
+		if refused := b.refused(); refused != nil {
+			return fmt.Errorf("%s: %w", what, refused)
+		}
 		if !isUnknown(err) || pause(ctx, try) != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}

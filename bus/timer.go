@@ -20,7 +20,7 @@ const headerDue = "Lash-Due"
 func (b *Bus) timerConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: b.names.timerStream(), Subjects: []string{b.names.timerAll()},
-		Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas, MaxMsgSize: maxMessage,
+		Storage: jetstream.FileStorage, Replicas: b.replicas, MaxMsgSize: maxMessage,
 		Retention: jetstream.WorkQueuePolicy, MaxMsgsPerSubject: 1,
 		AllowMsgSchedules: true, AllowMsgTTL: true,
 	}

@@ -18,6 +18,9 @@ const maxMessage = 1 << 20
 const AckWait = 2 * time.Second
 
 func (b *Bus) ensure(ctx context.Context) error {
+	if err := b.keepReplicas(ctx); err != nil {
+		return err
+	}
 	if err := b.make(ctx, b.assets()); err != nil {
 		return err
 	}
@@ -28,6 +31,27 @@ func (b *Bus) ensure(ctx context.Context) error {
 		return err
 	}
 	return b.hearWays()
+}
+
+// keepReplicas has the bus make what it makes with the replicas that shared streams have, where those are
+// more than the configuration says: one node that is told less would take them from all others.
+func (b *Bus) keepReplicas(ctx context.Context) error {
+	for _, name := range b.assets() {
+		if name == b.names.deltaStream() { // has one, and does not answer while its server is away
+			continue
+		}
+		err := b.retry(ctx, "look for "+name, func(ctx context.Context) error {
+			stream, err := b.js.Stream(ctx, name)
+			if err == nil {
+				b.replicas = max(b.replicas, stream.CachedInfo().Config.Replicas)
+			}
+			return err
+		})
+		if err != nil && !isMissingAsset(err) && !isOffline(err) { // offline: what makes the stream decides
+			return err
+		}
+	}
+	return nil
 }
 
 // make makes sure of shared streams and buckets, by their names. It changes no
@@ -86,7 +110,7 @@ func (b *Bus) makeStream(ctx context.Context, cfg jetstream.StreamConfig) error 
 func (b *Bus) ensureBucket(ctx context.Context, name string) error {
 	return b.retry(ctx, "create bucket "+name, func(ctx context.Context) error {
 		_, err := b.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: name, History: 1, Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
+			Bucket: name, History: 1, Storage: jetstream.FileStorage, Replicas: b.replicas,
 		})
 		return err
 	})
@@ -96,7 +120,7 @@ func (b *Bus) ensureBlobs(ctx context.Context) error {
 	name := b.names.blobs()
 	return b.retry(ctx, "create object store "+name, func(ctx context.Context) error {
 		_, err := b.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
-			Bucket: name, Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
+			Bucket: name, Storage: jetstream.FileStorage, Replicas: b.replicas,
 		})
 		return err
 	})
@@ -124,7 +148,7 @@ func (b *Bus) sessionConfig(id events.SessionID, name string) jetstream.StreamCo
 		Name:        name,
 		Subjects:    []string{b.names.sessionAll(id)},
 		Storage:     jetstream.FileStorage,
-		Replicas:    b.cfg.Replicas,
+		Replicas:    b.replicas,
 		DenyDelete:  true,
 		DenyPurge:   true,
 		AllowDirect: true,
@@ -139,7 +163,7 @@ func (b *Bus) sessionConfig(id events.SessionID, name string) jetstream.StreamCo
 func (b *Bus) workConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: b.names.workStream(), Subjects: []string{b.names.workAll()},
-		Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas, MaxMsgSize: 1 << 10,
+		Storage: jetstream.FileStorage, Replicas: b.replicas, MaxMsgSize: 1 << 10,
 		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardOld, MaxMsgsPerSubject: 1,
 	}
 }
@@ -149,7 +173,7 @@ func (b *Bus) workConfig() jetstream.StreamConfig {
 func (b *Bus) archiveConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: b.names.archiveStream(), Subjects: []string{b.names.archiveAll(), b.names.erasedAll()},
-		Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas, MaxMsgSize: maxMessage, MaxMsgsPerSubject: 1,
+		Storage: jetstream.FileStorage, Replicas: b.replicas, MaxMsgSize: maxMessage, MaxMsgsPerSubject: 1,
 	}
 }
 
@@ -158,7 +182,7 @@ func (b *Bus) archiveConfig() jetstream.StreamConfig {
 func (b *Bus) dirtyConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: b.names.dirtyStream(), Subjects: []string{b.names.dirtyAll()},
-		Storage: jetstream.MemoryStorage, Replicas: b.cfg.Replicas, MaxMsgSize: 1 << 10,
+		Storage: jetstream.MemoryStorage, Replicas: b.replicas, MaxMsgSize: 1 << 10,
 		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardOld, MaxMsgsPerSubject: 1,
 	}
 }

@@ -1,12 +1,14 @@
 package bus_test
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 )
@@ -83,6 +85,38 @@ func TestSharedStreams(t *testing.T) {
 	} {
 		if !ok {
 			t.Errorf("%s: got %+v", name, config("lash-"+name))
+		}
+	}
+}
+
+// TestReplicasAreKept opens buses that are told different numbers: the largest
+// of them counts, for shared streams and for those of sessions.
+func TestReplicasAreKept(t *testing.T) {
+	t.Parallel()
+	c := bustest.StartCluster(t)
+	most := 0
+	for i, told := range []int{1, 3, 1} {
+		most = max(most, told)
+		b, err := bus.Open(t.Context(), bus.Config{URL: c.URL, Replicas: told})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(b.Close)
+		if b.Replicas() != most {
+			t.Errorf("told %d: got %d replicas, want %d", told, b.Replicas(), most)
+		}
+		session := events.SessionID(fmt.Sprintf("s%d", i))
+		grow(t, b.Log(), session, 1)
+		shared := []string{"lash-work", "lash-dirty", "lash-archive", "lash-dead", "lash-timers", "KV_lash-sessions", "KV_lash-catalog", "KV_lash-snapshots", "OBJ_lash-blobs"}
+		js := jetStream(t, b)
+		for _, name := range append(shared, "lash-s-"+string(session)) {
+			stream, err := js.Stream(t.Context(), name)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if got := stream.CachedInfo().Config.Replicas; got != most {
+				t.Errorf("told %d: %s has %d replicas, want %d", told, name, got, most)
+			}
 		}
 	}
 }

@@ -52,9 +52,35 @@ func (w *waiting) connect(ctx context.Context) (link, error) {
 	}
 }
 
-// isAway reports whether no server listens, as far as one can tell from here.
+// isAway reports whether no server listens, as far as one can tell from here. One that ends the TLS handshake does.
 func isAway(err error) bool {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
+		return false
+	}
 	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.As(err, new(*net.OpError))
+}
+
+// checkInbox asks the server whether the user may hear what it is answered. One that may not would wait for ever.
+func (l link) checkInbox(cfg Config) error {
+	sub, err := l.nc.SubscribeSync(l.nc.NewInbox())
+	if err != nil {
+		return mapError(err)
+	}
+	defer sub.Unsubscribe()            //nolint:errcheck // the connection is gone then
+	_ = l.nc.FlushTimeout(cfg.Timeout) // a refusal comes before the end of it; a server that is silent is waited for later
+	if err := l.nc.LastError(); isForbidden(err) {
+		return fmt.Errorf("%w: %w", ErrInbox, err)
+	}
+	return nil
+}
+
+// refused is the subject that the server refused to the user since the bus connected, while it is being opened: waiting helps
+// nothing. Later a refusal may be of anything.
+func (b *Bus) refused() error {
+	if err := b.nc.LastError(); b.waiting != nil && isForbidden(err) {
+		return err
+	}
+	return nil
 }
 
 // forAssets looks again for assets that are not there yet, where the configuration says so.

@@ -142,6 +142,9 @@ func (c *Config) defaults() error {
 	if c.Concurrency < 0 {
 		errs = append(errs, fmt.Errorf("concurrency: %d, want at least 1", c.Concurrency))
 	}
+	if err := c.Locks.CheckOwn(c.Provider, c.Model); err != nil {
+		errs = append(errs, fmt.Errorf("locks: %w", err))
+	}
 	if c.ForbidSelfApproval {
 		c.Locks.Plugins = append(slices.Clone(c.Locks.Plugins), gate.ID)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/cmd/internal/access"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/session/transcript"
@@ -47,7 +48,7 @@ const askEvery = 100 * time.Millisecond
 func (c *approvalsCmd) Run(ctx context.Context, s *streams) error {
 	list, err := c.collect(ctx, s)
 	deadline := time.Now().Add(c.Wait)
-	for len(list) == 0 && time.Now().Before(deadline) && bus.Sleep(ctx, askEvery) {
+	for len(list) == 0 && !access.Final(err) && time.Now().Before(deadline) && bus.Sleep(ctx, askEvery) {
 		list, err = c.collect(ctx, s)
 	}
 	switch {

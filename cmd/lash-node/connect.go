@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -41,11 +40,8 @@ func (f *clientFlags) open(ctx context.Context, s *streams) (*client, error) {
 		return nil, err
 	}
 	b, err := bus.OpenReader(ctx, bus.Config{URL: servers, Options: opts, Name: "lash-node", Prefix: f.Prefix, Inbox: f.Inbox})
-	switch {
-	case errors.Is(err, bus.ErrNotFound):
-		return nil, fmt.Errorf("no sessions with prefix %q here: --prefix NAME names another (%w)", f.Prefix, err)
-	case err != nil:
-		return nil, fmt.Errorf("%w: is the node running? lash-node serve starts one, --nats URL names its servers", err)
+	if err != nil {
+		return nil, f.Explain(err, "is the node running? lash-node serve starts one, --nats URL names its servers")
 	}
 	actor := cmp.Or(s.env("USER"), "lash-node")
 	h, err := session.New(session.Config{Bus: b, Actor: actor})
@@ -56,16 +52,14 @@ func (f *clientFlags) open(ctx context.Context, s *streams) (*client, error) {
 	return &client{h, b, f.where()}, nil
 }
 
-// where are the flags that lead another command to the same place, each after a space.
+// where are the flags that lead another command to the same place, as this one was given them, each after a space.
 func (f *clientFlags) where() string {
 	where := ""
-	if own, err := filepath.Abs(access.DefaultStore); f.NATS != "" {
-		where = " --nats " + bus.Redacted(f.NATS)
-	} else if err != nil || f.Store != own {
-		where = " --store " + f.Store
+	if f.NATS != "" {
+		where = " --nats " + access.Quoted(bus.Redacted(f.NATS))
 	}
-	if f.Prefix != access.DefaultPrefix {
-		where += " --prefix " + f.Prefix
+	if own, err := filepath.Abs(access.DefaultStore); err != nil || f.Store != own {
+		where += " --store " + access.Quoted(f.Store)
 	}
-	return where
+	return where + f.Flags.Where()
 }

@@ -2,12 +2,16 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/lock"
+	"github.com/lash-go/lash/workers"
 )
 
 // natsScopes reads what users of other accounts may do; nil without a file.
@@ -35,6 +39,9 @@ func (c *serveCmd) natsScopes() (map[string]api.Reach, error) {
 		if err := scope.Check(); err != nil {
 			return nil, fmt.Errorf("--nats-scopes %s: line %d: %w", c.Scopes, n, err)
 		}
+		if err := checkUser(fields[0]); err != nil {
+			return nil, fmt.Errorf("--nats-scopes %s: line %d: %w", c.Scopes, n, err)
+		}
 		if _, twice := scopes[fields[0]]; twice {
 			return nil, fmt.Errorf("--nats-scopes %s: line %d: user %s has a line already", c.Scopes, n, fields[0])
 		}
@@ -43,7 +50,16 @@ func (c *serveCmd) natsScopes() (map[string]api.Reach, error) {
 	return scopes, lines.Err()
 }
 
-// locks reads what sessions cannot change; nothing without a file.
+// checkUser refuses a name that no user of a server has who may ask nodes.
+func checkUser(user string) error {
+	name, tenant, _ := strings.Cut(user, "@")
+	if events.CheckToken("name", name) != nil || tenant == "" {
+		return &events.FieldError{Field: "user", Reason: fmt.Sprintf("is %q, want NAME@TENANT, NAME of 1 to %d characters A-Z a-z 0-9 _ -", user, events.MaxTokenBytes)}
+	}
+	return nil
+}
+
+// locks reads what sessions cannot change; nothing without a file. The node's own provider is known by then.
 func (c *serveCmd) locks() (locks lock.Locks, err error) {
 	if c.Locks == "" {
 		return locks, nil
@@ -53,8 +69,30 @@ func (c *serveCmd) locks() (locks lock.Locks, err error) {
 		return locks, fmt.Errorf("--locks: %w", err)
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	if locks, err = lock.Parse(file); err != nil {
+	if locks, err = lock.Parse(file); err == nil {
+		err = errors.Join(knownPlugins(locks.Plugins), locks.CheckOwn(c.Provider, c.Model))
+	}
+	if err != nil {
 		return locks, fmt.Errorf("--locks %s: %w", c.Locks, err)
 	}
 	return locks, nil
+}
+
+// knownPlugins refuses names of plugins that no node of this program can have: to lock their options locks nothing.
+// One that only other nodes of the fleet have may be locked: this one takes requests for their sessions.
+func knownPlugins(names []string) error {
+	var known []string
+	for _, p := range shippedPlugins() {
+		known = append(known, p.name)
+	}
+	for _, f := range workers.Builtins() {
+		known = append(known, f.ID())
+	}
+	var errs []error
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			errs = append(errs, fmt.Errorf("plugins: %q is no plugin: want some of %s", name, strings.Join(known, ", ")))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -36,7 +36,7 @@ type serveCmd struct {
 
 	NATS string `name:"nats" help:"Run on existing servers instead of an embedded one." placeholder:"URL"`
 	access.Flags
-	Replicas int `help:"Replicas of every durable stream, with --nats: 1, 3 or 5." default:"1"`
+	Replicas int `help:"Replicas of every durable stream, with --nats: 1, 3 or 5. Where there are more already, that many." default:"1"`
 
 	pluginFlags
 	httpFlags
@@ -65,7 +65,22 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
+	if err := c.checkIdle(); err != nil {
+		return err
+	}
 	plugins, err := c.plugins(s)
+	if err != nil {
+		return err
+	}
+	providers, err := c.providers(s)
+	if err != nil {
+		return err
+	}
+	scopes, err := c.natsScopes()
+	if err != nil {
+		return err
+	}
+	locks, err := c.locks()
 	if err != nil {
 		return err
 	}
@@ -74,10 +89,6 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer closeBus()
-	providers, err := c.providers(s)
-	if err != nil {
-		return err
-	}
 	trace, closeTrace, err := c.trace(log)
 	if err != nil {
 		return err
@@ -88,14 +99,6 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer watched.stop()
-	scopes, err := c.natsScopes()
-	if err != nil {
-		return err
-	}
-	locks, err := c.locks()
-	if err != nil {
-		return err
-	}
 	requests, err := c.access(s, watched)
 	if err != nil {
 		return err
@@ -125,7 +128,13 @@ func (c *serveCmd) bus(ctx context.Context, s *streams, log *zap.Logger) (b *bus
 	cfg.Wait, cfg.Waiting = true, func(what string) { write(s.err, "lash-node: waiting: %s\n", what) }
 	if b, err = bus.Open(ctx, cfg); err != nil {
 		stopServer()
+		if c.NATS != "" {
+			err = c.Explain(err, "--nats URL names the servers")
+		}
 		return nil, nil, err
+	}
+	if has := b.Replicas(); has > c.Replicas {
+		write(s.err, "lash-node: shared streams have %d replicas, this node was told %d: keeps %d\n", has, c.Replicas, has)
 	}
 	return b, func() {
 		b.Close()
@@ -145,6 +154,9 @@ func (c *serveCmd) serve(ctx context.Context, s *streams, node *workers.Node, wa
 	}
 	door.start()
 	watched.answer(node, s)
+	if c.Model == "" && c.Provider != "scripted" {
+		write(s.err, "lash-node: no --model: sessions have to name one\n")
+	}
 	write(s.err, "lash-node: serving, provider %s; stop with ctrl-c\n", c.Provider)
 	<-ctx.Done()
 	write(s.err, "lash-node: handing running turns over, calls in flight may take %s\n", c.Grace)

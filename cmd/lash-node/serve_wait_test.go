@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,4 +46,35 @@ func TestServeWaits(t *testing.T) {
 	bustest.Server(t, busembed.Config{Listen: true, Port: ports[0]})
 	said("serving, provider ")
 	s.stop(t, syscall.SIGTERM)
+}
+
+// TestServeKeepsReplicas starts a node that is told fewer replicas than the shared streams have: it says so and keeps them.
+func TestServeKeepsReplicas(t *testing.T) {
+	t.Parallel()
+	c := bustest.StartCluster(t)
+	c.Open(t)
+	node := serve(t, "--nats", c.URL)
+	if want := "lash-node: shared streams have 3 replicas, this node was told 1: keeps 3"; !slices.Contains(node.said, want) {
+		t.Errorf("said %q, want %q", node.said, want)
+	}
+	node.stop(t, syscall.SIGTERM)
+	if has := c.Open(t).Replicas(); has != 3 {
+		t.Errorf("replicas: got %d, want 3", has)
+	}
+}
+
+// TestServeNamesNoModel starts nodes with and without a model: one that asks a real provider says that sessions have to name it.
+func TestServeNamesNoModel(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		endpoint string
+		args     []string
+		says     bool
+	}{{"http://127.0.0.1:1", nil, true}, {"http://127.0.0.1:1", []string{"--model", "m"}, false}, {"", nil, false}} {
+		node := serveModel(t, tc.endpoint, append([]string{"--store", t.TempDir(), "--listen", "127.0.0.1:0"}, tc.args...)...)
+		if got := slices.Contains(node.said, "lash-node: no --model: sessions have to name one"); got != tc.says {
+			t.Errorf("endpoint %q, %q: said %q, want the hint: %v", tc.endpoint, tc.args, node.said, tc.says)
+		}
+		node.stop(t, syscall.SIGTERM)
+	}
 }

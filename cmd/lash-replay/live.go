@@ -35,7 +35,7 @@ func openServer(ctx context.Context, f *sourceFlags, url, store string, warn io.
 	defer cancel()
 	b, err := bus.OpenReader(bounded, bus.Config{URL: url, Options: opts, Name: "lash-replay", Prefix: f.Prefix, Inbox: f.Inbox})
 	if err != nil {
-		return nil, explain(err, f, "is the node running? --store DIR reads the store of one, whether it runs or not")
+		return nil, f.Explain(err, "is the node running? --store DIR reads the store of one, whether it runs or not")
 	}
 	return &live{Bus: b}, nil
 }
@@ -72,7 +72,7 @@ func openStore(ctx context.Context, f *sourceFlags, warn io.Writer) (*live, erro
 	}
 	if err != nil {
 		l.Close()
-		return nil, explain(err, f, "is it a node's store?")
+		return nil, f.Explain(err, "is it a node's store?")
 	}
 	return l, nil
 }
@@ -128,14 +128,6 @@ func insist(ctx context.Context, ask func(context.Context) error) error {
 			return err
 		}
 	}
-}
-
-// explain says what to do about a bus that does not open.
-func explain(err error, f *sourceFlags, otherwise string) error {
-	if errors.Is(err, bus.ErrNotFound) {
-		return fmt.Errorf("no sessions with prefix %q here: --prefix NAME names another (%w)", f.Prefix, err)
-	}
-	return fmt.Errorf("%w: %s", err, otherwise)
 }
 
 func (l *live) Log() events.Log { return l.Bus.Log() }

@@ -6,6 +6,7 @@
 #   ./add-tenant.sh TENANT
 set -eu
 cd "$(dirname "$0")"
+[ $# -eq 1 ] || { echo "usage: ./add-tenant.sh TENANT" >&2 && exit 2; }
 tenant=$1
 case $tenant in
   '' | *[!A-Za-z0-9_-]*) echo "$tenant: only A-Z a-z 0-9 _ - are allowed" >&2 && exit 2 ;;
@@ -15,6 +16,8 @@ mkdir -p "tenants/$tenant"
 for list in exports imports; do
   sed "s/%TENANT%/$tenant/g" "roles/$list.conf" >"tenants/$tenant/$list.conf"
 done
+new=tenants/$tenant.conf.new # the file is whole, or is not there
+trap 'rm -f "$new"' EXIT
 {
   echo "# Tenant $tenant. What it may hold is bounded here, so that it cannot take the others' share."
   echo "$tenant {"
@@ -35,5 +38,6 @@ done
   ./add-user.sh "$tenant" auditor auditor
   echo "  ]"
   echo "}"
-} >"tenants/$tenant.conf"
+} >"$new"
+mv "$new" "tenants/$tenant.conf"
 echo "  include ./tenants/$tenant.conf"

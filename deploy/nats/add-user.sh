@@ -8,12 +8,24 @@
 # Run again after an upgrade: it overwrites.
 set -eu
 cd "$(dirname "$0")"
+[ $# -eq 3 ] || { echo "usage: ./add-user.sh TENANT ROLE NAME, ROLE is one of node, backup, host, auditor" >&2 && exit 2; }
 tenant=$1 role=$2 name=$3
+case $role in
+  node | backup | host | auditor) ;;
+  *) echo "$role: is no role: want node, backup, host or auditor" >&2 && exit 2 ;;
+esac
+case $name in
+  exports | imports) echo "$name: the tenant has a file of that name" >&2 && exit 2 ;;
+esac
 for word in "$tenant" "$name"; do
   case $word in
     '' | *[!A-Za-z0-9_-]*) echo "$word: only A-Z a-z 0-9 _ - are allowed" >&2 && exit 2 ;;
   esac
 done
 mkdir -p "tenants/$tenant"
-sed "s/%NAME%/$name/g" "roles/$role.conf" >"tenants/$tenant/$name.conf"
+# A server takes an empty file as leave to do everything: the file is whole, or is not there.
+new=tenants/$tenant/$name.conf.new
+trap 'rm -f "$new"' EXIT
+sed "s/%NAME%/$name/g" "roles/$role.conf" >"$new"
+mv "$new" "tenants/$tenant/$name.conf"
 echo "    { user: \"$name@$tenant\", permissions: { include ./$tenant/$name.conf } }"

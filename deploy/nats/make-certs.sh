@@ -12,6 +12,16 @@
 set -eu
 umask 077
 cd "$(dirname "$0")"
+usage() {
+  echo "usage: ./make-certs.sh authorities | server NAME... | user NAME@TENANT" >&2
+  exit 2
+}
+case ${1-} in
+  authorities) [ $# -eq 1 ] || usage ;;
+  server) [ $# -ge 2 ] || usage ;;
+  user) [ $# -eq 2 ] || usage ;;
+  *) usage ;;
+esac
 mkdir -p certs
 days=${DAYS:-90}
 
@@ -52,5 +62,4 @@ case $what in
   user)
     issue clients "$(echo "$1" | sed 's/@/-at-/')" "$1" "email:$1" clientAuth
     ;;
-  *) echo "authorities, server or user: got $what" >&2 && exit 2 ;;
 esac

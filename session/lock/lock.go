@@ -8,20 +8,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"slices"
 	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/pattern"
 )
 
 // Locks are what sessions cannot change. The zero value locks nothing.
 type Locks struct {
 	// Plugins whose options are the node's alone, by id. Options that a session has for them are passed over.
 	Plugins []string
-	// Providers, Models and Protocols that sessions may name, as patterns of
-	// [path.Match]. Empty allows any. A session that names none has the node's own.
+	// Providers, Models and Protocols that sessions may name, as patterns in which * stands for
+	// any text, with / too. Empty allows any. A session that names none has the node's own.
 	Providers, Models, Protocols []string
 	MaxIterations                int64         // model calls a turn at most; 0 is no lock
 	MaxOutputTokens              int64         // of a reply at most; 0 is no lock
@@ -66,20 +66,38 @@ func Parse(r io.Reader) (Locks, error) {
 // Check finds what can never be meant.
 func (l *Locks) Check() error {
 	var errs []error
-	for name, list := range map[string][]string{"providers": l.Providers, "models": l.Models, "protocols": l.Protocols} {
-		for _, pattern := range list {
-			if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-				errs = append(errs, fmt.Errorf("%s: %q is no pattern", name, pattern))
+	for _, of := range []struct {
+		name string
+		list []string
+	}{{"providers", l.Providers}, {"models", l.Models}, {"protocols", l.Protocols}} {
+		for _, p := range of.list {
+			if p == "" {
+				errs = append(errs, fmt.Errorf("%s: \"\" is no pattern", of.name))
 			}
 		}
 	}
 	for _, id := range l.Plugins {
 		errs = append(errs, events.CheckToken("plugins", id))
 	}
-	for name, n := range map[string]int64{"max iterations": l.MaxIterations, "max output tokens": l.MaxOutputTokens, "least retain": int64(l.LeastRetain)} {
-		if n < 0 {
-			errs = append(errs, fmt.Errorf("%s: is negative", name))
+	for _, limit := range []struct {
+		name string
+		n    int64
+	}{{"max iterations", l.MaxIterations}, {"max output tokens", l.MaxOutputTokens}, {"least retain", int64(l.LeastRetain)}} {
+		if limit.n < 0 {
+			errs = append(errs, fmt.Errorf("%s: is negative", limit.name))
 		}
+	}
+	return errors.Join(errs...)
+}
+
+// CheckOwn finds what a node gives sessions that name no provider or model, and that no session may name.
+func (l *Locks) CheckOwn(provider, model string) error {
+	var errs []error
+	if !anyOf(l.Providers, provider) {
+		errs = append(errs, fmt.Errorf("the node's own provider %s is not among the locks' providers %q", provider, l.Providers))
+	}
+	if !anyOf(l.Models, model) {
+		errs = append(errs, fmt.Errorf("the node's own model %s is not among the locks' models %q", model, l.Models))
 	}
 	return errors.Join(errs...)
 }
@@ -122,15 +140,15 @@ func (l *Locks) Open(options map[string]string) map[string]string {
 }
 
 func among(field, name string, patterns []string) error {
-	if name == "" || len(patterns) == 0 {
+	if anyOf(patterns, name) {
 		return nil
 	}
-	for _, p := range patterns {
-		if ok, _ := path.Match(p, name); ok { // patterns were checked
-			return nil
-		}
-	}
 	return broken(field, "is %q, want one of %q", name, patterns)
+}
+
+// anyOf reports whether a name is left to the node, or one that the patterns allow.
+func anyOf(patterns []string, name string) bool {
+	return name == "" || len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return pattern.Match(p, name, "") })
 }
 
 // atMost gives a limit that is not set the lock's.

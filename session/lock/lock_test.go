@@ -20,7 +20,7 @@ func TestParse(t *testing.T) {
 		t.Errorf("got %+v, %v", l, err)
 	}
 	for text, want := range map[string]string{
-		``: "EOF", `[]`: "array", `{} {}`: "behind", `{"modles":[]}`: "modles", `{"models":["["]}`: "models", `{"protocols":[""]}`: "protocols",
+		``: "EOF", `[]`: "array", `{} {}`: "behind", `{"modles":[]}`: "modles", `{"models":["a",""]}`: "models", `{"protocols":[""]}`: "protocols",
 		`{"plugins":["a b"]}`: "plugins", `{"max_iterations":-1}`: "max iterations", `{"max_output_tokens":-1}`: "max output tokens",
 		`{"least_retain":"-1h"}`: "least retain", `{"least_retain":"soon"}`: "soon",
 	} {
@@ -79,5 +79,29 @@ func TestOptions(t *testing.T) {
 	}
 	if err := l.Options("options", map[string]string{"todo": "{}"}); err != nil {
 		t.Errorf("got %v, want it allowed", err)
+	}
+}
+
+// TestSlashes has patterns match names of models with a slash.
+func TestSlashes(t *testing.T) {
+	t.Parallel()
+	for p, want := range map[string]bool{"*": true, "meta-llama/*": true, "*llama-3": true, "meta-llama/llama-3": true, "meta-llama": false, "*/gpt": false, "meta-llama/llama-?": false} {
+		l := lock.Locks{Models: []string{p}}
+		_, err := l.Config(events.Config{Model: "meta-llama/llama-3"})
+		if own := l.CheckOwn("any", "meta-llama/llama-3"); (err == nil) != want || (own == nil) != want {
+			t.Errorf("%s: got %v, of the node's own %v, want it allowed: %v", p, err, own, want)
+		}
+	}
+}
+
+// TestErrorsAreStable says what is wrong in the same order each time.
+func TestErrorsAreStable(t *testing.T) {
+	t.Parallel()
+	l := lock.Locks{Providers: []string{""}, Models: []string{""}, Protocols: []string{""}, Plugins: []string{"a b"}, MaxIterations: -1, MaxOutputTokens: -1, LeastRetain: -1}
+	want := l.Check().Error()
+	for range 50 {
+		if got := l.Check().Error(); got != want {
+			t.Fatalf("got %q, then %q", want, got)
+		}
 	}
 }

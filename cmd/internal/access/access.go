@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 
@@ -40,7 +41,33 @@ func (f *Flags) Named() bool {
 const (
 	DefaultStore  = ".lash" // of an embedded server
 	DefaultPrefix = "lash"
+	DefaultInbox  = "_INBOX"
 )
+
+// Where are the flags as another command needs them, each after a space; those that have their default are left out.
+func (f *Flags) Where() string {
+	where := ""
+	for _, flag := range []struct{ name, value, unless string }{
+		{"creds", f.Creds, ""}, {"tls-ca", f.TLSCA, ""}, {"tls-cert", f.TLSCert, ""}, {"tls-key", f.TLSKey, ""},
+		{"prefix", f.Prefix, DefaultPrefix}, {"inbox", f.Inbox, DefaultInbox},
+	} {
+		if flag.value != flag.unless {
+			where += " --" + flag.name + " " + Quoted(flag.value)
+		}
+	}
+	return where
+}
+
+// Quoted is a word as a shell reads it back.
+func Quoted(word string) string {
+	safe := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-./:,@+=%", r)
+	}
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !safe(r) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
 
 // Options are those of a connection to an address. All files are there. Where it is
 // that of the embedded server of a store, and no credentials are named, the

@@ -8,7 +8,7 @@
 // its node; the first answer counts. A refused call is a result that the model
 // reads. Agents are held to the rules of the session that they work for, and
 // ask in their own. Rules are hints to a careful user, no sandbox: a command that is
-// allowed may do whatever it can. It imports session/plugin and events.
+// allowed may do whatever it can. It imports session/plugin, session/pattern and events.
 package gate
 
 import (
@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/pattern"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -48,14 +49,17 @@ type Options struct {
 // Check finds rules that can never be meant.
 func (o Options) Check() error {
 	var errs []error
-	for name, list := range map[string][]string{"allow": o.Allow, "ask": o.Ask, "deny": o.Deny} {
-		for _, rule := range list {
+	for _, of := range []struct {
+		name string
+		list []string
+	}{{"allow", o.Allow}, {"ask", o.Ask}, {"deny", o.Deny}} {
+		for _, rule := range of.list {
 			tool, pattern, found := strings.Cut(rule, ":")
 			switch err := events.CheckToken("tool", tool); {
 			case tool != "*" && err != nil:
-				errs = append(errs, fmt.Errorf("%s: rule %q: want TOOL or TOOL:PATTERN: %w", name, rule, err))
+				errs = append(errs, fmt.Errorf("%s: rule %q: want TOOL or TOOL:PATTERN: %w", of.name, rule, err))
 			case found && pattern == "":
-				errs = append(errs, fmt.Errorf("%s: rule %q: the pattern is empty", name, rule))
+				errs = append(errs, fmt.Errorf("%s: rule %q: the pattern is empty", of.name, rule))
 			}
 		}
 	}
@@ -131,21 +135,10 @@ func (s subject) shown() string {
 // operators let a command do more than its first words say.
 const operators = ";&|<>$`(){}\\\n\r"
 
-// match reports whether the pattern's pieces follow each other in the text, from its beginning to its end.
-func match(pattern, text string, plain bool) bool {
-	pieces := strings.Split(pattern, "*")
-	last := len(pieces) - 1
-	if last == 0 || !strings.HasPrefix(text, pieces[0]) {
-		return pattern == text
+// match reports whether a text is what a pattern means; plain keeps operators out of what its * stand for.
+func match(p, text string, plain bool) bool {
+	if plain {
+		return pattern.Match(p, text, operators)
 	}
-	text = text[len(pieces[0]):]
-	for _, piece := range pieces[1:last] {
-		before, after, found := strings.Cut(text, piece)
-		if !found || plain && strings.ContainsAny(before, operators) {
-			return false
-		}
-		text = after
-	}
-	rest, found := strings.CutSuffix(text, pieces[last])
-	return found && (!plain || !strings.ContainsAny(rest, operators))
+	return pattern.Match(p, text, "")
 }

@@ -1,0 +1,61 @@
+package access
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+)
+
+// Explain says what to do about servers that could not be used; away is the advice where they do not answer.
+func (f *Flags) Explain(err error, away string) error {
+	advice := away
+	switch {
+	case errors.Is(err, bus.ErrNotFound):
+		return fmt.Errorf("no sessions with prefix %q here: --prefix NAME names another (%w)", f.Prefix, err)
+	case errors.Is(err, bus.ErrInbox):
+		user, name := f.user()
+		advice = fmt.Sprintf("%s may not hear %s.>: give --inbox %s.%s", user, cmp.Or(f.Inbox, DefaultInbox), DefaultInbox, name)
+	case errors.Is(err, nats.ErrPermissionViolation):
+		user, _ := f.user()
+		advice = user + " has no permission for that: its role is another one"
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+		advice = "the servers do not know who asks: --store DIR has the key of an embedded server, --tls-cert with --tls-key, or --creds, are a user's"
+	case errors.As(err, new(x509.HostnameError)):
+		advice = "the servers' certificate has other names: --nats has to have one of them"
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		advice = "the servers' certificate is of no authority known here: --tls-ca FILE names theirs"
+	case isRefusedCertificate(err):
+		advice = "the servers refuse this certificate, or that there is none: --tls-cert and --tls-key are a user's"
+	}
+	return fmt.Errorf("%w: %s", err, advice)
+}
+
+// Final reports whether servers refused the user what it needs: to wait changes nothing.
+func Final(err error) bool {
+	return errors.Is(err, bus.ErrInbox) || errors.Is(err, nats.ErrPermissionViolation)
+}
+
+// isRefusedCertificate reports whether the other side ended the handshake.
+func isRefusedCertificate(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error" // as crypto/tls calls an alert
+}
+
+// user is who asks, by its certificate, and its name.
+func (f *Flags) user() (user, name string) {
+	cert, err := tls.LoadX509KeyPair(f.TLSCert, f.TLSKey)
+	if err != nil || cert.Leaf == nil || len(cert.Leaf.EmailAddresses) == 0 {
+		return "this user", "NAME"
+	}
+	user = cert.Leaf.EmailAddresses[0]
+	name, _, _ = strings.Cut(user, "@")
+	return "user " + user, name
+}

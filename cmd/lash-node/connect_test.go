@@ -1,0 +1,56 @@
+package main
+
+import (
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestWhereLeadsBack has a shell read the flags that a command prints for the next
+// one: they are those that it was given itself.
+func TestWhereLeadsBack(t *testing.T) {
+	t.Parallel()
+	parse := func(t *rapid.T, args []string) clientFlags {
+		var c cli
+		parser, err := newParser(&c, &streams{out: io.Discard, err: io.Discard}, func(int) {})
+		if err == nil {
+			_, err = parser.Parse(append([]string{"approvals"}, args...))
+		}
+		if err != nil {
+			t.Fatalf("%q: %v", args, err)
+		}
+		return c.Approvals.clientFlags
+	}
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		var args []string
+		for _, flag := range []string{"store", "creds", "tls-ca", "tls-cert", "tls-key", "prefix", "inbox", "nats"} {
+			if !rapid.Bool().Draw(t, flag) {
+				continue
+			}
+			value := rapid.StringMatching(`[a-zA-Z][a-z .'"$*;_-]{0,5}[a-z]`).Draw(t, "value")
+			if flag == "nats" {
+				value = "tls://" + value
+			} else if flag != "prefix" && flag != "inbox" {
+				value = filepath.Join(dir, value)
+			}
+			args = append(args, "--"+flag+"="+value)
+		}
+		want := parse(t, args)
+		out, err := exec.Command("sh", "-c", "printf '%s\\n'"+want.where()).Output()
+		if err != nil {
+			t.Fatalf("%s: %v", want.where(), err)
+		}
+		var again []string
+		if text := strings.TrimSuffix(string(out), "\n"); text != "" {
+			again = strings.Split(text, "\n")
+		}
+		if got := parse(t, again); got != want {
+			t.Fatalf("%q: got %+v, want %+v", want.where(), got, want)
+		}
+	})
+}
