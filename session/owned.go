@@ -112,7 +112,7 @@ func (o *owned) room(ctx context.Context, owner string, more int) error {
 }
 
 func (o *owned) refusal() error {
-	return &api.LimitError{What: "open sessions of their owner", Limit: o.limit}
+	return &api.LimitError{What: api.OpenSessions, Limit: o.limit}
 }
 
 // take counts a session as being made, where there is room or it is counted already.

@@ -41,6 +41,9 @@ func (e *StaleBranchError) Error() string {
 	return fmt.Sprintf("stale branch: %s is not on the active path, the leaf is %q", e.Required, e.Leaf)
 }
 
+// OpenSessions is what an owner has too many of who is at its limit. They do not become fewer by themselves.
+const OpenSessions = "open sessions of their owner"
+
 // LimitError is a door that takes no more just now. Nothing was written; the same request may succeed later.
 type LimitError struct {
 	What  string // there are as many of it as may be
@@ -50,6 +53,9 @@ type LimitError struct {
 
 func (e *LimitError) Error() string {
 	text := fmt.Sprintf("too many %s: the limit is %d", e.What, e.Limit)
+	if e.What == OpenSessions {
+		text += ", close one: DELETE /v1/sessions/{id}"
+	}
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}

@@ -45,7 +45,7 @@ func document(table []route) ([]byte, error) {
 			"title": "lash", "version": "1",
 			"description": "Sessions of LLM agents. Unknown fields and parameters are refused. Problems have a stable code. " +
 				"GET operations answer HEAD too. Streams are server-sent events; x-events says what their data is. " +
-				"429 and 503 were not done, and Retry-After says when to ask again. After 504 nobody knows whether it was done: ask again only with the same Idempotency-Key.",
+				"429 and 503 were not done, and Retry-After says when to ask again; without it waiting does not help. After 504 nobody knows whether it was done: ask again only with the same Idempotency-Key.",
 		},
 		"security":   []object{{"bearer": []string{}}, {"certificate": []string{}}},
 		"paths":      paths,

@@ -1,0 +1,28 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/session/api"
+)
+
+// TestOwnersLimitHasNoRetry refuses for limits: only where waiting helps a client is told for how long.
+func TestOwnersLimitHasNoRetry(t *testing.T) {
+	t.Parallel()
+	s := &Server{log: zap.NewNop()}
+	for what, retry := range map[string]string{api.OpenSessions: "", "queued turns": "1", "hot sessions": "1"} {
+		w := httptest.NewRecorder()
+		s.refuse(&answering{ResponseWriter: w}, httptest.NewRequest("POST", "/v1/sessions", nil), fmt.Errorf("create: %w", &api.LimitError{What: what, Limit: 4}))
+		if got := w.Header().Get("Retry-After"); w.Code != 429 || got != retry {
+			t.Errorf("%s: got status %d and Retry-After %q, want 429 and %q", what, w.Code, got, retry)
+		}
+		if says := strings.Contains(w.Body.String(), "close one: DELETE /v1/sessions/{id}"); says != (retry == "") {
+			t.Errorf("%s: got %s", what, w.Body)
+		}
+	}
+}
