@@ -61,5 +61,5 @@ func (f *clientFlags) where() string {
 	if own, err := filepath.Abs(access.DefaultStore); err != nil || f.Store != own {
 		where += " --store " + access.Quoted(f.Store)
 	}
-	return where + f.Flags.Where()
+	return where + f.Where()
 }

@@ -48,8 +48,12 @@ const (
 func (f *Flags) Where() string {
 	where := ""
 	for _, flag := range []struct{ name, value, unless string }{
-		{"creds", f.Creds, ""}, {"tls-ca", f.TLSCA, ""}, {"tls-cert", f.TLSCert, ""}, {"tls-key", f.TLSKey, ""},
-		{"prefix", f.Prefix, DefaultPrefix}, {"inbox", f.Inbox, DefaultInbox},
+		{"creds", f.Creds, ""},
+		{"tls-ca", f.TLSCA, ""},
+		{"tls-cert", f.TLSCert, ""},
+		{"tls-key", f.TLSKey, ""},
+		{"prefix", f.Prefix, DefaultPrefix},
+		{"inbox", f.Inbox, DefaultInbox},
 	} {
 		if flag.value != flag.unless {
 			where += " --" + flag.name + " " + Quoted(flag.value)
