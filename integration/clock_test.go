@@ -121,8 +121,8 @@ func (f *clocked) works(i, effects int) {
 // and while those of the servers are ahead.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds everything again, and elections take seconds")
+	if !*faults {
+		t.Skip("run with -faults: it builds everything again, and elections take seconds")
 	}
 	f := setupClocked(t)
 	b := f.servers.open()

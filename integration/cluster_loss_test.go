@@ -242,8 +242,8 @@ const perTurn = 10
 
 // TestLeaderLost kills the server that leads a session's stream, again and again, in the middle of turns.
 func TestLeaderLost(t *testing.T) { // alone: elections of starved servers take minutes
-	if testing.Short() {
-		t.Skip("elections take seconds")
+	if !*faults {
+		t.Skip("run with -faults: elections take seconds")
 	}
 	p := loopback(t)
 	underLoss(t, p, 2, func(ctx context.Context, l *loss) {

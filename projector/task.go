@@ -49,7 +49,8 @@ func (s *State) Task(id events.TaskID) (*Task, bool) {
 }
 
 func (s *State) applyTaskRegistered(p *events.TaskRegistered, at events.Millis) {
-	if old, ok := s.Task(p.Task); ok && old.Live() && (p.From == "" || old.From != p.From) {
+	old, ok := s.Task(p.Task)
+	if ok && old.Live() && (p.From == "" || old.From != p.From) {
 		return
 	}
 	t := Task{
@@ -57,8 +58,11 @@ func (s *State) applyTaskRegistered(p *events.TaskRegistered, at events.Millis) 
 		Restart: p.Restart, Runner: p.Runner, Args: p.Args, State: p.State, Worker: p.Worker, Attempt: p.Attempt,
 		Seq: s.Seq, From: p.From, Summary: p.Summary, CreatedAt: at, UpdatedAt: at,
 	}
-	if p.Created != 0 {
+	switch {
+	case p.Created != 0:
 		t.CreatedAt = p.Created
+	case ok: // the time tells a task from the one before of its id, also in a session that has a copy of that
+		t.CreatedAt = max(at, old.CreatedAt+1)
 	}
 	if !t.Live() {
 		t.CompletedAt, t.Args = at, nil

@@ -74,6 +74,9 @@ func (w *world) noteRegistered(h *history, e events.Entry, p *events.TaskRegiste
 		made = p.Created
 	}
 	old := w.tasks[name]
+	if old != nil && p.From == "" {
+		made = max(made, old.made+1)
+	}
 	if old != nil && old.live && old.made != made {
 		w.t.Fatalf("task %+v at %d is registered while it lives", name, e.Seq)
 	}

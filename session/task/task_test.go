@@ -295,6 +295,33 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
+// TestTasksOfOneMillisecond registers a task again at the time of the one before,
+// of which another session has a copy that lives: it is not taken for that one.
+func TestTasksOfOneMillisecond(t *testing.T) {
+	t.Parallel()
+	s := projector.New("s1")
+	add := func(payloads ...events.Payload) {
+		t.Helper()
+		c := &events.Commit{Session: "s1", At: 7}
+		for _, p := range payloads {
+			c.Events = append(c.Events, events.Of("", p))
+		}
+		if err := s.Apply(events.Entry{Seq: s.Seq + 1, Commit: c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to := begin(t, "s2")
+	add(&events.SessionOpened{}, &events.TaskRegistered{Task: "k", State: events.TaskRunning})
+	list, _ := task.Leaving(s, []events.TaskID{"k"})
+	to.add(task.Arrive(to.State, list))
+	add(&events.TaskTransferred{Tasks: []events.TaskID{"k"}, To: "s2"})
+	add(&events.TaskRegistered{Task: "k", State: events.TaskRunning})
+	list, _ = task.Leaving(s, []events.TaskID{"k"})
+	if out, err := task.Arrive(to.State, list); !errors.Is(err, task.ErrRunning) {
+		t.Errorf("arrival of the second one: got %v, %v, want %v", out, err, task.ErrRunning)
+	}
+}
+
 // TestTransferOfEnded cancels the copy of a task before the other session lets go
 // of it, and has a worker start it there meanwhile: it stays cancelled.
 func TestTransferOfEnded(t *testing.T) {
