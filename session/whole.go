@@ -54,6 +54,9 @@ func FillView(ctx context.Context, blobs BlobReader, v projector.ReadView) (proj
 			parts[n.Message.ID] = whole.Message.Parts
 		}
 	}
+	if shared {
+		return v, nil
+	}
 	for i := range v.Messages {
 		if whole, filled := parts[v.Messages[i].ID]; filled && anySpilled(v.Messages[i].Parts) {
 			v.Messages[i].Parts = whole
@@ -117,5 +120,10 @@ func fillParts(ctx context.Context, blobs BlobReader, parts *[]events.Part) erro
 }
 
 func anySpilled(parts []events.Part) bool {
-	return slices.ContainsFunc(parts, func(p events.Part) bool { return !p.Blob.IsZero() })
+	for i := range parts { // by index: parts are large, and every model call looks at all of the view
+		if !parts[i].Blob.IsZero() {
+			return true
+		}
+	}
+	return false
 }
