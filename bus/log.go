@@ -61,7 +61,7 @@ func (l Log) first(ctx context.Context, c *events.Commit, data []byte) (events.S
 	}
 	row, rowErr := l.b.archived(ctx, c.Session)
 	if conflicts {
-		if rowErr == nil && row.Revision != 0 { // nobody is to believe what refused it
+		if rowErr == nil && row.Revision != 0 { // the stream that refused it is not the session's
 			rowErr = l.b.clear(ctx, c.Session, row)
 		}
 		return 0, errors.Join(err, rowErr)

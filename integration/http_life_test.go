@@ -287,7 +287,7 @@ func (d *door) bodies() {
 	d.refused(400, "invalid_parameter", "POST", "/v1/sessions", `{"nodes":[{"message":{"role":"user","parts":[{"type":"text","blob":`+none+`}]}}]}`)
 }
 
-// lists asks for lists as they are, and as nobody may.
+// lists asks for lists as they are, and with parameters that are refused.
 func (d *door) lists() {
 	d.t.Helper()
 	turns := d.want(200, "GET", "/v1/sessions/s1/turns?limit=1", "")

@@ -27,7 +27,7 @@ func (e extended) Extensions() map[string]any { return e.extensions }
 // seenByPlugins is what a stack was told and did.
 type seenByPlugins struct {
 	mu        sync.Mutex
-	phases    map[string]int // begun, less those that ended; and how often, by name and "n "+name
+	phases    map[string]int // hooks that run now, by name; how often each ran, by "n "+name
 	preambles []plugin.PreambleInput
 	direct    []llm.Request
 	do        func(ctx context.Context, c plugin.Call) error

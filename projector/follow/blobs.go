@@ -158,7 +158,7 @@ func (s *Blobs) strikeHead(ctx context.Context, value []byte, unseen map[string]
 	strike(head, unseen)
 	pages, err := projector.SnapshotPages(head)
 	if err != nil {
-		return nil //nolint:nilerr // it serves nobody
+		return nil //nolint:nilerr // a snapshot that cannot be read is made anew from the log
 	}
 	for _, ref := range pages {
 		page, err := s.b.Blob(ctx, ref)

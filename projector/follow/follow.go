@@ -93,7 +93,7 @@ func Prepare(ctx context.Context, blobs BlobReader, s *projector.State, c *event
 	return nil
 }
 
-// Verify is [projector.Verifier.Apply] for histories that may have begun as a copy: it gives the verifier the base.
+// Verify is [projector.Verifier.Apply] for histories of sessions that may be copies: it gives the verifier the base.
 func Verify(ctx context.Context, blobs BlobReader, v *projector.Verifier, e events.Entry) ([]projector.Violation, error) {
 	if err := Prepare(ctx, blobs, v.State(), e.Commit); err != nil {
 		return nil, err

@@ -89,7 +89,7 @@ func Needing(ctx context.Context, needs Right) context.Context {
 }
 
 // Apart is the context for what a process does for its own sake while it
-// answers a request: it has no caller, and nobody asked for it.
+// answers a request: it has no caller and no actor.
 func Apart(ctx context.Context) context.Context {
 	return context.WithValue(context.WithValue(ctx, callerKey{}, nil), askedKey{}, takenAsked{})
 }
