@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 )
@@ -22,7 +23,7 @@ import (
 // keyedAsk is an operation that takes a key, with a request that appends in a
 // session of [bundle.keyable] (0), one with another target or body (1), and one with yet another (2).
 type keyedAsk struct {
-	op      api.Operation
+	op      operation.Name
 	running bool // it needs a turn that runs
 	host    func(ctx context.Context, h *session.Host, id events.SessionID, n int) (any, error)
 	nats    func(n int) any
@@ -50,8 +51,8 @@ func keyedAsks() []keyedAsk {
 		frame = func(n int) api.FrameRequest {
 			return api.FrameRequest{Frame: nth[events.FrameID](n, "f1", "f2", "f1"), Reason: nth(n, "", "", "x")}
 		}
-		rewrite = func(n int) []api.RewriteArg {
-			return []api.RewriteArg{{Message: events.Message{ID: "x1", Role: events.RoleUser, Parts: []events.Part{text(reason(n))}}}}
+		rewrite = func(n int) []api.RewriteMessage {
+			return []api.RewriteMessage{{Message: events.Message{ID: "x1", Role: events.RoleUser, Parts: []events.Part{text(reason(n))}}}}
 		}
 		answer = func(n int) events.ToolApprovalGiven {
 			return events.ToolApprovalGiven{Effect: nth[events.EffectID](n, "t1/0/0", "t1/0/1", "t1/0/0"), Granted: n != 2}
@@ -101,51 +102,51 @@ func keyedAsks() []keyedAsk {
 	type object = map[string]any
 	return []keyedAsk{
 		{
-			api.OpClose, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.Close.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.CloseSession(c, id, reason(n)))
 			},
 			func(n int) any { return new(reason(n)) }, func(n int) [3]string { return send("DELETE", "?reason="+reason(n), nil) },
 		},
-		{api.OpConfigure, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+		{operation.Configure.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 			return none(h.Configure(c, id, api.ConfigureRequest{Change: func(events.Config) events.Config { return config(n) }}))
 		}, func(n int) any { return &api.ConfigureArgs{Current: config(n)} }, func(n int) [3]string {
 			return send("PATCH", "", object{"model": config(n).Model, "effort": config(n).Effort})
 		}},
-		{api.OpCancel, true, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+		{operation.Cancel.Name, true, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 			receipt, first, err := h.Cancel(c, id, cancel(n).Turn, cancel(n).Request)
 			return []any{receipt, first}, err
 		}, func(n int) any { return new(cancel(n)) }, func(n int) [3]string {
 			return send("POST", "/turns/"+string(cancel(n).Turn)+"/cancel", object{"reason": cancel(n).Request.Reason})
 		}},
 		{
-			api.OpCancelInputs, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.CancelInputs.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.CancelInputs(c, id, input(n))
 			},
 			func(n int) any { return &[]events.InputID{input(n)} }, func(n int) [3]string { return send("DELETE", "/inputs/"+string(input(n)), nil) },
 		},
-		{api.OpCancelInputsFrom, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+		{operation.CancelInputsFrom.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 			receipt, list, err := h.CancelInputsFrom(c, id, input(n))
 			return []any{receipt, list}, err
 		}, func(n int) any { return new(input(n)) }, func(n int) [3]string { return send("DELETE", "/inputs/"+string(input(n))+"?following=true", nil) }},
 		{
-			api.OpBranch, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.Branch.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.BranchTo(c, id, node(n)))
 			},
 			func(n int) any { return new(node(n)) }, func(n int) [3]string { return send("POST", "/branch", object{"node": node(n)}) },
 		},
 		{
-			api.OpOpenFrame, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.OpenFrame.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.OpenFrame(c, id, frame(n))
 			},
 			func(n int) any { return new(frame(n)) }, func(n int) [3]string {
 				return send("POST", "/frames", object{"id": frame(n).Frame, "reason": frame(n).Reason})
 			},
 		},
-		{api.OpRewrite, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+		{operation.Rewrite.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 			return none(h.Rewrite(c, id, []api.RewriteMessage{{Message: rewrite(n)[0].Message}}))
 		}, func(n int) any { return new(rewrite(n)) }, nil},
 		{
-			api.OpApprove, true, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.Approve.Name, true, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.Approve(c, id, answer(n)))
 			},
 			func(n int) any { return new(answer(n)) }, func(n int) [3]string {
@@ -153,7 +154,7 @@ func keyedAsks() []keyedAsk {
 			},
 		},
 		{
-			api.OpResolveTool, true, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.ResolveTool.Name, true, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.ResolveTool(c, id, result(n).Key, result(n).Result))
 			},
 			func(n int) any { return new(result(n)) }, func(n int) [3]string {
@@ -161,22 +162,22 @@ func keyedAsks() []keyedAsk {
 			},
 		},
 		{
-			api.OpApplyToolState, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.ApplyToolState.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.ApplyToolState(c, id, tools(n))
 			},
 			func(n int) any { return new(tools(n)) }, nil,
 		},
-		{api.OpSetAvailability, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+		{operation.SetAvailability.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 			return h.SetToolsAvailability(c, id, levels(n).Names, levels(n).Level)
 		}, func(n int) any { return new(levels(n)) }, func(n int) [3]string {
 			return send("PATCH", "/tools", object{"names": levels(n).Names, "level": levels(n).Level})
 		}},
-		{api.OpCancelTask, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+		{operation.CancelTask.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 			t, err := h.CancelTask(c, id, task(n))
 			return t.State, err
 		}, func(n int) any { return new(task(n)) }, func(n int) [3]string { return send("POST", "/tasks/"+string(task(n))+"/cancel", nil) }},
 		{
-			api.OpStartMonitor, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.StartMonitor.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.StartMonitor(c, id, spec(n)))
 			},
 			func(n int) any { return new(spec(n)) }, func(n int) [3]string {
@@ -184,25 +185,25 @@ func keyedAsks() []keyedAsk {
 			},
 		},
 		{
-			api.OpStopMonitor, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.StopMonitor.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.StopMonitor(c, id, monitor(n)))
 			},
 			func(n int) any { return new(monitor(n)) }, func(n int) [3]string { return send("DELETE", "/monitors/"+string(monitor(n)), nil) },
 		},
 		{
-			api.OpTakeUpdates, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.TakeUpdates.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.TakeMonitorUpdatesTo(c, id, int64(9+n))
 			},
 			func(n int) any { return new(int64(9 + n)) }, func(int) [3]string { return send("POST", "/monitors/updates", nil) },
 		},
 		{
-			api.OpGrant, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.Grant.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.Grant(c, id, grant(n)))
 			},
 			func(n int) any { return new(grant(n)) }, func(n int) [3]string { return send("PUT", "/grants/"+grant(n).To, object{"rights": grant(n).Rights}) },
 		},
 		{
-			api.OpSubmit, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.Submit.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.Submit(c, id, submit(n))
 			},
 			func(n int) any { return new(submit(n)) }, func(n int) [3]string {
@@ -210,7 +211,7 @@ func keyedAsks() []keyedAsk {
 			},
 		},
 		{
-			api.OpSubmitAt, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.SubmitAt.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.SubmitAt(c, id, later, submit(n))
 			},
 			func(n int) any { return &api.SubmitAtArgs{At: events.MillisOf(later), Request: submit(n)} },
@@ -219,24 +220,24 @@ func keyedAsks() []keyedAsk {
 			},
 		},
 		{
-			api.OpInject, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.Inject.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.Inject(c, id, inject(n))
 			},
 			func(n int) any { return new(inject(n)) }, func(n int) [3]string { return send("POST", "/inputs", httpapi.NewInput{Parts: given(inject(n).Parts)}) },
 		},
-		{api.OpAppendNodes, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+		{operation.AppendNodes.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 			return h.AppendNodes(c, id, api.AppendNodesRequest{Nodes: nodes(n), IdempotencyKey: string(id)})
 		}, func(n int) any { return &api.AppendNodesRequest{Nodes: nodes(n)} }, func(n int) [3]string {
 			return send("POST", "/nodes", object{"nodes": []object{{"kind": "plugin", "type": nodes(n)[0].Type, "body": json.RawMessage(nodes(n)[0].Body)}}})
 		}},
 		{
-			api.OpCompact, false, func(c context.Context, h *session.Host, id events.SessionID, _ int) (any, error) {
+			operation.Compact.Name, false, func(c context.Context, h *session.Host, id events.SessionID, _ int) (any, error) {
 				return h.Compact(c, id)
 			},
 			func(int) any { return &struct{}{} }, func(int) [3]string { return send("POST", "/compact", nil) },
 		},
 		{
-			api.OpRegisterTask, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.RegisterTask.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.RegisterTask(c, id, registered(n))
 			},
 			func(n int) any { return new(registered(n)) }, func(n int) [3]string {
@@ -244,7 +245,7 @@ func keyedAsks() []keyedAsk {
 			},
 		},
 		{
-			api.OpProgressTask, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.ProgressTask.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.ProgressTask(c, id, outside(n), reason(n))
 			},
 			func(n int) any { return &api.ProgressArgs{Task: outside(n), Message: reason(n)} }, func(n int) [3]string {
@@ -252,7 +253,7 @@ func keyedAsks() []keyedAsk {
 			},
 		},
 		{
-			api.OpEndTask, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.EndTask.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.EndTask(c, id, outside(n), events.TaskFailed, reason(n))
 			},
 			func(n int) any {
@@ -262,7 +263,7 @@ func keyedAsks() []keyedAsk {
 			},
 		},
 		{
-			api.OpRequestCancel, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.RequestCancel.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.RequestCancelTask(c, id, outside(n), reason(n))
 			},
 			func(n int) any { return &api.RequestCancelArgs{Task: outside(n), Reason: reason(n)} }, func(n int) [3]string {
@@ -270,7 +271,7 @@ func keyedAsks() []keyedAsk {
 			},
 		},
 		{
-			api.OpCancelTasks, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.CancelTasks.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.CancelTasks(c, id, []events.TaskID{outside(n)})
 			},
 			func(n int) any { return &[]events.TaskID{outside(n)} }, func(n int) [3]string {
@@ -278,7 +279,7 @@ func keyedAsks() []keyedAsk {
 			},
 		},
 		{
-			api.OpTransferTasks, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.TransferTasks.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.TransferAsyncHandles(c, id, "base", []events.TaskID{outside(n)}))
 			},
 			func(n int) any { return &api.TransferArgs{To: "base", Tasks: []events.TaskID{outside(n)}} }, func(n int) [3]string {
@@ -286,13 +287,13 @@ func keyedAsks() []keyedAsk {
 			},
 		},
 		{
-			api.OpTakeFirstInput, false, func(c context.Context, h *session.Host, id events.SessionID, _ int) (any, error) {
+			operation.TakeFirstInput.Name, false, func(c context.Context, h *session.Host, id events.SessionID, _ int) (any, error) {
 				return h.TakeFirstTurnInput(c, id)
 			},
 			func(int) any { return &struct{}{} }, func(int) [3]string { return send("POST", "/first-input", nil) },
 		},
 		{
-			api.OpProtocolOptions, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.ProtocolOptions.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.SetProtocolOptions(c, id, json.RawMessage(in(reason(n))), false))
 			},
 			func(n int) any { return &api.ProtocolOptionsArgs{Options: []byte(in(reason(n)))} }, func(n int) [3]string {
@@ -300,7 +301,7 @@ func keyedAsks() []keyedAsk {
 			},
 		},
 		{
-			api.OpApplyExtension, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.ApplyExtension.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.ApplyExtension(c, id, extension(n)))
 			},
 			func(n int) any { return new(extension(n)) }, func(n int) [3]string {
@@ -308,14 +309,14 @@ func keyedAsks() []keyedAsk {
 			},
 		},
 		{
-			api.OpComplete, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.Complete.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.Complete(c, id, aside(n), "me")
 			},
-			func(n int) any { return &session.CompleteArgs{Request: aside(n), Source: "me"} }, func(n int) [3]string {
+			func(n int) any { return &operation.CompleteArgs{Request: aside(n), Source: "me"} }, func(n int) [3]string {
 				return send("POST", "/completions", object{"source": "me", "messages": []object{{"role": "user", "parts": given(aside(n).Messages[0].Parts)}}})
 			},
 		},
-		{api.OpCreate, false, func(c context.Context, h *session.Host, _ events.SessionID, n int) (any, error) {
+		{operation.Create.Name, false, func(c context.Context, h *session.Host, _ events.SessionID, n int) (any, error) {
 			return h.Create(c, api.CreateRequest{Labels: labels(n)})
 		}, func(n int) any { return &api.CreateArgs{Request: api.CreateRequest{Labels: labels(n)}} }, func(n int) [3]string {
 			return send("POST", "/v1/sessions", object{"labels": labels(n)})
@@ -328,11 +329,11 @@ func keyedAsks() []keyedAsk {
 	}
 }
 
-// forking is [api.OpCreate] from another session, which has a path of its own over HTTP.
-const forking api.Operation = "fork"
+// forking is [operation.Create.Name] from another session, which has a path of its own over HTTP.
+const forking operation.Name = "fork"
 
 // makes reports whether a request makes the session that has its key as id.
-func (k *keyedAsk) makes() bool { return k.op == api.OpCreate || k.op == forking }
+func (k *keyedAsk) makes() bool { return k.op == operation.Create.Name || k.op == forking }
 
 // keyable makes a session in which every request of [keyedAsks] appends.
 func (b *bundle) keyable(id events.SessionID, running bool) {
@@ -394,7 +395,7 @@ func TestKeyBelongsToItsRequest(t *testing.T) {
 			b.open(session.CreateRequest{ID: "base"})
 			all := slices.DeleteFunc(keyedAsks(), func(k keyedAsk) bool { return name == "http" && k.http == nil })
 			for _, k := range all {
-				if slices.Contains([]api.Operation{api.OpCompact, api.OpApplyExtension, api.OpComplete}, k.op) {
+				if slices.Contains([]operation.Name{operation.Compact.Name, operation.ApplyExtension.Name, operation.Complete.Name}, k.op) {
 					continue // appends with a compactor, a protocol or a model only, see TestServiceCopiesAtOnce
 				}
 				id, before := events.SessionID(k.op), events.Seq(0)
@@ -413,7 +414,7 @@ func TestKeyBelongsToItsRequest(t *testing.T) {
 				for _, other := range all {
 					for caller := range 2 {
 						for n := range 3 {
-							bare := k.op == api.OpTakeFirstInput || name == "http" && k.op == api.OpTakeUpdates // which has no body there
+							bare := k.op == operation.TakeFirstInput.Name || name == "http" && k.op == operation.TakeUpdates.Name // which has no body there
 							same := other.op == k.op && caller == 0 && (n == 0 || bare)
 							if _, code := ask(caller, other, id, n); !same && code != "different_content" {
 								t.Errorf("%s, then %s, caller %d, body %d: got %q, want it refused", k.op, other.op, caller, n, code)
@@ -439,7 +440,9 @@ func TestKeysOfAll(t *testing.T) {
 			want = append(want, ops...)
 		}
 	}
-	want = slices.DeleteFunc(want, func(op string) bool { return op == string(api.OpPutBlob) || op == string(api.OpInvokeAction) })
+	want = slices.DeleteFunc(want, func(op string) bool {
+		return op == string(operation.PutBlob.Name) || op == string(operation.InvokeAction.Name)
+	})
 	want = append(want, string(forking))
 	slices.Sort(have)
 	slices.Sort(want)
@@ -469,7 +472,7 @@ func natsWithKeys(t *testing.T) (*bundle, keyedDoor) {
 	return d.bundle, func(caller int, k keyedAsk, id events.SessionID, n int) (string, string) {
 		op, r := k.op, api.Request{Session: id, Key: string(id)}
 		if k.makes() {
-			op, r.Session = api.OpCreate, ""
+			op, r.Session = operation.Create.Name, ""
 		}
 		a := d.askRaw(nth(caller, "alice@acme", "host@acme"), op, r, k.nats(n))
 		return fmt.Sprint(a.Seq, " ", string(a.Body)), a.Error.Code
@@ -499,7 +502,7 @@ func TestKeyUsedAtOnce(t *testing.T) {
 	b := setupIdle(t)
 	hosts := []*session.Host{b.Host, b.otherHost()}
 	asks := slices.DeleteFunc(keyedAsks(), func(k keyedAsk) bool {
-		return !slices.Contains([]api.Operation{api.OpSubmit, api.OpSubmitAt, api.OpInject, api.OpAppendNodes, api.OpOpenFrame, api.OpGrant}, k.op)
+		return !slices.Contains([]operation.Name{operation.Submit.Name, operation.SubmitAt.Name, operation.Inject.Name, operation.AppendNodes.Name, operation.OpenFrame.Name, operation.Grant.Name}, k.op)
 	})
 	for i, first := range asks {
 		for _, second := range asks[:i] {
@@ -538,7 +541,7 @@ func TestKeyOfOlderVersion(t *testing.T) {
 	}
 	_, err := b.bus.Log().Append(b.ctx, stopped, at)
 	must(t, "append", err, nil)
-	stop := keyedAsks()[slices.IndexFunc(keyedAsks(), func(k keyedAsk) bool { return k.op == api.OpStopMonitor })]
+	stop := keyedAsks()[slices.IndexFunc(keyedAsks(), func(k keyedAsk) bool { return k.op == operation.StopMonitor.Name })]
 	_, code := ask(0, stop, "s1", 0)
 	equal(t, "again", code, "")
 	equal(t, "commits", b.last("s1"), at+1)
@@ -548,7 +551,7 @@ func TestKeyOfOlderVersion(t *testing.T) {
 func TestKeyAfterTheTurn(t *testing.T) {
 	t.Parallel()
 	b, ask := hostWithKeys(t)
-	want := map[api.Operation]string{api.OpApprove: "not_asked", api.OpResolveTool: "unknown_turn", api.OpCancel: ""}
+	want := map[operation.Name]string{operation.Approve.Name: "not_asked", operation.ResolveTool.Name: "unknown_turn", operation.Cancel.Name: ""}
 	for _, k := range keyedAsks() {
 		late, ok := want[k.op]
 		if !ok {

@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // TestTransferNeedsBothSessions has a caller move a task between its own session
@@ -37,7 +38,7 @@ func TestTransferNeedsBothSessions(t *testing.T) {
 			before := []events.Seq{b.last(from), b.last(to)}
 			bob := func(ctx context.Context) context.Context {
 				c := api.Caller{Name: "bob", Reach: api.Reach{Scope: api.ScopeAdmin, Own: true}}
-				return api.WithAsked(api.WithCaller(ctx, c, api.OpTransferTasks.Needs(), from), api.Asked{Actor: "bob", Key: "k"})
+				return api.WithAsked(api.WithCaller(ctx, c, operation.TransferTasks.Needs, from), api.Asked{Actor: "bob", Key: "k"})
 			}
 			must(t, way+" a session with a grant to "+what, b.TransferAsyncHandles(bob(b.ctx), from, to, []events.TaskID{"k1"}), want.err)
 			if want.err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/workers"
 )
 
@@ -35,7 +36,7 @@ func TestSessionsPerCaller(t *testing.T) {
 				}
 			},
 			"nats": func(caller, id string) string {
-				a := n.askRaw(caller+"@acme", api.OpCreate, api.Request{}, &api.CreateArgs{Request: api.CreateRequest{ID: events.SessionID(id)}})
+				a := n.askRaw(caller+"@acme", operation.Create.Name, api.Request{}, &api.CreateArgs{Request: api.CreateRequest{ID: events.SessionID(id)}})
 				switch {
 				case a.Error.Code == "":
 					return "made"
@@ -73,7 +74,7 @@ func TestSessionsPerCaller(t *testing.T) {
 	equal(t, "of host's over nats", len(host), most)
 	equal(t, "of alice's over nats", len(burst("nats", "alice", "a2")), 0)
 	equal(t, "of bob's", len(burst("http", "bob", "b1")), most)
-	equal(t, "close", n.askRaw("alice@acme", api.OpClose, api.Request{Session: events.SessionID(alice[0])}, new("done")).Error.Code, "")
+	equal(t, "close", n.askRaw("alice@acme", operation.Close.Name, api.Request{Session: events.SessionID(alice[0])}, new("done")).Error.Code, "")
 	equal(t, "of alice's after one was closed", len(burst("http", "alice", "a3")), 1)
 
 	n.node.Stop(n.ctx)
@@ -81,6 +82,6 @@ func TestSessionsPerCaller(t *testing.T) {
 	doors = over(n.start())
 	equal(t, "of alice's after a restart", len(burst("http", "alice", "a4")), 0)
 	equal(t, "of host's after a restart", len(burst("nats", "host", "h4")), 0)
-	equal(t, "close", n.askRaw("host@acme", api.OpClose, api.Request{Session: events.SessionID(host[0])}, new("done")).Error.Code, "")
+	equal(t, "close", n.askRaw("host@acme", operation.Close.Name, api.Request{Session: events.SessionID(host[0])}, new("done")).Error.Code, "")
 	equal(t, "of host's after one was closed", len(burst("nats", "host", "h5")), 1)
 }

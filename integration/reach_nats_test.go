@@ -12,32 +12,32 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 )
 
 // bodiesInSession are requests that name a session, by operation.
-func bodiesInSession() map[api.Operation]any {
+func bodiesInSession() map[operation.Name]any {
 	frame, later := events.FrameID("f1"), events.MillisOf(time.Now().Add(time.Hour))
-	return map[api.Operation]any{
-		api.OpConfigure: &api.ConfigureArgs{Current: events.Config{Model: "m2"}}, api.OpClose: new("done"),
-		api.OpGrant:  &api.GrantRequest{To: "guest", Rights: []events.SessionRight{events.GrantRead}},
-		api.OpSubmit: new(turnWith("t1", small(11))), api.OpSubmitAt: &api.SubmitAtArgs{At: later, Request: turnWith("t1", small(11))},
-		api.OpCancel: &api.CancelArgs{Turn: "t1", Request: api.CancelRequest{ID: "c1"}}, api.OpInject: &api.InjectRequest{ID: "i1", Parts: small(11)},
-		api.OpCancelInputs: &[]events.InputID{"i1"}, api.OpCancelInputsFrom: new(events.InputID("i1")),
-		api.OpAppendNodes: &api.AppendNodesRequest{Nodes: []api.AppendNode{{ID: "n1", Kind: events.NodePlugin, Type: "x", Body: []byte("{}")}}},
-		api.OpBranch:      new(events.NodeID("")), api.OpOpenFrame: &api.FrameRequest{Frame: frame}, api.OpRewrite: &[]api.RewriteArg{},
-		api.OpCompact: &struct{}{}, api.OpApprove: &events.ToolApprovalGiven{Effect: theEffect, Granted: true},
-		api.OpResolveTool: &api.ResolveArgs{Key: theEffect}, api.OpToolState: &struct{}{}, api.OpApplyToolState: &api.ToolState{},
-		api.OpSetAvailability: &api.AvailabilityArgs{Names: []string{}}, api.OpCancelTask: new(events.TaskID("k1")),
-		api.OpStartMonitor: &events.MonitorSpec{ID: "m1", Command: "true"}, api.OpStopMonitor: new(events.MonitorID("m1")),
-		api.OpMonitorSnapshot: &struct{}{}, api.OpTakeUpdates: new(int64(1)), api.OpActions: &struct{}{}, api.OpInvokeAction: &api.ActionArgs{Name: "greet"},
-		api.OpToolCatalog: &struct{}{}, api.OpTakeFirstInput: &struct{}{}, api.OpProtocolOptions: &api.ProtocolOptionsArgs{Options: []byte("{}")},
-		api.OpApplyExtension: &events.Extension{Type: "x"}, api.OpComplete: &session.CompleteArgs{Request: plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "x")}}, Source: "x"},
-		api.OpRegisterTask: &api.TaskRequest{ID: "k2"}, api.OpProgressTask: &api.ProgressArgs{Task: "k2", Message: "x"}, api.OpEndTask: &api.EndTaskArgs{Task: "k2", State: events.TaskFailed},
-		api.OpRequestCancel: &api.RequestCancelArgs{Task: "k2"}, api.OpCancelTasks: &[]events.TaskID{}, api.OpTransferTasks: &api.TransferArgs{To: "elsewhere", Tasks: []events.TaskID{"k2"}},
+	return map[operation.Name]any{
+		operation.Configure.Name: &api.ConfigureArgs{Current: events.Config{Model: "m2"}}, operation.Close.Name: new("done"),
+		operation.Grant.Name:  &api.GrantRequest{To: "guest", Rights: []events.SessionRight{events.GrantRead}},
+		operation.Submit.Name: new(turnWith("t1", small(11))), operation.SubmitAt.Name: &api.SubmitAtArgs{At: later, Request: turnWith("t1", small(11))},
+		operation.Cancel.Name: &api.CancelArgs{Turn: "t1", Request: api.CancelRequest{ID: "c1"}}, operation.Inject.Name: &api.InjectRequest{ID: "i1", Parts: small(11)},
+		operation.CancelInputs.Name: &[]events.InputID{"i1"}, operation.CancelInputsFrom.Name: new(events.InputID("i1")),
+		operation.AppendNodes.Name: &api.AppendNodesRequest{Nodes: []api.AppendNode{{ID: "n1", Kind: events.NodePlugin, Type: "x", Body: []byte("{}")}}},
+		operation.Branch.Name:      new(events.NodeID("")), operation.OpenFrame.Name: &api.FrameRequest{Frame: frame}, operation.Rewrite.Name: &[]api.RewriteMessage{},
+		operation.Compact.Name: &struct{}{}, operation.Approve.Name: &events.ToolApprovalGiven{Effect: theEffect, Granted: true},
+		operation.ResolveTool.Name: &api.ResolveArgs{Key: theEffect}, operation.ToolState.Name: &struct{}{}, operation.ApplyToolState.Name: &api.ToolState{},
+		operation.SetAvailability.Name: &api.AvailabilityArgs{Names: []string{}}, operation.CancelTask.Name: new(events.TaskID("k1")),
+		operation.StartMonitor.Name: &events.MonitorSpec{ID: "m1", Command: "true"}, operation.StopMonitor.Name: new(events.MonitorID("m1")),
+		operation.MonitorSnapshot.Name: &struct{}{}, operation.TakeUpdates.Name: new(int64(1)), operation.Actions.Name: &struct{}{}, operation.InvokeAction.Name: &api.ActionArgs{Name: "greet"},
+		operation.ToolCatalog.Name: &struct{}{}, operation.TakeFirstInput.Name: &struct{}{}, operation.ProtocolOptions.Name: &api.ProtocolOptionsArgs{Options: []byte("{}")},
+		operation.ApplyExtension.Name: &events.Extension{Type: "x"}, operation.Complete.Name: &operation.CompleteArgs{Request: plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "x")}}, Source: "x"},
+		operation.RegisterTask.Name: &api.TaskRequest{ID: "k2"}, operation.ProgressTask.Name: &api.ProgressArgs{Task: "k2", Message: "x"}, operation.EndTask.Name: &api.EndTaskArgs{Task: "k2", State: events.TaskFailed},
+		operation.RequestCancel.Name: &api.RequestCancelArgs{Task: "k2"}, operation.CancelTasks.Name: &[]events.TaskID{}, operation.TransferTasks.Name: &api.TransferArgs{To: "elsewhere", Tasks: []events.TaskID{"k2"}},
 	}
 }
 
@@ -50,7 +50,7 @@ type natsDoor struct {
 }
 
 // askRaw asks for an operation and gives the answer, whatever it is.
-func (n *natsDoor) askRaw(user string, op api.Operation, r api.Request, body any) api.Answer {
+func (n *natsDoor) askRaw(user string, op operation.Name, r api.Request, body any) api.Answer {
 	n.t.Helper()
 	var err error
 	r.Format = api.RequestFormat
@@ -104,8 +104,8 @@ func TestReachOverNATS(t *testing.T) {
 	bodies, known := bodiesInSession(), 0
 	for right, ops := range needs() {
 		for _, name := range ops {
-			op := api.Operation(name)
-			if op == api.OpCreate || op == api.OpPutBlob {
+			op := operation.Name(name)
+			if op == operation.Create.Name || op == operation.PutBlob.Name {
 				continue // they name no session
 			}
 			known++
@@ -115,9 +115,9 @@ func TestReachOverNATS(t *testing.T) {
 			}
 			for m, rights := range [][]events.SessionRight{{}, {"read"}, {"write"}, {"approve"}, {"read", "write", "approve"}} {
 				id := events.SessionID(fmt.Sprintf("%s-%d", op, m))
-				a := n.askRaw("host@acme", api.OpCreate, api.Request{}, &api.CreateArgs{Request: api.CreateRequest{ID: id}})
+				a := n.askRaw("host@acme", operation.Create.Name, api.Request{}, &api.CreateArgs{Request: api.CreateRequest{ID: id}})
 				equal(t, "create", a.Error.Code, "")
-				a = n.askRaw("host@acme", api.OpGrant, api.Request{Session: id}, &api.GrantRequest{To: "alice", Rights: rights})
+				a = n.askRaw("host@acme", operation.Grant.Name, api.Request{Session: id}, &api.GrantRequest{To: "alice", Rights: rights})
 				equal(t, "grant", a.Error.Code, "")
 				before := n.last(id)
 				got := n.askRaw("alice@acme", op, api.Request{Session: id, Key: "k1"}, bodies[op])

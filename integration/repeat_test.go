@@ -14,13 +14,13 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
 
 // copies sends one request so many times at once, to whichever node gets each, and gives the answers.
-func copies(t *testing.T, on *bus.Bus, op api.Operation, r api.Request, in any) []api.Answer {
+func copies(t *testing.T, on *bus.Bus, op operation.Name, r api.Request, in any) []api.Answer {
 	t.Helper()
 	var err error
 	r.Format, r.Key = api.RequestFormat, "key-of-"+string(op)
@@ -67,7 +67,7 @@ func TestServiceCopiesAtOnce(t *testing.T) {
 	for i := range 300 { // more than one commit
 		texts = append(texts, fmt.Sprintf("n%d", i))
 	}
-	copies(t, on, api.OpCreate, api.Request{}, &api.CreateArgs{Request: api.CreateRequest{ID: "s1", Nodes: says(texts...)}})
+	copies(t, on, operation.Create.Name, api.Request{}, &api.CreateArgs{Request: api.CreateRequest{ID: "s1", Nodes: says(texts...)}})
 	v, err := c.View(ctx, "s1")
 	if err != nil {
 		t.Fatal(err)
@@ -83,22 +83,22 @@ func TestServiceCopiesAtOnce(t *testing.T) {
 	}
 	since := last()
 	for i, step := range []struct {
-		op api.Operation
+		op operation.Name
 		in any
 	}{
-		{api.OpSetAvailability, &api.AvailabilityArgs{Names: []string{"later"}, Level: events.Override(events.AvailOff)}},
-		{api.OpOpenFrame, &api.FrameRequest{Frame: "f2"}},
-		{api.OpAppendNodes, &api.AppendNodesRequest{Nodes: says("z"), IdempotencyKey: "k1"}},
-		{api.OpInject, &api.InjectRequest{ID: "i1", Parts: says("x")[0].Message.Parts}},
-		{api.OpCancelInputs, &[]events.InputID{"i1"}},
-		{api.OpRewrite, &[]api.RewriteArg{{Message: *says("r")[0].Message}}},
-		{api.OpCompact, &struct{}{}},
-		{api.OpRegisterTask, &api.TaskRequest{ID: "k1"}},
-		{api.OpProgressTask, &api.ProgressArgs{Task: "k1", Message: "on"}},
-		{api.OpRequestCancel, &api.RequestCancelArgs{Task: "k1"}},
-		{api.OpEndTask, &api.EndTaskArgs{Task: "k1", State: events.TaskCancelled}},
-		{api.OpProtocolOptions, &api.ProtocolOptionsArgs{Options: []byte("{}")}},
-		{api.OpComplete, &session.CompleteArgs{Request: plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "x")}}, Source: "me"}},
+		{operation.SetAvailability.Name, &api.AvailabilityArgs{Names: []string{"later"}, Level: events.Override(events.AvailOff)}},
+		{operation.OpenFrame.Name, &api.FrameRequest{Frame: "f2"}},
+		{operation.AppendNodes.Name, &api.AppendNodesRequest{Nodes: says("z"), IdempotencyKey: "k1"}},
+		{operation.Inject.Name, &api.InjectRequest{ID: "i1", Parts: says("x")[0].Message.Parts}},
+		{operation.CancelInputs.Name, &[]events.InputID{"i1"}},
+		{operation.Rewrite.Name, &[]api.RewriteMessage{{Message: *says("r")[0].Message}}},
+		{operation.Compact.Name, &struct{}{}},
+		{operation.RegisterTask.Name, &api.TaskRequest{ID: "k1"}},
+		{operation.ProgressTask.Name, &api.ProgressArgs{Task: "k1", Message: "on"}},
+		{operation.RequestCancel.Name, &api.RequestCancelArgs{Task: "k1"}},
+		{operation.EndTask.Name, &api.EndTaskArgs{Task: "k1", State: events.TaskCancelled}},
+		{operation.ProtocolOptions.Name, &api.ProtocolOptionsArgs{Options: []byte("{}")}},
+		{operation.Complete.Name, &operation.CompleteArgs{Request: plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "x")}}, Source: "me"}},
 	} {
 		copies(t, on, step.op, api.Request{Session: "s1", Since: since}, step.in)
 		equal(t, string(step.op)+": last sequence", last(), since+events.Seq(i)+1)

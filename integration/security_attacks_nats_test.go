@@ -15,10 +15,11 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // rawAnswer is the answer to a message, whatever it is.
-func (f *stronghold) rawAnswer(user string, op api.Operation, data []byte, header nats.Header) (a api.Answer, err error) {
+func (f *stronghold) rawAnswer(user string, op operation.Name, data []byte, header nats.Header) (a api.Answer, err error) {
 	ctx, cancel := context.WithTimeout(f.ctx, 30*time.Second)
 	defer cancel()
 	m := &nats.Msg{Subject: "lash.api." + string(op), Data: data, Header: header}
@@ -54,9 +55,9 @@ func (f *stronghold) encoded(r api.Request, body any) []byte {
 }
 
 // natsBodies are a valid body of each operation.
-func natsBodies() map[api.Operation]any {
+func natsBodies() map[operation.Name]any {
 	bodies := bodiesInSession()
-	bodies[api.OpCreate], bodies[api.OpPutBlob] = &api.CreateArgs{Request: api.CreateRequest{ID: "never"}}, &[]byte{1}
+	bodies[operation.Create.Name], bodies[operation.PutBlob.Name] = &api.CreateArgs{Request: api.CreateRequest{ID: "never"}}, &[]byte{1}
 	return bodies
 }
 
@@ -64,7 +65,7 @@ func natsBodies() map[api.Operation]any {
 func (f *stronghold) attacksOverNATS() (list []attack) {
 	for op, body := range natsBodies() {
 		data := f.encoded(api.Request{Session: "mine", Actor: "host", Key: "k"}, body)
-		if op.Needs() != api.RightRead {
+		if operation.Named()[op].Described().Needs != api.RightRead {
 			list = append(list,
 				attack{"NATS outer", "rights", string(op), func() string {
 					a, err := f.rawAnswer("mallory@acme", op, data, nil)
@@ -75,7 +76,7 @@ func (f *stronghold) attacksOverNATS() (list []attack) {
 					return refusedCode(a, err, "forbidden")
 				}})
 		}
-		if op == api.OpCreate || op == api.OpPutBlob || op == api.OpClose || op == api.OpTakeFirstInput { // of what is not there, a close is done already, and there is no input
+		if op == operation.Create.Name || op == operation.PutBlob.Name || op == operation.Close.Name || op == operation.TakeFirstInput.Name { // of what is not there, a close is done already, and there is no input
 			continue
 		}
 		list = append(list, attack{"NATS outer", "reach", string(op), func() string {
@@ -88,7 +89,7 @@ func (f *stronghold) attacksOverNATS() (list []attack) {
 		}})
 	}
 	for _, place := range places() {
-		for _, op := range []api.Operation{api.OpToolState, api.OpCreate} {
+		for _, op := range []operation.Name{operation.ToolState.Name, operation.Create.Name} {
 			list = append(list, attack{"NATS outer", "forged reply", string(op) + "_to_" + place, func() string {
 				nc := f.conns["mallory@acme"] // who may not create
 				if err := nc.PublishRequest("lash.api."+string(op), place, f.encoded(api.Request{Session: "mine"}, natsBodies()[op])); err != nil {
@@ -140,7 +141,7 @@ func (f *stronghold) envelopesOverNATS() (list []attack) {
 
 // keyedRequest is a request with a key that is done once.
 type keyedRequest struct {
-	op          api.Operation
+	op          operation.Name
 	envelope    api.Request
 	body, other any // other is not the same request
 }
@@ -152,12 +153,12 @@ func (f *stronghold) keyedRequests() []keyedRequest {
 		return &api.AppendNodesRequest{IdempotencyKey: "n", Nodes: []api.AppendNode{{ID: id, Kind: events.NodePlugin, Type: "x", Body: []byte("{}")}}}
 	}
 	return []keyedRequest{
-		{api.OpCreate, api.Request{Key: "c"}, &api.CreateArgs{Request: api.CreateRequest{ID: "mine"}}, &api.CreateArgs{Request: api.CreateRequest{ID: "mine", Parent: "hers"}}},
-		{api.OpSubmit, in("t1"), new(turnWith("t1", small(11))), new(turnWith("t1", small(22)))},
-		{api.OpInject, in("i1"), &api.InjectRequest{ID: "i1", Parts: small(11)}, &api.InjectRequest{ID: "i1", Parts: small(22)}},
-		{api.OpAppendNodes, in("n"), node("n1"), node("n2")},
-		{api.OpOpenFrame, in("f"), &api.FrameRequest{Frame: "f1"}, &api.FrameRequest{Frame: "f2"}},
-		{api.OpGrant, in("g"), &api.GrantRequest{To: "carol", Rights: []events.SessionRight{"read"}}, &api.GrantRequest{To: "mallory", Rights: []events.SessionRight{"read", "write"}}},
+		{operation.Create.Name, api.Request{Key: "c"}, &api.CreateArgs{Request: api.CreateRequest{ID: "mine"}}, &api.CreateArgs{Request: api.CreateRequest{ID: "mine", Parent: "hers"}}},
+		{operation.Submit.Name, in("t1"), new(turnWith("t1", small(11))), new(turnWith("t1", small(22)))},
+		{operation.Inject.Name, in("i1"), &api.InjectRequest{ID: "i1", Parts: small(11)}, &api.InjectRequest{ID: "i1", Parts: small(22)}},
+		{operation.AppendNodes.Name, in("n"), node("n1"), node("n2")},
+		{operation.OpenFrame.Name, in("f"), &api.FrameRequest{Frame: "f1"}, &api.FrameRequest{Frame: "f2"}},
+		{operation.Grant.Name, in("g"), &api.GrantRequest{To: "carol", Rights: []events.SessionRight{"read"}}, &api.GrantRequest{To: "mallory", Rights: []events.SessionRight{"read", "write"}}},
 	}
 }
 
@@ -181,7 +182,7 @@ func (f *stronghold) replayed() (list []attack) {
 	}
 	for _, create := range []api.CreateRequest{{ID: "ring", Parent: "ring"}, {ID: "ring", Start: api.StartExisting, From: "ring"}, {ID: "mine", Parent: "mine"}} {
 		list = append(list, attack{"NATS outer", "parent cycle", fmt.Sprintf("%s_%s_%s", create.ID, create.Parent, create.From), func() string {
-			a, err := f.rawAnswer("host@acme", api.OpCreate, f.encoded(api.Request{}, &api.CreateArgs{Request: create}), nil)
+			a, err := f.rawAnswer("host@acme", operation.Create.Name, f.encoded(api.Request{}, &api.CreateArgs{Request: create}), nil)
 			return refusedCode(a, err)
 		}})
 	}

@@ -12,13 +12,14 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/workers"
 )
 
 // privileged is a request with one field that needs the right to configure.
 type privileged struct {
 	field string
-	op    api.Operation
+	op    operation.Name
 	// nats is its body, in place of SESSION the session that the caller has a
 	// grant of, in place of NEW one that is about to be.
 	nats func(session, fresh events.SessionID) any
@@ -61,28 +62,28 @@ func contents(t *testing.T) []privileged {
 	fork := func(more string) string { return `/v1/sessions/SESSION/fork {"id":"NEW",` + more + `}` }
 	turn := func(more string) string { return `/v1/sessions/SESSION/turns {"id":"NEW","text":"x",` + more + `}` }
 	list := []privileged{
-		{"options", api.OpCreate, creates(func(r *api.CreateRequest) { r.Options = map[string]string{"gate": "{}"} }), create(`"options":{"gate":"{}"}`)},
-		{"config.protocol", api.OpCreate, creates(func(r *api.CreateRequest) { r.Config.Protocol = "code" }), create(`"config":{"protocol":"code"}`)},
-		{"config.retain_ms", api.OpCreate, creates(func(r *api.CreateRequest) { r.Config.RetainMillis = -1 }), create(`"config":{"retain_ms":-1}`)},
-		{"access", api.OpCreate, creates(func(r *api.CreateRequest) { r.Access.Tools = []string{"x"} }), create(`"access":{"tools":["x"]}`)},
-		{"access", api.OpCreate, creates(func(r *api.CreateRequest) { r.Access.Hidden = []string{"x"} }), fork(`"access":{"hidden":["x"]}`)},
-		{"subagent", api.OpCreate, creates(func(r *api.CreateRequest) { r.Subagent = events.Subagent{Capability: "x", Depth: 1, MaxDepth: 1} }), create(`"subagent":{"capability":"x","depth":1,"max_depth":1}`)},
-		{"first.role", api.OpCreate, creates(func(r *api.CreateRequest) { r.First = &said }), create(`"first":{"role":"system","parts":[{"type":"text","text":"x"}]}`)},
-		{"nodes[1].message.role", api.OpCreate, creates(func(r *api.CreateRequest) { r.Nodes = nodes }), create(`"nodes":` + given)},
-		{"options", api.OpCreate, creates(func(r *api.CreateRequest) {
+		{"options", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Options = map[string]string{"gate": "{}"} }), create(`"options":{"gate":"{}"}`)},
+		{"config.protocol", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Config.Protocol = "code" }), create(`"config":{"protocol":"code"}`)},
+		{"config.retain_ms", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Config.RetainMillis = -1 }), create(`"config":{"retain_ms":-1}`)},
+		{"access", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Access.Tools = []string{"x"} }), create(`"access":{"tools":["x"]}`)},
+		{"access", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Access.Hidden = []string{"x"} }), fork(`"access":{"hidden":["x"]}`)},
+		{"subagent", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Subagent = events.Subagent{Capability: "x", Depth: 1, MaxDepth: 1} }), create(`"subagent":{"capability":"x","depth":1,"max_depth":1}`)},
+		{"first.role", operation.Create.Name, creates(func(r *api.CreateRequest) { r.First = &said }), create(`"first":{"role":"system","parts":[{"type":"text","text":"x"}]}`)},
+		{"nodes[1].message.role", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Nodes = nodes }), create(`"nodes":` + given)},
+		{"options", operation.Create.Name, creates(func(r *api.CreateRequest) {
 			r.Start, r.From, r.Parent, r.Options = api.StartExisting, r.Parent, "", map[string]string{"gate": "{}"}
 		}), fork(`"options":{"gate":"{}"}`)},
-		{"snapshot", api.OpCreate, func(session, fresh events.SessionID) any {
+		{"snapshot", operation.Create.Name, func(session, fresh events.SessionID) any {
 			return &api.CreateArgs{Head: head, Request: api.CreateRequest{ID: fresh, Parent: session, Start: api.StartSnapshot}}
 		}, create(`"start":"snapshot","snapshot":{"head":"` + base64.StdEncoding.EncodeToString(head) + `"}`)},
-		{"role", api.OpInject, func(_, fresh events.SessionID) any {
+		{"role", operation.Inject.Name, func(_, fresh events.SessionID) any {
 			return &api.InjectRequest{ID: events.InputID(fresh), Role: events.RoleSystem, Parts: small(11)}
 		}, `/v1/sessions/SESSION/inputs {"id":"NEW","role":"system","text":"x"}`},
-		{"nodes[1].message.role", api.OpAppendNodes, func(_, _ events.SessionID) any { return &api.AppendNodesRequest{Nodes: nodes} }, `/v1/sessions/SESSION/nodes {"nodes":` + given + `}`},
-		{"nodes[1].message.role", api.OpOpenFrame, func(_, fresh events.SessionID) any {
+		{"nodes[1].message.role", operation.AppendNodes.Name, func(_, _ events.SessionID) any { return &api.AppendNodesRequest{Nodes: nodes} }, `/v1/sessions/SESSION/nodes {"nodes":` + given + `}`},
+		{"nodes[1].message.role", operation.OpenFrame.Name, func(_, fresh events.SessionID) any {
 			return &api.FrameRequest{Frame: events.FrameID(fresh), Nodes: nodes}
 		}, `/v1/sessions/SESSION/frames {"id":"NEW","nodes":` + given + `}`},
-		{"messages[0].role", api.OpRewrite, func(_, _ events.SessionID) any { return &[]api.RewriteArg{{Message: said}} }, `PUT /v1/sessions/SESSION/messages {"messages":[{"role":"system","parts":[{"type":"text","text":"x"}]}]}`},
+		{"messages[0].role", operation.Rewrite.Name, func(_, _ events.SessionID) any { return &[]api.RewriteMessage{{Message: said}} }, `PUT /v1/sessions/SESSION/messages {"messages":[{"role":"system","parts":[{"type":"text","text":"x"}]}]}`},
 	}
 	for field, ask := range map[string]struct {
 		set  func(*events.TurnInput)
@@ -96,7 +97,7 @@ func contents(t *testing.T) []privileged {
 		if ask.http != "" {
 			now, later = turn(ask.http), turn(`"at_ms":4102444800000,`+ask.http)
 		}
-		list = append(list, privileged{field, api.OpSubmit, turnContent(ask.set), now}, privileged{field, api.OpSubmitAt, laterContent(ask.set), later})
+		list = append(list, privileged{field, operation.Submit.Name, turnContent(ask.set), now}, privileged{field, operation.SubmitAt.Name, laterContent(ask.set), later})
 	}
 	return list
 }
@@ -134,7 +135,7 @@ func TestContentNeedsConfigure(t *testing.T) {
 					rights := []events.SessionRight{events.GrantRead, events.GrantWrite}
 					must(t, "grant", d.Grant(d.ctx, id, api.GrantRequest{To: caller, Rights: rights}), nil)
 					before, from := d.last(id), id
-					if !tc.parent && c.op == api.OpCreate {
+					if !tc.parent && c.op == operation.Create.Name {
 						from = ""
 					}
 					var code, message string

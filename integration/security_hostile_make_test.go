@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // forger makes hostile requests, the same ones for a seed.
@@ -19,14 +20,14 @@ type forger struct {
 	*rand.Rand
 	names []string // of sessions, for ids, parents and whatever else takes a text
 	ops   []documented
-	nats  []api.Operation
+	nats  []operation.Name
 }
 
 func newForger(seed, worker uint64, ops []documented) *forger {
 	ops = slices.DeleteFunc(slices.Clone(ops), func(op documented) bool { // streams are held open, and commands would run
 		return op.scope == "" || op.id == "watchEvents" || op.id == "watchTurn" || op.right == string(api.RightCommand)
 	})
-	calls := slices.DeleteFunc(slices.Sorted(maps.Keys(natsBodies())), func(op api.Operation) bool { return op.Needs() == api.RightCommand })
+	calls := slices.DeleteFunc(slices.Sorted(maps.Keys(natsBodies())), func(op operation.Name) bool { return operation.Named()[op].Described().Needs == api.RightCommand })
 	return &forger{Rand: rand.New(rand.NewPCG(seed, worker)), ops: ops, nats: calls}
 }
 
@@ -150,7 +151,7 @@ func (f *forger) changed(v any, depth int) any {
 }
 
 // msgpack is the body of an operation over NATS, changed in some places.
-func (f *forger) msgpack(op api.Operation, fresh string) []byte {
+func (f *forger) msgpack(op operation.Name, fresh string) []byte {
 	body := natsBodies()[op]
 	switch b := body.(type) { // what has an id is done once with it
 	case *api.CreateArgs:

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 )
 
 var (
@@ -195,7 +196,7 @@ func (s *siege) overHTTP(f *forger, id, fresh string) {
 
 func (s *siege) overNATS(f *forger, id, fresh string) {
 	op := pick(f, f.nats...)
-	for op == api.OpClose && f.IntN(10) > 0 {
+	for op == operation.Close.Name && f.IntN(10) > 0 {
 		op = pick(f, f.nats...)
 	}
 	session, user := f.target(id, "alice@acme", pick(f, "host@acme", "host@acme", "host@acme", "host@acme", "mallory@acme", "alice@acme"))
@@ -216,7 +217,7 @@ func (s *siege) overNATS(f *forger, id, fresh string) {
 		s.wrong("%s: %v", what, err)
 	case code == "":
 		var made events.SessionID
-		if op == api.OpCreate {
+		if op == operation.Create.Name {
 			_ = events.DecodePayload(a.Body, &made)
 		}
 		name, _, _ := strings.Cut(user, "@")

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 )
@@ -48,9 +49,9 @@ func setupActs(t *testing.T) (b *bundle, id events.SessionID, told chan error) {
 }
 
 // scoped is a request of a caller with a scope, that reaches every session.
-func scoped(ctx context.Context, scope api.Scope, op api.Operation, id events.SessionID) context.Context {
+func scoped(ctx context.Context, scope api.Scope, op operation.Name, id events.SessionID) context.Context {
 	c := api.Caller{Name: "bob", Reach: api.Reach{Scope: scope}}
-	return api.WithAsked(api.WithCaller(ctx, c, op.Needs(), id), api.Asked{Actor: "bob"})
+	return api.WithAsked(api.WithCaller(ctx, c, operation.Named()[op].Described().Needs, id), api.Asked{Actor: "bob"})
 }
 
 // TestLooksAppendNothing asks for what needs the right to read alone, in a
@@ -59,10 +60,10 @@ func scoped(ctx context.Context, scope api.Scope, op api.Operation, id events.Se
 func TestLooksAppendNothing(t *testing.T) {
 	t.Parallel()
 	b, sid, told := setupActs(t)
-	looks := map[api.Operation]func(context.Context) error{
-		api.OpToolState:       func(ctx context.Context) error { _, err := b.ToolState(ctx, sid); return err },
-		api.OpActions:         func(ctx context.Context) error { _, err := b.Actions(ctx, sid); return err },
-		api.OpMonitorSnapshot: func(ctx context.Context) error { _, err := b.MonitorSnapshot(ctx, sid); return err },
+	looks := map[operation.Name]func(context.Context) error{
+		operation.ToolState.Name:       func(ctx context.Context) error { _, err := b.ToolState(ctx, sid); return err },
+		operation.Actions.Name:         func(ctx context.Context) error { _, err := b.Actions(ctx, sid); return err },
+		operation.MonitorSnapshot.Name: func(ctx context.Context) error { _, err := b.MonitorSnapshot(ctx, sid); return err },
 	}
 	before := b.last(sid)
 	for op, look := range looks {
@@ -76,18 +77,18 @@ func TestLooksAppendNothing(t *testing.T) {
 	if err := <-told; err != nil {
 		t.Errorf("what the plugin does when it is told: %v", err)
 	}
-	if _, err := b.TakeMonitorUpdates(scoped(t.Context(), api.ScopeWrite, api.OpTakeUpdates, sid), sid); err != nil {
+	if _, err := b.TakeMonitorUpdates(scoped(t.Context(), api.ScopeWrite, operation.TakeUpdates.Name, sid), sid); err != nil {
 		t.Errorf("updates: %v", err)
 	}
 	equal(t, "commits after updates without the right to commands", b.last(sid), before)
-	if err := b.CloseSession(scoped(t.Context(), api.ScopeAdmin, api.OpToolState, sid), sid, "by a look"); !errors.Is(err, api.ErrForbidden) {
+	if err := b.CloseSession(scoped(t.Context(), api.ScopeAdmin, operation.ToolState.Name, sid), sid, "by a look"); !errors.Is(err, api.ErrForbidden) {
 		t.Errorf("an append for a look: got %v, want %v", err, api.ErrForbidden)
 	}
-	if _, err := b.MonitorSnapshot(scoped(t.Context(), api.ScopeAdmin, api.OpMonitorSnapshot, sid), sid); err != nil {
+	if _, err := b.MonitorSnapshot(scoped(t.Context(), api.ScopeAdmin, operation.MonitorSnapshot.Name, sid), sid); err != nil {
 		t.Errorf("how monitors stand, for who may run commands: %v", err)
 	}
 	equal(t, "commits after a look with every right", b.last(sid), before)
-	_, err := b.TakeMonitorUpdates(scoped(t.Context(), api.ScopeAdmin, api.OpTakeUpdates, sid), sid)
+	_, err := b.TakeMonitorUpdates(scoped(t.Context(), api.ScopeAdmin, operation.TakeUpdates.Name, sid), sid)
 	if err != nil || len(find[*events.TaskRegistered](b, sid)) != 1 {
 		t.Errorf("updates with the right to commands: got %v, want the monitor's task", err)
 	}
@@ -104,7 +105,7 @@ func TestActionsNeedRights(t *testing.T) {
 	} {
 		for _, name := range []string{"go", "set", "run"} {
 			before := b.last(sid)
-			_, err := b.InvokeAction(scoped(t.Context(), scope, api.OpInvokeAction, sid), sid, name, []byte("{}"))
+			_, err := b.InvokeAction(scoped(t.Context(), scope, operation.InvokeAction.Name, sid), sid, name, []byte("{}"))
 			if !slices.Contains(allowed, name) {
 				if !errors.Is(err, api.ErrForbidden) {
 					t.Errorf("%s with %s: got %v, want %v", name, scope, err, api.ErrForbidden)

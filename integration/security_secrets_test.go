@@ -30,6 +30,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -49,14 +50,14 @@ const (
 )
 
 // damagedState is a service that cannot read a session's state, for a reason that no door knows.
-type damagedState struct{ httpapi.Service }
+type damagedState struct{ operation.Host }
 
 func (damagedState) State(context.Context, events.SessionID) (*projector.State, error) {
 	return nil, errors.New("the state is damaged")
 }
 
 // guarded asks a door with its token, with another one, and with its token in the wrong place.
-func guarded(t *testing.T, service httpapi.Service, log *zap.Logger) []byte {
+func guarded(t *testing.T, service operation.Host, log *zap.Logger) []byte {
 	t.Helper()
 	door, err := httpapi.New(httpapi.Config{
 		Service: service, Logger: log, Tokens: []httpapi.Token{{Name: "me", Digest: sha256.Sum256([]byte(secretBearer)), Scope: api.ScopeAdmin}},

@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/gate"
@@ -18,7 +19,7 @@ import (
 )
 
 // askAs asks for an operation in a session, as alice or bob, and gives the code of the error.
-type askAs func(who string, op api.Operation, id events.SessionID, body any) (code string)
+type askAs func(who string, op operation.Name, id events.SessionID, body any) (code string)
 
 // selfApprovalOverHTTP serves sessions whose calls wait for an approval.
 func selfApprovalOverHTTP(t *testing.T, forbid bool, script []step) (*bundle, askAs) {
@@ -26,7 +27,7 @@ func selfApprovalOverHTTP(t *testing.T, forbid bool, script []step) (*bundle, as
 	b := setupIdle(t, script...)
 	b.Host = b.nodeWith(workers.Config{ForbidSelfApproval: forbid}, approving()).Host()
 	d := b.door(httpapi.Config{})
-	return b, func(who string, op api.Operation, id events.SessionID, body any) string {
+	return b, func(who string, op operation.Name, id events.SessionID, body any) string {
 		type object = map[string]any
 		method, path := "POST", "/v1/sessions/"+string(id)
 		var said object
@@ -62,8 +63,8 @@ func selfApprovalOverNATS(t *testing.T, forbid bool, script []step) (*bundle, as
 	reach := api.Reach{Scope: api.ScopeAdmin, Own: true}
 	n := natsDoorOf(t, workers.Config{ForbidSelfApproval: forbid, Scopes: map[string]api.Reach{"alice@acme": reach, "host@acme": reach}}, script...)
 	n.nodeWith(workers.Config{Roles: []workers.Role{workers.RoleTurn, workers.RoleTool}}, approving())
-	return n.bundle, func(who string, op api.Operation, id events.SessionID, body any) string {
-		if op == api.OpCreate {
+	return n.bundle, func(who string, op operation.Name, id events.SessionID, body any) string {
+		if op == operation.Create.Name {
 			id = ""
 		}
 		return n.askRaw(map[string]string{"alice": "alice@acme", "bob": "host@acme"}[who], op, api.Request{Session: id}, body).Error.Code
@@ -88,7 +89,7 @@ func waysToAsk() map[string]asksFor {
 	hi := func(id events.TurnID) *api.TurnRequest { return new(turnWith(string(id), []events.Part{text("1+2?")})) }
 	submit := func(who string, req *api.TurnRequest) func(b *bundle, ask askAs) events.SessionID {
 		return func(b *bundle, ask askAs) events.SessionID {
-			equal(b.t, "submit", ask(who, api.OpSubmit, "s1", req), "")
+			equal(b.t, "submit", ask(who, operation.Submit.Name, "s1", req), "")
 			return "s1"
 		}
 	}
@@ -97,15 +98,15 @@ func waysToAsk() map[string]asksFor {
 		"own":   {once, "alice", false, submit("alice", hi("t1"))},
 		"grant": {once, "bob", false, submit("alice", hi("t1"))},
 		"timed": {once, "bob", false, func(b *bundle, ask askAs) events.SessionID {
-			equal(b.t, "submit", ask("alice", api.OpSubmitAt, "s1", &api.SubmitAtArgs{At: events.MillisOf(time.Now().Add(50 * time.Millisecond)), Request: *hi("t1")}), "")
+			equal(b.t, "submit", ask("alice", operation.SubmitAt.Name, "s1", &api.SubmitAtArgs{At: events.MillisOf(time.Now().Add(50 * time.Millisecond)), Request: *hi("t1")}), "")
 			return "s1"
 		}},
 		"input": {once, "bob", true, func(b *bundle, ask askAs) events.SessionID {
-			equal(b.t, "inject", ask("alice", api.OpInject, "s1", &api.InjectRequest{ID: "i1", Parts: []events.Part{text("2+1!")}}), "")
+			equal(b.t, "inject", ask("alice", operation.Inject.Name, "s1", &api.InjectRequest{ID: "i1", Parts: []events.Part{text("2+1!")}}), "")
 			return submit("bob", hi("t1"))(b, ask)
 		}},
 		"timed and asked for": {once, "bob", true, func(b *bundle, ask askAs) events.SessionID {
-			equal(b.t, "submit at", ask("alice", api.OpSubmitAt, "s1", &api.SubmitAtArgs{At: events.MillisOf(time.Now().Add(time.Hour)), Request: *hi("t1")}), "")
+			equal(b.t, "submit at", ask("alice", operation.SubmitAt.Name, "s1", &api.SubmitAtArgs{At: events.MillisOf(time.Now().Add(time.Hour)), Request: *hi("t1")}), "")
 			return submit("bob", hi("t1"))(b, ask)
 		}},
 		"branch": {[]step{theCall(), theCall(), reply(text("3"))}, "bob", false, func(b *bundle, ask askAs) events.SessionID {
@@ -139,19 +140,19 @@ func TestSelfApproval(t *testing.T) {
 				id := w.ask(b, ask)
 				asked := b.question(id)
 				before := b.last(id)
-				equal(t, "alice approves", ask("alice", api.OpApprove, id, &events.ToolApprovalGiven{Effect: asked, Granted: true}), "forbidden")
+				equal(t, "alice approves", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: asked, Granted: true}), "forbidden")
 				if w.both {
-					equal(t, "bob approves", ask("bob", api.OpApprove, id, &events.ToolApprovalGiven{Effect: asked, Granted: true}), "forbidden")
+					equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: asked, Granted: true}), "forbidden")
 				}
 				equal(t, "commits", b.last(id), before)
 				switch {
 				case w.both:
-					equal(t, "alice denies", ask("alice", api.OpApprove, id, &events.ToolApprovalGiven{Effect: asked}), "")
+					equal(t, "alice denies", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: asked}), "")
 				case w.owner == "bob":
-					equal(t, "bob approves", ask("bob", api.OpApprove, id, &events.ToolApprovalGiven{Effect: asked, Granted: true}), "")
+					equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: asked, Granted: true}), "")
 				default: // and the turn goes on, also the one that waits for its agent
-					equal(t, "grant", ask("alice", api.OpGrant, id, &api.GrantRequest{To: peer(door), Rights: []events.SessionRight{events.GrantApprove}}), "")
-					equal(t, "bob approves", ask("bob", api.OpApprove, id, &events.ToolApprovalGiven{Effect: asked, Granted: true}), "")
+					equal(t, "grant", ask("alice", operation.Grant.Name, id, &api.GrantRequest{To: peer(door), Rights: []events.SessionRight{events.GrantApprove}}), "")
+					equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: asked, Granted: true}), "")
 					equal(t, "end", b.ended("s1", "t1").End, events.EndFinished)
 				}
 			})
@@ -162,7 +163,7 @@ func TestSelfApproval(t *testing.T) {
 			b, ask := open(t, false, w.script)
 			b.asksIn("s1", w, ask)
 			id := w.ask(b, ask)
-			equal(t, "alice approves", ask("alice", api.OpApprove, id, &events.ToolApprovalGiven{Effect: b.question(id), Granted: true}), "")
+			equal(t, "alice approves", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: b.question(id), Granted: true}), "")
 		})
 	}
 }
@@ -173,7 +174,7 @@ func TestSelfApprovalLocksTheGate(t *testing.T) {
 	for forbid, want := range map[bool]error{true: api.ErrForbidden, false: nil} {
 		b := setupIdle(t)
 		b.Host = b.nodeWith(workers.Config{ForbidSelfApproval: forbid}, approving()).Host()
-		alice := scoped(b.ctx, api.ScopeAdmin, api.OpCreate, "")
+		alice := scoped(b.ctx, api.ScopeAdmin, operation.Create.Name, "")
 		_, err := b.Create(alice, api.CreateRequest{ID: "s1", Options: map[string]string{gate.ID: `{"allow":["*"]}`}})
 		must(t, fmt.Sprintf("options of the gate, where self-approval is forbidden %v", forbid), err, want)
 	}
@@ -185,10 +186,10 @@ func peer(door string) string { return map[string]string{"http": "bob", "nats": 
 // asksIn creates the session, in which alice and bob may everything that can be granted.
 func (b *bundle) asksIn(id events.SessionID, w asksFor, ask askAs) {
 	b.t.Helper()
-	equal(b.t, "create", ask(w.owner, api.OpCreate, id, &api.CreateArgs{Request: api.CreateRequest{ID: id}}), "")
+	equal(b.t, "create", ask(w.owner, operation.Create.Name, id, &api.CreateArgs{Request: api.CreateRequest{ID: id}}), "")
 	if w.owner != "alice" {
 		all := []events.SessionRight{events.GrantRead, events.GrantWrite, events.GrantApprove}
-		equal(b.t, "grant", ask(w.owner, api.OpGrant, id, &api.GrantRequest{To: "alice", Rights: all}), "")
+		equal(b.t, "grant", ask(w.owner, operation.Grant.Name, id, &api.GrantRequest{To: "alice", Rights: all}), "")
 	}
 }
 

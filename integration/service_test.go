@@ -25,6 +25,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/servicetest"
 	"github.com/lash-go/lash/workers"
@@ -199,9 +200,9 @@ func (r *recorder) ends(ctx context.Context) map[events.SessionID]events.Seq {
 }
 
 // asOfNow are operations whose answer to a repeat tells how things stand then.
-var asOfNow = []api.Operation{
-	api.OpToolState, api.OpMonitorSnapshot, api.OpActions, api.OpCancelTask, api.OpAppendNodes,
-	api.OpRegisterTask, api.OpProgressTask, api.OpEndTask, api.OpRequestCancel,
+var asOfNow = []operation.Name{
+	operation.ToolState.Name, operation.MonitorSnapshot.Name, operation.Actions.Name, operation.CancelTask.Name, operation.AppendNodes.Name,
+	operation.RegisterTask.Name, operation.ProgressTask.Name, operation.EndTask.Name, operation.RequestCancel.Name,
 }
 
 // repeat sends every request that was done once more, long after, as one whose
@@ -211,8 +212,8 @@ func (r *recorder) repeat(ctx context.Context, seen *sync.Map) {
 	requests, answers := r.answered()
 	before := r.settled(ctx)
 	for i, m := range requests {
-		op := api.Operation(strings.TrimPrefix(m.Subject, "lash.api."))
-		if op == api.OpInvokeAction {
+		op := operation.Name(strings.TrimPrefix(m.Subject, "lash.api."))
+		if op == operation.InvokeAction.Name {
 			continue
 		}
 		seen.Store(op, true)
@@ -225,9 +226,9 @@ func (r *recorder) repeat(ctx context.Context, seen *sync.Map) {
 			r.t.Fatal(err)
 		}
 		switch {
-		case op == api.OpSubmit && again.Error.Code == "different_content":
+		case op == operation.Submit.Name && again.Error.Code == "different_content":
 			continue // it was accepted before any history had the turn, and came to nothing
-		case op == api.OpTakeUpdates:
+		case op == operation.TakeUpdates.Name:
 			if got, want := updatesOf(r.t, again.Body), updatesOf(r.t, answers[i].Body); !slices.Equal(got, want) {
 				r.t.Errorf("updates once more: got %v, want %v", got, want)
 			}
@@ -300,13 +301,10 @@ func TestServiceLateRepeat(t *testing.T) {
 			return servicetest.Started{Service: c, Finish: func() { r.repeat(limited(t), seen) }}
 		})
 	})
-	for _, op := range []api.Operation{
-		api.OpCreate, api.OpConfigure, api.OpClose, api.OpSubmit, api.OpSubmitAt, api.OpCancel, api.OpInject, api.OpCancelInputs,
-		api.OpCancelInputsFrom, api.OpAppendNodes, api.OpBranch, api.OpOpenFrame, api.OpRewrite, api.OpCompact, api.OpApprove,
-		api.OpResolveTool, api.OpToolState, api.OpApplyToolState, api.OpSetAvailability, api.OpCancelTask, api.OpStartMonitor,
-		api.OpStopMonitor, api.OpMonitorSnapshot, api.OpTakeUpdates, api.OpActions, api.OpToolCatalog, api.OpTakeFirstInput, api.OpComplete,
-		api.OpProtocolOptions, api.OpRegisterTask, api.OpProgressTask, api.OpEndTask, api.OpRequestCancel, api.OpCancelTasks, api.OpTransferTasks,
-	} {
+	for op := range operation.Named() {
+		if op == operation.InvokeAction.Name || op == operation.ApplyExtension.Name { // which is never repeated; which the suite's protocol refuses
+			continue
+		}
 		if _, ok := seen.Load(op); !ok {
 			t.Errorf("%s: got no repeat of it", op)
 		}

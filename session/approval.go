@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -48,7 +49,7 @@ func (h *Host) Approve(ctx context.Context, id events.SessionID, answer events.T
 func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven, asked api.Asked) error {
 	body := answer
 	body.By = "" // which may be the host
-	return h.decideAsked(ctx, id, command{api.OpApprove, "approve", &body}, asked, func(s *projector.State) ([]events.Event, error) {
+	return h.decideAsked(ctx, id, command{operation.Approve.Name, "approve", &body}, asked, func(s *projector.State) ([]events.Event, error) {
 		t := s.Turn()
 		if t == nil || t.Cancelled || t.Approval(answer.Effect) == nil {
 			return nil, api.ErrNotAsked
@@ -106,7 +107,7 @@ func (h *Host) resolution(ctx context.Context, r events.ToolResolved) (events.To
 
 func (h *Host) resolve(ctx context.Context, id events.SessionID, resolve events.ToolResolved, asked api.Asked) error {
 	resolved := false
-	c := command{api.OpResolveTool, "resolve", &api.ResolveArgs{Key: resolve.Effect, Result: resolve.Result}}
+	c := command{operation.ResolveTool.Name, "resolve", &api.ResolveArgs{Key: resolve.Effect, Result: resolve.Result}}
 	err := h.decideAsked(ctx, id, c, asked, func(s *projector.State) ([]events.Event, error) {
 		t := s.Turn()
 		if t == nil || t.Cancelled {

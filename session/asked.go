@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // stamp is how commits name who made them, why, and for which request.
@@ -40,7 +41,7 @@ func named[ID ~string](given ID, a api.Asked) ID {
 
 // command is what a request asks for. The same command has the same body.
 type command struct {
-	op    api.Operation
+	op    operation.Name
 	cause string // what its decision calls itself
 	body  any    // of the format: the target and all arguments
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // StoreBlob implements [api.Bodies].
@@ -19,6 +20,9 @@ func (h *Host) StoreBlob(ctx context.Context, id events.SessionID, body []byte) 
 	ctx, asked := api.TakeAsked(ctx)
 	if len(body) == 0 {
 		return ref, &events.FieldError{Field: "body", Reason: "is empty", Err: events.ErrInvalid}
+	}
+	if id == "" {
+		return h.b.PutBlob(ctx, body)
 	}
 	s, err := h.State(ctx, id) // before anything is stored for a caller that may not
 	if err == nil {
@@ -31,7 +35,7 @@ func (h *Host) StoreBlob(ctx context.Context, id events.SessionID, body []byte) 
 		return ref, fmt.Errorf("store body in session %s: %w", id, err)
 	}
 	stored := &events.BodyStored{Blob: ref, By: h.stamp("", asked).actor.ID}
-	return ref, h.decideAsked(ctx, id, command{api.OpPutBlob, "store body", &ref}, asked, func(s *projector.State) ([]events.Event, error) {
+	return ref, h.decideAsked(ctx, id, command{operation.PutBlob.Name, "store body", &ref}, asked, func(s *projector.State) ([]events.Event, error) {
 		return []events.Event{events.Of("", stored)}, open(s)
 	})
 }

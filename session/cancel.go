@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // Cancel asks a turn to stop and returns at once. The first request in the
@@ -17,7 +18,7 @@ import (
 // as it is; one that waits for its time ends at once. A turn that the history
 // does not have is [ErrUnknownTurn]. Origin and reason have [MaxReasonBytes] each at most.
 func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID, req CancelRequest) (CancelReceipt, CancelRequest, error) {
-	cancel := command{api.OpCancel, "cancel", &api.CancelArgs{Turn: of, Request: req}}
+	cancel := command{operation.Cancel.Name, "cancel", &api.CancelArgs{Turn: of, Request: req}}
 	if req.ID == "" {
 		req.ID = ulid.Make().String()
 	}

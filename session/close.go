@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -21,7 +22,7 @@ func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason str
 		return fmt.Errorf("close session %s: %w", id, err)
 	}
 	ctx, asked := api.TakeAsked(ctx)
-	err := h.decideAsked(ctx, id, command{api.OpClose, "close", &reason}, asked, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideAsked(ctx, id, command{operation.Close.Name, "close", &reason}, asked, func(s *projector.State) ([]events.Event, error) {
 		switch {
 		case s.Status == projector.StatusClosed:
 			return nil, nil

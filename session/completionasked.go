@@ -7,14 +7,9 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
-
-// CompleteArgs asks a session's model, with the source of usage in the ledger.
-type CompleteArgs struct {
-	Request plugin.CompletionRequest `msgpack:"r"`
-	Source  string                   `msgpack:"o"`
-}
 
 // Complete asks a session's model outside of turns: nothing of the conversation
 // goes to it, and the reply is not part of that. The reply is recorded, and
@@ -24,7 +19,7 @@ type CompleteArgs struct {
 // [plugin.ErrUnavailable] of a host without models, [api.ErrCompletion].
 func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
 	ctx, asked := api.TakeAsked(ctx)
-	by, err := h.keyed(command{api.OpComplete, "complete", &CompleteArgs{Request: req, Source: source}}, asked)
+	by, err := h.keyed(command{operation.Complete.Name, "complete", &operation.CompleteArgs{Request: req, Source: source}}, asked)
 	if err != nil {
 		return plugin.Completion{}, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -58,7 +59,7 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req Configure
 
 // wanted is what a request makes of a session's configuration, whatever mutators make of that.
 func (h *Host) wanted(s *projector.State, req ConfigureRequest) command {
-	return command{api.OpConfigure, configuring, new(req.Change(s.Config))}
+	return command{operation.Configure.Name, configuring, new(req.Change(s.Config))}
 }
 
 // configured reports whether the request made its change before. What it asks for
@@ -190,7 +191,7 @@ func (h *Host) ApplyExtension(ctx context.Context, id events.SessionID, e events
 	if err != nil {
 		return err
 	}
-	by, s, done, err := h.appliedBefore(ctx, id, command{api.OpApplyExtension, "apply extension", &e}, asked)
+	by, s, done, err := h.appliedBefore(ctx, id, command{operation.ApplyExtension.Name, "apply extension", &e}, asked)
 	if err != nil || done {
 		return err
 	}
@@ -235,7 +236,7 @@ func (h *Host) Actions(ctx context.Context, id events.SessionID) (list []plugin.
 // result is not kept, which is [events.ErrOutcomeUnknown].
 func (h *Host) InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (result plugin.Result, err error) {
 	ctx, asked := api.TakeAsked(ctx) // an action may ask for many things: none of them has the key
-	by, s, done, err := h.appliedBefore(ctx, id, command{api.OpInvokeAction, "invoke action", &api.ActionArgs{Name: name, Args: args}}, asked)
+	by, s, done, err := h.appliedBefore(ctx, id, command{operation.InvokeAction.Name, "invoke action", &api.ActionArgs{Name: name, Args: args}}, asked)
 	if err == nil && done {
 		err = fmt.Errorf("action %s was done with key %s, and its result is not kept: %w", name, asked.Key, events.ErrOutcomeUnknown)
 	}
@@ -308,7 +309,7 @@ func (h *Host) saveStates(ctx context.Context, id events.SessionID, by stamp, p 
 func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, err error) {
 	ctx, asked := api.TakeAsked(ctx)
 	// Before the compactors are asked: a summary is not to be had for nothing.
-	compact := command{api.OpCompact, openingFrame, &struct{}{}}
+	compact := command{operation.Compact.Name, openingFrame, &struct{}{}}
 	by, err := h.keyed(compact, asked)
 	if err != nil {
 		return false, err
@@ -353,7 +354,7 @@ func (h *Host) SetProtocolOptions(ctx context.Context, id events.SessionID, opti
 		return err
 	}
 	ctx, asked := api.TakeAsked(ctx)
-	set := command{api.OpProtocolOptions, "protocol options", &api.ProtocolOptionsArgs{Options: options, All: allFrames}}
+	set := command{operation.ProtocolOptions.Name, "protocol options", &api.ProtocolOptionsArgs{Options: options, All: allFrames}}
 	return h.decideAsked(ctx, id, set, asked, func(s *projector.State) ([]events.Event, error) {
 		if err := open(s); err != nil {
 			return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -166,7 +167,7 @@ func (o *opening) stamp() (err error) {
 	if s := o.req.Snapshot; s != nil {
 		body.Snapshot, body.At = s.Session, s.Seq
 	}
-	o.by, err = o.h.keyed(command{api.OpCreate, "create", &body}, o.asked)
+	o.by, err = o.h.keyed(command{operation.Create.Name, "create", &body}, o.asked)
 	return err
 }
 
@@ -349,7 +350,7 @@ func (o *opening) inherited(ctx context.Context) ([]events.Event, error) {
 // TakeFirstTurnInput gives the first turn's input once; nil after that, and for unknown sessions.
 func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (first *events.Message, err error) {
 	ctx, asked := api.TakeAsked(ctx)
-	err = h.decideAsked(ctx, id, command{api.OpTakeFirstInput, "take first turn input", &struct{}{}}, asked, func(s *projector.State) ([]events.Event, error) {
+	err = h.decideAsked(ctx, id, command{operation.TakeFirstInput.Name, "take first turn input", &struct{}{}}, asked, func(s *projector.State) ([]events.Event, error) {
 		first = nil
 		if s.First.IsZero() || s.Status == projector.StatusClosed {
 			return nil, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // OpenFrame starts a fresh prompt over the same graph. It is false, and does
@@ -21,7 +22,7 @@ func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req FrameRequ
 		return false, fmt.Errorf("open frame %s: %w", req.Frame, err)
 	}
 	d := keepingSystem(ctx, openFrame(&req, &opened))
-	err = h.decideAsked(ctx, id, command{api.OpOpenFrame, openingFrame, &req}, asked, d)
+	err = h.decideAsked(ctx, id, command{operation.OpenFrame.Name, openingFrame, &req}, asked, d)
 	return opened && err == nil, err
 }
 

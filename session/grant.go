@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // MaxGrants is how many callers may have a grant of one session.
@@ -24,7 +25,7 @@ func (h *Host) Grant(ctx context.Context, id events.SessionID, req api.GrantRequ
 	p := &events.SessionGranted{To: req.To, Rights: sortedRights(req.Rights), By: h.stamp("", asked).actor.ID}
 	err := p.Validate()
 	if err == nil {
-		err = h.decideAsked(ctx, id, command{api.OpGrant, "grant", &api.GrantRequest{To: p.To, Rights: p.Rights}}, asked, func(s *projector.State) ([]events.Event, error) {
+		err = h.decideAsked(ctx, id, command{operation.Grant.Name, "grant", &api.GrantRequest{To: p.To, Rights: p.Rights}}, asked, func(s *projector.State) ([]events.Event, error) {
 			if err := open(s); err != nil && !errors.Is(err, ErrClosed) {
 				return nil, err
 			}

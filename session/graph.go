@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -27,7 +28,7 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendN
 	}
 	req.IdempotencyKey = cmp.Or(req.IdempotencyKey, asked.Key)
 	asked.Key = req.IdempotencyKey
-	by, err := h.keyedByID(command{api.OpAppendNodes, "append nodes", &req}, asked)
+	by, err := h.keyedByID(command{operation.AppendNodes.Name, "append nodes", &req}, asked)
 	if err != nil {
 		return api.AppendedNodes{}, err
 	}
@@ -201,7 +202,7 @@ func newNode(s *projector.State, a *AppendNode, taken map[events.NodeID]bool) (e
 // empty. Nothing is deleted. A running turn refuses it with [ErrTurnRunning].
 func (h *Host) BranchTo(ctx context.Context, id events.SessionID, node events.NodeID) error {
 	ctx, asked := api.TakeAsked(ctx)
-	return h.decideAsked(ctx, id, command{api.OpBranch, "branch", &node}, asked, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
+	return h.decideAsked(ctx, id, command{operation.Branch.Name, "branch", &node}, asked, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
 		if err := branchable(s); err != nil {
 			return nil, err
 		}
@@ -246,7 +247,7 @@ func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []Rewrit
 	if err != nil {
 		return fmt.Errorf("rewrite: %w", err)
 	}
-	return h.decideAsked(ctx, id, command{api.OpRewrite, "rewrite", &wanted}, asked, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
+	return h.decideAsked(ctx, id, command{operation.Rewrite.Name, "rewrite", &wanted}, asked, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
 		if err := branchable(s); err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // MaxInputs is how many injected inputs may be pending in one session.
@@ -30,7 +31,7 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectReques
 	}
 	in := spilled.(*events.InputInjected)
 	digest := projector.Input{Role: in.Role, Parts: in.Parts, Boundary: in.Boundary}.Digest()
-	by, err := h.keyedByID(command{api.OpInject, "inject", in}, asked)
+	by, err := h.keyedByID(command{operation.Inject.Name, "inject", in}, asked)
 	if err != nil {
 		return "", err
 	}
@@ -84,7 +85,7 @@ func inputDigest(s *projector.State, id events.InputID) (string, error) {
 func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...events.InputID) ([]InputReceipt, error) {
 	ctx, asked := api.TakeAsked(ctx)
 	var receipts []InputReceipt
-	err := h.decideAsked(ctx, id, command{api.OpCancelInputs, "cancel inputs", &inputs}, asked, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideAsked(ctx, id, command{operation.CancelInputs.Name, "cancel inputs", &inputs}, asked, func(s *projector.State) ([]events.Event, error) {
 		receipts = make([]InputReceipt, len(inputs))
 		var pending []events.InputID
 		for i, input := range inputs {
@@ -106,7 +107,7 @@ func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...
 // as it is with all others: the receipt says what became of it.
 func (h *Host) CancelInputsFrom(ctx context.Context, id events.SessionID, first events.InputID) (receipt InputReceipt, cancelled []events.InputID, err error) {
 	ctx, asked := api.TakeAsked(ctx)
-	err = h.decideAsked(ctx, id, command{api.OpCancelInputsFrom, "cancel inputs", &first}, asked, func(s *projector.State) ([]events.Event, error) {
+	err = h.decideAsked(ctx, id, command{operation.CancelInputsFrom.Name, "cancel inputs", &first}, asked, func(s *projector.State) ([]events.Event, error) {
 		cancelled = nil
 		var err error
 		if receipt, err = receiptOf(s, first); err != nil || receipt != InputCancelled {

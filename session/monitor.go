@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/task"
 )
@@ -25,7 +26,7 @@ func (h *Host) RegisterMonitor(ctx context.Context, id events.SessionID, spec ev
 // durable; some worker runs it soon. One that runs goes on.
 func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error {
 	ctx, asked := api.TakeAsked(ctx)
-	err := h.monitors(ctx, asked, id, command{api.OpStartMonitor, "start monitor", &spec}, func(s *projector.State) ([]events.Event, error) {
+	err := h.monitors(ctx, asked, id, command{operation.StartMonitor.Name, "start monitor", &spec}, func(s *projector.State) ([]events.Event, error) {
 		return task.StartMonitor(s, spec)
 	})
 	if err != nil {
@@ -40,7 +41,7 @@ func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec event
 // are killed by the worker that has them, as soon as that hears of it.
 func (h *Host) StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) error {
 	ctx, asked := api.TakeAsked(ctx)
-	return h.monitors(ctx, asked, id, command{api.OpStopMonitor, "stop monitor", &monitor}, func(s *projector.State) ([]events.Event, error) {
+	return h.monitors(ctx, asked, id, command{operation.StopMonitor.Name, "stop monitor", &monitor}, func(s *projector.State) ([]events.Event, error) {
 		return task.StopMonitor(s, monitor)
 	})
 }
@@ -99,7 +100,7 @@ func (h *Host) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, up
 		return api.MonitorUpdates{}, fmt.Errorf("take monitor updates: %w", err)
 	}
 	var u api.MonitorUpdates
-	err := h.decideAsked(ctx, id, command{api.OpTakeUpdates, "take monitor updates", &upto}, asked, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideAsked(ctx, id, command{operation.TakeUpdates.Name, "take monitor updates", &upto}, asked, func(s *projector.State) ([]events.Event, error) {
 		u = api.MonitorUpdates{Revision: s.Feed.Revision, Active: active(s)}
 		list, taken := task.TakeUpdates(s, upto)
 		for _, up := range list {

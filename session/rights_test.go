@@ -10,12 +10,13 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // asking is a request of a caller with a scope, that reaches every session.
-func asking(ctx context.Context, scope api.Scope, op api.Operation) context.Context {
+func asking(ctx context.Context, scope api.Scope, op operation.Name) context.Context {
 	c := api.Caller{Name: "bob", Reach: api.Reach{Scope: scope}}
-	return api.WithAsked(api.WithCaller(ctx, c, op.Needs(), sid), api.Asked{Actor: "bob"})
+	return api.WithAsked(api.WithCaller(ctx, c, operation.Named()[op].Described().Needs, sid), api.Asked{Actor: "bob"})
 }
 
 // TestSystemStays moves a conversation with messages of the system by every
@@ -43,15 +44,15 @@ func TestSystemStays(t *testing.T) {
 	}
 	moves := map[string]struct {
 		move move
-		op   api.Operation
+		op   operation.Name
 	}{
-		"branch_before": {branch("a"), api.OpBranch},
-		"branch_none":   {branch(""), api.OpBranch},
-		"frame":         {frame(""), api.OpOpenFrame},
-		"frame_after":   {frame("c"), api.OpOpenFrame},
+		"branch_before": {branch("a"), operation.Branch.Name},
+		"branch_none":   {branch(""), operation.Branch.Name},
+		"frame":         {frame(""), operation.OpenFrame.Name},
+		"frame_after":   {frame("c"), operation.OpenFrame.Name},
 		"rewrite": {func(ctx context.Context) error {
 			return b.host.Rewrite(ctx, sid, []api.RewriteMessage{{Message: *says("x", events.RoleUser).Message}})
-		}, api.OpRewrite},
+		}, operation.Rewrite.Name},
 	}
 	before := b.state()
 	for name, m := range moves {
@@ -66,7 +67,7 @@ func TestSystemStays(t *testing.T) {
 		}
 		b.unchanged(before, name)
 	}
-	if err := branch("b")(asking(t.Context(), "read,write", api.OpBranch)); err != nil {
+	if err := branch("b")(asking(t.Context(), "read,write", operation.Branch.Name)); err != nil {
 		t.Errorf("to the message itself: %v", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(moves)) {
@@ -96,7 +97,7 @@ func TestCopyIsHeldToWhatItsBaseIs(t *testing.T) {
 		"current": {Start: session.StartCurrent, Parent: "base"},
 	} {
 		req.ID = id
-		if _, err := b.host.Create(asking(t.Context(), "read,write", api.OpCreate), req); err != nil {
+		if _, err := b.host.Create(asking(t.Context(), "read,write", operation.Create.Name), req); err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}
 		s, err := b.host.State(t.Context(), id)
@@ -105,7 +106,7 @@ func TestCopyIsHeldToWhatItsBaseIs(t *testing.T) {
 		}
 	}
 	own := session.CreateRequest{ID: "own", Start: session.StartExisting, From: "base", Options: map[string]string{"gate": "{}"}}
-	if _, err := b.host.Create(asking(t.Context(), api.ScopeWrite, api.OpCreate), own); err != nil {
+	if _, err := b.host.Create(asking(t.Context(), api.ScopeWrite, operation.Create.Name), own); err != nil {
 		t.Fatal(err)
 	}
 	if s, err := b.host.State(t.Context(), "own"); err != nil || s.Options["gate"] != "{}" || s.Options["other"] != "{}" {

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -37,7 +38,7 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req TaskRe
 	if req.Runner == "" {
 		reg.State = events.TaskRunning
 	}
-	by, err := h.keyed(command{api.OpRegisterTask, "register task", &reg}, asked)
+	by, err := h.keyed(command{operation.RegisterTask.Name, "register task", &reg}, asked)
 	if err != nil {
 		return projector.Task{}, err
 	}
@@ -162,7 +163,7 @@ func (h *Host) TransitionBackgroundTask(ctx context.Context, id events.SessionID
 // [events.MaxTaskText] bytes. An unknown task is [ErrUnknownTask].
 func (h *Host) RequestCancelTask(ctx context.Context, id events.SessionID, name events.TaskID, reason string) (projector.Task, error) {
 	ctx, asked := api.TakeAsked(ctx)
-	request := command{api.OpRequestCancel, "request cancel", &api.RequestCancelArgs{Task: name, Reason: reason}}
+	request := command{operation.RequestCancel.Name, "request cancel", &api.RequestCancelArgs{Task: name, Reason: reason}}
 	return h.cancelTask(ctx, request, asked, id, name, func(s *projector.State) []events.Event { return task.RequestCancel(s, name, reason) })
 }
 
@@ -173,7 +174,7 @@ const hostReason = "requested by host"
 // returned as it is; unknown is [ErrUnknownTask]. The task of a monitor stops the monitor.
 func (h *Host) CancelTask(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
 	ctx, asked := api.TakeAsked(ctx)
-	request := command{api.OpCancelTask, "cancel task", &name}
+	request := command{operation.CancelTask.Name, "cancel task", &name}
 	return h.cancelTask(ctx, request, asked, id, name, func(s *projector.State) []events.Event { return task.Cancel(s, name, hostReason) })
 }
 
@@ -242,7 +243,7 @@ func (h *Host) CancelUnreferencedAsyncHandles(ctx context.Context, id events.Ses
 
 func (h *Host) cancelUnreferenced(ctx context.Context, id events.SessionID, keep []events.TaskID) (list []projector.Task, err error) {
 	ctx, asked := api.TakeAsked(ctx)
-	by, err := h.keyed(command{api.OpCancelTasks, "cancel tasks", &keep}, asked)
+	by, err := h.keyed(command{operation.CancelTasks.Name, "cancel tasks", &keep}, asked)
 	if err != nil {
 		return nil, err
 	}

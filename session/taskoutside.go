@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -17,7 +18,7 @@ import (
 // ProgressTask records a message of at most [events.MaxTaskText] bytes, and
 // returns the task's record: its state tells of a cancel that was requested.
 func (h *Host) ProgressTask(ctx context.Context, id events.SessionID, name events.TaskID, message string) (projector.Task, error) {
-	c := command{api.OpProgressTask, "task progress", &api.ProgressArgs{Task: name, Message: message}}
+	c := command{operation.ProgressTask.Name, "task progress", &api.ProgressArgs{Task: name, Message: message}}
 	return h.outside(ctx, id, c, name, func(s *projector.State) []events.Event { return task.Progress(s, name, message) })
 }
 
@@ -27,7 +28,7 @@ func (h *Host) EndTask(ctx context.Context, id events.SessionID, name events.Tas
 	if !state.Terminal() {
 		return projector.Task{}, &events.FieldError{Field: "state", Reason: fmt.Sprintf("%q is none of completed, failed and cancelled", state), Err: events.ErrInvalid}
 	}
-	c := command{api.OpEndTask, "end task", &api.EndTaskArgs{Task: name, State: state, Summary: summary}}
+	c := command{operation.EndTask.Name, "end task", &api.EndTaskArgs{Task: name, State: state, Summary: summary}}
 	t, err := h.outside(ctx, id, c, name, func(s *projector.State) []events.Event { return task.Complete(s, name, state, summary) })
 	if err == nil {
 		h.dropCallback(id, name)

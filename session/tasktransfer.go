@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -30,7 +31,7 @@ func (h *Host) TransferAsyncHandles(ctx context.Context, from, to events.Session
 		return err
 	}
 	ctx, asked := api.TakeAsked(ctx)
-	by, err := h.keyed(command{api.OpTransferTasks, transferring, &api.TransferArgs{To: to, Tasks: ids}}, asked)
+	by, err := h.keyed(command{operation.TransferTasks.Name, transferring, &api.TransferArgs{To: to, Tasks: ids}}, asked)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -28,7 +29,7 @@ func (h *Host) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, 
 		return "", err
 	}
 	p := &events.TurnScheduled{Input: input, At: events.MillisOf(at), Busy: busyOf(req.WhenBusy), Callers: callersOf(req, asked)}
-	by, err := h.keyedByID(command{api.OpSubmitAt, "submit at", &api.SubmitAtArgs{At: p.At, Request: asSubmitted(req, input)}}, asked)
+	by, err := h.keyedByID(command{operation.SubmitAt.Name, "submit at", &api.SubmitAtArgs{At: p.At, Request: asSubmitted(req, input)}}, asked)
 	if err != nil {
 		return "", err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -82,7 +83,7 @@ func (h *Host) offered(ctx context.Context, s *projector.State) (*plugin.Catalog
 // leaves out are off, whoever offers them. A source that nobody registered is
 // [api.ErrUnknownSource]; a tool that its source does not have, [api.ErrUnknownTool].
 func (h *Host) ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (generation int64, err error) {
-	return h.retool(ctx, id, command{api.OpApplyToolState, "apply tool state", &state}, func(s *projector.State, known []events.ToolEntry) ([]events.Event, error) {
+	return h.retool(ctx, id, command{operation.ApplyToolState.Name, "apply tool state", &state}, func(s *projector.State, known []events.ToolEntry) ([]events.Event, error) {
 		if state.Generation != s.Catalog.Generation {
 			return nil, &api.GenerationError{Expected: state.Generation, Actual: s.Catalog.Generation}
 		}
@@ -182,7 +183,7 @@ func checkTools(known, tools []events.ToolEntry) error {
 // SetToolsAvailability overrides the level of tools in one step, all or none,
 // and gives the new generation; "" lifts the override.
 func (h *Host) SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (generation int64, err error) {
-	return h.retool(ctx, id, command{api.OpSetAvailability, "set tool availability", &api.AvailabilityArgs{Names: names, Level: level}}, func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
+	return h.retool(ctx, id, command{operation.SetAvailability.Name, "set tool availability", &api.AvailabilityArgs{Names: names, Level: level}}, func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
 		state := api.ToolState{Tools: tools}
 		for _, name := range names {
 			if err := state.SetAvailability(name, level); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -43,7 +44,7 @@ func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req TurnRequ
 	if err != nil {
 		return api.SubmitAnswer{}, err
 	}
-	by, err := h.keyedByID(command{api.OpSubmit, string(req.ID), new(asSubmitted(req, input))}, asked)
+	by, err := h.keyedByID(command{operation.Submit.Name, string(req.ID), new(asSubmitted(req, input))}, asked)
 	if err != nil {
 		return api.SubmitAnswer{}, err
 	}

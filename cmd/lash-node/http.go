@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/httpapi/oidc"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // httpFlags are those of the HTTP door.
@@ -37,7 +38,7 @@ type httpDoor struct {
 }
 
 // openHTTP checks everything and takes the address. Nothing is served before start.
-func (f *httpFlags) openHTTP(ctx context.Context, s *streams, service httpapi.Service, requests accesslog.Func, log *zap.Logger) (*httpDoor, error) {
+func (f *httpFlags) openHTTP(ctx context.Context, s *streams, service operation.Host, requests accesslog.Func, log *zap.Logger) (*httpDoor, error) {
 	if f.HTTP == "" {
 		return nil, nil //nolint:nilnil // the node has none
 	}
@@ -88,7 +89,7 @@ func (d *httpDoor) stop(ctx context.Context) {
 	d.files.stop()
 }
 
-func (d *httpDoor) serve(f *httpFlags, service httpapi.Service, secure *tls.Config, requests accesslog.Func, log *zap.Logger) (err error) {
+func (d *httpDoor) serve(f *httpFlags, service operation.Host, secure *tls.Config, requests accesslog.Func, log *zap.Logger) (err error) {
 	connections, err := f.connections()
 	if err != nil {
 		return err

@@ -17,7 +17,8 @@ var ErrUnknownBlob = errors.New("the session's history names no such body")
 // refers to yet, a read of the history.
 type Bodies interface {
 	// StoreBlob stores a body and says so in the session's history, for parts of
-	// messages that refer to it. Over NATS it has to fit a request. Errors:
+	// messages that refer to it; without a session no history names it yet. Over
+	// NATS it has to fit a request. Errors:
 	// [*events.FieldError], which is [events.ErrTooLarge] above the limit; [ErrClosed].
 	StoreBlob(ctx context.Context, id events.SessionID, body []byte) (events.BlobRef, error)
 	// FindBlob is the reference with which the session's history names a digest. Errors: [ErrUnknownBlob].

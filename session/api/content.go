@@ -63,7 +63,7 @@ type RewriteRequest []RewriteMessage
 // Configures is like [CreateRequest.Configures].
 func (r RewriteRequest) Configures() string {
 	for i := range r {
-		if r[i].Role == events.RoleSystem {
+		if r[i].Message.Role == events.RoleSystem {
 			return fmt.Sprintf("messages[%d].role", i)
 		}
 	}

@@ -27,6 +27,6 @@ type AppendedNodes struct {
 
 // RewriteMessage is a message of a rewritten history.
 type RewriteMessage struct {
-	events.Message
-	Transient bool
+	Message   events.Message `msgpack:"m"`
+	Transient bool           `msgpack:"t,omitempty"`
 }

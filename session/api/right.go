@@ -23,29 +23,6 @@ const (
 	RightGrant = Right("grant")
 )
 
-// Needs is the right that an operation needs. What some requests say needs
-// [RightConfigure] besides: see [TakeRequest].
-func (op Operation) Needs() Right {
-	switch op {
-	case OpToolState, OpToolCatalog, OpMonitorSnapshot, OpActions:
-		return RightRead
-	case OpCreate, OpClose, OpSubmit, OpSubmitAt, OpCancel, OpInject, OpCancelInputs, OpCancelInputsFrom, OpAppendNodes, OpBranch,
-		OpOpenFrame, OpRewrite, OpCompact, OpTakeFirstInput, OpComplete, OpRegisterTask, OpProgressTask, OpEndTask, OpRequestCancel, OpCancelTask,
-		OpCancelTasks, OpTransferTasks, OpStopMonitor, OpTakeUpdates, OpPutBlob, OpInvokeAction:
-		return RightWrite
-	case OpApprove, OpResolveTool:
-		return RightApprove
-	case OpGrant:
-		return RightGrant
-	case OpConfigure, OpApplyToolState, OpSetAvailability, OpProtocolOptions, OpApplyExtension:
-		return RightConfigure
-	case OpStartMonitor:
-		return RightCommand
-	default:
-		return RightCommand
-	}
-}
-
 // Scope is what a caller may do: one of the scopes below, or a list of rights
 // separated by commas. The scope "write" is more than the right [RightWrite]: it
 // also has read, approve and configure. The list "read,write" has those two

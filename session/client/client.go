@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // Config of a client.
@@ -30,6 +30,7 @@ type Config struct {
 
 // Client is the session service from afar. It is safe for concurrent use.
 type Client struct {
+	operation.Remote
 	b       *bus.Bus
 	reads   *session.Host // of which only what reads is used
 	actor   string
@@ -48,6 +49,7 @@ func New(cfg Config) (*Client, error) {
 	cfg.Silence = cmp.Or(cfg.Silence, 5*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
 	c := &Client{b: cfg.Bus, actor: cfg.Actor, silence: cfg.Silence, log: cfg.Logger.Named("client")}
+	c.Remote = operation.Remote{Transport: c}
 	var err error
 	c.reads, err = session.New(session.Config{Bus: cfg.Bus, Actor: cfg.Actor, Logger: cfg.Logger, Submitter: c})
 	if err != nil {
@@ -62,32 +64,29 @@ const (
 	longestPause = time.Second
 )
 
-// request asks for an operation until it is answered, and decodes the answer.
-func request[Out any](ctx context.Context, c *Client, op api.Operation, r api.Request, in any) (out Out, err error) {
-	data, err := c.encode(r, in)
+// Ask implements [operation.Transport]: it asks any node that serves.
+func (c *Client) Ask(ctx context.Context, op *operation.Row, id events.SessionID, key string, in, out any) error {
+	data, err := c.encode(api.Request{Session: id, Key: key}, in)
 	if err != nil {
-		return out, fmt.Errorf("%s: %w", op, err)
+		return err
 	}
 	unknown := false // some try may have been done
 	unanswered := func(err error) bool {
 		unknown = unknown || isUnknown(err)
-		return isUnknown(err) || isUndone(err)
+		return isUndone(err) || isUnknown(err) && op.Repeat != operation.Once
 	}
 	err = repeat(ctx, unanswered, func() error {
-		seq, err := c.once(ctx, op, data, &out)
-		api.Note(ctx, r.Session, seq)
+		seq, err := c.once(ctx, op.Name, data, out)
+		api.Note(ctx, id, seq)
 		if unanswered(err) {
-			c.log.Debug("not answered", zap.String("op", string(op)), zap.Error(err))
+			c.log.Debug("not answered", zap.String("op", string(op.Name)), zap.Error(err))
 		}
 		return err
 	})
-	if !unanswered(err) {
-		return out, err
-	}
-	if unknown {
+	if unanswered(err) && unknown {
 		err = errors.Join(events.ErrOutcomeUnknown, err)
 	}
-	return out, fmt.Errorf("%s: %w", op, err)
+	return err
 }
 
 // repeat tries until the error is none that is worth another try, or ctx ends: then the error is also its cause.
@@ -121,46 +120,42 @@ func (c *Client) encode(r api.Request, in any) (data []byte, err error) {
 }
 
 // once is one try.
-func (c *Client) once(ctx context.Context, op api.Operation, data []byte, out any) (events.Seq, error) {
-	reply, err := c.b.Request(ctx, string(op), data, c.silence)
+func (c *Client) once(ctx context.Context, name operation.Name, data []byte, out any) (events.Seq, error) {
+	reply, err := c.b.Request(ctx, string(name), data, c.silence)
 	if err != nil {
 		return 0, err
 	}
 	var a api.Answer
 	if err := events.DecodePayload(reply, &a); err != nil {
-		return 0, fmt.Errorf("answer to %s: %w", op, err)
+		return 0, fmt.Errorf("answer to %s: %w", name, err)
 	}
 	if !a.Error.IsZero() {
 		return a.Seq, api.DecodeError(a.Error)
 	}
 	if err := events.DecodePayload(a.Body, out); err != nil {
-		return a.Seq, fmt.Errorf("answer to %s: %w", op, err)
+		return a.Seq, fmt.Errorf("answer to %s: %w", name, err)
 	}
 	return a.Seq, nil
 }
 
-// none is what operations take or give that have nothing to say.
-type none struct{}
-
-// plain is a request that may be repeated as it is.
-func plain(id events.SessionID) api.Request { return api.Request{Session: id} }
-
-// keyed is a request that a repeat is told from others by, see [api.Asked].
-func keyed(id events.SessionID) (api.Request, error) {
-	return api.Request{Session: id, Key: ulid.Make().String()}, events.CheckToken("session", id)
+// Configure implements [api.Service]. The change is made here, see [operation.Remote.ConfigureOn].
+func (c *Client) Configure(ctx context.Context, id events.SessionID, req api.ConfigureRequest) error {
+	return c.ConfigureOn(ctx, c, id, req)
 }
 
-// ask is a keyed request.
-func ask[Out any](ctx context.Context, c *Client, op api.Operation, id events.SessionID, in any) (out Out, err error) {
-	r, err := keyed(id)
+// TakeMonitorUpdates implements [api.Service]. It takes what there is when it is
+// called: a copy of the request that some node comes to late must not take
+// what nobody would hear of.
+func (c *Client) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (api.MonitorUpdates, error) {
+	s, err := c.State(ctx, id)
 	if err != nil {
-		return out, fmt.Errorf("%s: %w", op, err)
+		return api.MonitorUpdates{}, fmt.Errorf("take monitor updates: %w", err)
 	}
-	return request[Out](ctx, c, op, r, in)
+	return c.TakeMonitorUpdatesTo(ctx, id, s.Feed.Sequence)
 }
 
-// tell is a keyed request that gives nothing.
-func tell(ctx context.Context, c *Client, op api.Operation, id events.SessionID, in any) error {
-	_, err := ask[none](ctx, c, op, id, in)
-	return err
+// PutBlob stores a body outside the log that no history names yet: see StoreBlob. It has to fit a request.
+func (c *Client) PutBlob(ctx context.Context, body []byte) (ref events.BlobRef, err error) {
+	err = c.Ask(ctx, &operation.PutBlob.Row, "", "", &body, &ref)
+	return ref, err
 }

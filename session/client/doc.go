@@ -6,7 +6,7 @@
 // nodes read: so a watcher sees a session while every node is dead, and it
 // takes no permission to write a stream, nor to read the work queue.
 //
-//	decides   request to <prefix>.api.<operation>, answered by one node of a queue group
+//	decides   request to <prefix>.api.<operation>, answered by one node of a queue group: [operation.Remote]
 //	reads     State, StateAt, View, Observe, Approvals, Tasks, Task, ToolOutput, AssembledTurn,
 //	          and the waiting of Run, Await and StartTurnStream
 //
@@ -33,26 +33,29 @@
 // [events.ErrOutcomeUnknown], or [bus.ErrNobody] alone where no node ever took
 // it: then it was not done. A node that takes long says so, and is waited for.
 // A repeat, also one that arrives late or while the first is worked on, has no
-// second effect, and the same answer:
+// second effect, and the same answer. How it is known is a column of the table
+// of operations ([operation.Repeat]):
 //
-//	Create, Fork             the session's id, and the key of its first commit; half a creation is finished
-//	Submit, SubmitAt, Run, StartTurnStream   the turn's id, in the history: the same id with the same input is the same turn
-//	Cancel                   the request's id, in the history
-//	Inject                   the input's id
-//	AppendNodes              the idempotency key, of the commit and of its nodes; made here where there is none
-//	Approve, ResolveTool     the call's effect id: the first answer counts, the same again is no other
-//	CancelTask               a task is cancelled once; what comes after finds it so
-//	CloseSession             a session is closed once
-//	Grant, CancelInputs, CancelInputsFrom, BranchTo, OpenFrame, Rewrite, Compact, Configure, ApplyToolState,
-//	SetToolsAvailability, StartMonitor, StopMonitor, TakeMonitorUpdates, TakeFirstTurnInput, SetProtocolOptions,
-//	RegisterTask, ProgressTask, EndTask, RequestCancelTask, CancelTasks, TransferAsyncHandles
-//	                         the key of the commit that the first made: the repeat finds it, and answers
-//	                         from the state before it. What was taken is so never lost with a reply; what came after
-//	                         a request for updates was made, it does not take
-//	Complete                 likewise: the repeat has the recorded reply, and asks no model
-//	ApplyExtension           likewise, where the protocol kept something of it; else there is nothing to repeat
-//	ToolState, ToolCatalog, MonitorSnapshot, Actions, PutBlob, the waiting   nothing to repeat: asking again is as good
-//	InvokeAction             nothing: it is asked once, unless nobody took it. A lost reply is [events.ErrOutcomeUnknown]
+//	by its id    of what it makes: a turn, an input, nodes. The same id with the same content is the same one
+//	by its key   of the commit that the first made: the repeat finds it, and is answered from the state
+//	             before it. What was taken is so never lost with a reply; what came after a request for
+//	             updates was made, it does not take. A completion's reply is read back, and no model asked
+//	looks        there is nothing to repeat: asking again is as good
+//	once         an action is asked for once, unless nobody took it. A lost reply is [events.ErrOutcomeUnknown]
+//
+// An extension of which the protocol kept nothing leaves no key, and nothing to repeat.
+//
+// With the key the commit records a digest of the request: its caller,
+// operation, target and body. The fold knows all keys of a session and where
+// they were used, and every append is guarded by the state that was looked at:
+// the key in any other request is [api.ErrDifferent], whatever it makes. An id
+// names a thing and no request: another request may have it as its key.
+//
+// The key is made here for each call, unless the request has one. A request that
+// changed nothing, or was refused, leaves no key behind: should a node have slept
+// over one of its tries, and come to it after the answer of another node, that
+// try is decided on what is then. A caller that calls a method again after it
+// gave up makes a new request, unless the ids and keys in it are its own.
 //
 // # Tasks of this program
 //
@@ -68,16 +71,4 @@
 // Nothing calls the program back. It sees that it should stop, or that the
 // task has ended, in the session: Observe shows task.cancel_requested and
 // task.ended, State and Task have the state, and ProgressTask returns it.
-//
-// With the key the commit records a digest of the request: its caller,
-// operation, target and body. The fold knows all keys of a session and where
-// they were used, and every append is guarded by the state that was looked at:
-// the key in any other request is [api.ErrDifferent], whatever it makes. An id
-// names a thing and no request: another request may have it as its key.
-//
-// The key is made here for each call, unless the request has one. With it goes the session's last
-// sequence as of before the first try: see [api.Asked]. A request that changed nothing, or was refused, leaves no
-// key behind: should a node have slept over one of its tries, and come to it
-// after the answer of another node, that try is decided on what is then. A caller that calls a method again after it gave up
-// makes a new request, unless the ids and keys in it are its own.
 package client

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/oklog/ulid/v2"
 
@@ -25,34 +24,6 @@ func again[Out any](ctx context.Context, read func(context.Context) (Out, error)
 
 // isUnread reports whether the servers did not answer.
 func isUnread(err error) bool { return errors.Is(err, events.ErrOutcomeUnknown) }
-
-// SubmitTurn implements [session.Submitter]: a node accepts the turn.
-func (c *Client) SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error) {
-	if req.ID == "" {
-		req.ID = events.TurnID(ulid.Make().String())
-	}
-	if err := events.CheckToken("session", id); err != nil {
-		return api.SubmitAnswer{}, fmt.Errorf("submit turn: %w", err)
-	}
-	return request[api.SubmitAnswer](ctx, c, api.OpSubmit, plain(id), &req)
-}
-
-// Submit implements [api.Service].
-func (c *Client) Submit(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, error) {
-	a, err := c.SubmitTurn(ctx, id, req)
-	return a.Turn, err
-}
-
-// SubmitAt implements [api.Service].
-func (c *Client) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req api.TurnRequest) (events.TurnID, error) {
-	if req.ID == "" {
-		req.ID = events.TurnID(ulid.Make().String())
-	}
-	if err := events.CheckToken("session", id); err != nil {
-		return "", fmt.Errorf("submit turn: %w", err)
-	}
-	return request[events.TurnID](ctx, c, api.OpSubmitAt, plain(id), &api.SubmitAtArgs{At: events.MillisOf(at), Request: req})
-}
 
 // Run implements [api.Service].
 func (c *Client) Run(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.TurnResult, error) {

@@ -3,26 +3,12 @@ package httpapi
 import (
 	"fmt"
 	"net/http"
-	"reflect"
 	"strconv"
 	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 )
-
-func blobRoutes(session string) []route {
-	return []route{
-		{
-			name: "storeBlob", summary: "Store a body, of up to 64 MiB, for parts of messages in this session that refer to it", method: http.MethodPost, path: session + "/blobs",
-			needs: api.OpPutBlob.Needs(), given: true, answers: ok[Blob](http.StatusCreated), handle: storeBlob,
-		},
-		{
-			name: "getBlob", summary: "A body that the session's history names; one that no message names costs a read of the history", method: http.MethodGet,
-			path: session + "/blobs/{digest}", needs: api.RightRead, gives: true, answers: map[int]reflect.Type{http.StatusOK: nil}, handle: getBlob,
-		},
-	}
-}
 
 func storeBlob(c *call) (reply, error) {
 	most := c.s.cfg.MaxBlobBytes

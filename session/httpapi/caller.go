@@ -69,7 +69,7 @@ func (s *Server) admit(r *http.Request) (Caller, error) {
 }
 
 // may refuses a caller without the operation's right.
-func (o *operation) may(caller Caller) error {
+func (o *served) may(caller Caller) error {
 	if !caller.Scope.Has(o.needs) {
 		return forbidden(o.needs)
 	}
@@ -77,7 +77,7 @@ func (o *operation) may(caller Caller) error {
 }
 
 // own counts the request's connection as one of its caller.
-func (o *operation) own(r *http.Request, caller Caller) error {
+func (o *served) own(r *http.Request, caller Caller) error {
 	if c := connOf(r); c != nil && !c.authenticated(caller.Name) {
 		if c.spent() {
 			panic(http.ErrAbortHandler)
@@ -98,7 +98,7 @@ func (e *refusedError) Error() string { return fmt.Sprintf("%s: %v", e.Detail, e
 // watch ends a request that stays open, by calling end, when its caller may not
 // send it any more: its credentials expired, were removed or changed. It returns
 // when done is closed.
-func (o *operation) watch(r *http.Request, was Caller, end func(error), done <-chan struct{}) {
+func (o *served) watch(r *http.Request, was Caller, end func(error), done <-chan struct{}) {
 	tick := time.NewTicker(o.s.cfg.Recheck)
 	defer tick.Stop()
 	for {

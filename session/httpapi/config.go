@@ -1,12 +1,9 @@
 package httpapi
 
 import (
-	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"net/url"
 	"strings"
 	"time"
@@ -14,30 +11,14 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/accesslog"
-	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/operation"
 )
-
-// Service is the session service, and what else a host does, as far as requests ask for it.
-type Service interface {
-	api.Service
-	// WatchTurn gives the events of a turn that was submitted before, from its
-	// first to done, and writes nothing. One that nobody asked for is [api.ErrUnknownTurn].
-	WatchTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (iter.Seq2[api.SessionEvent, error], error)
-	// RestoreSnapshot makes a state whole from a snapshot's head and segments, of
-	// which those that are in blobs may be left out.
-	RestoreSnapshot(ctx context.Context, head []byte, segments [][]byte) (*projector.State, error)
-	Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error)
-	Actions(ctx context.Context, id events.SessionID) ([]plugin.ActionDef, error)
-	InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (plugin.Result, error)
-}
 
 // Config of a server.
 type Config struct {
-	Service Service // required; it holds requests to what their caller may, see [api.WithCaller], as a host does
-	Tokens  []Token // that do not change; they come before Identity
+	Service operation.Host // required; it holds requests to what their caller may, see [api.WithCaller], as a host does
+	Tokens  []Token        // that do not change; they come before Identity
 	// Identity has the sources of callers, in the order in which they are asked.
 	// One, or a token, is required.
 	Identity []Identifier

@@ -1,9 +1,10 @@
 // Package httpapi is the session service over HTTP: JSON and server-sent
-// events. It imports events, projector, session/api and the types of session/plugin, and reaches sessions
-// only through [Service].
+// events. It imports events, projector, session/api, session/operation and the types of session/plugin, and
+// reaches sessions only through [operation.Host].
 //
-// One table of operations (routes.go) makes both the handlers and the OpenAPI
-// document at /v1/openapi.json, so neither has what the other lacks.
+// The table of operations (session/operation), with the JSON that routes.go
+// gives each of its rows, makes both the handlers and the OpenAPI document at
+// /v1/openapi.json, so neither has what the other lacks.
 //
 // A request whose answer was lost may be sent again as it is: with an
 // Idempotency-Key it is done once, and answered as the first was. For what has

@@ -84,45 +84,6 @@ type PendingApproval struct {
 	Question string           `json:"question"`
 }
 
-// What lists take.
-//
-//nolint:gochecknoglobals // read-only
-var (
-	limitParam  = param{"limit", "entries of the page, 1 to " + strconv.Itoa(api.MaxPage) + "; defaults to " + strconv.Itoa(api.DefaultPage)}
-	cursorParam = param{"cursor", "next of the page before; opaque"}
-)
-
-const labelParam = "label"
-
-func findRoutes(session string) []route {
-	from, to := "in milliseconds since 1970: not before", "in milliseconds since 1970: before"
-	return []route{
-		{
-			name: "listSessions", summary: "Sessions that the caller may read, from the directory, which lags by about a second", method: http.MethodGet, path: "/v1/sessions",
-			needs: api.RightRead, repeats: labelParam, answers: ok[Sessions](http.StatusOK), handle: listSessions,
-			query: []param{
-				{"status", "opening, open, closed, erasing or erased; defaults to any of the first three"},
-				{labelParam, "NAME=VALUE, a label that the session has; may be given up to " + strconv.Itoa(api.MaxQueryLabels) + " times"},
-				{"parent", "session"},
-				{"owner", "caller"},
-				{"created_from_ms", from},
-				{"created_to_ms", to},
-				{"updated_from_ms", from},
-				{"updated_to_ms", to},
-				limitParam, cursorParam,
-			},
-		},
-		{
-			name: "listApprovals", summary: "Calls that wait for an answer, in all sessions that the caller may read", method: http.MethodGet, path: "/v1/approvals",
-			needs: api.RightRead, query: []param{limitParam, cursorParam}, answers: ok[PendingApprovals](http.StatusOK), handle: listApprovals,
-		},
-		{
-			name: "listTurns", summary: "A session's turns", method: http.MethodGet, path: session + "/turns", needs: api.RightRead,
-			query: []param{limitParam, cursorParam}, answers: ok[Turns](http.StatusOK), handle: listTurns,
-		},
-	}
-}
-
 func listSessions(c *call) (reply, error) {
 	q, err := c.sessionQuery()
 	if err != nil {

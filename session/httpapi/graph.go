@@ -63,38 +63,6 @@ type Node struct {
 	At      events.Millis    `json:"at_ms"`
 }
 
-func appendNodes(c *call, in NewNodes) (reply, error) {
-	nodes, err := c.nodes(in.Nodes)
-	if err != nil {
-		return reply{}, err
-	}
-	got, err := c.s.cfg.Service.AppendNodes(c.Context(), c.session, api.AppendNodesRequest{
-		Nodes: nodes, RequiresAncestor: in.RequiresAncestor,
-	})
-	return reply{status: http.StatusOK, body: AppendedNodes{IDs: orNone(got.IDs), Leaf: got.Leaf}}, err
-}
-
-func branchTo(c *call, in Branch) (reply, error) {
-	return reply{status: http.StatusNoContent}, c.s.cfg.Service.BranchTo(c.Context(), c.session, in.Node)
-}
-
-func openFrame(c *call, in NewFrame) (reply, error) {
-	if err := events.CheckToken("id", in.ID); err != nil {
-		return reply{}, err
-	}
-	nodes, err := c.nodes(in.Nodes)
-	if err != nil {
-		return reply{}, err
-	}
-	opened, err := c.s.cfg.Service.OpenFrame(c.Context(), c.session, api.FrameRequest{Frame: in.ID, Reason: in.Reason, Keep: in.Keep, Nodes: nodes})
-	return reply{status: http.StatusOK, body: Opened{opened}}, err
-}
-
-func compact(c *call) (reply, error) {
-	opened, err := c.s.cfg.Service.Compact(c.Context(), c.session)
-	return reply{status: http.StatusOK, body: Opened{opened}}, err
-}
-
 func getView(c *call) (reply, error) {
 	v, err := c.view()
 	if err != nil {
@@ -126,3 +94,24 @@ func nodeOf(n *projector.Node) Node {
 	}
 	return out
 }
+
+func (in NewNodes) args(c *call) (api.AppendNodesRequest, error) {
+	nodes, err := c.nodes(in.Nodes)
+	return api.AppendNodesRequest{Nodes: nodes, RequiresAncestor: in.RequiresAncestor}, err
+}
+
+func appended(got api.AppendedNodes) AppendedNodes {
+	return AppendedNodes{IDs: orNone(got.IDs), Leaf: got.Leaf}
+}
+
+func (in Branch) args(*call) (events.NodeID, error) { return in.Node, nil }
+
+func (in NewFrame) args(c *call) (req api.FrameRequest, err error) {
+	if err := events.CheckToken("id", in.ID); err != nil {
+		return req, err
+	}
+	nodes, err := c.nodes(in.Nodes)
+	return api.FrameRequest{Frame: in.ID, Reason: in.Reason, Keep: in.Keep, Nodes: nodes}, err
+}
+
+func opened(was bool) Opened { return Opened{was} }

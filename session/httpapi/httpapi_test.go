@@ -25,6 +25,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/operation"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -157,7 +158,7 @@ func TestCrossOrigin(t *testing.T) {
 }
 
 // broken is a service that panics.
-type broken struct{ httpapi.Service }
+type broken struct{ operation.Host }
 
 func (broken) View(context.Context, events.SessionID) (projector.ReadView, error) { panic("oh") }
 
@@ -176,7 +177,7 @@ func TestPanicIsAnswered(t *testing.T) {
 }
 
 // breaking is a service whose stream panics after its first observation.
-type breaking struct{ httpapi.Service }
+type breaking struct{ operation.Host }
 
 func (breaking) Observe(context.Context, events.SessionID, events.Seq) iter.Seq2[api.Observed, error] {
 	return func(func(api.Observed, error) bool) { panic("oh") }
@@ -208,7 +209,7 @@ func TestPanicCutsStream(t *testing.T) {
 
 // lasting is a service whose view takes until it is cut off, and then some.
 type lasting struct {
-	httpapi.Service
+	operation.Host
 	began chan<- struct{}
 	ended *atomic.Bool
 }

@@ -20,14 +20,14 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// operation serves a route.
-type operation struct {
+// served is a route at work.
+type served struct {
 	s *Server
 	*route
 }
 
 // ServeHTTP authenticates the caller, takes a slot, and answers.
-func (o *operation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (o *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var caller Caller
 	var err error
 	record := recordOf(w)
@@ -51,7 +51,7 @@ func (o *operation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serve returns what is to be refused, before anything was written.
-func (o *operation) serve(w http.ResponseWriter, r *http.Request, caller Caller) error {
+func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) error {
 	c := &call{Request: r, s: o.s, w: w, session: events.SessionID(r.PathValue("session")), caller: caller}
 	if err := o.parameters(c); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (o *operation) serve(w http.ResponseWriter, r *http.Request, caller Caller)
 const seqHeader = "Lash-Seq"
 
 // parameters checks the query and the ids in the path, and takes how long the request would wait.
-func (o *operation) parameters(c *call) (err error) {
+func (o *served) parameters(c *call) (err error) {
 	values, err := url.ParseQuery(c.URL.RawQuery)
 	if err != nil {
 		return invalidParam("query", "is malformed")
@@ -134,7 +134,7 @@ func (o *operation) parameters(c *call) (err error) {
 // lifetime is a request's context: what is held open goes on until the server
 // drains or its caller may not ask for it any more, everything else is over soon.
 // Work that takes long is let finish when the server drains, as short requests are.
-func (o *operation) lifetime(r *http.Request, caller Caller, held bool) (context.Context, context.CancelFunc) {
+func (o *served) lifetime(r *http.Request, caller Caller, held bool) (context.Context, context.CancelFunc) {
 	if !held {
 		return context.WithTimeout(r.Context(), o.s.cfg.RequestTimeout)
 	}
@@ -160,7 +160,7 @@ func (c *call) brief() (context.Context, context.CancelFunc) {
 }
 
 // answer writes a reply.
-func (o *operation) answer(c *call, out reply) error {
+func (o *served) answer(c *call, out reply) error {
 	var data bytes.Buffer
 	w := c.w
 	if out.body != nil {

@@ -1,12 +1,13 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"net/http"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -77,53 +78,7 @@ type ActionResult struct {
 	Attachments []Part `json:"attachments,omitempty"`
 }
 
-func rewriteMessages(c *call, in Rewritten) (reply, error) {
-	target := make([]api.RewriteMessage, len(in.Messages))
-	for i, m := range in.Messages {
-		parts, err := c.parts(fmt.Sprintf("messages[%d].parts", i), m.Parts)
-		if err != nil {
-			return reply{}, err
-		}
-		target[i] = api.RewriteMessage{Message: events.Message{ID: m.ID, Role: m.Role, Parts: parts}, Transient: m.Transient}
-	}
-	return reply{status: http.StatusNoContent}, c.s.cfg.Service.Rewrite(c.Context(), c.session, target)
-}
-
-func takeFirstInput(c *call) (reply, error) {
-	first, err := c.s.cfg.Service.TakeFirstTurnInput(c.Context(), c.session)
-	var out FirstInput
-	if first != nil {
-		out.Message = &messages([]events.Message{*first})[0]
-	}
-	return reply{status: http.StatusOK, body: out}, err
-}
-
-func setProtocolOptions(c *call, in ProtocolOptions) (reply, error) {
-	return reply{status: http.StatusNoContent}, c.s.cfg.Service.SetProtocolOptions(c.Context(), c.session, in.Options, in.AllFrames)
-}
-
-func applyExtension(c *call, in Extension) (reply, error) {
-	return reply{status: http.StatusNoContent}, c.s.cfg.Service.ApplyExtension(c.Context(), c.session, in.extension())
-}
-
 func (e Extension) extension() events.Extension { return events.Extension{Type: e.Type, Body: e.Body} }
-
-func getToolCatalog(c *call) (reply, error) {
-	list, err := c.s.cfg.Service.ToolCatalog(c.Context(), c.session)
-	return reply{status: http.StatusOK, body: ToolCatalog{Tools: orNone(list)}}, err
-}
-
-func applyTools(c *call, in Tools) (reply, error) {
-	state := api.ToolState{Generation: in.Generation, Tools: make([]events.ToolEntry, len(in.Tools))}
-	for i := range in.Tools {
-		var err error
-		if state.Tools[i], err = in.Tools[i].entry(); err != nil {
-			return reply{}, err
-		}
-	}
-	generation, err := c.s.cfg.Service.ApplyToolState(c.Context(), c.session, state)
-	return reply{status: http.StatusOK, body: Generation{generation}}, err
-}
 
 // entry is the inverse of [toolOf].
 func (t *Tool) entry() (events.ToolEntry, error) {
@@ -138,22 +93,6 @@ func (t *Tool) entry() (events.ToolEntry, error) {
 		return e, invalidBody("availability is none of off, searchable, callable and showcased")
 	}
 	return e, nil
-}
-
-func getActions(c *call) (reply, error) {
-	list, err := c.s.cfg.Service.Actions(c.Context(), c.session)
-	out := Actions{Actions: make([]Action, len(list))}
-	for i, a := range list {
-		out.Actions[i] = Action{Name: a.Name, Description: a.Description, Kind: a.Kind, Session: a.Session, Needs: a.Needs, Input: a.Input, Output: a.Output}
-	}
-	return reply{status: http.StatusOK, body: out}, err
-}
-
-func invokeAction(c *call, in Invocation) (reply, error) {
-	got, err := c.s.cfg.Service.InvokeAction(c.Context(), c.session, in.Name, in.Args)
-	return reply{status: http.StatusOK, body: ActionResult{
-		Text: got.Text, Outcome: outcome(got.Outcome), Class: got.Class, Code: got.Code, Pending: got.Pending, Attachments: parts(got.Attachments),
-	}}, err
 }
 
 // NewCompletion asks the session's model outside of turns.
@@ -199,25 +138,66 @@ type Completed struct {
 	Usage api.TokenUsage    `json:"usage"`
 }
 
-func complete(c *call, in NewCompletion) (reply, error) {
-	if in.Source == "" {
-		in.Source = "client"
+func (in Rewritten) args(c *call) ([]api.RewriteMessage, error) {
+	target := make([]api.RewriteMessage, len(in.Messages))
+	for i, m := range in.Messages {
+		parts, err := c.parts(fmt.Sprintf("messages[%d].parts", i), m.Parts)
+		if err != nil {
+			return nil, err
+		}
+		target[i] = api.RewriteMessage{Message: events.Message{ID: m.ID, Role: m.Role, Parts: parts}, Transient: m.Transient}
 	}
+	return target, nil
+}
+
+func firstInput(first events.Message) (out FirstInput) {
+	if !first.IsZero() {
+		out.Message = &messages([]events.Message{first})[0]
+	}
+	return out
+}
+
+func (in ProtocolOptions) args(*call) (api.ProtocolOptionsArgs, error) {
+	return api.ProtocolOptionsArgs{Options: in.Options, All: in.AllFrames}, nil
+}
+
+func (e Extension) args(*call) (events.Extension, error) { return e.extension(), nil }
+
+func actions(list []plugin.ActionDef) Actions {
+	out := Actions{Actions: make([]Action, len(list))}
+	for i, a := range list {
+		out.Actions[i] = Action{Name: a.Name, Description: a.Description, Kind: a.Kind, Session: a.Session, Needs: a.Needs, Input: a.Input, Output: a.Output}
+	}
+	return out
+}
+
+func (in Invocation) args(*call) (api.ActionArgs, error) {
+	return api.ActionArgs{Name: in.Name, Args: in.Args}, nil
+}
+
+func actionResult(got plugin.Result) ActionResult {
+	return ActionResult{
+		Text: got.Text, Outcome: outcome(got.Outcome), Class: got.Class, Code: got.Code, Pending: got.Pending, Attachments: parts(got.Attachments),
+	}
+}
+
+func (in NewCompletion) args(c *call) (operation.CompleteArgs, error) {
 	req := plugin.CompletionRequest{
 		Model: in.Model, Effort: in.Effort, ToolChoice: plugin.ToolChoice(in.ToolChoice), Output: plugin.Output(in.Output), MaxTokens: in.MaxTokens,
 	}
 	for i, m := range in.Messages {
 		parts, err := c.parts(fmt.Sprintf("messages[%d].parts", i), m.Parts)
 		if err != nil {
-			return reply{}, err
+			return operation.CompleteArgs{}, err
 		}
 		req.Messages = append(req.Messages, events.Message{ID: m.ID, Role: m.Role, Parts: parts})
 	}
 	for _, t := range in.Tools {
 		req.Tools = append(req.Tools, events.ToolEntry{Name: t.Name, Description: t.Description, Schema: t.Schema})
 	}
-	got, err := c.s.cfg.Service.Complete(c.Context(), c.session, req, in.Source)
-	return reply{status: http.StatusOK, body: Completed{
-		Text: got.Text, Parts: parts(got.Parts), Stop: got.Stop, Model: got.Model, Usage: api.TokenUsage(got.Usage),
-	}}, err
+	return operation.CompleteArgs{Request: req, Source: cmp.Or(in.Source, "client")}, nil
+}
+
+func completed(got plugin.Completion) Completed {
+	return Completed{Text: got.Text, Parts: parts(got.Parts), Stop: got.Stop, Model: got.Model, Usage: api.TokenUsage(got.Usage)}
 }

@@ -2,9 +2,9 @@ package httpapi
 
 import (
 	"encoding/json"
-	"net/http"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -60,38 +60,35 @@ func unless[T ~string](word, otherwise string) T {
 	return T(word)
 }
 
-func registerTask(c *call, in NewTask) (reply, error) {
-	req := api.TaskRequest{
+func (in NewTask) args(c *call) (api.TaskRequest, error) {
+	return api.TaskRequest{
 		ID: c.task(), Of: unless[events.TaskKind](in.Kind, "other"), Producer: in.Producer, Parent: in.Parent,
 		Cancel: unless[events.CancelPolicy](in.Cancel, "cooperative"), Close: unless[events.ClosePolicy](in.Close, "keep"), Args: in.Args,
-	}
-	if err := req.Outside(); err != nil {
-		return reply{}, err
-	}
-	t, err := c.s.cfg.Service.RegisterTask(c.Context(), c.session, req)
-	return reply{status: http.StatusCreated, body: taskOf(&t), location: "/v1/sessions/" + string(c.session) + "/tasks/" + string(req.ID)}, err
+	}, nil
 }
 
-func progressTask(c *call, in TaskProgress) (reply, error) {
-	t, err := c.s.cfg.Service.ProgressTask(c.Context(), c.session, c.task(), in.Message)
-	return reply{status: http.StatusOK, body: taskOf(&t)}, err
+func (in TaskProgress) args(c *call) (api.ProgressArgs, error) {
+	return api.ProgressArgs{Task: c.task(), Message: in.Message}, nil
 }
 
-func endTask(c *call, in TaskEnd) (reply, error) {
-	t, err := c.s.cfg.Service.EndTask(c.Context(), c.session, c.task(), in.State, in.Summary)
-	return reply{status: http.StatusOK, body: taskOf(&t)}, err
+func (in TaskEnd) args(c *call) (api.EndTaskArgs, error) {
+	return api.EndTaskArgs{Task: c.task(), State: in.State, Summary: in.Summary}, nil
 }
 
-func stopTask(c *call, in StopTask) (reply, error) {
-	t, err := c.s.cfg.Service.RequestCancelTask(c.Context(), c.session, c.task(), in.Reason)
-	return reply{status: http.StatusOK, body: taskOf(&t)}, err
+func (in StopTask) args(c *call) (api.RequestCancelArgs, error) {
+	return api.RequestCancelArgs{Task: c.task(), Reason: in.Reason}, nil
 }
 
-func cancelTasks(c *call, in CancelTasks) (reply, error) {
-	list, err := c.s.cfg.Service.CancelTasks(c.Context(), c.session, in.Keep)
-	return reply{status: http.StatusOK, body: CancelledTasks{Cancelled: orNone(list)}}, err
+func (in CancelTasks) args(*call) ([]events.TaskID, error) { return in.Keep, nil }
+
+func cancelledTasks(list []events.TaskID) CancelledTasks {
+	return CancelledTasks{Cancelled: orNone(list)}
 }
 
-func transferTasks(c *call, in TransferTasks) (reply, error) {
-	return reply{status: http.StatusNoContent}, c.s.cfg.Service.TransferAsyncHandles(c.Context(), c.session, in.To, in.Tasks)
+func (in TransferTasks) args(*call) (api.TransferArgs, error) {
+	return api.TransferArgs{To: in.To, Tasks: in.Tasks}, nil
+}
+
+func taskPath(c *call, t projector.Task) string {
+	return sessionPath(c, c.session) + "/tasks/" + string(t.ID)
 }

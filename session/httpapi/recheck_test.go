@@ -13,17 +13,18 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // awaited is a service that tells when a request waits for a turn.
 type awaited struct {
-	httpapi.Service
+	operation.Host
 	began chan<- struct{}
 }
 
 func (a awaited) Await(ctx context.Context, id events.SessionID, turn events.TurnID) (api.TurnResult, error) {
 	close(a.began)
-	return a.Service.Await(ctx, id, turn)
+	return a.Host.Await(ctx, id, turn)
 }
 
 // clock is that of tokens: the real one, until it is set.

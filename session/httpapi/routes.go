@@ -3,8 +3,11 @@ package httpapi
 import (
 	"net/http"
 	"reflect"
+	"slices"
+	"strconv"
 
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // What several operations take.
@@ -14,175 +17,113 @@ var (
 	waitParam   = param{"wait", "how long to wait for the turn's end, in seconds or as 1m30s"}
 	preferParam = param{"Prefer", "wait=SECONDS is the same as the parameter wait"}
 	keyParam    = param{keyHeader, "the same request again, with the same key, is done once, and another one with it refused; it is the id of a session, turn or input that is made"}
+	limitParam  = param{"limit", "entries of the page, 1 to " + strconv.Itoa(api.MaxPage) + "; defaults to " + strconv.Itoa(api.DefaultPage)}
+	cursorParam = param{"cursor", "next of the page before; opaque"}
 )
 
-// routes is the one table of operations.
+const labelParam = "label"
+
+// routes has each row of the table of operations that has a way over HTTP, with its JSON.
 func routes() []route {
-	const session = "/v1/sessions/{session}"
-	list := []route{
-		{
-			name: "document", summary: "This document", method: http.MethodGet, path: "/v1/openapi.json",
-			answers: ok[map[string]any](http.StatusOK), handle: getDocument,
-		},
-		{
-			name: "createSession", summary: "Open a session", method: http.MethodPost, path: "/v1/sessions", needs: api.OpCreate.Needs(),
-			request: of[NewSession](), answers: ok[Made](http.StatusCreated), refuses: []int{http.StatusNotFound}, handle: body(createSession),
-		},
-		{
-			name: "getSession", summary: "How a session stands", method: http.MethodGet, path: session, needs: api.RightRead,
-			answers: ok[Session](http.StatusOK), handle: getSession,
-		},
-		{
-			name: "configureSession", summary: "Change with what turns run", method: http.MethodPatch, path: session, needs: api.OpConfigure.Needs(),
-			request: of[ConfigChange](), answers: none(), handle: body(configureSession),
-		},
-		{
-			name: "closeSession", summary: "End a session; again, or of none, does nothing", method: http.MethodDelete, path: session, needs: api.OpClose.Needs(),
-			query: []param{{"reason", "kept in the history"}}, answers: none(), lenient: true, handle: closeSession,
-		},
-		{
-			name: "forkSession", summary: "Open a session with the active branch of this one", method: http.MethodPost, path: session + "/fork", needs: api.OpCreate.Needs(),
-			request: of[NewSession](), answers: ok[Made](http.StatusCreated), handle: body(forkSession),
-		},
-		{
-			name: "grant", summary: "Say what another caller may do in this session; no rights takes back what was granted", method: http.MethodPut, path: session + "/grants/{caller}", needs: api.OpGrant.Needs(),
-			request: of[Grant](), answers: none(), handle: body(grantSession),
-		},
-		{
-			name: "getView", summary: "The conversation in the current frame", method: http.MethodGet, path: session + "/view", needs: api.RightRead,
-			query: []param{{"at", "sequence up to which the history counts, or its end where that comes before; defaults to the end. It costs a fold from the beginning"}}, answers: ok[View](http.StatusOK), handle: getView,
-		},
-		{
-			name: "watchEvents", summary: "Commits after a cursor, and the reply in flight", method: http.MethodGet, path: session + "/events", needs: api.RightRead,
-			query: []param{{"cursor", "sequence of the last commit seen, of a first connect; defaults to 0"}}, header: []param{{"Last-Event-ID", "likewise, of a reconnect: it wins"}},
-			events: map[string]reflect.Type{"commit": of[Commit](), "delta": of[Delta](), "gap": of[Gap](), "problem": of[problem]()}, held: true,
-			refuses: []int{http.StatusConflict}, handle: watchEvents,
-		},
+	document := route{
+		name: "document", summary: "This document", method: http.MethodGet, path: "/v1/openapi.json",
+		answers: ok[map[string]any](http.StatusOK), handle: getDocument,
 	}
-	list = append(list, findRoutes(session)...)
-	list = append(list, blobRoutes(session)...)
-	list = append(list, turnRoutes(session)...)
-	list = append(list, graphRoutes(session)...)
-	list = append(list, toolRoutes(session)...)
-	list = append(list, taskRoutes(session)...)
-	return append(list, outsideRoutes(session)...)
+	return slices.Concat([]route{document}, sessionRoutes(), turnRoutes(), graphRoutes(), toolRoutes(), taskRoutes())
 }
 
-func turnRoutes(session string) []route {
+func sessionRoutes() []route {
 	return []route{
-		{
-			name: "submitTurn", summary: "Ask for a turn", method: http.MethodPost, path: session + "/turns", needs: api.OpSubmit.Needs(),
-			query: []param{waitParam}, header: []param{preferParam}, held: true, request: of[NewTurn](),
-			answers: map[int]reflect.Type{http.StatusOK: of[api.AssembledTurn](), http.StatusAccepted: of[PendingTurn]()},
-			handle:  body(submitTurn),
-		},
-		{
-			name: "getTurn", summary: "A turn as a whole, once it has ended", method: http.MethodGet, path: session + "/turns/{turn}", needs: api.RightRead,
-			query: []param{waitParam}, header: []param{preferParam}, held: true,
-			answers: map[int]reflect.Type{http.StatusOK: of[api.AssembledTurn](), http.StatusAccepted: of[PendingTurn]()}, handle: getTurn,
-		},
-		{
-			name: "cancelTurn", summary: "Ask a turn to stop", method: http.MethodPost, path: session + "/turns/{turn}/cancel", needs: api.OpCancel.Needs(),
-			request: of[CancelTurn](), answers: ok[Cancelled](http.StatusOK), handle: body(cancelTurn),
-		},
-		{
-			name: "watchTurn", summary: "A turn's events from its first to done", method: http.MethodGet, path: session + "/turns/{turn}/stream", needs: api.RightRead,
-			events: map[string]reflect.Type{"event": of[api.SessionEvent](), "problem": of[problem]()}, held: true, handle: watchTurn,
-		},
-		{
-			name: "injectInput", summary: "Put a message into the running turn, or before the next", method: http.MethodPost, path: session + "/inputs", needs: api.OpInject.Needs(),
-			request: of[NewInput](), answers: ok[Made](http.StatusCreated), handle: body(injectInput),
-		},
-		{
-			name: "cancelInput", summary: "Take an input back", method: http.MethodDelete, path: session + "/inputs/{input}", needs: api.OpCancelInputs.Needs(),
-			query: []param{{"following", "true: with all that were injected after it"}}, answers: ok[CancelledInput](http.StatusOK), handle: cancelInput,
-		},
+		makes(operation.Create, NewSession.args, madeSession, sessionPath).refusing(http.StatusNotFound),
+		makes(operation.Fork, NewSession.fork, madeSession, sessionPath),
+		look(operation.State, nothing, sessionOf),
+		from(&operation.Configure.Row, route{request: of[ConfigChange](), answers: none(), handle: body(configureSession)}),
+		just(operation.Close, (*call).reason).taking(param{"reason", "kept in the history"}).ofAny(),
+		tell(operation.Grant, Grant.args),
+		tell(operation.ProtocolOptions, ProtocolOptions.args),
+		tell(operation.ApplyExtension, Extension.args),
+		from(&operation.View.Row, route{answers: ok[View](http.StatusOK), handle: getView}).
+			taking(param{"at", "sequence up to which the history counts, or its end where that comes before; defaults to the end. It costs a fold from the beginning"}),
+		from(&operation.Observe.Row, route{handle: watchEvents, header: []param{{"Last-Event-ID", "likewise, of a reconnect: it wins"}}}).
+			taking(param{"cursor", "sequence of the last commit seen, of a first connect; defaults to 0"}).refusing(http.StatusConflict).
+			streaming(map[string]reflect.Type{"commit": of[Commit](), "delta": of[Delta](), "gap": of[Gap](), "problem": of[problem]()}),
+		from(&operation.Sessions.Row, route{repeats: labelParam, answers: ok[Sessions](http.StatusOK), handle: listSessions}).taking(sessionParams()...),
 	}
 }
 
-func graphRoutes(session string) []route {
+// sessionParams are those of the list of sessions.
+func sessionParams() []param {
+	from, to := "in milliseconds since 1970: not before", "in milliseconds since 1970: before"
+	return []param{
+		{"status", "opening, open, closed, erasing or erased; defaults to any of the first three"},
+		{labelParam, "NAME=VALUE, a label that the session has; may be given up to " + strconv.Itoa(api.MaxQueryLabels) + " times"},
+		{"parent", "session"},
+		{"owner", "caller"},
+		{"created_from_ms", from},
+		{"created_to_ms", to},
+		{"updated_from_ms", from},
+		{"updated_to_ms", to},
+		limitParam, cursorParam,
+	}
+}
+
+func turnRoutes() []route {
+	ended := map[int]reflect.Type{http.StatusOK: of[api.AssembledTurn](), http.StatusAccepted: of[PendingTurn]()}
 	return []route{
-		{
-			name: "appendNodes", summary: "Append under the leaf", method: http.MethodPost, path: session + "/nodes", needs: api.OpAppendNodes.Needs(),
-			request: of[NewNodes](), answers: ok[AppendedNodes](http.StatusOK), handle: body(appendNodes),
-		},
-		{
-			name: "branchTo", summary: "Move the leaf", method: http.MethodPost, path: session + "/branch", needs: api.OpBranch.Needs(),
-			request: of[Branch](), answers: none(), handle: body(branchTo),
-		},
-		{
-			name: "openFrame", summary: "Begin a fresh prompt", method: http.MethodPost, path: session + "/frames", needs: api.OpOpenFrame.Needs(),
-			request: of[NewFrame](), answers: ok[Opened](http.StatusOK), handle: body(openFrame),
-		},
-		{
-			name: "compact", summary: "Begin a fresh prompt with a summary, where a compactor gives one", method: http.MethodPost, path: session + "/compact", needs: api.OpCompact.Needs(),
-			answers: ok[Opened](http.StatusOK), handle: compact,
-		},
+		from(&operation.Submit.Row, route{header: []param{preferParam}, held: true, request: of[NewTurn](), answers: ended, handle: body(submitTurn)}).taking(waitParam),
+		from(&operation.Turn.Row, route{header: []param{preferParam}, held: true, answers: ended, handle: getTurn}).taking(waitParam),
+		from(&operation.Turns.Row, route{answers: ok[Turns](http.StatusOK), handle: listTurns}).taking(limitParam, cursorParam),
+		ask(operation.Cancel, CancelTurn.args, cancelled),
+		from(&operation.WatchTurn.Row, route{handle: watchTurn}).streaming(map[string]reflect.Type{"event": of[api.SessionEvent](), "problem": of[problem]()}),
+		makes(operation.Inject, NewInput.args, madeInput, inputPath),
+		from(&operation.CancelInputs.Row, route{answers: ok[CancelledInput](http.StatusOK), handle: cancelInput}).taking(param{"following", "true: with all that were injected after it"}),
+		look(operation.TakeFirstInput, nothing, firstInput).ofAny(),
+		ask(operation.Complete, NewCompletion.args, completed).slow().refusing(http.StatusUnprocessableEntity),
 	}
 }
 
-func toolRoutes(session string) []route {
+func graphRoutes() []route {
 	return []route{
-		{
-			name: "getApprovals", summary: "Calls that wait for an answer", method: http.MethodGet, path: session + "/approvals", needs: api.RightRead,
-			answers: ok[Approvals](http.StatusOK), handle: getApprovals,
-		},
-		{
-			name: "approve", summary: "Let a call run that waits, or refuse it", method: http.MethodPost, path: session + "/approvals", needs: api.OpApprove.Needs(),
-			request: of[Answer](), answers: none(), handle: body(approve),
-		},
-		{
-			name: "resolveCall", summary: "Give the result of a call that waits for somebody outside", method: http.MethodPost, path: session + "/results", needs: api.OpResolveTool.Needs(),
-			request: of[CallResult](), answers: none(), handle: body(resolveCall),
-		},
-		{
-			name: "getOutput", summary: "The whole output of a call", method: http.MethodGet, path: session + "/output", needs: api.RightRead,
-			query: []param{{"call", "required"}}, answers: ok[CallOutput](http.StatusOK), handle: getOutput,
-		},
-		{
-			name: "getTools", summary: "The session's tools", method: http.MethodGet, path: session + "/tools", needs: api.OpToolState.Needs(),
-			answers: ok[Tools](http.StatusOK), handle: getTools,
-		},
-		{
-			name: "setTools", summary: "Override how far tools are offered", method: http.MethodPatch, path: session + "/tools", needs: api.OpSetAvailability.Needs(),
-			request: of[ToolLevel](), answers: ok[Generation](http.StatusOK), handle: body(setTools),
-		},
+		ask(operation.AppendNodes, NewNodes.args, appended),
+		tell(operation.Branch, Branch.args),
+		ask(operation.OpenFrame, NewFrame.args, opened),
+		tell(operation.Rewrite, Rewritten.args),
+		look(operation.Compact, nothing, opened),
+		from(&operation.PutBlob.Row, route{given: true, answers: ok[Blob](http.StatusCreated), handle: storeBlob}),
+		from(&operation.ReadBlob.Row, route{gives: true, answers: map[int]reflect.Type{http.StatusOK: nil}, handle: getBlob}),
 	}
 }
 
-func taskRoutes(session string) []route {
+func toolRoutes() []route {
 	return []route{
-		{
-			name: "getTasks", summary: "Background tasks", method: http.MethodGet, path: session + "/tasks", needs: api.RightRead,
-			answers: ok[Tasks](http.StatusOK), lenient: true, handle: getTasks,
-		},
-		{
-			name: "getTask", summary: "A background task", method: http.MethodGet, path: session + "/tasks/{task}", needs: api.RightRead,
-			answers: ok[Task](http.StatusOK), handle: getTask,
-		},
-		{
-			name: "cancelTask", summary: "Cancel a background task", method: http.MethodPost, path: session + "/tasks/{task}/cancel", needs: api.OpCancelTask.Needs(),
-			answers: ok[Task](http.StatusOK), handle: cancelTask,
-		},
-		{
-			name: "getMonitors", summary: "Commands that are watched", method: http.MethodGet, path: session + "/monitors", needs: api.OpMonitorSnapshot.Needs(),
-			answers: ok[Monitors](http.StatusOK), handle: getMonitors,
-		},
-		{
-			name: "startMonitor", summary: "Run a command on a node and watch it", method: http.MethodPut, path: session + "/monitors/{monitor}", needs: api.OpStartMonitor.Needs(),
-			request: of[MonitorSpec](), answers: none(), handle: body(startMonitor),
-		},
-		{
-			name: "stopMonitor", summary: "Stop a monitor", method: http.MethodDelete, path: session + "/monitors/{monitor}", needs: api.OpStopMonitor.Needs(),
-			answers: none(), handle: stopMonitor,
-		},
-		{
-			name: "takeUpdates", summary: "Take what monitors said, and start those that are armed", method: http.MethodPost, path: session + "/monitors/updates", needs: api.OpTakeUpdates.Needs(),
-			answers: ok[MonitorUpdates](http.StatusOK), handle: takeUpdates,
-		},
+		look(operation.Approvals, nothing, approvals),
+		from(&operation.PendingApprovals.Row, route{answers: ok[PendingApprovals](http.StatusOK), handle: listApprovals}).taking(limitParam, cursorParam),
+		tell(operation.Approve, Answer.args),
+		tell(operation.ResolveTool, CallResult.args),
+		from(&operation.ToolOutput.Row, route{answers: ok[CallOutput](http.StatusOK), handle: getOutput}).taking(param{"call", "required"}),
+		look(operation.ToolState, nothing, tools),
+		ask(operation.ApplyToolState, Tools.args, generation),
+		ask(operation.SetAvailability, ToolLevel.args, generation),
+		look(operation.ToolCatalog, nothing, toolCatalog),
+		look(operation.Actions, nothing, actions),
+		ask(operation.InvokeAction, Invocation.args, actionResult).slow().refusing(http.StatusUnprocessableEntity),
 	}
 }
 
-func ok[T any](status int) map[int]reflect.Type { return map[int]reflect.Type{status: of[T]()} }
-
-func none() map[int]reflect.Type { return map[int]reflect.Type{http.StatusNoContent: nil} }
+func taskRoutes() []route {
+	return []route{
+		look(operation.Tasks, nothing, tasks).ofAny(),
+		look(operation.Task, (*call).task, taskOf),
+		makes(operation.RegisterTask, NewTask.args, taskOf, taskPath),
+		ask(operation.ProgressTask, TaskProgress.args, taskOf),
+		ask(operation.EndTask, TaskEnd.args, taskOf),
+		ask(operation.RequestCancel, StopTask.args, taskOf),
+		look(operation.CancelTask, (*call).task, taskOf),
+		ask(operation.CancelTasks, CancelTasks.args, cancelledTasks),
+		tell(operation.TransferTasks, TransferTasks.args),
+		from(&operation.MonitorSnapshot.Row, route{answers: ok[Monitors](http.StatusOK), handle: getMonitors}),
+		tell(operation.StartMonitor, MonitorSpec.args),
+		just(operation.StopMonitor, (*call).monitor),
+		from(&operation.TakeUpdates.Row, route{answers: ok[MonitorUpdates](http.StatusOK), handle: takeUpdates}),
+	}
+}

@@ -75,7 +75,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("new http server: %w", err)
 	}
 	for i := range table {
-		s.mux.Handle(table[i].method+" "+table[i].path, &operation{s, &table[i]})
+		s.mux.Handle(table[i].method+" "+table[i].path, &served{s, &table[i]})
 		s.methods = append(s.methods, table[i].method)
 	}
 	slices.Sort(s.methods)
@@ -242,7 +242,7 @@ func (s *Server) has(r *http.Request) bool {
 		return false
 	}
 	h, _ := s.mux.Handler(r)
-	_, ours := h.(*operation)
+	_, ours := h.(*served)
 	return ours
 }
 

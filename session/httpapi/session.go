@@ -104,71 +104,13 @@ type ConfigChange struct {
 	Protocol        *string `json:"protocol,omitempty"`
 }
 
-func (in *NewSession) request(c *call) (api.CreateRequest, error) {
-	nodes, err := newNodes("nodes", in.Nodes)
-	if err != nil {
-		return api.CreateRequest{}, err
-	}
-	id, err := key(c, "id", in.ID)
-	req := api.CreateRequest{
-		ID: id, Config: events.Config(in.Config), Parent: in.Parent, Labels: in.Labels, Nodes: nodes, Options: in.Options,
-		Access: events.ToolAccess(in.Access), Start: in.Start, From: in.From, Relation: in.Relation, Plugins: in.Plugins,
-		Subagent: events.Subagent(in.Subagent), Usage: in.Usage,
-	}
-	if m := in.First; m != nil && err == nil {
-		_, err = newNodes("first", []GivenNode{{Message: m}})
-		req.First = &events.Message{ID: m.ID, Role: m.Role, Parts: givenParts(m.Parts)}
-	}
-	switch {
-	case err != nil:
-	case in.From != "" && in.Start != api.StartExisting:
-		err = invalidBody("from stands with start existing_session alone")
-	case (in.Snapshot != nil) != (in.Start == api.StartSnapshot):
-		err = invalidBody("snapshot stands exactly with start snapshot")
-	case in.Snapshot != nil:
-		req.Snapshot, err = c.s.cfg.Service.RestoreSnapshot(c.Context(), in.Snapshot.Head, in.Snapshot.Segments)
-	}
-	return req, err
-}
-
-func createSession(c *call, in NewSession) (reply, error) {
-	req, err := in.request(c)
-	if err != nil {
-		return reply{}, err
-	}
-	return created(c.s.cfg.Service.Create(c.Context(), req))
-}
-
-func forkSession(c *call, in NewSession) (reply, error) {
-	if in.Start != "" {
-		return reply{}, invalidBody("start is not for forks, which begin with the session in the path")
-	}
-	req, err := in.request(c)
-	if err != nil {
-		return reply{}, err
-	}
-	return created(c.s.cfg.Service.Fork(c.Context(), c.session, req))
-}
-
-func created(id events.SessionID, err error) (reply, error) {
-	return reply{status: http.StatusCreated, body: Made{string(id)}, location: "/v1/sessions/" + string(id)}, err
-}
-
-func getSession(c *call) (reply, error) {
-	s, err := c.state()
-	if err != nil {
-		return reply{}, err
-	}
-	return reply{status: http.StatusOK, body: sessionOf(s)}, nil
-}
-
 // state is that of the session in the path.
 func (c *call) state() (*projector.State, error) {
 	return c.s.cfg.Service.State(c.Context(), c.session)
 }
 
-func sessionOf(s *projector.State) *Session {
-	out := &Session{
+func sessionOf(s *projector.State) Session {
+	out := Session{
 		ID: s.Session, Seq: s.Seq, Status: s.Status, Config: SessionConfig(s.Config), Parent: s.Parent, Forked: s.Forked.Session, Labels: s.Labels,
 		Leaf: s.Leaf, Frame: s.Frame().ID, Turns: s.Turns, Queue: []events.TurnID{}, Inputs: []events.InputID{}, Owner: s.Owner, Grants: make([]Granted, len(s.Grants)), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
@@ -185,11 +127,6 @@ func sessionOf(s *projector.State) *Session {
 		out.Inputs = append(out.Inputs, s.Inputs[i].ID)
 	}
 	return out
-}
-
-func configureSession(c *call, in ConfigChange) (reply, error) {
-	err := c.s.cfg.Service.Configure(c.Context(), c.session, api.ConfigureRequest{Change: in.apply})
-	return reply{status: http.StatusNoContent}, err
 }
 
 func (in *ConfigChange) apply(cfg events.Config) events.Config {
@@ -209,13 +146,57 @@ func set[T any](field, to *T) {
 	}
 }
 
-func grantSession(c *call, in Grant) (reply, error) {
-	if in.Rights == nil {
-		return reply{}, invalidBody("rights is required: an empty list takes back what was granted")
+func (in NewSession) args(c *call) (args api.CreateArgs, err error) {
+	nodes, err := newNodes("nodes", in.Nodes)
+	if err != nil {
+		return args, err
 	}
-	return reply{status: http.StatusNoContent}, c.s.cfg.Service.Grant(c.Context(), c.session, api.GrantRequest{To: c.PathValue("caller"), Rights: in.Rights})
+	args.Request = api.CreateRequest{
+		Config: events.Config(in.Config), Parent: in.Parent, Labels: in.Labels, Nodes: nodes, Options: in.Options,
+		Access: events.ToolAccess(in.Access), Start: in.Start, From: in.From, Relation: in.Relation, Plugins: in.Plugins,
+		Subagent: events.Subagent(in.Subagent), Usage: in.Usage,
+	}
+	if args.Request.ID, err = key(c, "id", in.ID); err != nil {
+		return args, err
+	}
+	if m := in.First; m != nil {
+		_, err = newNodes("first", []GivenNode{{Message: m}})
+		args.Request.First = &events.Message{ID: m.ID, Role: m.Role, Parts: givenParts(m.Parts)}
+	}
+	switch {
+	case err != nil:
+	case in.From != "" && in.Start != api.StartExisting:
+		err = invalidBody("from stands with start existing_session alone")
+	case (in.Snapshot != nil) != (in.Start == api.StartSnapshot):
+		err = invalidBody("snapshot stands exactly with start snapshot")
+	case in.Snapshot != nil:
+		args.Head, args.Segments = in.Snapshot.Head, in.Snapshot.Segments
+	}
+	return args, err
 }
 
-func closeSession(c *call) (reply, error) {
-	return reply{status: http.StatusNoContent}, c.s.cfg.Service.CloseSession(c.Context(), c.session, c.URL.Query().Get("reason"))
+func (in NewSession) fork(c *call) (api.CreateArgs, error) {
+	if in.Start != "" {
+		return api.CreateArgs{}, invalidBody("start is not for forks, which begin with the session in the path")
+	}
+	return in.args(c)
 }
+
+func madeSession(id events.SessionID) Made { return Made{string(id)} }
+
+func sessionPath(_ *call, id events.SessionID) string { return "/v1/sessions/" + string(id) }
+
+func configureSession(c *call, in ConfigChange) (reply, error) {
+	err := c.s.cfg.Service.Configure(c.Context(), c.session, api.ConfigureRequest{Change: in.apply})
+	return reply{status: http.StatusNoContent}, err
+}
+
+func (in Grant) args(c *call) (req api.GrantRequest, err error) {
+	if in.Rights == nil {
+		err = invalidBody("rights is required: an empty list takes back what was granted")
+	}
+	return api.GrantRequest{To: c.PathValue("caller"), Rights: in.Rights}, err
+}
+
+// reason is why a session is closed.
+func (c *call) reason() string { return c.URL.Query().Get("reason") }

@@ -80,29 +80,10 @@ type MonitorUpdate struct {
 	Input    events.InputID   `json:"input,omitempty" jsonschema:"that the line became"`
 }
 
-func getTasks(c *call) (reply, error) {
-	list, err := c.s.cfg.Service.Tasks(c.Context(), c.session)
-	out := Tasks{Tasks: make([]Task, len(list))}
-	for i := range list {
-		out.Tasks[i] = taskOf(&list[i])
-	}
-	return reply{status: http.StatusOK, body: out}, err
-}
-
 // task is the one in the path.
 func (c *call) task() events.TaskID { return events.TaskID(c.PathValue("task")) }
 
-func getTask(c *call) (reply, error) {
-	t, err := c.s.cfg.Service.Task(c.Context(), c.session, c.task())
-	return reply{status: http.StatusOK, body: taskOf(&t)}, err
-}
-
-func cancelTask(c *call) (reply, error) {
-	t, err := c.s.cfg.Service.CancelTask(c.Context(), c.session, c.task())
-	return reply{status: http.StatusOK, body: taskOf(&t)}, err
-}
-
-func taskOf(t *projector.Task) Task {
+func taskOf(t projector.Task) Task {
 	out := Task{
 		ID: t.ID, Kind: cmp.Or(string(t.Of), "other"), State: cmp.Or(string(t.State), "pending"), Producer: t.Producer, Child: t.Child, Parent: t.Parent,
 		Runner: t.Runner, Attempt: t.Attempt, MovedTo: t.To, Message: t.Message, Reason: t.Reason, Summary: t.Summary,
@@ -136,15 +117,19 @@ func getMonitors(c *call) (reply, error) {
 // monitor is the one in the path.
 func (c *call) monitor() events.MonitorID { return events.MonitorID(c.PathValue("monitor")) }
 
-func startMonitor(c *call, in MonitorSpec) (reply, error) {
-	return reply{status: http.StatusNoContent}, c.s.cfg.Service.StartMonitor(c.Context(), c.session, events.MonitorSpec{
-		ID: c.monitor(), Command: in.Command, Cwd: in.Cwd, Env: in.Env, Persistent: in.Persistent, TimeoutMillis: in.TimeoutMillis,
-		Wake: in.Wake, RestartOnRestore: in.RestartOnRestore,
-	})
+func tasks(list []projector.Task) Tasks {
+	out := Tasks{Tasks: make([]Task, len(list))}
+	for i := range list {
+		out.Tasks[i] = taskOf(list[i])
+	}
+	return out
 }
 
-func stopMonitor(c *call) (reply, error) {
-	return reply{status: http.StatusNoContent}, c.s.cfg.Service.StopMonitor(c.Context(), c.session, c.monitor())
+func (in MonitorSpec) args(c *call) (events.MonitorSpec, error) {
+	return events.MonitorSpec{
+		ID: c.monitor(), Command: in.Command, Cwd: in.Cwd, Env: in.Env, Persistent: in.Persistent, TimeoutMillis: in.TimeoutMillis,
+		Wake: in.Wake, RestartOnRestore: in.RestartOnRestore,
+	}, nil
 }
 
 func takeUpdates(c *call) (reply, error) {

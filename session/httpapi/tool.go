@@ -6,6 +6,8 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 )
 
 // Approvals are the questions that wait for an answer.
@@ -74,51 +76,6 @@ type Generation struct {
 	Generation int64 `json:"generation"`
 }
 
-func getApprovals(c *call) (reply, error) {
-	list, err := c.s.cfg.Service.Approvals(c.Context(), c.session)
-	out := Approvals{Approvals: make([]Approval, len(list))}
-	for i := range list {
-		a := &list[i]
-		out.Approvals[i] = Approval{Call: a.Effect, Tool: a.Tool, Args: eventjson.Raw(a.Args), Plugin: a.Plugin, Question: a.Question}
-	}
-	return reply{status: http.StatusOK, body: out}, err
-}
-
-func approve(c *call, in Answer) (reply, error) {
-	if in.Granted == nil {
-		return reply{}, invalidBody("granted is required")
-	}
-	return reply{status: http.StatusNoContent}, c.s.cfg.Service.Approve(c.Context(), c.session, events.ToolApprovalGiven{
-		Effect: in.Call, Granted: *in.Granted, Reason: in.Reason,
-	})
-}
-
-func resolveCall(c *call, in CallResult) (reply, error) {
-	result := events.ToolResult{Text: in.Text, Outcome: events.Outcome(in.Outcome), Class: in.Class, Code: in.Code}
-	if in.Outcome == "success" {
-		result.Outcome = events.OutcomeSuccess
-	}
-	return reply{status: http.StatusNoContent}, c.s.cfg.Service.ResolveTool(c.Context(), c.session, in.Call, result)
-}
-
-func getOutput(c *call) (reply, error) {
-	name := events.EffectID(c.URL.Query().Get("call"))
-	if name == "" {
-		return reply{}, invalidParam("call", "is required")
-	}
-	text, err := c.s.cfg.Service.ToolOutput(c.Context(), c.session, name)
-	return reply{status: http.StatusOK, body: CallOutput{Call: name, Output: text}}, err
-}
-
-func getTools(c *call) (reply, error) {
-	s, err := c.s.cfg.Service.ToolState(c.Context(), c.session)
-	out := Tools{Generation: s.Generation, Tools: make([]Tool, len(s.Tools))}
-	for i := range s.Tools {
-		out.Tools[i] = toolOf(&s.Tools[i])
-	}
-	return reply{status: http.StatusOK, body: out}, err
-}
-
 func toolOf(t *events.ToolEntry) Tool {
 	out := Tool{
 		Name: t.Name, Description: t.Description, Effects: string(t.Effects), Source: t.Source, Availability: string(events.Overridden(t.Availability)),
@@ -133,7 +90,62 @@ func toolOf(t *events.ToolEntry) Tool {
 	return out
 }
 
-func setTools(c *call, in ToolLevel) (reply, error) {
-	generation, err := c.s.cfg.Service.SetToolsAvailability(c.Context(), c.session, in.Names, in.Level)
-	return reply{status: http.StatusOK, body: Generation{generation}}, err
+func approvals(list []projector.Approval) Approvals {
+	out := Approvals{Approvals: make([]Approval, len(list))}
+	for i := range list {
+		a := &list[i]
+		out.Approvals[i] = Approval{Call: a.Effect, Tool: a.Tool, Args: eventjson.Raw(a.Args), Plugin: a.Plugin, Question: a.Question}
+	}
+	return out
 }
+
+func (in Answer) args(*call) (a events.ToolApprovalGiven, err error) {
+	if in.Granted == nil {
+		return a, invalidBody("granted is required")
+	}
+	return events.ToolApprovalGiven{Effect: in.Call, Granted: *in.Granted, Reason: in.Reason}, nil
+}
+
+func (in CallResult) args(*call) (api.ResolveArgs, error) {
+	result := events.ToolResult{Text: in.Text, Outcome: events.Outcome(in.Outcome), Class: in.Class, Code: in.Code}
+	if in.Outcome == "success" {
+		result.Outcome = events.OutcomeSuccess
+	}
+	return api.ResolveArgs{Key: in.Call, Result: result}, nil
+}
+
+func getOutput(c *call) (reply, error) {
+	name := events.EffectID(c.URL.Query().Get("call"))
+	if name == "" {
+		return reply{}, invalidParam("call", "is required")
+	}
+	text, err := c.s.cfg.Service.ToolOutput(c.Context(), c.session, name)
+	return reply{status: http.StatusOK, body: CallOutput{Call: name, Output: text}}, err
+}
+
+func tools(s api.ToolState) Tools {
+	out := Tools{Generation: s.Generation, Tools: make([]Tool, len(s.Tools))}
+	for i := range s.Tools {
+		out.Tools[i] = toolOf(&s.Tools[i])
+	}
+	return out
+}
+
+func (in ToolLevel) args(*call) (api.AvailabilityArgs, error) {
+	return api.AvailabilityArgs{Names: in.Names, Level: in.Level}, nil
+}
+
+func (in Tools) args(*call) (api.ToolState, error) {
+	state := api.ToolState{Generation: in.Generation, Tools: make([]events.ToolEntry, len(in.Tools))}
+	for i := range in.Tools {
+		var err error
+		if state.Tools[i], err = in.Tools[i].entry(); err != nil {
+			return state, err
+		}
+	}
+	return state, nil
+}
+
+func generation(now int64) Generation { return Generation{now} }
+
+func toolCatalog(list []json.RawMessage) ToolCatalog { return ToolCatalog{Tools: orNone(list)} }

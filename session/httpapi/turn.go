@@ -156,15 +156,6 @@ func getTurn(c *call) (reply, error) {
 // turn is the one in the path.
 func (c *call) turn() events.TurnID { return events.TurnID(c.PathValue("turn")) }
 
-func cancelTurn(c *call, in CancelTurn) (reply, error) {
-	id, err := key(c, "id", in.ID)
-	if err != nil {
-		return reply{}, err
-	}
-	receipt, first, err := c.s.cfg.Service.Cancel(c.Context(), c.session, c.turn(), api.CancelRequest{ID: id, Origin: c.caller.Name, Reason: in.Reason})
-	return reply{status: http.StatusOK, body: Cancelled{Receipt: receipt, ID: first.ID, Origin: first.Origin, Reason: first.Reason}}, err
-}
-
 // NewInput is a message for the running turn, or the next one.
 type NewInput struct {
 	ID       events.InputID  `json:"id,omitempty" jsonschema:"defaults to a new one"`
@@ -178,25 +169,6 @@ type NewInput struct {
 type CancelledInput struct {
 	Receipt   api.InputReceipt `json:"receipt" jsonschema:"cancelled, already_claimed, already_completed, already_cancelled or not_found"`
 	Cancelled []events.InputID `json:"cancelled" jsonschema:"all that were taken back"`
-}
-
-func injectInput(c *call, in NewInput) (reply, error) {
-	if (in.Text == "") == (len(in.Parts) == 0) {
-		return reply{}, invalidBody("give one of text and parts")
-	}
-	parts, err := c.parts("parts", in.Parts)
-	if err != nil {
-		return reply{}, err
-	}
-	req := api.InjectRequest{Role: in.Role, Parts: parts, Boundary: in.Boundary}
-	if in.Text != "" {
-		req.Parts = []events.Part{{Kind: events.PartText, Text: in.Text}}
-	}
-	if req.ID, err = key(c, "id", in.ID); err != nil {
-		return reply{}, err
-	}
-	input, err := c.s.cfg.Service.Inject(c.Context(), c.session, req)
-	return reply{status: http.StatusCreated, body: Made{string(input)}, location: "/v1/sessions/" + string(c.session) + "/inputs/" + string(input)}, err
 }
 
 func cancelInput(c *call) (reply, error) {
@@ -219,4 +191,34 @@ func cancelInput(c *call) (reply, error) {
 	}
 	out.Cancelled = orNone(out.Cancelled)
 	return reply{status: http.StatusOK, body: out}, err
+}
+
+func (in CancelTurn) args(c *call) (api.CancelArgs, error) {
+	id, err := key(c, "id", in.ID)
+	return api.CancelArgs{Turn: c.turn(), Request: api.CancelRequest{ID: id, Origin: c.caller.Name, Reason: in.Reason}}, err
+}
+
+func cancelled(a api.CancelAnswer) Cancelled {
+	return Cancelled{Receipt: a.Receipt, ID: a.Evidence.ID, Origin: a.Evidence.Origin, Reason: a.Evidence.Reason}
+}
+
+func (in NewInput) args(c *call) (req api.InjectRequest, err error) {
+	if (in.Text == "") == (len(in.Parts) == 0) {
+		return req, invalidBody("give one of text and parts")
+	}
+	req.Role, req.Boundary = in.Role, in.Boundary
+	if req.Parts, err = c.parts("parts", in.Parts); err != nil {
+		return req, err
+	}
+	if in.Text != "" {
+		req.Parts = []events.Part{{Kind: events.PartText, Text: in.Text}}
+	}
+	req.ID, err = key(c, "id", in.ID)
+	return req, err
+}
+
+func madeInput(id events.InputID) Made { return Made{string(id)} }
+
+func inputPath(c *call, id events.InputID) string {
+	return sessionPath(c, c.session) + "/inputs/" + string(id)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // FuzzAnswer sends arbitrary bytes, and arbitrary bodies in a proper request,
@@ -25,14 +26,14 @@ func FuzzAnswer(f *testing.F) {
 	if _, err := h.Create(f.Context(), api.CreateRequest{ID: "s1"}); err != nil {
 		f.Fatal(err)
 	}
-	d := &door{b: b, h: h, log: zap.NewNop()}
-	operations := d.operations()
-	for op, in := range map[api.Operation]any{
-		api.OpCreate: &api.CreateArgs{Head: []byte{1}}, api.OpConfigure: &api.ConfigureArgs{}, api.OpSubmit: &api.TurnRequest{ID: "t1"},
-		api.OpSubmitAt: &api.SubmitAtArgs{At: 1, Request: api.TurnRequest{ID: "t1"}}, api.OpInject: &api.InjectRequest{ID: "i1"},
-		api.OpCancelInputs: &[]events.InputID{"i1"}, api.OpResolveTool: &api.ResolveArgs{Key: "t1/0/0"}, api.OpRewrite: &[]api.RewriteArg{{}},
-		api.OpApplyToolState: &api.ToolState{Generation: 1}, api.OpPutBlob: &[]byte{1}, api.OpCancelTask: new(events.TaskID),
-		api.OpRegisterTask: &api.TaskRequest{ID: "k1", Args: []byte("{}")}, api.OpComplete: &session.CompleteArgs{Source: "x"}, api.OpTransferTasks: &api.TransferArgs{To: "s2", Tasks: []events.TaskID{"k1"}},
+	d := &door{h: h, log: zap.NewNop()}
+	operations := operation.Named()
+	for op, in := range map[operation.Name]any{
+		operation.Create.Name: &api.CreateArgs{Head: []byte{1}}, operation.Configure.Name: &api.ConfigureArgs{}, operation.Submit.Name: &api.TurnRequest{ID: "t1"},
+		operation.SubmitAt.Name: &api.SubmitAtArgs{At: 1, Request: api.TurnRequest{ID: "t1"}}, operation.Inject.Name: &api.InjectRequest{ID: "i1"},
+		operation.CancelInputs.Name: &[]events.InputID{"i1"}, operation.ResolveTool.Name: &api.ResolveArgs{Key: "t1/0/0"}, operation.Rewrite.Name: &[]api.RewriteMessage{{}},
+		operation.ApplyToolState.Name: &api.ToolState{Generation: 1}, operation.PutBlob.Name: &[]byte{1}, operation.CancelTask.Name: new(events.TaskID),
+		operation.RegisterTask.Name: &api.TaskRequest{ID: "k1", Args: []byte("{}")}, operation.Complete.Name: &operation.CompleteArgs{Source: "x"}, operation.TransferTasks.Name: &api.TransferArgs{To: "s2", Tasks: []events.TaskID{"k1"}},
 	} {
 		body, err := events.EncodePayload(in)
 		if err != nil {
@@ -45,9 +46,9 @@ func FuzzAnswer(f *testing.F) {
 		}
 		f.Add(string(op), data)
 	}
-	f.Add(string(api.OpActions), []byte{0xdf, 0xff, 0xff, 0xff, 0xff})
+	f.Add(string(operation.Actions.Name), []byte{0xdf, 0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, name string, body []byte) {
-		op := api.Operation(name)
+		op := operation.Name(name)
 		if operations[op] == nil {
 			t.Skip("no such operation")
 		}
@@ -58,7 +59,7 @@ func FuzzAnswer(f *testing.F) {
 			t.Skip("more than a request takes")
 		}
 		for _, data := range [][]byte{body, proper} {
-			out, code := d.answer(ctx, op, d.watched(t, operations[op]), "", data)
+			out, code := d.answer(ctx, watched{operations[op], t}, "", data)
 			var a api.Answer
 			if err := events.DecodePayload(out, &a); err != nil || a.Error.Code != code {
 				t.Errorf("%s: got %x counted under %q and %v, want an answer of that code", op, out, code, err)
@@ -68,13 +69,16 @@ func FuzzAnswer(f *testing.F) {
 }
 
 // watched fails the test where the operation panics, which [door.do] would contain.
-func (d *door) watched(t *testing.T, run operation) operation {
-	return func(ctx context.Context, session events.SessionID, body []byte) ([]byte, error) {
-		defer func() {
-			if p := recover(); p != nil {
-				t.Errorf("got a panic: %v", p)
-			}
-		}()
-		return run(ctx, session, body)
-	}
+type watched struct {
+	operation.Served
+	t *testing.T
+}
+
+func (w watched) Serve(ctx context.Context, h operation.Host, session events.SessionID, body []byte) ([]byte, error) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.t.Errorf("got a panic: %v", p)
+		}
+	}()
+	return w.Served.Serve(ctx, h, session, body)
 }

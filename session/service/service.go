@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // Config of a service. Everything has a default.
@@ -37,11 +38,11 @@ const version = "1.0.0"
 func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) error, err error) {
 	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, 64)
-	d := &door{b: b, h: h, log: cfg.Logger.Named("service"), scopes: cfg.Scopes, access: cfg.Access}
+	d := &door{h: h, log: cfg.Logger.Named("service"), scopes: cfg.Scopes, access: cfg.Access}
 	answers := make(map[string]bus.AnswerFunc)
-	for op, run := range d.operations() {
-		answers[string(op)] = func(ctx context.Context, from string, data []byte) ([]byte, string) {
-			return d.answer(ctx, op, run, from, data)
+	for name, op := range operation.Named() {
+		answers[string(name)] = func(ctx context.Context, from string, data []byte) ([]byte, string) {
+			return d.answer(ctx, op, from, data)
 		}
 	}
 	s, err := b.Serve(bus.ServiceConfig{Version: version, Metadata: cfg.Metadata, Operations: answers, Concurrency: cfg.Concurrency})
@@ -53,8 +54,7 @@ func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) 
 
 // door is one served host.
 type door struct {
-	b   *bus.Bus
-	h   *session.Host
+	h   operation.Host
 	log *zap.Logger
 
 	scopes map[string]api.Reach
@@ -71,23 +71,21 @@ func (d *door) caller(user string) (c api.Caller, err error) {
 	return c, err
 }
 
-// operation decodes its own part of a request, does it, and encodes what it came to.
-type operation func(ctx context.Context, session events.SessionID, body []byte) ([]byte, error)
-
 // answer does what a request asks for, whatever that holds.
-func (d *door) answer(ctx context.Context, op api.Operation, run operation, from string, data []byte) ([]byte, string) {
-	began, record := time.Now(), accesslog.Record{API: accesslog.NATS, Operation: string(op), Caller: cmp.Or(from, accesslog.Inside), Read: int64(len(data))}
-	body, seq, err := d.do(ctx, op, run, from, data, &record)
+func (d *door) answer(ctx context.Context, op operation.Served, from string, data []byte) ([]byte, string) {
+	row := op.Described()
+	began, record := time.Now(), accesslog.Record{API: accesslog.NATS, Operation: string(row.Name), Caller: cmp.Or(from, accesslog.Inside), Read: int64(len(data))}
+	body, seq, err := d.do(ctx, op, from, data, &record)
 	a := api.Answer{Body: body, Seq: seq}
 	if err != nil {
-		a = api.Answer{Error: d.told(op, err)}
+		a = api.Answer{Error: d.told(row, err)}
 	}
 	out, err := events.EncodePayload(&a)
 	if err == nil && len(out) > api.MaxRequestBytes {
 		err = &events.FieldError{Field: "answer", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(out), api.MaxRequestBytes), Err: events.ErrTooLarge}
 	}
 	if err != nil {
-		a = api.Answer{Error: d.told(op, err)}
+		a = api.Answer{Error: d.told(row, err)}
 		out, _ = events.EncodePayload(&a) // a few short texts
 	}
 	if d.access != nil {
@@ -98,10 +96,10 @@ func (d *door) answer(ctx context.Context, op api.Operation, run operation, from
 }
 
 // told is what the other side learns of an error.
-func (d *door) told(op api.Operation, err error) api.ErrorBody {
+func (d *door) told(r *operation.Row, err error) api.ErrorBody {
 	b := api.EncodeError(err)
 	if _, class := api.Code(err); class == api.ClassInternal {
-		d.log.Error("request", zap.String("op", string(op)), zap.Error(err))
+		d.log.Error("request", zap.String("op", string(r.Name)), zap.Error(err))
 	}
 	return b
 }
@@ -109,10 +107,11 @@ func (d *door) told(op api.Operation, err error) api.ErrorBody {
 // errPanicked is a request that made the host panic.
 var errPanicked = errors.New("panicked")
 
-func (d *door) do(ctx context.Context, op api.Operation, run operation, from string, data []byte, record *accesslog.Record) (body []byte, seq events.Seq, err error) {
+func (d *door) do(ctx context.Context, op operation.Served, from string, data []byte, record *accesslog.Record) (body []byte, seq events.Seq, err error) {
+	row := op.Described()
 	defer func() {
 		if p := recover(); p != nil {
-			body, seq, err = nil, 0, fmt.Errorf("%s: %w: %v", op, errPanicked, p)
+			body, seq, err = nil, 0, fmt.Errorf("%s: %w: %v", row.Name, errPanicked, p)
 		}
 	}()
 	r, err := api.DecodeRequest(data)
@@ -122,16 +121,16 @@ func (d *door) do(ctx context.Context, op api.Operation, run operation, from str
 	record.Session = accesslog.SessionOf(string(r.Session))
 	if from != "" {
 		c, err := d.caller(from)
-		if err == nil && !c.Scope.Has(op.Needs()) { // whatever the session, of which nothing is told
-			err = fmt.Errorf("%w: %s needs the right %q, which user %s lacks", api.ErrForbidden, op, op.Needs(), from)
+		if err == nil && !c.Scope.Has(row.Needs) { // whatever the session, of which nothing is told
+			err = fmt.Errorf("%w: %s needs the right %q, which user %s lacks", api.ErrForbidden, row.Name, row.Needs, from)
 		}
 		if err != nil {
 			return nil, 0, err
 		}
-		r.Actor, ctx = c.Name, api.WithCaller(ctx, c, op.Needs(), r.Session)
+		r.Actor, ctx = c.Name, api.WithCaller(ctx, c, row.Needs, r.Session)
 	}
 	ctx, receipt := api.WithReceipt(api.WithAsked(ctx, api.Asked{Actor: r.Actor, Key: r.Key}), r.Session)
-	body, err = run(ctx, r.Session, r.Body)
+	body, err = op.Serve(ctx, d.h, r.Session, r.Body)
 	return body, receipt.Seq(), err
 }
 
@@ -142,34 +141,4 @@ func actorOf(user string) (string, error) {
 		return "", err
 	}
 	return name, nil
-}
-
-// typed is an operation that takes In and gives Out.
-func typed[In, Out any](do func(context.Context, events.SessionID, In) (Out, error)) operation {
-	return func(ctx context.Context, session events.SessionID, body []byte) ([]byte, error) {
-		var in In
-		if err := api.DecodeStrict(body, &in); err != nil {
-			return nil, err
-		}
-		out, err := do(ctx, session, in)
-		if err != nil {
-			return nil, err
-		}
-		return events.EncodePayload(&out)
-	}
-}
-
-// none is what operations take or give that have nothing to say.
-type none struct{}
-
-// silent is an operation that gives nothing.
-func silent[In any](do func(context.Context, events.SessionID, In) error) operation {
-	return typed(func(ctx context.Context, session events.SessionID, in In) (none, error) {
-		return none{}, do(ctx, session, in)
-	})
-}
-
-// bare is an operation that takes nothing.
-func bare[Out any](do func(context.Context, events.SessionID) (Out, error)) operation {
-	return typed(func(ctx context.Context, session events.SessionID, _ none) (Out, error) { return do(ctx, session) })
 }

@@ -96,7 +96,7 @@ func FuzzDecodeRequest(f *testing.F) {
 	targets := []func() any{
 		func() any { return &api.CreateArgs{} }, func() any { return &api.ConfigureArgs{} }, func() any { return &api.TurnRequest{} },
 		func() any { return &api.CancelArgs{} }, func() any { return &api.InjectRequest{} }, func() any { return &api.AppendNodesRequest{} },
-		func() any { return &api.FrameRequest{} }, func() any { return &[]api.RewriteArg{} }, func() any { return &api.ResolveArgs{} },
+		func() any { return &api.FrameRequest{} }, func() any { return &[]api.RewriteMessage{} }, func() any { return &api.ResolveArgs{} },
 		func() any { return &api.ToolState{} }, func() any { return &api.AvailabilityArgs{} }, func() any { return &events.MonitorSpec{} },
 		func() any { return &events.ToolApprovalGiven{} }, func() any { return &api.ActionArgs{} }, func() any { return &api.ErrorBody{} },
 		func() any { return &api.SubmitAtArgs{} }, func() any { return &api.TaskRequest{} }, func() any { return &api.EndTaskArgs{} }, func() any { return &api.TransferArgs{} },

@@ -8,54 +8,6 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Operation names what can be asked of the session service over NATS. Names
-// are part of the wire format.
-type Operation string
-
-// The operations. Those of the service that are not here are reads, which
-// clients do by themselves.
-const (
-	OpCreate           Operation = "create"
-	OpConfigure        Operation = "configure"
-	OpClose            Operation = "close"
-	OpGrant            Operation = "grant"
-	OpSubmit           Operation = "submit"
-	OpSubmitAt         Operation = "submit_at"
-	OpCancel           Operation = "cancel"
-	OpInject           Operation = "inject"
-	OpCancelInputs     Operation = "cancel_inputs"
-	OpCancelInputsFrom Operation = "cancel_inputs_from"
-	OpAppendNodes      Operation = "append_nodes"
-	OpBranch           Operation = "branch"
-	OpOpenFrame        Operation = "open_frame"
-	OpRewrite          Operation = "rewrite"
-	OpCompact          Operation = "compact"
-	OpApprove          Operation = "approve"
-	OpResolveTool      Operation = "resolve_tool"
-	OpToolState        Operation = "tool_state"
-	OpApplyToolState   Operation = "apply_tool_state"
-	OpSetAvailability  Operation = "set_availability"
-	OpToolCatalog      Operation = "tool_catalog"
-	OpTakeFirstInput   Operation = "take_first_input"
-	OpComplete         Operation = "complete"
-	OpProtocolOptions  Operation = "set_protocol_options"
-	OpApplyExtension   Operation = "apply_extension"
-	OpRegisterTask     Operation = "register_task"
-	OpProgressTask     Operation = "progress_task"
-	OpEndTask          Operation = "end_task"
-	OpRequestCancel    Operation = "request_cancel_task"
-	OpCancelTask       Operation = "cancel_task"
-	OpCancelTasks      Operation = "cancel_tasks"
-	OpTransferTasks    Operation = "transfer_tasks"
-	OpStartMonitor     Operation = "start_monitor"
-	OpStopMonitor      Operation = "stop_monitor"
-	OpMonitorSnapshot  Operation = "monitor_snapshot"
-	OpTakeUpdates      Operation = "take_updates"
-	OpPutBlob          Operation = "put_blob"
-	OpActions          Operation = "actions"
-	OpInvokeAction     Operation = "invoke_action"
-)
-
 // RequestFormat is the version of requests and answers. A node refuses others.
 const RequestFormat = 1
 
@@ -175,11 +127,6 @@ type (
 	CancelFromAnswer struct {
 		Receipt   InputReceipt     `msgpack:"r"`
 		Cancelled []events.InputID `msgpack:"c"`
-	}
-	// RewriteArg is a message of a rewritten history.
-	RewriteArg struct {
-		Message   events.Message `msgpack:"m"`
-		Transient bool           `msgpack:"t,omitempty"`
 	}
 	// ResolveArgs is the result of a call.
 	ResolveArgs struct {

@@ -1,0 +1,125 @@
+package httpapi
+
+import (
+	"net/http"
+	"reflect"
+
+	"github.com/lash-go/lash/session/operation"
+)
+
+// from has a route be that of a row of the table.
+func from(row *operation.Row, r route) route {
+	r.name, r.summary, r.needs = row.ID, row.Summary, row.Needs
+	r.method, r.path = row.HTTP()
+	return r
+}
+
+// bound is a route that does an operation, with what in makes of the request, and answers with what out makes of it.
+func bound[In, Out any](op *operation.Op[In, Out], in func(*call) (In, error), out func(*call, Out) reply) route {
+	return from(&op.Row, route{handle: func(c *call) (reply, error) {
+		args, err := in(c)
+		if err != nil {
+			return reply{}, err
+		}
+		got, err := op.Do(c.Context(), c.s.cfg.Service, c.session, args)
+		if err != nil {
+			return reply{}, err
+		}
+		return out(c, got), nil
+	}})
+}
+
+// given is what a request with a JSON body asks for.
+func given[B, In any](in func(B, *call) (In, error)) func(*call) (In, error) {
+	return func(c *call) (args In, err error) {
+		var b B
+		if err := c.decode(&b); err != nil {
+			return args, err
+		}
+		return in(b, c)
+	}
+}
+
+// answered is an answer in JSON.
+func answered[Out, R any](out func(Out) R) func(*call, Out) reply {
+	return func(_ *call, got Out) reply { return reply{status: http.StatusOK, body: out(got)} }
+}
+
+func silent(*call, operation.None) reply { return reply{status: http.StatusNoContent} }
+
+// ask is a route with a JSON body of type B, which answers with R.
+func ask[B, In, Out, R any](op *operation.Op[In, Out], in func(B, *call) (In, error), out func(Out) R) route {
+	r := bound(op, given(in), answered(out))
+	r.request, r.answers = of[B](), ok[R](http.StatusOK)
+	return r
+}
+
+// tell is a route with a JSON body of type B, which answers with nothing.
+func tell[B, In any](op *operation.Op[In, operation.None], in func(B, *call) (In, error)) route {
+	r := bound(op, given(in), silent)
+	r.request, r.answers = of[B](), none()
+	return r
+}
+
+// look is a route without a body, which answers with R.
+func look[In, Out, R any](op *operation.Op[In, Out], in func(*call) In, out func(Out) R) route {
+	r := bound(op, always(in), answered(out))
+	r.answers = ok[R](http.StatusOK)
+	return r
+}
+
+// just is a route without a body, which answers with nothing.
+func just[In any](op *operation.Op[In, operation.None], in func(*call) In) route {
+	r := bound(op, always(in), silent)
+	r.answers = none()
+	return r
+}
+
+// makes is a route with a JSON body of type B that makes something, which is at a path.
+func makes[B, In, Out, R any](op *operation.Op[In, Out], in func(B, *call) (In, error), out func(Out) R, at func(*call, Out) string) route {
+	r := bound(op, given(in), func(c *call, got Out) reply {
+		return reply{status: http.StatusCreated, body: out(got), location: at(c, got)}
+	})
+	r.request, r.answers = of[B](), ok[R](http.StatusCreated)
+	return r
+}
+
+func always[In any](in func(*call) In) func(*call) (In, error) {
+	return func(c *call) (In, error) { return in(c), nil }
+}
+
+func nothing(*call) operation.None { return operation.None{} }
+
+// taking is the route with query parameters.
+func (r route) taking(query ...param) route {
+	r.query = query
+	return r
+}
+
+// refusing is the route with refusals besides those that all have.
+func (r route) refusing(status ...int) route {
+	r.refuses = status
+	return r
+}
+
+// ofAny is the route, to which a session that there is none of is as good as any.
+func (r route) ofAny() route {
+	r.lenient = true
+	return r
+}
+
+// slow is the route, held open for as long as its work takes.
+func (r route) slow() route {
+	r.long = true
+	return r
+}
+
+// streaming is the route as a stream of such events.
+func (r route) streaming(events map[string]reflect.Type) route {
+	r.events, r.held = events, true
+	return r
+}
+
+func ok[T any](status int) map[int]reflect.Type { return map[int]reflect.Type{status: of[T]()} }
+
+func none() map[int]reflect.Type { return map[int]reflect.Type{http.StatusNoContent: nil} }

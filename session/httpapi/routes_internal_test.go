@@ -1,0 +1,27 @@
+package httpapi
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/lash-go/lash/session/operation"
+)
+
+// TestRoutesOfTable has every row of the table of operations that has a way over HTTP be served there, and nothing else.
+func TestRoutesOfTable(t *testing.T) {
+	t.Parallel()
+	want, have := []string{"document"}, []string(nil)
+	for _, op := range operation.All() {
+		if r := op.Described(); r.Route != "" {
+			want = append(want, r.ID)
+		}
+	}
+	for _, r := range routes() {
+		have = append(have, r.name)
+	}
+	slices.Sort(want)
+	slices.Sort(have)
+	if !slices.Equal(have, want) {
+		t.Errorf("got routes %v, want %v", have, want)
+	}
+}

@@ -1,0 +1,174 @@
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// Name is what an operation is called over NATS.
+type Name string
+
+// Repeat says how a request that is sent again, since its answer was lost, is known.
+type Repeat int
+
+// The ways.
+const (
+	// Looks changes nothing: asking again is as good.
+	Looks Repeat = iota
+	// ByKey: the commit that the request leads to keeps its key, see [api.Asked].
+	// The repeat finds that commit, and is answered from the state before it. A
+	// request that changed nothing keeps no key.
+	ByKey
+	// ByID: what the request makes has its id, or its key as the id. The repeat finds it.
+	ByID
+	// Once: nobody can tell. It is asked once, unless nobody took it.
+	Once
+)
+
+// Row is what an operation says of itself.
+type Row struct {
+	Name    Name // over NATS; empty: a client reads that by itself, or another row does it
+	ID      string
+	Needs   api.Right // what some requests say needs more: see [api.TakeRequest]
+	Repeat  Repeat
+	Route   string // over HTTP: the method, and the path below that of a session; empty: another row's route leads to it
+	Summary string // in one sentence
+}
+
+// session is the path of a session over HTTP.
+const session = "/v1/sessions/{session}"
+
+// HTTP is the method and the path over HTTP.
+func (r *Row) HTTP() (method, path string) {
+	method, path, _ = strings.Cut(r.Route, " ")
+	if !strings.HasPrefix(path, "/v1/") {
+		path = session + path
+	}
+	return method, path
+}
+
+// Anywhere reports whether requests name no session.
+func (r *Row) Anywhere() bool {
+	_, path := r.HTTP()
+	return !strings.HasPrefix(path, session)
+}
+
+// Op is an operation that takes In and gives Out.
+type Op[In, Out any] struct {
+	Row
+	Do func(ctx context.Context, h Host, id events.SessionID, in In) (Out, error)
+}
+
+// None is what operations take or give that have nothing to say.
+type None struct{}
+
+// Served is an operation as a server over NATS has it.
+type Served interface {
+	// Described is the row.
+	Described() *Row
+	// Serve decodes the body of a request, does what it asks for, and encodes what that came to.
+	Serve(ctx context.Context, h Host, id events.SessionID, body []byte) ([]byte, error)
+	// Types are the zero values of what it takes and gives.
+	Types() (in, out any)
+}
+
+// Described implements [Served].
+func (o *Op[In, Out]) Described() *Row { return &o.Row }
+
+// Types implements [Served].
+func (o *Op[In, Out]) Types() (in, out any) { return *new(In), *new(Out) }
+
+// Serve implements [Served].
+func (o *Op[In, Out]) Serve(ctx context.Context, h Host, id events.SessionID, body []byte) ([]byte, error) {
+	var in In
+	if err := api.DecodeStrict(body, &in); err != nil {
+		return nil, err
+	}
+	out, err := o.Do(ctx, h, id, in)
+	if err != nil {
+		return nil, err
+	}
+	return events.EncodePayload(&out)
+}
+
+// Host is what operations are done on: the host of a process.
+type Host interface {
+	api.Service
+	// SubmitTurn is Submit that tells where the turn was accepted.
+	SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error)
+	// WatchTurn gives the events of a turn that was submitted before, from its
+	// first to done, and writes nothing. One that nobody asked for is [api.ErrUnknownTurn].
+	WatchTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (iter.Seq2[api.SessionEvent, error], error)
+	// RestoreSnapshot makes a state whole from a snapshot's head and segments, of
+	// which those that are in blobs may be left out.
+	RestoreSnapshot(ctx context.Context, head []byte, segments [][]byte) (*projector.State, error)
+	// TakeMonitorUpdatesTo takes updates up to a sequence.
+	TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, upto int64) (api.MonitorUpdates, error)
+	Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error)
+	Actions(ctx context.Context, id events.SessionID) ([]plugin.ActionDef, error)
+	InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (plugin.Result, error)
+}
+
+// table has the rows in their order.
+var table []Served //nolint:gochecknoglobals // read-only once it is made
+
+func row[In, Out any](r Row, do func(context.Context, Host, events.SessionID, In) (Out, error)) *Op[In, Out] {
+	o := &Op[In, Out]{r, do}
+	table = append(table, o)
+	return o
+}
+
+// asks is a row whose operation is a method of the host.
+func asks[In, Out any](r Row, do func(Host, context.Context, events.SessionID, In) (Out, error)) *Op[In, Out] {
+	return row(r, func(ctx context.Context, h Host, id events.SessionID, in In) (Out, error) { return do(h, ctx, id, in) })
+}
+
+// tells is a row whose operation is a method that gives nothing.
+func tells[In any](r Row, do func(Host, context.Context, events.SessionID, In) error) *Op[In, None] {
+	return row(r, func(ctx context.Context, h Host, id events.SessionID, in In) (None, error) {
+		return None{}, do(h, ctx, id, in)
+	})
+}
+
+// gets is a row whose operation is a method that takes nothing.
+func gets[Out any](r Row, do func(Host, context.Context, events.SessionID) (Out, error)) *Op[None, Out] {
+	return row(r, func(ctx context.Context, h Host, id events.SessionID, _ None) (Out, error) { return do(h, ctx, id) })
+}
+
+// All are the rows.
+func All() []Served { return append([]Served(nil), table...) }
+
+// Named are the rows that are served over NATS.
+func Named() map[Name]Served {
+	list := make(map[Name]Served)
+	for _, o := range table {
+		if name := o.Described().Name; name != "" {
+			list[name] = o
+		}
+	}
+	return list
+}
+
+// What the table writes short.
+const (
+	read      = api.RightRead
+	write     = api.RightWrite
+	approve   = api.RightApprove
+	configure = api.RightConfigure
+	command   = api.RightCommand
+	grant     = api.RightGrant
+
+	get    = http.MethodGet + " "
+	post   = http.MethodPost + " "
+	put    = http.MethodPut + " "
+	patch  = http.MethodPatch + " "
+	remove = http.MethodDelete + " "
+)

@@ -1,0 +1,255 @@
+package operation
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// Transport carries requests to a host elsewhere. It asks again, as the row's [Repeat] allows, until
+// it has the answer, which it decodes into out, or ctx ends.
+type Transport interface {
+	Ask(ctx context.Context, r *Row, id events.SessionID, key string, in, out any) error
+}
+
+// Remote has the operations that somebody elsewhere decides, over a transport.
+// Ids that a request leaves out are made here, so that its repeats have them too.
+type Remote struct{ Transport }
+
+func newID[ID ~string](given ID) ID { return cmp.Or(given, ID(ulid.Make().String())) }
+
+// ask is a request of its own.
+func ask[In, Out any](ctx context.Context, r Remote, op *Op[In, Out], id events.SessionID, in In) (out Out, err error) {
+	key := ""
+	if op.Repeat == ByKey {
+		key = newID("")
+	}
+	return askAs(ctx, r, op, id, key, in)
+}
+
+// askAs is a request with a key.
+func askAs[In, Out any](ctx context.Context, r Remote, op *Op[In, Out], id events.SessionID, key string, in In) (out Out, err error) {
+	if !op.Anywhere() {
+		err = events.CheckToken("session", id)
+	}
+	if err == nil {
+		err = r.Ask(ctx, &op.Row, id, key, &in, &out)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", op.Name, err)
+	}
+	return out, err
+}
+
+func tell[In any](ctx context.Context, r Remote, op *Op[In, None], id events.SessionID, in In) error {
+	_, err := ask(ctx, r, op, id, in)
+	return err
+}
+
+// Create implements [api.Service].
+func (r Remote) Create(ctx context.Context, req api.CreateRequest) (events.SessionID, error) {
+	req.ID = newID(req.ID)
+	args := api.CreateArgs{Request: req}
+	if s := req.Snapshot; s != nil && req.Start == api.StartSnapshot {
+		var fresh []projector.Segment
+		var err error
+		if args.Head, fresh, err = s.Clone().Snapshot(); err != nil {
+			return "", fmt.Errorf("create session %s: %w", req.ID, err)
+		}
+		for _, seg := range fresh {
+			args.Segments = append(args.Segments, seg.Data)
+		}
+	}
+	return ask(ctx, r, Create, "", args)
+}
+
+// Fork implements [api.Service].
+func (r Remote) Fork(ctx context.Context, from events.SessionID, req api.CreateRequest) (events.SessionID, error) {
+	req.Start, req.From, req.PathOnly = api.StartExisting, from, true
+	return r.Create(ctx, req)
+}
+
+// Reader reads the state that a change is made from.
+type Reader interface {
+	State(ctx context.Context, id events.SessionID) (*projector.State, error)
+	StateAt(ctx context.Context, id events.SessionID, seq events.Seq) (*projector.State, error)
+}
+
+// ConfigureOn is Configure of [api.Service]. The change is made here, on a state of the reader, and lands only on
+// the configuration it was made from: of a repeat, that before the first one's change.
+func (r Remote) ConfigureOn(ctx context.Context, on Reader, id events.SessionID, req api.ConfigureRequest) error {
+	key := newID("")
+	for moved := true; moved; {
+		s, err := on.State(ctx, id)
+		if err != nil {
+			return err
+		}
+		if first, ok, _ := s.Configured(cmp.Or(req.IdempotencyKey, key)); ok { // the state is whole
+			if s, err = on.StateAt(ctx, id, first.Seq-1); err != nil {
+				return err
+			}
+		}
+		args := api.ConfigureArgs{Previous: s.Config, Current: req.Change(s.Config), Key: req.IdempotencyKey}
+		if moved, err = askAs(ctx, r, Configure, id, key, args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CloseSession implements [api.Service].
+func (r Remote) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
+	return tell(ctx, r, Close, id, reason)
+}
+
+// Grant implements [api.Service].
+func (r Remote) Grant(ctx context.Context, id events.SessionID, req api.GrantRequest) error {
+	return tell(ctx, r, Grant, id, req)
+}
+
+// SetProtocolOptions implements [api.Service].
+func (r Remote) SetProtocolOptions(ctx context.Context, id events.SessionID, options json.RawMessage, allFrames bool) error {
+	return tell(ctx, r, ProtocolOptions, id, api.ProtocolOptionsArgs{Options: options, All: allFrames})
+}
+
+// ApplyExtension implements [api.Service].
+func (r Remote) ApplyExtension(ctx context.Context, id events.SessionID, e events.Extension) error {
+	return tell(ctx, r, ApplyExtension, id, e)
+}
+
+// SubmitTurn implements [Host].
+func (r Remote) SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error) {
+	req.ID = newID(req.ID)
+	return ask(ctx, r, Submit, id, req)
+}
+
+// Submit implements [api.Service].
+func (r Remote) Submit(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, error) {
+	a, err := r.SubmitTurn(ctx, id, req)
+	return a.Turn, err
+}
+
+// SubmitAt implements [api.Service].
+func (r Remote) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req api.TurnRequest) (events.TurnID, error) {
+	req.ID = newID(req.ID)
+	return ask(ctx, r, SubmitAt, id, api.SubmitAtArgs{At: events.MillisOf(at), Request: req})
+}
+
+// Cancel implements [api.Service].
+func (r Remote) Cancel(ctx context.Context, id events.SessionID, turn events.TurnID, req api.CancelRequest) (api.CancelReceipt, api.CancelRequest, error) {
+	req.ID = newID(req.ID)
+	a, err := ask(ctx, r, Cancel, id, api.CancelArgs{Turn: turn, Request: req})
+	return a.Receipt, a.Evidence, err
+}
+
+// Inject implements [api.Service].
+func (r Remote) Inject(ctx context.Context, id events.SessionID, req api.InjectRequest) (events.InputID, error) {
+	req.ID = newID(req.ID)
+	return ask(ctx, r, Inject, id, req)
+}
+
+// CancelInputs implements [api.Service].
+func (r Remote) CancelInputs(ctx context.Context, id events.SessionID, inputs ...events.InputID) ([]api.InputReceipt, error) {
+	return ask(ctx, r, CancelInputs, id, inputs)
+}
+
+// CancelInputsFrom implements [api.Service].
+func (r Remote) CancelInputsFrom(ctx context.Context, id events.SessionID, first events.InputID) (api.InputReceipt, []events.InputID, error) {
+	a, err := ask(ctx, r, CancelInputsFrom, id, first)
+	return a.Receipt, a.Cancelled, err
+}
+
+// TakeFirstTurnInput implements [api.Service].
+func (r Remote) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (*events.Message, error) {
+	first, err := ask(ctx, r, TakeFirstInput, id, None{})
+	if err != nil || first.IsZero() {
+		return nil, err
+	}
+	return &first, nil
+}
+
+// Complete is that of [Host]. It spends money once: its repeats have a key.
+func (r Remote) Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
+	return ask(ctx, r, Complete, id, CompleteArgs{Request: req, Source: source})
+}
+
+// AppendNodes implements [api.Service].
+func (r Remote) AppendNodes(ctx context.Context, id events.SessionID, req api.AppendNodesRequest) (api.AppendedNodes, error) {
+	req.IdempotencyKey = newID(req.IdempotencyKey)
+	return ask(ctx, r, AppendNodes, id, req)
+}
+
+// BranchTo implements [api.Service].
+func (r Remote) BranchTo(ctx context.Context, id events.SessionID, node events.NodeID) error {
+	return tell(ctx, r, Branch, id, node)
+}
+
+// OpenFrame implements [api.Service].
+func (r Remote) OpenFrame(ctx context.Context, id events.SessionID, req api.FrameRequest) (bool, error) {
+	return ask(ctx, r, OpenFrame, id, req)
+}
+
+// Rewrite implements [api.Service].
+func (r Remote) Rewrite(ctx context.Context, id events.SessionID, target []api.RewriteMessage) error {
+	return tell(ctx, r, Rewrite, id, target)
+}
+
+// Compact implements [api.Service].
+func (r Remote) Compact(ctx context.Context, id events.SessionID) (bool, error) {
+	return ask(ctx, r, Compact, id, None{})
+}
+
+// StoreBlob implements [api.Bodies].
+func (r Remote) StoreBlob(ctx context.Context, id events.SessionID, body []byte) (events.BlobRef, error) {
+	return ask(ctx, r, PutBlob, id, body)
+}
+
+// Approve implements [api.Service].
+func (r Remote) Approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
+	return tell(ctx, r, Approve, id, answer)
+}
+
+// ResolveTool implements [api.Service].
+func (r Remote) ResolveTool(ctx context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error {
+	return tell(ctx, r, ResolveTool, id, api.ResolveArgs{Key: key, Result: result})
+}
+
+// ToolCatalog implements [api.Service].
+func (r Remote) ToolCatalog(ctx context.Context, id events.SessionID) ([]json.RawMessage, error) {
+	return ask(ctx, r, ToolCatalog, id, None{})
+}
+
+// ToolState implements [api.Service].
+func (r Remote) ToolState(ctx context.Context, id events.SessionID) (api.ToolState, error) {
+	return ask(ctx, r, ToolState, id, None{})
+}
+
+// ApplyToolState implements [api.Service].
+func (r Remote) ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (int64, error) {
+	return ask(ctx, r, ApplyToolState, id, state)
+}
+
+// SetToolsAvailability implements [api.Service].
+func (r Remote) SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (int64, error) {
+	return ask(ctx, r, SetAvailability, id, api.AvailabilityArgs{Names: names, Level: level})
+}
+
+// Actions is that of [Host].
+func (r Remote) Actions(ctx context.Context, id events.SessionID) ([]plugin.ActionDef, error) {
+	return ask(ctx, r, Actions, id, None{})
+}
+
+// InvokeAction is that of [Host]. An action may do anything, so it is never
+// asked for twice: where nobody knows what became of it the error is [events.ErrOutcomeUnknown].
+func (r Remote) InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (plugin.Result, error) {
+	return ask(ctx, r, InvokeAction, id, api.ActionArgs{Name: name, Args: args})
+}
