@@ -144,7 +144,7 @@ func (h overHTTP) Approve(_ context.Context, id events.SessionID, answer events.
 }
 
 func (h overHTTP) ResolveTool(_ context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error {
-	return h.post(id, "/results", httpapi.CallResult{Call: key, Text: result.Text, Outcome: string(result.Outcome), Code: result.Code})
+	return h.post(id, "/results", httpapi.CallResult{Call: key, Text: result.Text, Outcome: httpapi.Outcome(result.Outcome), Code: result.Code})
 }
 
 func (h overHTTP) Cancel(_ context.Context, id events.SessionID, turn events.TurnID, req api.CancelRequest) (api.CancelReceipt, api.CancelRequest, error) {

@@ -15,6 +15,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/google/jsonschema-go/jsonschema"
+
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 )
@@ -70,9 +72,7 @@ func (b *bundle) door(cfg httpapi.Config) *door {
 		d.keepsSecrets()
 	})
 	got := d.ask("", http.MethodGet, "/v1/openapi.json", "")
-	d.doc = &apiDocument{}
-	must(b.t, "document", json.Unmarshal(got.body, d.doc), nil)
-	d.doc.resolved, d.doc.produced = make(map[string]*resolvedSchema), map[string]bool{"document 200": true}
+	d.doc = documentOf(b.t, got.body)
 	return d
 }
 
@@ -155,11 +155,11 @@ type received struct{ id, name, data string }
 
 // sse is an open stream.
 type sse struct {
-	d      *door
-	path   string
-	body   io.ReadCloser
-	lines  *bufio.Scanner
-	events map[string]documentRef
+	d     *door
+	path  string
+	body  io.ReadCloser
+	lines *bufio.Scanner
+	shape *jsonschema.Schema // of its events
 }
 
 // stream opens a stream. Closing it is the test's affair; it ends with the test.
@@ -176,7 +176,7 @@ func (d *door) stream(token, path string, header ...string) *sse {
 	d.doc.check(d.t, http.MethodGet, r.URL.Path, got.StatusCode, got.Header, nil)
 	s := &sse{d: d, path: path, body: got.Body, lines: bufio.NewScanner(got.Body)}
 	s.lines.Buffer(nil, 4<<20)
-	s.events = d.doc.Paths[d.doc.path(http.MethodGet, r.URL.Path)]["get"].Responses["200"].Events
+	s.shape = d.doc.Paths[d.doc.path(http.MethodGet, r.URL.Path)]["get"].Responses["200"].Content["text/event-stream"].Schema
 	d.t.Cleanup(s.close)
 	return s
 }
@@ -199,10 +199,9 @@ func (s *sse) next() (received, error) {
 			if m.name == "" {
 				continue // of a comment, or the time to retry
 			}
-			if _, ok := s.events[m.name]; !ok {
-				s.d.t.Errorf("%s: got undocumented event %q", s.path, m.name)
-			}
-			s.d.doc.validate(s.d.t, s.path+" "+m.name, s.events[m.name], []byte(m.data))
+			shown, err := json.Marshal(map[string]any{"event": m.name, "id": m.id, "data": json.RawMessage(m.data)})
+			must(s.d.t, "event", err, nil)
+			s.d.doc.validate(s.d.t, s.path+" "+m.name, s.shape, shown)
 			return m, nil
 		}
 	}

@@ -23,7 +23,7 @@ type Sessions struct {
 type ListedSession struct {
 	ID        events.SessionID  `json:"id"`
 	Seq       events.Seq        `json:"seq" jsonschema:"of the last commit that the row knows"`
-	Status    projector.Status  `json:"status" jsonschema:"opening, open, closed, erasing or erased"`
+	Status    projector.Status  `json:"status"`
 	Parent    events.SessionID  `json:"parent,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Owner     string            `json:"owner,omitempty"`
@@ -45,7 +45,7 @@ type Turns struct {
 // ListedTurn is a turn of a session.
 type ListedTurn struct {
 	ID          events.TurnID    `json:"id"`
-	Status      api.TurnStatus   `json:"status" jsonschema:"ended, running, waiting or scheduled"`
+	Status      api.TurnStatus   `json:"status"`
 	End         events.TurnEnd   `json:"end,omitempty" jsonschema:"of an ended one: how"`
 	Issue       *TurnIssue       `json:"issue,omitempty" jsonschema:"of an ended one: why it failed"`
 	By          events.TurnID    `json:"by,omitempty" jsonschema:"of a diverted one: the turn in its way"`

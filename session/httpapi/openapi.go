@@ -2,17 +2,9 @@ package httpapi
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"reflect"
-	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-
-	"github.com/google/jsonschema-go/jsonschema"
-
-	"github.com/lash-go/lash/events/eventjson"
 )
 
 // tokenPattern is what ids match.
@@ -27,7 +19,7 @@ func getDocument(c *call) (reply, error) {
 
 // document is the OpenAPI 3.1 description of a table of routes.
 func document(table []route) ([]byte, error) {
-	d := describer{schemas: make(map[string]*jsonschema.Schema)}
+	d := newDescriber()
 	paths := make(map[string]object)
 	for i := range table {
 		r := &table[i]
@@ -44,9 +36,10 @@ func document(table []route) ([]byte, error) {
 		"info": object{
 			"title": "lash", "version": "1",
 			"description": "Sessions of LLM agents. Unknown fields and parameters are refused. Problems have a stable code. " +
-				"GET operations answer HEAD too. Streams are server-sent events; x-events says what their data is. " +
+				"GET operations answer HEAD too. Streams are server-sent events, described as objects of event, id and data, which is JSON. " +
 				"429 and 503 were not done, and Retry-After says when to ask again; without it waiting does not help. After 504 nobody knows whether it was done: ask again only with the same Idempotency-Key.",
 		},
+		"servers":    []object{{"url": "/", "description": "the one that serves this document"}},
 		"security":   []object{{"bearer": []string{}}, {"certificate": []string{}}},
 		"paths":      paths,
 		"components": object{"schemas": d.schemas, "securitySchemes": securitySchemes()},
@@ -61,12 +54,6 @@ func securitySchemes() object {
 	}
 }
 
-// describer collects the schemas that operations name.
-type describer struct {
-	schemas map[string]*jsonschema.Schema
-	err     error // the first
-}
-
 func (d *describer) operation(r *route) object {
 	out := object{"operationId": r.name, "summary": r.summary, "responses": d.responses(r)}
 	if r.needs == "" {
@@ -76,16 +63,16 @@ func (d *describer) operation(r *route) object {
 	}
 	var params []object
 	for _, name := range r.pathParams() {
-		params = append(params, object{"name": name, "in": "path", "required": true, "schema": object{"type": "string", "pattern": tokenPattern}})
+		params = append(params, object{"name": name, "in": "path", "required": true, "schema": idSchema()})
 	}
 	for _, p := range r.query {
-		params = append(params, object{"name": p.name, "in": "query", "description": p.about, "schema": object{"type": "string"}})
+		params = append(params, p.in("query"))
 	}
 	if r.changes() {
-		params = append(params, object{"name": keyParam.name, "in": "header", "description": keyParam.about, "schema": object{"type": "string", "pattern": tokenPattern}})
+		params = append(params, keyParam.in("header"))
 	}
 	for _, p := range r.header {
-		params = append(params, object{"name": p.name, "in": "header", "description": p.about, "schema": object{"type": "string"}})
+		params = append(params, p.in("header"))
 	}
 	if len(params) > 0 {
 		out["parameters"] = params
@@ -97,6 +84,11 @@ func (d *describer) operation(r *route) object {
 		out["requestBody"] = object{"required": true, "content": content("application/json", d.ref(r.request))}
 	}
 	return out
+}
+
+// in describes the parameter.
+func (p *param) in(place string) object {
+	return object{"name": p.name, "in": place, "required": p.needed, "description": p.about, "schema": p.schema}
 }
 
 func (d *describer) responses(r *route) object {
@@ -117,13 +109,7 @@ func (d *describer) responses(r *route) object {
 		out[strconv.Itoa(status)] = answer
 	}
 	if r.events != nil {
-		data := object{}
-		for name, t := range r.events {
-			data[name] = d.ref(t)
-		}
-		out[strconv.Itoa(http.StatusOK)] = object{
-			"description": "server-sent events", "content": content("text/event-stream", object{"type": "string"}), "x-events": data,
-		}
+		out[strconv.Itoa(http.StatusOK)] = object{"description": "server-sent events", "content": content("text/event-stream", d.messages(r.events))}
 	}
 	refusal := content("application/problem+json", d.ref(of[problem]()))
 	for _, status := range r.refusals() {
@@ -140,38 +126,4 @@ func binary() object { return object{"type": "string", "format": "binary"} }
 
 func content(mediaType string, schema any) object {
 	return object{mediaType: object{"schema": schema}}
-}
-
-// ref names the schema of a type.
-func (d *describer) ref(t reflect.Type) any {
-	if t.Kind() == reflect.Map {
-		return object{"type": "object"}
-	}
-	r := []rune(t.Name())
-	name := string(unicode.ToUpper(r[0])) + string(r[1:])
-	if d.schemas[name] == nil {
-		s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-			of[json.RawMessage](): {}, of[[]byte](): {Type: "string", ContentEncoding: "base64"}, of[eventjson.Value](): {Type: "object", Description: "see events/FORMAT.md: the fields of the kind, by their names in lower_snake"},
-		}})
-		if err != nil && d.err == nil {
-			d.err = fmt.Errorf("schema of %s: %w", name, err)
-		}
-		d.schemas[name] = withoutNull(s)
-	}
-	return object{"$ref": "#/components/schemas/" + name}
-}
-
-// withoutNull takes null from lists and optional fields: they are there, or left out.
-func withoutNull(s *jsonschema.Schema) *jsonschema.Schema {
-	if s == nil {
-		return nil
-	}
-	if i := slices.Index(s.Types, "null"); i >= 0 && len(s.Types) == 2 {
-		s.Type, s.Types = s.Types[1-i], nil
-	}
-	for _, p := range s.Properties {
-		withoutNull(p)
-	}
-	withoutNull(s.Items)
-	return s
 }

@@ -56,7 +56,7 @@ type Action struct {
 	Name        string              `json:"name"`
 	Description string              `json:"description,omitempty"`
 	Kind        string              `json:"kind,omitempty" jsonschema:"query, command or another word for readers"`
-	Session     plugin.SessionParam `json:"session" jsonschema:"required, optional or forbidden"`
+	Session     plugin.SessionParam `json:"session"`
 	Needs       api.Right           `json:"needs" jsonschema:"right that its caller needs"`
 	Input       json.RawMessage     `json:"input,omitempty" jsonschema:"JSON schema of its arguments"`
 	Output      json.RawMessage     `json:"output,omitempty" jsonschema:"JSON schema of its result"`
@@ -70,12 +70,12 @@ type Invocation struct {
 
 // ActionResult is the outcome of an action.
 type ActionResult struct {
-	Text        string `json:"text"`
-	Outcome     string `json:"outcome" jsonschema:"success, failure or cancelled"`
-	Class       string `json:"class,omitempty" jsonschema:"of a failure"`
-	Code        string `json:"code,omitempty" jsonschema:"of a failure"`
-	Pending     bool   `json:"pending,omitempty" jsonschema:"the result comes later"`
-	Attachments []Part `json:"attachments,omitempty"`
+	Text        string  `json:"text"`
+	Outcome     Outcome `json:"outcome"`
+	Class       string  `json:"class,omitempty" jsonschema:"of a failure"`
+	Code        string  `json:"code,omitempty" jsonschema:"of a failure"`
+	Pending     bool    `json:"pending,omitempty" jsonschema:"the result comes later"`
+	Attachments []Part  `json:"attachments,omitempty"`
 }
 
 func (e Extension) extension() events.Extension { return events.Extension{Type: e.Type, Body: e.Body} }
@@ -89,7 +89,7 @@ func (t *Tool) entry() (events.ToolEntry, error) {
 	if t.Effects == "non_idempotent" {
 		e.Effects = events.EffectsNonIdempotent
 	}
-	if string(events.Overridden(e.Availability)) != t.Availability {
+	if Level(events.Overridden(e.Availability)) != t.Availability {
 		return e, invalidBody("availability is none of off, searchable, callable and showcased")
 	}
 	return e, nil

@@ -12,11 +12,11 @@ import (
 // that back: it watches the session for task.cancel_requested, or reads the
 // state in the answers to its progress.
 type NewTask struct {
-	Kind     string          `json:"kind,omitempty" jsonschema:"observer or other, which is the default"`
+	Kind     TaskKind        `json:"kind,omitempty" jsonschema:"observer or other, which is the default"`
 	Producer string          `json:"producer,omitempty"`
 	Parent   events.TaskID   `json:"parent,omitempty"`
-	Cancel   string          `json:"cancel,omitempty" jsonschema:"abort_local, external or cooperative, which is the default"`
-	Close    string          `json:"close,omitempty" jsonschema:"cancel, transfer or keep, which is the default"`
+	Cancel   CancelPolicy    `json:"cancel,omitempty" jsonschema:"defaults to cooperative"`
+	Close    ClosePolicy     `json:"close,omitempty" jsonschema:"defaults to keep"`
 	Args     json.RawMessage `json:"args,omitempty" jsonschema:"kept with the task, at most 16 KiB"`
 }
 
@@ -53,7 +53,7 @@ type TransferTasks struct {
 }
 
 // unless is a word of the format, which is empty for the default.
-func unless[T ~string](word, otherwise string) T {
+func unless[T, Word ~string](word, otherwise Word) T {
 	if word == otherwise {
 		return ""
 	}

@@ -37,7 +37,12 @@ type route struct {
 }
 
 // param is a query parameter or a header.
-type param struct{ name, about string }
+type param struct {
+	name   string
+	schema object
+	about  string
+	needed bool
+}
 
 // reply is an answer.
 type reply struct {

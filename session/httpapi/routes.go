@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
 )
@@ -14,14 +15,25 @@ import (
 //
 //nolint:gochecknoglobals // read-only
 var (
-	waitParam   = param{"wait", "how long to wait for the turn's end, in seconds or as 1m30s"}
-	preferParam = param{"Prefer", "wait=SECONDS is the same as the parameter wait"}
-	keyParam    = param{keyHeader, "the same request again, with the same key, is done once, and another one with it refused; it is the id of a session, turn or input that is made"}
-	limitParam  = param{"limit", "entries of the page, 1 to " + strconv.Itoa(api.MaxPage) + "; defaults to " + strconv.Itoa(api.DefaultPage)}
-	cursorParam = param{"cursor", "next of the page before; opaque"}
+	waitParam   = text("wait", "how long to wait for the turn's end, in seconds or as 1m30s")
+	preferParam = text("Prefer", "wait=SECONDS is the same as the parameter wait")
+	keyParam    = param{name: keyHeader, schema: idSchema(), about: "the same request again, with the same key, is done once, and another one with it refused; it is the id of a session, turn or input that is made"}
+	limitParam  = number("limit", "entries of the page, 1 to "+strconv.Itoa(api.MaxPage)+"; defaults to "+strconv.Itoa(api.DefaultPage))
+	cursorParam = text("cursor", "next of the page before; opaque")
 )
 
 const labelParam = "label"
+
+func text(name, about string) param {
+	return param{name: name, schema: object{"type": "string"}, about: about}
+}
+
+func number(name, about string) param {
+	return param{name: name, schema: object{"type": "integer", "minimum": 0}, about: about}
+}
+
+// idSchema is the schema of an id.
+func idSchema() object { return object{"type": "string", "pattern": tokenPattern} }
 
 // routes has each row of the table of operations that has a way over HTTP, with its JSON.
 func routes() []route {
@@ -38,14 +50,14 @@ func sessionRoutes() []route {
 		makes(operation.Fork, NewSession.fork, madeSession, sessionPath),
 		look(operation.State, nothing, sessionOf),
 		from(&operation.Configure.Row, route{request: of[ConfigChange](), answers: none(), handle: body(configureSession)}),
-		just(operation.Close, (*call).reason).taking(param{"reason", "kept in the history"}).ofAny(),
+		just(operation.Close, (*call).reason).taking(text("reason", "kept in the history")).ofAny(),
 		tell(operation.Grant, Grant.args),
 		tell(operation.ProtocolOptions, ProtocolOptions.args),
 		tell(operation.ApplyExtension, Extension.args),
 		from(&operation.View.Row, route{answers: ok[View](http.StatusOK), handle: getView}).
-			taking(param{"at", "sequence up to which the history counts, or its end where that comes before; defaults to the end. It costs a fold from the beginning"}),
-		from(&operation.Observe.Row, route{handle: watchEvents, header: []param{{"Last-Event-ID", "likewise, of a reconnect: it wins"}}}).
-			taking(param{"cursor", "sequence of the last commit seen, of a first connect; defaults to 0"}).refusing(http.StatusConflict).
+			taking(number("at", "sequence up to which the history counts, or its end where that comes before; defaults to the end. It costs a fold from the beginning")),
+		from(&operation.Observe.Row, route{handle: watchEvents, header: []param{number("Last-Event-ID", "likewise, of a reconnect: it wins")}}).
+			taking(number("cursor", "sequence of the last commit seen, of a first connect; defaults to 0")).refusing(http.StatusConflict).
 			streaming(map[string]reflect.Type{"commit": of[Commit](), "delta": of[Delta](), "gap": of[Gap](), "problem": of[problem]()}),
 		from(&operation.Sessions.Row, route{repeats: labelParam, answers: ok[Sessions](http.StatusOK), handle: listSessions}).taking(sessionParams()...),
 	}
@@ -55,14 +67,14 @@ func sessionRoutes() []route {
 func sessionParams() []param {
 	from, to := "in milliseconds since 1970: not before", "in milliseconds since 1970: before"
 	return []param{
-		{"status", "opening, open, closed, erasing or erased; defaults to any of the first three"},
-		{labelParam, "NAME=VALUE, a label that the session has; may be given up to " + strconv.Itoa(api.MaxQueryLabels) + " times"},
-		{"parent", "session"},
-		{"owner", "caller"},
-		{"created_from_ms", from},
-		{"created_to_ms", to},
-		{"updated_from_ms", from},
-		{"updated_to_ms", to},
+		{name: "status", schema: object{"type": "string", "enum": words()[of[projector.Status]()]}, about: "defaults to opening, open and closed"},
+		{name: labelParam, schema: object{"type": "array", "items": object{"type": "string"}}, about: "NAME=VALUE, a label that the session has; may be given up to " + strconv.Itoa(api.MaxQueryLabels) + " times"},
+		text("parent", "session"),
+		text("owner", "caller"),
+		number("created_from_ms", from),
+		number("created_to_ms", to),
+		number("updated_from_ms", from),
+		number("updated_to_ms", to),
 		limitParam, cursorParam,
 	}
 }
@@ -76,7 +88,7 @@ func turnRoutes() []route {
 		ask(operation.Cancel, CancelTurn.args, cancelled),
 		from(&operation.WatchTurn.Row, route{handle: watchTurn}).streaming(map[string]reflect.Type{"event": of[api.SessionEvent](), "problem": of[problem]()}),
 		makes(operation.Inject, NewInput.args, madeInput, inputPath),
-		from(&operation.CancelInputs.Row, route{answers: ok[CancelledInput](http.StatusOK), handle: cancelInput}).taking(param{"following", "true: with all that were injected after it"}),
+		from(&operation.CancelInputs.Row, route{answers: ok[CancelledInput](http.StatusOK), handle: cancelInput}).taking(param{name: "following", schema: object{"type": "boolean"}, about: "with all that were injected after it"}),
 		look(operation.TakeFirstInput, nothing, firstInput).ofAny(),
 		ask(operation.Complete, NewCompletion.args, completed).slow().refusing(http.StatusUnprocessableEntity),
 	}
@@ -100,7 +112,7 @@ func toolRoutes() []route {
 		from(&operation.PendingApprovals.Row, route{answers: ok[PendingApprovals](http.StatusOK), handle: listApprovals}).taking(limitParam, cursorParam),
 		tell(operation.Approve, Answer.args),
 		tell(operation.ResolveTool, CallResult.args),
-		from(&operation.ToolOutput.Row, route{answers: ok[CallOutput](http.StatusOK), handle: getOutput}).taking(param{"call", "required"}),
+		from(&operation.ToolOutput.Row, route{answers: ok[CallOutput](http.StatusOK), handle: getOutput}).taking(param{name: "call", schema: text("", "").schema, about: "that has returned", needed: true}),
 		look(operation.ToolState, nothing, tools),
 		ask(operation.ApplyToolState, Tools.args, generation),
 		ask(operation.SetAvailability, ToolLevel.args, generation),

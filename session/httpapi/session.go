@@ -55,7 +55,7 @@ type Grant struct {
 // Granted is a grant with whom it was made to.
 type Granted struct {
 	To     string                `json:"to"`
-	Rights []events.SessionRight `json:"rights" jsonschema:"of read, write and approve"`
+	Rights []events.SessionRight `json:"rights"`
 }
 
 // Made is the id of what was made.
@@ -67,7 +67,7 @@ type Made struct {
 type Session struct {
 	ID        events.SessionID  `json:"id"`
 	Seq       events.Seq        `json:"seq" jsonschema:"of the last commit: a cursor"`
-	Status    projector.Status  `json:"status" jsonschema:"opening, open or closed"`
+	Status    projector.Status  `json:"status"`
 	Config    SessionConfig     `json:"config"`
 	Parent    events.SessionID  `json:"parent,omitempty"`
 	Forked    events.SessionID  `json:"forked_from,omitempty"`

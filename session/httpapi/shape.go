@@ -15,7 +15,7 @@ type Part struct {
 	CallID    events.CallID   `json:"call_id,omitempty" jsonschema:"as the model gave it, may repeat"`
 	Tool      string          `json:"tool,omitempty"`
 	Args      json.RawMessage `json:"args,omitempty" jsonschema:"of a tool call; a JSON string where the model's JSON is broken"`
-	Outcome   string          `json:"outcome,omitempty" jsonschema:"of a tool result: success, failure, cancelled or lost"`
+	Outcome   Outcome         `json:"outcome,omitempty" jsonschema:"of a tool result"`
 	MediaType string          `json:"media_type,omitempty"`
 	Blob      *Blob           `json:"blob,omitempty" jsonschema:"the body is kept outside of the history"`
 }
@@ -118,11 +118,11 @@ func parts(list []events.Part) []Part {
 	return out
 }
 
-func outcome(o events.Outcome) string {
+func outcome(o events.Outcome) Outcome {
 	if o == events.OutcomeSuccess {
 		return "success"
 	}
-	return string(o)
+	return Outcome(o)
 }
 
 func blob(ref events.BlobRef) *Blob {

@@ -18,8 +18,8 @@ type Tasks struct {
 // Task is a background task.
 type Task struct {
 	ID          events.TaskID    `json:"id"`
-	Kind        string           `json:"kind" jsonschema:"monitor, subagent, observer, tool or other"`
-	State       string           `json:"state" jsonschema:"pending, running, waiting, cancel_requested, completed, failed or cancelled"`
+	Kind        TaskKind         `json:"kind"`
+	State       TaskState        `json:"state"`
 	Producer    string           `json:"producer,omitempty"`
 	Child       events.SessionID `json:"child,omitempty" jsonschema:"session that does the work"`
 	Parent      events.TaskID    `json:"parent,omitempty"`
@@ -56,7 +56,7 @@ type MonitorSpec struct {
 type Monitor struct {
 	ID        events.MonitorID `json:"id"`
 	Command   string           `json:"command"`
-	State     string           `json:"state" jsonschema:"idle, running, stopped, exited or failed"`
+	State     MonitorState     `json:"state"`
 	Armed     bool             `json:"armed" jsonschema:"it is to run, or runs"`
 	Lines     int64            `json:"lines" jsonschema:"on standard output, ever"`
 	LastLine  string           `json:"last_line,omitempty"`
@@ -85,7 +85,7 @@ func (c *call) task() events.TaskID { return events.TaskID(c.PathValue("task")) 
 
 func taskOf(t projector.Task) Task {
 	out := Task{
-		ID: t.ID, Kind: cmp.Or(string(t.Of), "other"), State: cmp.Or(string(t.State), "pending"), Producer: t.Producer, Child: t.Child, Parent: t.Parent,
+		ID: t.ID, Kind: TaskKind(cmp.Or(t.Of, "other")), State: TaskState(cmp.Or(t.State, "pending")), Producer: t.Producer, Child: t.Child, Parent: t.Parent,
 		Runner: t.Runner, Attempt: t.Attempt, MovedTo: t.To, Message: t.Message, Reason: t.Reason, Summary: t.Summary,
 		CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt, CompletedAt: t.CompletedAt,
 	}
@@ -105,7 +105,7 @@ func getMonitors(c *call) (reply, error) {
 	for i := range s.Monitors {
 		m := &s.Monitors[i]
 		out.Monitors[i] = Monitor{
-			ID: m.Spec.ID, Command: m.Spec.Command, State: cmp.Or(string(m.State), "idle"), Armed: m.Armed, Lines: m.Events, LastLine: m.LastEvent, LastError: m.LastError,
+			ID: m.Spec.ID, Command: m.Spec.Command, State: MonitorState(cmp.Or(m.State, "idle")), Armed: m.Armed, Lines: m.Events, LastLine: m.LastEvent, LastError: m.LastError,
 		}
 		if m.Exited {
 			out.Monitors[i].Exit = &m.Exit

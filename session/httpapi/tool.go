@@ -35,7 +35,7 @@ type Answer struct {
 type CallResult struct {
 	Call    events.EffectID `json:"call" jsonschema:"its completion key"`
 	Text    string          `json:"text"`
-	Outcome string          `json:"outcome,omitempty" jsonschema:"success, failure or cancelled, defaults to success"`
+	Outcome Outcome         `json:"outcome,omitempty" jsonschema:"defaults to success"`
 	Class   string          `json:"class,omitempty" jsonschema:"of a failure"`
 	Code    string          `json:"code,omitempty" jsonschema:"of a failure"`
 }
@@ -57,9 +57,9 @@ type Tool struct {
 	Name         string          `json:"name"`
 	Description  string          `json:"description,omitempty"`
 	Schema       json.RawMessage `json:"schema,omitempty" jsonschema:"of its arguments"`
-	Effects      string          `json:"effects" jsonschema:"none, idempotent or non_idempotent"`
+	Effects      Effects         `json:"effects"`
 	Source       string          `json:"source,omitempty"`
-	Availability string          `json:"availability" jsonschema:"as it is declared: off, searchable, callable or showcased"`
+	Availability Level           `json:"availability" jsonschema:"as it is declared"`
 	Override     events.Override `json:"override,omitempty" jsonschema:"as a host set it"`
 	Orphan       bool            `json:"orphan,omitempty" jsonschema:"no source offers it now"`
 	Serial       bool            `json:"serial,omitempty" jsonschema:"runs alone, after the others of its reply"`
@@ -78,7 +78,7 @@ type Generation struct {
 
 func toolOf(t *events.ToolEntry) Tool {
 	out := Tool{
-		Name: t.Name, Description: t.Description, Effects: string(t.Effects), Source: t.Source, Availability: string(events.Overridden(t.Availability)),
+		Name: t.Name, Description: t.Description, Effects: Effects(t.Effects), Source: t.Source, Availability: Level(events.Overridden(t.Availability)),
 		Override: t.Override, Orphan: t.Orphan, Serial: t.Serial,
 	}
 	if t.Effects == events.EffectsNonIdempotent {

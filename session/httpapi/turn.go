@@ -17,7 +17,7 @@ type NewTurn struct {
 	Text     string            `json:"text,omitempty" jsonschema:"short for one part of type text"`
 	Parts    []GivenPart       `json:"parts,omitempty"`
 	Continue bool              `json:"continue,omitempty" jsonschema:"no message: the model goes on from the leaf"`
-	WhenBusy api.WhenBusy      `json:"when_busy,omitempty" jsonschema:"what becomes of it where another turn runs: enqueue (the default), inject, reject, interrupt or branch"`
+	WhenBusy api.WhenBusy      `json:"when_busy,omitempty" jsonschema:"what becomes of it where another turn runs; defaults to enqueue"`
 	At       events.Millis     `json:"at_ms,omitempty" jsonschema:"when it starts, in milliseconds since 1970; at once where that has passed, or is left out"`
 	Options  json.RawMessage   `json:"options,omitempty" jsonschema:"of the protocol, for this turn"`
 	Plugins  map[string]string `json:"plugins,omitempty" jsonschema:"JSON for plugins, by plugin"`
@@ -28,7 +28,7 @@ type NewTurn struct {
 // PendingTurn is a turn that has not ended.
 type PendingTurn struct {
 	Turn   events.TurnID `json:"turn"`
-	Status string        `json:"status" jsonschema:"pending: it waits, or runs"`
+	Status PendingStatus `json:"status" jsonschema:"it waits, or runs"`
 }
 
 // CancelTurn asks a turn to stop.
@@ -39,7 +39,7 @@ type CancelTurn struct {
 
 // Cancelled says what a cancel met.
 type Cancelled struct {
-	Receipt api.CancelReceipt `json:"receipt" jsonschema:"requested, already_requested or completion_won_race"`
+	Receipt api.CancelReceipt `json:"receipt"`
 	ID      string            `json:"id,omitempty" jsonschema:"of the request that counts, and so on"`
 	Origin  string            `json:"origin,omitempty"`
 	Reason  string            `json:"reason,omitempty"`
@@ -167,7 +167,7 @@ type NewInput struct {
 
 // CancelledInput says what the cancel of an input met.
 type CancelledInput struct {
-	Receipt   api.InputReceipt `json:"receipt" jsonschema:"cancelled, already_claimed, already_completed, already_cancelled or not_found"`
+	Receipt   api.InputReceipt `json:"receipt"`
 	Cancelled []events.InputID `json:"cancelled" jsonschema:"all that were taken back"`
 }
 

@@ -1,0 +1,49 @@
+package integration
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/httpapi"
+)
+
+// TestTypeScript has a client with types that openapi-typescript generates from
+// the document be compiled strictly, and drive a session; the document passes
+// Redocly's recommended rules without an error.
+func TestTypeScript(t *testing.T) {
+	t.Parallel()
+	modules := os.Getenv("LASH_NODE_MODULES")
+	if modules == "" {
+		t.Skip("LASH_NODE_MODULES names a folder with @redocly/cli, openapi-typescript, openapi-fetch and typescript, as .ci/run installs them")
+	}
+	b := setupIdle(t, theCall(), reply(text("3")))
+	b.node((&asker{}).factory(events.EffectsNonIdempotent))
+	d := b.door(httpapi.Config{})
+	dir := t.TempDir()
+	must(t, "copy", os.CopyFS(dir, os.DirFS("testdata/typescript")), nil)
+	must(t, "modules", os.Symlink(modules, filepath.Join(dir, "node_modules")), nil)
+	must(t, "package", os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type":"module"}`), 0o600), nil)
+	must(t, "document", os.WriteFile(filepath.Join(dir, "openapi.json"), d.ask("", http.MethodGet, "/v1/openapi.json", "").body, 0o600), nil)
+	run := func(name string, args ...string) []byte {
+		t.Helper()
+		cmd := exec.CommandContext(b.ctx, name, args...)
+		cmd.Dir, cmd.Stderr = dir, t.Output()
+		cmd.Env = append(os.Environ(), "REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s %v: %v\n%s", filepath.Base(name), args, err, out)
+		}
+		return out
+	}
+	bin := filepath.Join(dir, "node_modules", ".bin")
+	run(filepath.Join(bin, "redocly"), "lint", "--extends=recommended", "openapi.json")
+	run(filepath.Join(bin, "openapi-typescript"), "openapi.json", "-o", "lash.ts")
+	run(filepath.Join(bin, "tsc"), "-p", ".")
+	equal(t, "what the client saw", strings.TrimSpace(string(run("node", "out/drive.js", d.url, "writer"+secret))),
+		`{"outcome":{"type":"assistant_message","text":"3"},"tools":["add"],"roles":["user","assistant","user","assistant"],"seq":true,"approved":true,"refused":"no_session"}`)
+}

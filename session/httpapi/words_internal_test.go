@@ -1,0 +1,82 @@
+package httpapi
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+)
+
+// TestWordsOfSources holds the words that the document knows against the constants of each type, as the sources have them.
+func TestWordsOfSources(t *testing.T) {
+	t.Parallel()
+	// Whose words are no literals, or which take those of another type.
+	derived := []reflect.Type{of[events.Override]()}
+	known := make(map[string][]string)
+	for _, dir := range []string{"../../events", "../api", "../plugin", "../../projector"} {
+		for name, list := range constants(t, dir) {
+			known[filepath.Base(dir)+"."+name] = list
+		}
+	}
+	known["api.Right"] = []string{"approve", "command", "configure", "grant", "read", "write"} // three are those of grants
+	checked := 0
+	for typ, list := range words() {
+		if strings.HasPrefix(typ.String(), "httpapi.") || slices.Contains(derived, typ) {
+			continue
+		}
+		want := slices.Sorted(slices.Values(list))
+		if got := known[typ.String()]; !slices.Equal(got, want) {
+			t.Errorf("%s: the sources have %v, the document %v", typ, got, want)
+		}
+		checked++
+	}
+	if checked < 25 {
+		t.Errorf("checked %d types, want all", checked)
+	}
+}
+
+// constants are the string constants of each type in a package, sorted, without the empty one.
+func constants(t *testing.T, dir string) map[string][]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := make(map[string][]string)
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, e.Name()), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok {
+				return true
+			}
+			typ, ok := spec.Type.(*ast.Ident)
+			for _, v := range spec.Values {
+				if lit, is := v.(*ast.BasicLit); ok && is && lit.Kind == token.STRING {
+					if word, _ := strconv.Unquote(lit.Value); word != "" {
+						list[typ.Name] = append(list[typ.Name], word)
+					}
+				}
+			}
+			return true
+		})
+	}
+	for name := range list {
+		slices.Sort(list[name])
+	}
+	return list
+}
