@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/lash-go/lash/bus"
@@ -32,11 +31,7 @@ func TestMain(m *testing.M) {
 	// Commands run in login shells. What somebody's profile does, or waits for, is none of the tests' business.
 	_ = os.Setenv("BUILD_HOME", os.Getenv("HOME")) // where the caches of go build are
 	_ = os.Setenv("HOME", "/no-home")
-	// nats.go 1.55 now and then leaves this goroutine behind after an object was stored.
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"),
-		// nats-server 2.15.2 does not wait for it when it stops.
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*stream).processClusterStreamInfoRequest"))
+	bustest.VerifyTestMain(m)
 }
 
 // faults is what takes minutes: faults on three servers, and a kill at every request instead of every third.

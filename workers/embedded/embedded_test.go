@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
@@ -17,7 +16,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { bustest.VerifyTestMain(m) }
 
 // counts is a provider that says how many messages it was shown.
 func counts() llm.Provider {

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
@@ -24,8 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// nats.go 1.55.0 may leave this one behind when an object is put.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
+	bustest.VerifyTestMain(m)
 }
 
 // bundle is a server, a host and a player.

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	jose "github.com/go-jose/go-jose/v4"
-	"go.uber.org/goleak"
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
@@ -28,7 +27,7 @@ import (
 	"github.com/lash-go/lash/session/httpapi/oidc"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { bustest.VerifyTestMain(m) }
 
 // hostile are tokens of which none may get in.
 func (i *issuer) hostile() map[string]string {

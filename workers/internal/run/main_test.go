@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/lash-go/lash/bus"
@@ -23,8 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// nats.go 1.55.0 may leave this one behind when an object is put.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
+	bustest.VerifyTestMain(m)
 }
 
 const sid events.SessionID = "s"

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/lash-go/lash/bus"
@@ -17,8 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// nats.go 1.55.0 may leave this one behind when an object is put.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
+	bustest.VerifyTestMain(m)
 }
 
 // bundle is a server, a host and a sweeper, and no worker.
