@@ -111,9 +111,6 @@ func (h overHTTP) post(id events.SessionID, path string, body any) error {
 	if err := json.Unmarshal(a.body, &problem); err != nil {
 		return err
 	}
-	if problem.Code == "body_too_large" {
-		problem.Details.Field, problem.Details.Reason = "body", problem.Detail
-	}
 	if problem.Details.Field == "" {
 		return errors.New(string(a.body))
 	}
@@ -122,7 +119,11 @@ func (h overHTTP) post(id events.SessionID, path string, body any) error {
 
 func given(list []events.Part) (parts []httpapi.GivenPart) {
 	for _, p := range list {
-		parts = append(parts, httpapi.GivenPart{Type: p.Kind, Text: p.Text, MediaType: p.MediaType})
+		part := httpapi.GivenPart{Type: p.Kind, Text: p.Text, MediaType: p.MediaType}
+		if !p.Blob.IsZero() {
+			part.Blob = (*httpapi.Blob)(&p.Blob)
+		}
+		parts = append(parts, part)
 	}
 	return parts
 }

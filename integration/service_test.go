@@ -25,6 +25,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
+	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/servicetest"
@@ -106,6 +107,20 @@ func TestServiceClient(t *testing.T) {
 		on := bustest.Open(t, server)
 		serving(t, on)
 		return servicetest.Started{Service: dial(t, reader(t, bus.Config{Options: []nats.Option{server.InProcess()}}))}
+	})
+}
+
+// TestServiceHTTP runs it on a client over HTTP, to a node that serves.
+func TestServiceHTTP(t *testing.T) {
+	t.Parallel()
+	servicetest.Test(t, func(t *testing.T) servicetest.Started {
+		on := bustest.Start(t)
+		n, _ := serving(t, on)
+		d := (&bundle{t: t, ctx: t.Context(), bus: on, Host: n.Host()}).door(httpapi.Config{})
+		c, err := overWeb(on, d.url, "admin"+secret)
+		must(t, "client", err, nil)
+		t.Cleanup(c.web.client.CloseIdleConnections)
+		return servicetest.Started{Service: c, Caller: "admin"}
 	})
 }
 

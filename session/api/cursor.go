@@ -10,7 +10,7 @@ import (
 )
 
 // Position is where an entry stands in a list: by time or sequence, newest
-// first, then by name. It is all that a cursor says, so a cursor tells a caller
+// first, then by name, the greatest first, as new ids are. It is all that a cursor says, so a cursor tells a caller
 // nothing of entries that it was not shown.
 type Position struct {
 	List string `msgpack:"l"` // whose cursor it is

@@ -55,8 +55,9 @@ func (c *call) readUpTo(most int64) ([]byte, error) {
 }
 
 func bodyTooLarge(limit int64) *problem {
+	why := fmt.Sprintf("is above the limit of %d bytes", limit)
 	return &problem{
-		Status: http.StatusRequestEntityTooLarge, Code: "body_too_large", Detail: fmt.Sprintf("the body is above the limit of %d bytes", limit),
+		Status: http.StatusRequestEntityTooLarge, Code: "body_too_large", Detail: "the body " + why, Details: map[string]string{"field": "body", "reason": why},
 	}
 }
 

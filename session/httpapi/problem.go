@@ -42,7 +42,7 @@ func forbidden(needs api.Right) *problem {
 }
 
 func invalidBody(why string) *problem {
-	return &problem{Status: http.StatusBadRequest, Code: "invalid_body", Detail: why}
+	return &problem{Status: http.StatusBadRequest, Code: "invalid_body", Detail: why, Details: map[string]string{"field": "body", "reason": why}}
 }
 
 func invalidParam(name, why string) *problem {

@@ -25,6 +25,9 @@ type Service interface {
 // Started is a service for one case. Its sessions have [Plugin], and [Reply] answers them.
 type Started struct {
 	Service
+	// Caller is whom a door authenticated. It stands in place of the origin that a
+	// request says, and may refer to bodies of the session's history alone. Empty: there is no door.
+	Caller string
 	// Finish, which may be nil, is called when the case is over and everything still runs.
 	Finish func()
 }
@@ -38,7 +41,7 @@ func Test(t *testing.T, start func(t *testing.T) Started) {
 			s := start(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			c.run(&bench{Service: s.Service, t: t, ctx: ctx})
+			c.run(&bench{Service: s.Service, caller: s.Caller, t: t, ctx: ctx})
 			if s.Finish != nil && !t.Failed() {
 				s.Finish()
 			}
@@ -49,8 +52,9 @@ func Test(t *testing.T, start func(t *testing.T) Started) {
 // bench is one case's service.
 type bench struct {
 	Service
-	t   *testing.T
-	ctx context.Context //nolint:containedctx // of the one case
+	caller string
+	t      *testing.T
+	ctx    context.Context //nolint:containedctx // of the one case
 }
 
 func equal[T any](b *bench, what string, got, want T) {

@@ -103,7 +103,7 @@ var findCases = []testCase{
 			page, err := b.Sessions(b.ctx, q)
 			b.must("page", err, nil)
 			for _, s := range page.Sessions {
-				if last.ID != "" && (s.CreatedAt > last.CreatedAt || s.CreatedAt == last.CreatedAt && s.ID < last.ID) {
+				if last.ID != "" && (s.CreatedAt > last.CreatedAt || s.CreatedAt == last.CreatedAt && s.ID > last.ID) {
 					b.t.Errorf("order: %s at %d comes after %s at %d", s.ID, s.CreatedAt, last.ID, last.CreatedAt)
 				}
 				got, last = append(got, string(s.ID)), s

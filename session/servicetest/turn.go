@@ -1,6 +1,7 @@
 package servicetest
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/lash-go/lash/events"
@@ -126,7 +127,7 @@ var turnCases = []testCase{
 		receipt, evidence, err := b.Cancel(b.ctx, id, "t1", api.CancelRequest{ID: "c1", Origin: "user", Reason: "enough"})
 		b.must("cancel", err, nil)
 		equal(b, "receipt", receipt, api.CancelRequested)
-		equal(b, "evidence", evidence, api.CancelRequest{ID: "c1", Origin: "user", Reason: "enough"})
+		equal(b, "evidence", evidence, api.CancelRequest{ID: "c1", Origin: cmp.Or(b.caller, "user"), Reason: "enough"})
 		r, err := b.Await(b.ctx, id, "t1")
 		b.must("await", err, nil)
 		equal(b, "end", r.End, events.EndCancelled)
