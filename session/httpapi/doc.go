@@ -6,6 +6,11 @@
 // gives each of its rows, makes both the handlers and the OpenAPI document at
 // /v1/openapi.json, so neither has what the other lacks.
 //
+// huma is not used: version 2.37.2, also with RejectUnknownQueryParameters, takes
+// a parameter that stands twice, a malformed query, and JSON of any depth, all of
+// which are refused here, and what a request may hold and for how long is
+// decided here before a body is read.
+//
 // A request whose answer was lost may be sent again as it is: with an
 // Idempotency-Key it is done once, and answered as the first was. For what has
 // an id of its own (sessions, turns, inputs, cancels) the key is the id. Keys match
