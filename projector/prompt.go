@@ -201,10 +201,19 @@ func (b *body) prompt(frame events.FrameID, visible []*Node) ([]events.Message, 
 
 func spilled(messages []events.Message) bool {
 	for i := range messages {
-		for j := range messages[i].Parts {
-			if !messages[i].Parts[j].Blob.IsZero() {
-				return true
-			}
+		if spilledParts(messages[i].Parts) {
+			return true
+		}
+	}
+	return false
+}
+
+func spilledNode(n *Node) bool { return !n.Blob.IsZero() || spilledParts(n.Message.Parts) }
+
+func spilledParts(parts []events.Part) bool {
+	for i := range parts { // by index: parts are large
+		if !parts[i].Blob.IsZero() {
+			return true
 		}
 	}
 	return false

@@ -14,6 +14,7 @@ type ReadView struct {
 	Config   events.Config
 	Nodes    []*Node          // what the frame shows of the active path, of every kind, in order
 	Messages []events.Message // of those nodes, the first of equal ids
+	Spilled  bool             // some node's body is in a blob
 }
 
 // View materialises the active path in the current frame (host specification 1.5).
@@ -27,7 +28,7 @@ func (s *State) View() (ReadView, error) {
 	}
 	v := ReadView{Session: s.Session, Seq: s.Seq, Frame: s.Frame(), Config: s.Config}
 	v.Nodes = slices.Clip(s.visible(path, v.Frame))
-	v.Messages = s.body.viewed(v.Frame.ID, v.Nodes)
+	v.Messages, v.Spilled = s.body.viewed(v.Frame.ID, v.Nodes)
 	return v, nil
 }
 
@@ -55,9 +56,10 @@ type viewMemo struct {
 	last     *Node // of them, which tells whether the path is still the same
 	seen     map[events.MessageID]bool
 	messages []events.Message // only ever appended to, so that views share it
+	spilled  bool             // some node's body is in a blob
 }
 
-func (b *body) viewed(frame events.FrameID, nodes []*Node) []events.Message {
+func (b *body) viewed(frame events.FrameID, nodes []*Node) (messages []events.Message, spilled bool) {
 	m := &b.view
 	if m.seen == nil || m.frame != frame || m.nodes > len(nodes) || m.nodes > 0 && nodes[m.nodes-1] != m.last {
 		*m = viewMemo{frame: frame, seen: make(map[events.MessageID]bool)}
@@ -66,10 +68,11 @@ func (b *body) viewed(frame events.FrameID, nodes []*Node) []events.Message {
 		m.seen[n.Message.ID] = true
 		m.messages = append(m.messages, n.Message)
 	}
+	m.spilled = m.spilled || slices.ContainsFunc(nodes[m.nodes:], spilledNode)
 	if m.nodes = len(nodes); m.nodes > 0 {
 		m.last = nodes[m.nodes-1]
 	}
-	return slices.Clip(m.messages)
+	return slices.Clip(m.messages), m.spilled
 }
 
 // EntryKind says what an entry of the chronological projection is.

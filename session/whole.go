@@ -33,13 +33,14 @@ func Fill(ctx context.Context, blobs BlobReader, messages []events.Message) ([]e
 
 // FillView is [Fill] for a view: its nodes, and its messages, which are those of nodes.
 func FillView(ctx context.Context, blobs BlobReader, v projector.ReadView) (projector.ReadView, error) {
-	shared, parts := true, make(map[events.MessageID][]events.Part)
+	if !v.Spilled {
+		return v, nil
+	}
+	parts := make(map[events.MessageID][]events.Part)
+	v.Nodes, v.Messages, v.Spilled = slices.Clone(v.Nodes), slices.Clone(v.Messages), false
 	for i, n := range v.Nodes {
 		if !anySpilled(n.Message.Parts) && n.Blob.IsZero() {
 			continue
-		}
-		if shared {
-			v.Nodes, v.Messages, shared = slices.Clone(v.Nodes), slices.Clone(v.Messages), false
 		}
 		whole := *n // nodes are the state's
 		err := fillParts(ctx, blobs, &whole.Message.Parts)
@@ -53,9 +54,6 @@ func FillView(ctx context.Context, blobs BlobReader, v projector.ReadView) (proj
 		if _, known := parts[n.Message.ID]; !known && n.Kind == events.NodeMessage { // of equal ids the first counts
 			parts[n.Message.ID] = whole.Message.Parts
 		}
-	}
-	if shared {
-		return v, nil
 	}
 	for i := range v.Messages {
 		if whole, filled := parts[v.Messages[i].ID]; filled && anySpilled(v.Messages[i].Parts) {
