@@ -27,6 +27,10 @@ import (
 func endpoint(t *testing.T, calls ...string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `{"data":[{"id":"m"}]}`)
+			return
+		}
 		asked, _ := io.ReadAll(r.Body)
 		reply := llmtest.Reply{Stop: events.StopEnd, Chunks: []llmtest.Chunk{{Kind: events.PartText, Text: "done"}}}
 		if !bytes.Contains(asked, []byte(`"role":"tool"`)) {

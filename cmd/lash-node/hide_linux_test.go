@@ -55,7 +55,7 @@ func TestCommandsSeeNoKeys(t *testing.T) {
 	look := `{"command":"all() { for f in /proc/[0-9]*/environ; do cat $f; done 2>/dev/null | tr '\\0' '\\n'; }; ` +
 		`echo node=$(cat /proc/$PPID/environ 2>/dev/null | wc -c) maps=$(cat /proc/$PPID/maps 2>/dev/null | wc -c) keys=$(all | grep -ac hidden-''key) own=$(all | grep -ac ^PATH= | sed 's/^[1-9].*/some/')"}`
 	s := serveAs(t, cmd, []string{"OPENAI_API_KEY=hidden-key", "OPENAI_BASE_URL=" + endpoint(t, "run_command "+look)},
-		"--store", filepath.Join(dir, "st"), "--listen", "127.0.0.1:0", "--plugins", "gate,shell", "--root", dir, "--allow", "run_command")
+		"--model", "m", "--store", filepath.Join(dir, "st"), "--listen", "127.0.0.1:0", "--plugins", "gate,shell", "--root", dir, "--allow", "run_command")
 	defer s.stop(t, syscall.SIGTERM)
 	h := clientOf(t, s)
 	if _, err := h.Create(limited(t), session.CreateRequest{ID: "s"}); err != nil {

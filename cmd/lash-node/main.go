@@ -17,6 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/lash-go/lash/cmd/internal/terminal"
+	"github.com/lash-go/lash/cmd/internal/version"
 	"github.com/lash-go/lash/cmd/lash-node/config"
 )
 
@@ -28,6 +29,8 @@ const (
 )
 
 type cli struct {
+	Version kong.VersionFlag `help:"Print the version and the revision of the build."`
+
 	Demo       demoCmd       `cmd:"" help:"Run recorded conversations through the whole runtime and compare every history with its recording."`
 	Bench      benchCmd      `cmd:"" help:"Measure lash beside raw NATS, in the same run."`
 	Soak       soakCmd       `cmd:"" help:"Run a fleet of processes under faults, and hold every history against its recording."`
@@ -105,7 +108,7 @@ func newParser(into *cli, s *streams, exit func(code int)) (*kong.Kong, error) {
 		kong.Name("lash-node"),
 		kong.Description("The runtime on which LLM-agent sessions live.\n\nTry: lash-node demo"),
 		kong.Writers(s.out, s.err), kong.Exit(exit),
-		kong.UsageOnError(), kong.Configuration(config.JSON), kong.Vars{"plugins": strings.Join(defaultPlugins(), ",")},
+		kong.UsageOnError(), kong.Configuration(config.JSON), kong.Vars{"plugins": strings.Join(defaultPlugins(), ","), "version": version.Of("lash-node")},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
 }

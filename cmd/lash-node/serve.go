@@ -17,7 +17,6 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/cmd/internal/access"
-	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/workers"
@@ -74,6 +73,9 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	}
 	providers, err := c.providers(s)
 	if err != nil {
+		return err
+	}
+	if err := c.checkModel(ctx, s, providers[c.Provider]); err != nil {
 		return err
 	}
 	scopes, err := c.natsScopes()
@@ -154,9 +156,6 @@ func (c *serveCmd) serve(ctx context.Context, s *streams, node *workers.Node, wa
 	}
 	door.start()
 	watched.answer(node, s)
-	if c.Model == "" && c.Provider != "scripted" {
-		write(s.err, "lash-node: no --model: sessions have to name one\n")
-	}
 	write(s.err, "lash-node: serving, provider %s; stop with ctrl-c\n", c.Provider)
 	<-ctx.Done()
 	write(s.err, "lash-node: handing running turns over, calls in flight may take %s\n", c.Grace)
@@ -299,12 +298,4 @@ func (c *serveCmd) providers(s *streams) (map[string]llm.Provider, error) {
 		return nil, fmt.Errorf("--provider %s: its key is not in the environment (OPENAI_API_KEY or OPENAI_BASE_URL, ANTHROPIC_API_KEY)", c.Provider)
 	}
 	return list, nil
-}
-
-// noModel answers where no model is configured, so that a new user sees what to do next.
-func noModel(context.Context, llm.Request) (scripted.Answer, error) {
-	text := "This node has no model. Start it with OPENAI_API_KEY, OPENAI_BASE_URL or ANTHROPIC_API_KEY in its environment."
-	return scripted.Answer{Response: llm.Response{
-		Stop: events.StopEnd, Parts: []events.Part{{Kind: events.PartText, Text: text}},
-	}}, nil
 }

@@ -96,6 +96,9 @@ func serve(t *testing.T, args ...string) *serving {
 // serveModel is serve with an endpoint that speaks as OpenAI's do.
 func serveModel(t *testing.T, model string, args ...string) *serving {
 	t.Helper()
+	if model != "" {
+		args = append(args, "--model", "m")
+	}
 	return serveIn(t, []string{"OPENAI_BASE_URL=" + model}, args...)
 }
 

@@ -2,6 +2,9 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
@@ -63,18 +66,61 @@ func TestServeKeepsReplicas(t *testing.T) {
 	}
 }
 
-// TestServeNamesNoModel starts nodes with and without a model: one that asks a real provider says that sessions have to name it.
-func TestServeNamesNoModel(t *testing.T) {
+// TestServeChecksModel starts nodes with endpoints of either dialect: a model that is missing, or that the endpoint does not
+// have, is refused with its list, and so is a key that it does not take; a list that does not come is no reason.
+func TestServeChecksModel(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		endpoint string
-		args     []string
-		says     bool
-	}{{"http://127.0.0.1:1", nil, true}, {"http://127.0.0.1:1", []string{"--model", "m"}, false}, {"", nil, false}} {
-		node := serveModel(t, tc.endpoint, append([]string{"--store", t.TempDir(), "--listen", "127.0.0.1:0"}, tc.args...)...)
-		if got := slices.Contains(node.said, "lash-node: no --model: sessions have to name one"); got != tc.says {
-			t.Errorf("endpoint %q, %q: said %q, want the hint: %v", tc.endpoint, tc.args, node.said, tc.says)
+	listing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path != "/models" && r.URL.Path != "/v1/models":
+			http.NotFound(w, r)
+		case r.Header.Get("Authorization") == "Bearer wrong" || r.Header.Get("X-Api-Key") == "wrong":
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, `{"error":{"type":"authentication_error","message":"no such key"}}`)
+		default:
+			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"large"},{"id":"b-small"}]}`)
 		}
-		node.stop(t, syscall.SIGTERM)
+	}))
+	t.Cleanup(listing.Close)
+	bare := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(bare.Close)
+	for _, dialect := range []string{"OPENAI", "ANTHROPIC"} {
+		provider := strings.ToLower(dialect)
+		for _, tc := range []struct{ url, key, model, says string }{
+			{listing.URL, "k", "", "lash-node: --model is missing: " + provider + " has b-small, large"},
+			{listing.URL, "k", "larg", "lash-node: --model larg: " + provider + " has none of that name; it has b-small, large"},
+			{listing.URL, "wrong", "large", "lash-node: --provider " + provider + ": auth (HTTP 401): no such key: check the key in the environment"},
+			{bare.URL, "k", "", "lash-node: --model is missing, and " + provider + " gives no list to choose from: "},
+		} {
+			env := []string{dialect + "_API_KEY=" + tc.key, dialect + "_BASE_URL=" + tc.url}
+			said, code := refusedServe(t, env, tc.model)
+			if code != exitFailed || !strings.Contains(said, tc.says) {
+				t.Errorf("%s %+v: got exit %d and %q, want %d and %q", dialect, tc, code, said, exitFailed, tc.says)
+			}
+		}
+		for _, url := range []string{bare.URL, "http://127.0.0.1:1", listing.URL} {
+			node := serveIn(t, []string{dialect + "_API_KEY=k", dialect + "_BASE_URL=" + url}, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--model", "large")
+			warned := slices.ContainsFunc(node.said, func(line string) bool {
+				return strings.HasPrefix(line, "lash-node: --model large is not checked: "+provider+" gives no list of models: ")
+			})
+			if warned != (url != listing.URL) {
+				t.Errorf("%s at %s: said %q", dialect, url, node.said)
+			}
+			node.stop(t, syscall.SIGTERM)
+		}
 	}
+}
+
+// refusedServe is what a node says that does not start, and its exit code.
+func refusedServe(t *testing.T, env []string, model string) (said string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(limited(t), os.Args[0])
+	cmd.Args = []string{"lash-node", "serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0"}
+	if model != "" {
+		cmd.Args = append(cmd.Args, "--model", model)
+	}
+	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(cmd.Env, env...)
+	out, _ := cmd.CombinedOutput()
+	return string(out), cmd.ProcessState.ExitCode()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/lash-go/lash/cmd/internal/terminal"
+	"github.com/lash-go/lash/cmd/internal/version"
 )
 
 // Exit codes.
@@ -40,6 +41,7 @@ type env struct {
 
 // cli is the command line.
 type cli struct {
+	Version kong.VersionFlag `help:"Print the version and the revision of the build."`
 	sourceFlags
 
 	Ls     lsCmd     `cmd:"" help:"List sessions."`
@@ -95,7 +97,7 @@ func (e *env) run(ctx context.Context, args []string) error {
 	parser, err := kong.New(&flags,
 		kong.Name("lash-replay"), kong.Description(description), kong.Bind(e), kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Writers(e.stdout, e.stderr), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Exit(func(int) { helped = true }),
+		kong.Exit(func(int) { helped = true }), kong.Vars{"version": version.Of("lash-replay")},
 	)
 	if err != nil {
 		return err

@@ -29,6 +29,9 @@ type Provider struct {
 	messages anthropic.MessageService
 	key      string
 	needsKey bool
+
+	base   string
+	client *http.Client
 }
 
 // New checks cfg and returns a provider. Nothing is sent before the first call.
@@ -40,6 +43,7 @@ func New(cfg Config) (*Provider, error) {
 	if cfg.BaseURL == "" {
 		cfg.BaseURL = defaultURL
 	}
+	p.base, p.client = cfg.BaseURL, cfg.HTTPClient
 	options := []option.RequestOption{
 		option.WithBaseURL(cfg.BaseURL),
 		option.WithHTTPClient(llm.Client(cfg.HTTPClient)),
@@ -59,6 +63,12 @@ func New(cfg Config) (*Provider, error) {
 
 // ID implements [llm.Provider].
 func (p *Provider) ID() string { return id }
+
+// Models implements [llm.Lister].
+func (p *Provider) Models(ctx context.Context) ([]string, error) {
+	header := http.Header{"X-Api-Key": {p.key}, "Anthropic-Version": {"2023-06-01"}}
+	return llm.Models(ctx, p.client, p.base, "v1/models", "limit=1000", header, p.explain, p.key)
+}
 
 // Complete implements [llm.Provider].
 func (p *Provider) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {

@@ -30,6 +30,9 @@ type Provider struct {
 	chat openai.ChatCompletionService
 	key  string
 	host string // of the endpoint; replays of vendor fields are bound to it
+
+	base   string
+	client *http.Client
 }
 
 // New checks cfg and returns a provider. Nothing is sent before the first call.
@@ -44,7 +47,7 @@ func New(cfg Config) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Provider{key: cfg.APIKey, host: u.Host}
+	p := &Provider{key: cfg.APIKey, host: u.Host, base: cfg.BaseURL, client: cfg.HTTPClient}
 	// A service, not a client: clients read OPENAI_* from the environment.
 	p.chat = openai.NewChatCompletionService(
 		option.WithBaseURL(cfg.BaseURL),
@@ -58,6 +61,11 @@ func New(cfg Config) (*Provider, error) {
 
 // ID implements [llm.Provider].
 func (p *Provider) ID() string { return id }
+
+// Models implements [llm.Lister].
+func (p *Provider) Models(ctx context.Context) ([]string, error) {
+	return llm.Models(ctx, p.client, p.base, "models", "", http.Header{"Authorization": {"Bearer " + p.key}}, p.explain, p.key)
+}
 
 // Complete implements [llm.Provider].
 func (p *Provider) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
