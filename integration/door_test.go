@@ -119,7 +119,7 @@ func (h overHTTP) post(id events.SessionID, path string, body any) error {
 
 func given(list []events.Part) (parts []httpapi.GivenPart) {
 	for _, p := range list {
-		part := httpapi.GivenPart{Type: p.Kind, Text: p.Text, MediaType: p.MediaType}
+		part := httpapi.GivenPart{Type: httpapi.GivenType(p.Kind), Text: p.Text, MediaType: p.MediaType}
 		if !p.Blob.IsZero() {
 			part.Blob = (*httpapi.Blob)(&p.Blob)
 		}
@@ -145,7 +145,7 @@ func (h overHTTP) Approve(_ context.Context, id events.SessionID, answer events.
 }
 
 func (h overHTTP) ResolveTool(_ context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error {
-	return h.post(id, "/results", httpapi.CallResult{Call: key, Text: result.Text, Outcome: httpapi.Outcome(result.Outcome), Code: result.Code})
+	return h.post(id, "/results", httpapi.CallResult{Call: key, Text: result.Text, Outcome: httpapi.GivenOutcome(result.Outcome), Code: result.Code})
 }
 
 func (h overHTTP) Cancel(_ context.Context, id events.SessionID, turn events.TurnID, req api.CancelRequest) (api.CancelReceipt, api.CancelRequest, error) {

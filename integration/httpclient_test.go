@@ -30,16 +30,11 @@ type reads interface {
 	View(ctx context.Context, id events.SessionID) (projector.ReadView, error)
 	ViewAt(ctx context.Context, id events.SessionID, seq events.Seq) (projector.ReadView, error)
 	Await(ctx context.Context, id events.SessionID, turn events.TurnID) (api.TurnResult, error)
-	Sessions(ctx context.Context, q api.SessionQuery) (api.SessionPage, error)
-	Turns(ctx context.Context, id events.SessionID, p api.Page) (api.TurnPage, error)
-	PendingApprovals(ctx context.Context, p api.Page) (api.ApprovalPage, error)
-	Task(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error)
-	Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error)
 	FindBlob(ctx context.Context, id events.SessionID, digest string) (events.BlobRef, error)
 }
 
-// httpService is the session service over HTTP, as far as JSON has its types:
-// what decides, and the reads below. States, views and rows are read from the log.
+// httpService is the session service over HTTP. States, views and commits, which
+// JSON does not give as the host's types, are read from the log.
 type httpService struct {
 	operation.Remote
 	reads
@@ -108,7 +103,7 @@ func (s *httpService) Observe(ctx context.Context, id events.SessionID, cursor e
 }
 
 func (s *httpService) AssembledTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (a api.AssembledTurn, err error) {
-	return fetched(ctx, s.web, &operation.Turn.Row, id, sent{vars: []string{"{turn}", string(turn)}}, func(a api.AssembledTurn) api.AssembledTurn { return a })
+	return fetched(ctx, s.web, operation.Turn, id, sent{vars: []string{"{turn}", string(turn)}}, func(a api.AssembledTurn) api.AssembledTurn { return a })
 }
 
 func (s *httpService) Approvals(ctx context.Context, id events.SessionID) ([]projector.Approval, error) {
@@ -120,12 +115,94 @@ func (s *httpService) Approvals(ctx context.Context, id events.SessionID) ([]pro
 	})
 }
 
+func (s *httpService) Task(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
+	return fetched(ctx, s.web, &operation.Task.Row, id, sent{vars: []string{"{task}", string(name)}}, taskFrom)
+}
+
+func (s *httpService) Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
+	return fetched(ctx, s.web, &operation.Tasks.Row, id, sent{}, func(got httpapi.Tasks) (list []projector.Task) {
+		for _, t := range got.Tasks {
+			list = append(list, taskFrom(t))
+		}
+		return list
+	})
+}
+
+func (s *httpService) Sessions(ctx context.Context, q api.SessionQuery) (api.SessionPage, error) {
+	return fetched(ctx, s.web, &operation.Sessions.Row, "", sent{query: "?" + sessionValues(q).Encode()}, func(got httpapi.Sessions) api.SessionPage {
+		page := api.SessionPage{Next: got.Next}
+		for _, row := range got.Sessions {
+			page.Sessions = append(page.Sessions, api.SessionSummary(row))
+		}
+		return page
+	})
+}
+
+func (s *httpService) Turns(ctx context.Context, id events.SessionID, p api.Page) (api.TurnPage, error) {
+	return fetched(ctx, s.web, &operation.Turns.Row, id, sent{query: "?" + pageValues(p).Encode()}, func(got httpapi.Turns) api.TurnPage {
+		page := api.TurnPage{Next: got.Next}
+		for _, t := range got.Turns {
+			row := api.TurnSummary{
+				ID: t.ID, Status: t.Status, End: t.End, By: t.By, Session: t.Session, ModelCalls: t.ModelCalls, ToolCalls: t.ToolCalls, Usage: events.Usage{Input: t.Tokens},
+				Accepted: t.Accepted, RequestedAt: t.RequestedAt, StartedAt: t.StartedAt, CompletedAt: t.CompletedAt, Due: t.Due,
+			}
+			if t.Issue != nil {
+				row.Issue = events.Issue{Kind: t.Issue.Kind, Code: t.Issue.Code, Message: t.Issue.Message}
+			}
+			page.Turns = append(page.Turns, row)
+		}
+		return page
+	})
+}
+
+func (s *httpService) PendingApprovals(ctx context.Context, p api.Page) (api.ApprovalPage, error) {
+	return fetched(ctx, s.web, &operation.PendingApprovals.Row, "", sent{query: "?" + pageValues(p).Encode()}, func(got httpapi.PendingApprovals) api.ApprovalPage {
+		page := api.ApprovalPage{Next: got.Next}
+		for _, a := range got.Approvals {
+			asked := projector.Approval{ToolApprovalAsked: events.ToolApprovalAsked{Effect: a.Call, Tool: a.Tool, Args: a.Args, Plugin: a.Plugin, Question: a.Question}}
+			page.Approvals = append(page.Approvals, api.PendingApproval{Session: a.Session, Approval: asked})
+		}
+		return page
+	})
+}
+
+func pageValues(p api.Page) url.Values {
+	v := url.Values{}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
+	}
+	if p.Limit != 0 {
+		v.Set("limit", strconv.Itoa(p.Limit))
+	}
+	return v
+}
+
+func sessionValues(q api.SessionQuery) url.Values {
+	v := pageValues(q.Page)
+	for name, word := range map[string]string{"status": string(q.Status), "parent": string(q.Parent), "owner": q.Owner} {
+		if word != "" {
+			v.Set(name, word)
+		}
+	}
+	for name, at := range map[string]events.Millis{
+		"created_from_ms": q.CreatedFrom, "created_to_ms": q.CreatedTo, "updated_from_ms": q.UpdatedFrom, "updated_to_ms": q.UpdatedTo,
+	} {
+		if at != 0 {
+			v.Set(name, strconv.FormatInt(int64(at), 10))
+		}
+	}
+	for name, value := range q.Labels {
+		v.Add("label", name+"="+value)
+	}
+	return v
+}
+
 func (s *httpService) ToolOutput(ctx context.Context, id events.SessionID, call events.EffectID) (string, error) {
 	return fetched(ctx, s.web, &operation.ToolOutput.Row, id, sent{query: "?call=" + url.QueryEscape(string(call))}, func(got httpapi.CallOutput) string { return got.Output })
 }
 
 func (s *httpService) ReadBlob(ctx context.Context, id events.SessionID, digest string) ([]byte, error) {
-	return s.web.do(ctx, &operation.ReadBlob.Row, id, "", sent{vars: []string{"{digest}", digest}})
+	return s.web.do(ctx, operation.ReadBlob, id, "", sent{vars: []string{"{digest}", digest}})
 }
 
 func (s *httpService) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (api.MonitorUpdates, error) {
@@ -199,7 +276,7 @@ func (w *webTransport) do(ctx context.Context, r *operation.Row, id events.Sessi
 		p.Details["field"] = cmp.Or(s.id, "id")
 	}
 	if p.Code == "invalid_body" || p.Code == "invalid_parameter" {
-		return nil, &events.FieldError{Field: p.Details["field"], Reason: p.Details["reason"], Err: events.ErrInvalid}
+		return nil, &events.FieldError{Field: strings.TrimSuffix(p.Details["field"], "_ms"), Reason: p.Details["reason"], Err: events.ErrInvalid}
 	}
 	return nil, api.DecodeError(api.ErrorBody{Code: p.Code, Message: p.Detail, Details: p.Details})
 }

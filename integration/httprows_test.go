@@ -78,7 +78,7 @@ func webRows() map[*operation.Row]webRow {
 			return httpapi.Answer{Call: in.Effect, Granted: &in.Granted, Reason: in.Reason}
 		}), silence),
 		&operation.ResolveTool.Row: over(operation.ResolveTool, body(func(in api.ResolveArgs) httpapi.CallResult {
-			return httpapi.CallResult{Call: in.Key, Text: in.Result.Text, Outcome: httpapi.Outcome(in.Result.Outcome), Class: in.Result.Class, Code: in.Result.Code}
+			return httpapi.CallResult{Call: in.Key, Text: in.Result.Text, Outcome: httpapi.GivenOutcome(in.Result.Outcome), Class: in.Result.Class, Code: in.Result.Code}
 		}), silence),
 		&operation.ToolState.Row:      over(operation.ToolState, bare, toolStateOf),
 		&operation.ApplyToolState.Row: over(operation.ApplyToolState, body(toolsOf), newGeneration),
@@ -94,17 +94,17 @@ func webRows() map[*operation.Row]webRow {
 		}),
 		&operation.InvokeAction.Row: over(operation.InvokeAction, body(func(in api.ActionArgs) httpapi.Invocation { return httpapi.Invocation{Name: in.Name, Args: in.Args} }),
 			func(r httpapi.ActionResult) plugin.Result {
-				return plugin.Result{Text: r.Text, Outcome: outcomeOf(r.Outcome), Class: r.Class, Code: r.Code, Pending: r.Pending, Attachments: partsOf(r.Attachments)}
+				return plugin.Result{Text: r.Text, Outcome: outcomeOf(httpapi.Outcome(r.Outcome)), Class: r.Class, Code: r.Code, Pending: r.Pending, Attachments: partsOf(r.Attachments)}
 			}),
 
 		&operation.RegisterTask.Row: over(operation.RegisterTask, func(in api.TaskRequest) sent {
 			return task(in.ID, httpapi.NewTask{
-				Kind: httpapi.TaskKind(in.Of), Producer: in.Producer, Parent: in.Parent, Cancel: httpapi.CancelPolicy(in.Cancel), Close: httpapi.ClosePolicy(in.Close), Args: in.Args,
+				Kind: httpapi.OwnKind(in.Of), Producer: in.Producer, Parent: in.Parent, Cancel: httpapi.CancelPolicy(in.Cancel), Close: httpapi.ClosePolicy(in.Close), Args: in.Args,
 			})
 		}, taskFrom),
 		&operation.ProgressTask.Row: over(operation.ProgressTask, func(in api.ProgressArgs) sent { return task(in.Task, httpapi.TaskProgress{Message: in.Message}) }, taskFrom),
 		&operation.EndTask.Row: over(operation.EndTask, func(in api.EndTaskArgs) sent {
-			return task(in.Task, httpapi.TaskEnd{State: in.State, Summary: in.Summary})
+			return task(in.Task, httpapi.TaskEnd{State: httpapi.EndState(in.State), Summary: in.Summary})
 		}, taskFrom),
 		&operation.RequestCancel.Row: over(operation.RequestCancel, func(in api.RequestCancelArgs) sent { return task(in.Task, httpapi.StopTask{Reason: in.Reason}) }, taskFrom),
 		&operation.CancelTask.Row:    over(operation.CancelTask, inPath[events.TaskID]("{task}"), taskFrom),

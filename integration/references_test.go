@@ -10,7 +10,9 @@ import (
 )
 
 // reach says where else a capability that plugins and protocols have in a
-// node's process is had: by an operation, and so over NATS and HTTP, or nowhere, and why.
+// node's process is had: by an operation, over HTTP and, where the row has a name
+// or a client reads the log by itself, over NATS. Where that is less than the
+// process has, or nothing, why says so.
 type reach struct {
 	by  *operation.Row
 	why string
@@ -20,23 +22,22 @@ type reach struct {
 const (
 	inTheTurn = "a hook: it runs within a turn or a decision of the host, in the process that makes it"
 	ofClosure = "it names a function of the node's own process; a program elsewhere registers a task of its own, and runs that itself"
-	ofProcess = "it is about the stack that a process holds, and its caches: a door's caller holds none"
+	ofProcess = "it is about the stack that a process holds, and its caches: a remote caller has no stack"
+	wholeOnly = "over NATS the client folds the history; over HTTP the session, its view and its commits are read, and no snapshot"
 	toTurnEnd = "StartTurn is submit with the wait of the door: over HTTP the parameter wait, over NATS the history"
 )
 
-// references is every capability of the interfaces that plugins, protocols and
-// hosts have, as the reference for host sessions (000), protocol plugins (001),
-// sessions of plugins (002) and sessions (003) name them.
+// references is every capability of the interfaces that plugins and protocols have.
 func references() map[reflect.Type]map[string]reach {
 	by := func(r *operation.Row) reach { return reach{by: r} }
 	why := func(text string) reach { return reach{why: text} }
 	return map[reflect.Type]map[string]reach{
 		reflect.TypeFor[plugin.RuntimeHost](): {
-			"SnapshotCurrent": by(&operation.State.Row), "SnapshotSession": by(&operation.State.Row),
+			"SnapshotCurrent": {&operation.State.Row, wholeOnly}, "SnapshotSession": {&operation.State.Row, wholeOnly},
 			"ToolCatalog": by(&operation.ToolCatalog.Row), "ToolState": by(&operation.ToolState.Row), "ApplyToolState": by(&operation.ApplyToolState.Row),
 			"SetToolsAvailability": by(&operation.SetAvailability.Row), "SetToolAvailability": by(&operation.SetAvailability.Row), "ToolOutput": by(&operation.ToolOutput.Row),
 			"CreateSession": by(&operation.Create.Row), "TakeFirstTurnInput": by(&operation.TakeFirstInput.Row), "CloseSession": by(&operation.Close.Row),
-			"StartTurnStream": by(&operation.WatchTurn.Row), "AwaitTurn": by(&operation.Turn.Row), "CancelTurn": by(&operation.Cancel.Row), "StartTurn": why(toTurnEnd),
+			"StartTurnStream": by(operation.WatchTurn), "AwaitTurn": by(operation.Turn), "CancelTurn": by(&operation.Cancel.Row), "StartTurn": why(toTurnEnd),
 			"InjectTurnInput": by(&operation.Inject.Row), "AppendNodes": by(&operation.AppendNodes.Row), "Complete": by(&operation.Complete.Row),
 			"SpawnHiddenTask": why(ofClosure), "AwaitHiddenTasks": why(ofClosure), "SpawnManagedTask": why(ofClosure), "CancelManagedTask": by(&operation.CancelTask.Row),
 			"RegisterBackgroundTask": by(&operation.RegisterTask.Row), "UnregisterBackgroundTask": by(&operation.EndTask.Row), "CompleteBackgroundTask": by(&operation.EndTask.Row),
@@ -52,7 +53,7 @@ func references() map[reflect.Type]map[string]reach {
 			"AppendNodes": by(&operation.AppendNodes.Row), "ApplyExtension": by(&operation.ApplyExtension.Row),
 		},
 		reflect.TypeFor[*plugin.ProtocolRuntime](): {
-			"Options": by(&operation.State.Row), "Change": why(ofProcess), "SetOptions": by(&operation.ProtocolOptions.Row), "SetOptionsAllFrames": by(&operation.ProtocolOptions.Row),
+			"Options": {&operation.State.Row, wholeOnly}, "Change": why(ofProcess), "SetOptions": by(&operation.ProtocolOptions.Row), "SetOptionsAllFrames": by(&operation.ProtocolOptions.Row),
 		},
 		reflect.TypeFor[plugin.CodeExecutor](): {
 			"Execute": why(inTheTurn), "Dirty": why(ofProcess), "Snapshot": why(ofProcess), "Restore": why(ofProcess),
@@ -71,8 +72,8 @@ func references() map[reflect.Type]map[string]reach {
 // oursAlone are the operations that the references do not have.
 func oursAlone() []*operation.Row {
 	return []*operation.Row{
-		&operation.Fork.Row, &operation.Grant.Row, &operation.View.Row, &operation.Observe.Row, &operation.Sessions.Row, &operation.SubmitAt.Row, &operation.Turns.Row,
-		&operation.CancelInputs.Row, &operation.CancelInputsFrom.Row, &operation.Branch.Row, &operation.OpenFrame.Row, &operation.Rewrite.Row, &operation.PutBlob.Row, &operation.ReadBlob.Row,
+		&operation.Fork.Row, &operation.Grant.Row, operation.View, operation.Observe, &operation.Sessions.Row, &operation.SubmitAt.Row, &operation.Turns.Row,
+		&operation.CancelInputs.Row, &operation.CancelInputsFrom.Row, &operation.Branch.Row, &operation.OpenFrame.Row, &operation.Rewrite.Row, &operation.PutBlob.Row, operation.ReadBlob,
 		&operation.Approvals.Row, &operation.PendingApprovals.Row, &operation.Approve.Row, &operation.Actions.Row, &operation.RequestCancel.Row,
 	}
 }
@@ -93,14 +94,14 @@ func TestReferences(t *testing.T) {
 			if _, ok := typ.MethodByName(name); !ok {
 				t.Errorf("%s.%s: there is none", typ, name)
 			}
-			if (r.by == nil) == (r.why == "") {
-				t.Errorf("%s.%s: wants an operation, or why there is none", typ, name)
+			if r.by == nil && r.why == "" {
+				t.Errorf("%s.%s: wants an operation, or the reason that it has none", typ, name)
 			}
 			reached = append(reached, r.by)
 		}
 	}
-	for _, op := range operation.All() {
-		if r := op.Described(); !slices.Contains(reached, r) {
+	for _, r := range operation.All() {
+		if !slices.Contains(reached, r) {
 			t.Errorf("operation %s%s: is of no capability", r.Name, r.ID)
 		}
 	}

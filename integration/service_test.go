@@ -124,6 +124,17 @@ func TestServiceHTTP(t *testing.T) {
 	})
 }
 
+// TestWebRows has each operation that is named over NATS be written in JSON by the client over HTTP.
+func TestWebRows(t *testing.T) {
+	t.Parallel()
+	for name, op := range operation.Named() {
+		other := []*operation.Row{&operation.Configure.Row, &operation.TakeUpdates.Row} // which have methods of their own
+		if r := op.Described(); webRows()[r] == nil && !slices.Contains(other, r) {
+			t.Errorf("%s: the client over HTTP does not ask for it", name)
+		}
+	}
+}
+
 // recorder hears every request for the session service, and what is answered.
 type recorder struct {
 	t        *testing.T

@@ -89,7 +89,7 @@ func (c *Client) Ask(ctx context.Context, op *operation.Row, id events.SessionID
 	return err
 }
 
-// repeat tries until the error is none that is worth another try, or ctx ends: then the error is also its cause.
+// repeat retries while worth(err) is true, or until ctx ends: then the error is also its cause.
 func repeat(ctx context.Context, worth func(error) bool, try func() error) error {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := try()
@@ -144,8 +144,8 @@ func (c *Client) Configure(ctx context.Context, id events.SessionID, req api.Con
 }
 
 // TakeMonitorUpdates implements [api.Service]. It takes what there is when it is
-// called: a copy of the request that some node comes to late must not take
-// what nobody would hear of.
+// called: a delayed copy of the request must not take updates whose answer the
+// client no longer waits for.
 func (c *Client) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (api.MonitorUpdates, error) {
 	s, err := c.State(ctx, id)
 	if err != nil {
@@ -155,7 +155,6 @@ func (c *Client) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (a
 }
 
 // PutBlob stores a body outside the log that no history names yet: see StoreBlob. It has to fit a request.
-func (c *Client) PutBlob(ctx context.Context, body []byte) (ref events.BlobRef, err error) {
-	err = c.Ask(ctx, &operation.PutBlob.Row, "", "", &body, &ref)
-	return ref, err
+func (c *Client) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) {
+	return c.StoreBlob(ctx, "", body)
 }

@@ -7,8 +7,8 @@
 // takes no permission to write a stream, nor to read the work queue.
 //
 //	decides   request to <prefix>.api.<operation>, answered by one node of a queue group: [operation.Remote]
-//	reads     State, StateAt, View, Observe, Approvals, Tasks, Task, ToolOutput, AssembledTurn,
-//	          and the waiting of Run, Await and StartTurnStream
+//	reads     State, StateAt, View, ViewAt, Observe, Sessions, Turns, PendingApprovals, Approvals, Tasks, Task,
+//	          ToolOutput, AssembledTurn, FindBlob, ReadBlob, and the waiting of Run, Await and StartTurnStream
 //
 // A turn that was accepted is in the history: Await of one that the history
 // does not have is [api.ErrUnknownTurn], and asks no node.
@@ -38,10 +38,11 @@
 //
 //	by its id    of what it makes: a turn, an input, nodes. The same id with the same content is the same one
 //	by its key   of the commit that the first made: the repeat finds it, and is answered from the state
-//	             before it. What was taken is so never lost with a reply; what came after a request for
-//	             updates was made, it does not take. A completion's reply is read back, and no model asked
+//	             before it. What was taken is so never lost with a reply; a request for updates takes only
+//	             updates older than the request. A completion's reply is read back, and no model asked. A repeat
+//	             about a task, or of AppendNodes, is answered with the present state
 //	looks        there is nothing to repeat: asking again is as good
-//	once         an action is asked for once, unless nobody took it. A lost reply is [events.ErrOutcomeUnknown]
+//	once         an action is sent once, and again only if no node received it. A lost reply is [events.ErrOutcomeUnknown]
 //
 // An extension of which the protocol kept nothing leaves no key, and nothing to repeat.
 //
@@ -52,9 +53,9 @@
 // names a thing and no request: another request may have it as its key.
 //
 // The key is made here for each call, unless the request has one. A request that
-// changed nothing, or was refused, leaves no key behind: should a node have slept
-// over one of its tries, and come to it after the answer of another node, that
-// try is decided on what is then. A caller that calls a method again after it
+// changed nothing, or was refused, leaves no key behind: if a paused
+// node processes one try after another node has answered, it decides that try on
+// the state of that moment. A caller that calls a method again after it
 // gave up makes a new request, unless the ids and keys in it are its own.
 //
 // # Tasks of this program

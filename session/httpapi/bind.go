@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// from has a route be that of a row of the table.
+// from fills a route's name, summary, right, method and path from a row.
 func from(row *operation.Row, r route) route {
 	r.name, r.summary, r.needs = row.ID, row.Summary, row.Needs
 	r.method, r.path = row.HTTP()
@@ -61,15 +61,15 @@ func tell[B, In any](op *operation.Op[In, operation.None], in func(B, *call) (In
 	return r
 }
 
-// look is a route without a body, which answers with R.
-func look[In, Out, R any](op *operation.Op[In, Out], in func(*call) In, out func(Out) R) route {
-	r := bound(op, always(in), answered(out))
+// bodiless is a route without a body in its request, which answers with R.
+func bodiless[In, Out, R any](op *operation.Op[In, Out], in func(*call) (In, error), out func(Out) R) route {
+	r := bound(op, in, answered(out))
 	r.answers = ok[R](http.StatusOK)
 	return r
 }
 
-// just is a route without a body, which answers with nothing.
-func just[In any](op *operation.Op[In, operation.None], in func(*call) In) route {
+// empty is a route without a body in its request and in its answer.
+func empty[In any](op *operation.Op[In, operation.None], in func(*call) In) route {
 	r := bound(op, always(in), silent)
 	r.answers = none()
 	return r
@@ -88,7 +88,7 @@ func always[In any](in func(*call) In) func(*call) (In, error) {
 	return func(c *call) (In, error) { return in(c), nil }
 }
 
-func nothing(*call) operation.None { return operation.None{} }
+func nothing(*call) (operation.None, error) { return operation.None{}, nil }
 
 // taking is the route with query parameters.
 func (r route) taking(query ...param) route {
@@ -102,9 +102,15 @@ func (r route) refusing(status ...int) route {
 	return r
 }
 
-// ofAny is the route, to which a session that there is none of is as good as any.
+// ofAny marks a route that accepts an unknown session.
 func (r route) ofAny() route {
 	r.lenient = true
+	return r
+}
+
+// repeating is the route, where a parameter may stand several times.
+func (r route) repeating(name string) route {
+	r.repeats = name
 	return r
 }
 

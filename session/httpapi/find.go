@@ -3,7 +3,6 @@ package httpapi
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -84,19 +83,6 @@ type PendingApproval struct {
 	Question string           `json:"question"`
 }
 
-func listSessions(c *call) (reply, error) {
-	q, err := c.sessionQuery()
-	if err != nil {
-		return reply{}, err
-	}
-	page, err := c.s.cfg.Service.Sessions(c.Context(), q)
-	out := Sessions{Sessions: make([]ListedSession, len(page.Sessions)), Next: page.Next}
-	for i := range page.Sessions {
-		out.Sessions[i] = ListedSession(page.Sessions[i])
-	}
-	return reply{status: http.StatusOK, body: out}, err
-}
-
 func (c *call) sessionQuery() (q api.SessionQuery, err error) {
 	values := c.URL.Query()
 	if q.Page, err = c.page(); err != nil {
@@ -146,12 +132,15 @@ func (c *call) number(name string, most uint64) (uint64, error) {
 	return n, nil
 }
 
-func listTurns(c *call) (reply, error) {
-	p, err := c.page()
-	if err != nil {
-		return reply{}, err
+func sessions(page api.SessionPage) Sessions {
+	out := Sessions{Sessions: make([]ListedSession, len(page.Sessions)), Next: page.Next}
+	for i := range page.Sessions {
+		out.Sessions[i] = ListedSession(page.Sessions[i])
 	}
-	page, err := c.s.cfg.Service.Turns(c.Context(), c.session, p)
+	return out
+}
+
+func turns(page api.TurnPage) Turns {
 	out := Turns{Turns: make([]ListedTurn, len(page.Turns)), Next: page.Next}
 	for i := range page.Turns {
 		t := &page.Turns[i]
@@ -163,15 +152,10 @@ func listTurns(c *call) (reply, error) {
 			out.Turns[i].Issue = &TurnIssue{Kind: t.Issue.Kind, Code: t.Issue.Code, Message: t.Issue.Message}
 		}
 	}
-	return reply{status: http.StatusOK, body: out}, err
+	return out
 }
 
-func listApprovals(c *call) (reply, error) {
-	p, err := c.page()
-	if err != nil {
-		return reply{}, err
-	}
-	page, err := c.s.cfg.Service.PendingApprovals(c.Context(), p)
+func pendingApprovals(page api.ApprovalPage) PendingApprovals {
 	out := PendingApprovals{Approvals: make([]PendingApproval, len(page.Approvals)), Next: page.Next}
 	for i := range page.Approvals {
 		a := &page.Approvals[i]
@@ -180,5 +164,5 @@ func listApprovals(c *call) (reply, error) {
 			out.Approvals[i].Args = eventjson.Raw(a.Args)
 		}
 	}
-	return reply{status: http.StatusOK, body: out}, err
+	return out
 }

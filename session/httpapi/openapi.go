@@ -103,7 +103,7 @@ func (d *describer) responses(r *route) object {
 		}
 		if r.changes() {
 			answer["headers"] = object{seqHeader: object{
-				"description": "the sequence, in the session's history, of the commit that the request made", "schema": object{"type": "string", "pattern": "^[0-9]+$"},
+				"description": "the sequence, in the session's history, of the commit that the request made", "schema": object{"type": "integer", "minimum": 1},
 			}}
 		}
 		out[strconv.Itoa(status)] = answer

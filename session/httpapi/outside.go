@@ -70,12 +70,12 @@ type Invocation struct {
 
 // ActionResult is the outcome of an action.
 type ActionResult struct {
-	Text        string  `json:"text"`
-	Outcome     Outcome `json:"outcome"`
-	Class       string  `json:"class,omitempty" jsonschema:"of a failure"`
-	Code        string  `json:"code,omitempty" jsonschema:"of a failure"`
-	Pending     bool    `json:"pending,omitempty" jsonschema:"the result comes later"`
-	Attachments []Part  `json:"attachments,omitempty"`
+	Text        string       `json:"text"`
+	Outcome     GivenOutcome `json:"outcome"`
+	Class       string       `json:"class,omitempty" jsonschema:"of a failure"`
+	Code        string       `json:"code,omitempty" jsonschema:"of a failure"`
+	Pending     bool         `json:"pending,omitempty" jsonschema:"the result comes later"`
+	Attachments []Part       `json:"attachments,omitempty"`
 }
 
 func (e Extension) extension() events.Extension { return events.Extension{Type: e.Type, Body: e.Body} }
@@ -177,7 +177,7 @@ func (in Invocation) args(*call) (api.ActionArgs, error) {
 
 func actionResult(got plugin.Result) ActionResult {
 	return ActionResult{
-		Text: got.Text, Outcome: outcome(got.Outcome), Class: got.Class, Code: got.Code, Pending: got.Pending, Attachments: parts(got.Attachments),
+		Text: got.Text, Outcome: GivenOutcome(outcome(got.Outcome)), Class: got.Class, Code: got.Code, Pending: got.Pending, Attachments: parts(got.Attachments),
 	}
 }
 

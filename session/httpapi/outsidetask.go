@@ -12,7 +12,7 @@ import (
 // that back: it watches the session for task.cancel_requested, or reads the
 // state in the answers to its progress.
 type NewTask struct {
-	Kind     TaskKind        `json:"kind,omitempty" jsonschema:"observer or other, which is the default"`
+	Kind     OwnKind         `json:"kind,omitempty" jsonschema:"defaults to other"`
 	Producer string          `json:"producer,omitempty"`
 	Parent   events.TaskID   `json:"parent,omitempty"`
 	Cancel   CancelPolicy    `json:"cancel,omitempty" jsonschema:"defaults to cooperative"`
@@ -27,8 +27,8 @@ type TaskProgress struct {
 
 // TaskEnd is how a task ended.
 type TaskEnd struct {
-	State   events.TaskState `json:"state" jsonschema:"completed, failed or cancelled"`
-	Summary string           `json:"summary,omitempty" jsonschema:"at most 4000 bytes"`
+	State   EndState `json:"state"`
+	Summary string   `json:"summary,omitempty" jsonschema:"at most 4000 bytes"`
 }
 
 // StopTask asks a task to stop by itself.
@@ -72,7 +72,7 @@ func (in TaskProgress) args(c *call) (api.ProgressArgs, error) {
 }
 
 func (in TaskEnd) args(c *call) (api.EndTaskArgs, error) {
-	return api.EndTaskArgs{Task: c.task(), State: in.State, Summary: in.Summary}, nil
+	return api.EndTaskArgs{Task: c.task(), State: events.TaskState(in.State), Summary: in.Summary}, nil
 }
 
 func (in StopTask) args(c *call) (api.RequestCancelArgs, error) {

@@ -18,7 +18,7 @@ var (
 	waitParam   = text("wait", "how long to wait for the turn's end, in seconds or as 1m30s")
 	preferParam = text("Prefer", "wait=SECONDS is the same as the parameter wait")
 	keyParam    = param{name: keyHeader, schema: idSchema(), about: "the same request again, with the same key, is done once, and another one with it refused; it is the id of a session, turn or input that is made"}
-	limitParam  = number("limit", "entries of the page, 1 to "+strconv.Itoa(api.MaxPage)+"; defaults to "+strconv.Itoa(api.DefaultPage))
+	limitParam  = param{name: "limit", schema: object{"type": "integer", "minimum": 1, "maximum": api.MaxPage}, about: "entries of the page, 1 to " + strconv.Itoa(api.MaxPage) + "; defaults to " + strconv.Itoa(api.DefaultPage)}
 	cursorParam = text("cursor", "next of the page before; opaque")
 )
 
@@ -48,18 +48,18 @@ func sessionRoutes() []route {
 	return []route{
 		makes(operation.Create, NewSession.args, madeSession, sessionPath).refusing(http.StatusNotFound),
 		makes(operation.Fork, NewSession.fork, madeSession, sessionPath),
-		look(operation.State, nothing, sessionOf),
+		bodiless(operation.State, nothing, sessionOf),
 		from(&operation.Configure.Row, route{request: of[ConfigChange](), answers: none(), handle: body(configureSession)}),
-		just(operation.Close, (*call).reason).taking(text("reason", "kept in the history")).ofAny(),
+		empty(operation.Close, (*call).reason).taking(text("reason", "kept in the history")).ofAny(),
 		tell(operation.Grant, Grant.args),
 		tell(operation.ProtocolOptions, ProtocolOptions.args),
 		tell(operation.ApplyExtension, Extension.args),
-		from(&operation.View.Row, route{answers: ok[View](http.StatusOK), handle: getView}).
+		from(operation.View, route{answers: ok[View](http.StatusOK), handle: getView}).
 			taking(number("at", "sequence up to which the history counts, or its end where that comes before; defaults to the end. It costs a fold from the beginning")),
-		from(&operation.Observe.Row, route{handle: watchEvents, header: []param{number("Last-Event-ID", "likewise, of a reconnect: it wins")}}).
+		from(operation.Observe, route{handle: watchEvents, header: []param{number("Last-Event-ID", "likewise, of a reconnect: it wins")}}).
 			taking(number("cursor", "sequence of the last commit seen, of a first connect; defaults to 0")).refusing(http.StatusConflict).
 			streaming(map[string]reflect.Type{"commit": of[Commit](), "delta": of[Delta](), "gap": of[Gap](), "problem": of[problem]()}),
-		from(&operation.Sessions.Row, route{repeats: labelParam, answers: ok[Sessions](http.StatusOK), handle: listSessions}).taking(sessionParams()...),
+		bodiless(operation.Sessions, (*call).sessionQuery, sessions).taking(sessionParams()...).repeating(labelParam),
 	}
 }
 
@@ -69,7 +69,7 @@ func sessionParams() []param {
 	return []param{
 		{name: "status", schema: object{"type": "string", "enum": words()[of[projector.Status]()]}, about: "defaults to opening, open and closed"},
 		{name: labelParam, schema: object{"type": "array", "items": object{"type": "string"}}, about: "NAME=VALUE, a label that the session has; may be given up to " + strconv.Itoa(api.MaxQueryLabels) + " times"},
-		text("parent", "session"),
+		param{name: "parent", schema: idSchema(), about: "session"},
 		text("owner", "caller"),
 		number("created_from_ms", from),
 		number("created_to_ms", to),
@@ -83,13 +83,13 @@ func turnRoutes() []route {
 	ended := map[int]reflect.Type{http.StatusOK: of[api.AssembledTurn](), http.StatusAccepted: of[PendingTurn]()}
 	return []route{
 		from(&operation.Submit.Row, route{header: []param{preferParam}, held: true, request: of[NewTurn](), answers: ended, handle: body(submitTurn)}).taking(waitParam),
-		from(&operation.Turn.Row, route{header: []param{preferParam}, held: true, answers: ended, handle: getTurn}).taking(waitParam),
-		from(&operation.Turns.Row, route{answers: ok[Turns](http.StatusOK), handle: listTurns}).taking(limitParam, cursorParam),
+		from(operation.Turn, route{header: []param{preferParam}, held: true, answers: ended, handle: getTurn}).taking(waitParam),
+		bodiless(operation.Turns, (*call).page, turns).taking(limitParam, cursorParam),
 		ask(operation.Cancel, CancelTurn.args, cancelled),
-		from(&operation.WatchTurn.Row, route{handle: watchTurn}).streaming(map[string]reflect.Type{"event": of[api.SessionEvent](), "problem": of[problem]()}),
+		from(operation.WatchTurn, route{handle: watchTurn}).streaming(map[string]reflect.Type{"event": of[api.SessionEvent](), "problem": of[problem]()}),
 		makes(operation.Inject, NewInput.args, madeInput, inputPath),
 		from(&operation.CancelInputs.Row, route{answers: ok[CancelledInput](http.StatusOK), handle: cancelInput}).taking(param{name: "following", schema: object{"type": "boolean"}, about: "with all that were injected after it"}),
-		look(operation.TakeFirstInput, nothing, firstInput).ofAny(),
+		bodiless(operation.TakeFirstInput, nothing, firstInput).ofAny(),
 		ask(operation.Complete, NewCompletion.args, completed).slow().refusing(http.StatusUnprocessableEntity),
 	}
 }
@@ -100,42 +100,52 @@ func graphRoutes() []route {
 		tell(operation.Branch, Branch.args),
 		ask(operation.OpenFrame, NewFrame.args, opened),
 		tell(operation.Rewrite, Rewritten.args),
-		look(operation.Compact, nothing, opened),
+		bodiless(operation.Compact, nothing, opened),
 		from(&operation.PutBlob.Row, route{given: true, answers: ok[Blob](http.StatusCreated), handle: storeBlob}),
-		from(&operation.ReadBlob.Row, route{gives: true, answers: map[int]reflect.Type{http.StatusOK: nil}, handle: getBlob}),
+		from(operation.ReadBlob, route{gives: true, answers: map[int]reflect.Type{http.StatusOK: nil}, handle: getBlob}),
 	}
 }
 
 func toolRoutes() []route {
 	return []route{
-		look(operation.Approvals, nothing, approvals),
-		from(&operation.PendingApprovals.Row, route{answers: ok[PendingApprovals](http.StatusOK), handle: listApprovals}).taking(limitParam, cursorParam),
+		bodiless(operation.Approvals, nothing, approvals),
+		bodiless(operation.PendingApprovals, (*call).page, pendingApprovals).taking(limitParam, cursorParam),
 		tell(operation.Approve, Answer.args),
 		tell(operation.ResolveTool, CallResult.args),
-		from(&operation.ToolOutput.Row, route{answers: ok[CallOutput](http.StatusOK), handle: getOutput}).taking(param{name: "call", schema: text("", "").schema, about: "that has returned", needed: true}),
-		look(operation.ToolState, nothing, tools),
+		outputRoute(),
+		bodiless(operation.ToolState, nothing, tools),
 		ask(operation.ApplyToolState, Tools.args, generation),
 		ask(operation.SetAvailability, ToolLevel.args, generation),
-		look(operation.ToolCatalog, nothing, toolCatalog),
-		look(operation.Actions, nothing, actions),
+		bodiless(operation.ToolCatalog, nothing, toolCatalog),
+		bodiless(operation.Actions, nothing, actions),
 		ask(operation.InvokeAction, Invocation.args, actionResult).slow().refusing(http.StatusUnprocessableEntity),
 	}
 }
 
 func taskRoutes() []route {
 	return []route{
-		look(operation.Tasks, nothing, tasks).ofAny(),
-		look(operation.Task, (*call).task, taskOf),
+		bodiless(operation.Tasks, nothing, tasks).ofAny(),
+		bodiless(operation.Task, always((*call).task), taskOf),
 		makes(operation.RegisterTask, NewTask.args, taskOf, taskPath),
 		ask(operation.ProgressTask, TaskProgress.args, taskOf),
 		ask(operation.EndTask, TaskEnd.args, taskOf),
 		ask(operation.RequestCancel, StopTask.args, taskOf),
-		look(operation.CancelTask, (*call).task, taskOf),
+		bodiless(operation.CancelTask, always((*call).task), taskOf),
 		ask(operation.CancelTasks, CancelTasks.args, cancelledTasks),
 		tell(operation.TransferTasks, TransferTasks.args),
-		from(&operation.MonitorSnapshot.Row, route{answers: ok[Monitors](http.StatusOK), handle: getMonitors}),
+		bodiless(operation.MonitorSnapshot, nothing, monitors),
 		tell(operation.StartMonitor, MonitorSpec.args),
-		just(operation.StopMonitor, (*call).monitor),
+		empty(operation.StopMonitor, (*call).monitor),
 		from(&operation.TakeUpdates.Row, route{answers: ok[MonitorUpdates](http.StatusOK), handle: takeUpdates}),
 	}
+}
+
+// outputRoute answers with the call beside its output.
+func outputRoute() route {
+	r := bound(operation.ToolOutput, (*call).outputOf, func(c *call, text string) reply {
+		name, _ := c.outputOf()
+		return reply{status: http.StatusOK, body: CallOutput{Call: name, Output: text}}
+	})
+	r.answers = ok[CallOutput](http.StatusOK)
+	return r.taking(param{name: "call", schema: text("", "").schema, about: "that has returned", needed: true})
 }

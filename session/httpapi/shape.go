@@ -37,10 +37,10 @@ type Message struct {
 
 // GivenPart is a piece of a message that a request brings.
 type GivenPart struct {
-	Type      events.PartKind `json:"type" jsonschema:"text or attachment"`
-	Text      string          `json:"text,omitempty" jsonschema:"of an attachment: base64 or a URL"`
-	MediaType string          `json:"media_type,omitempty" jsonschema:"of an attachment"`
-	Blob      *Blob           `json:"blob,omitempty" jsonschema:"instead of text: a body that this session's history names, as one that was stored in it"`
+	Type      GivenType `json:"type"`
+	Text      string    `json:"text,omitempty" jsonschema:"of an attachment: base64 or a URL"`
+	MediaType string    `json:"media_type,omitempty" jsonschema:"of an attachment"`
+	Blob      *Blob     `json:"blob,omitempty" jsonschema:"instead of text: a body that this session's history names, as one that was stored in it"`
 }
 
 // GivenMessage is a message that a request brings.
@@ -75,7 +75,7 @@ type SessionConfig struct {
 func givenParts(list []GivenPart) []events.Part {
 	parts := make([]events.Part, len(list))
 	for i, p := range list {
-		parts[i] = events.Part{Kind: p.Type, Text: p.Text, MediaType: p.MediaType}
+		parts[i] = events.Part{Kind: events.PartKind(p.Type), Text: p.Text, MediaType: p.MediaType}
 		if p.Blob != nil {
 			parts[i].Blob = events.BlobRef(*p.Blob)
 		}

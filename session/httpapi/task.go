@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 )
 
 // Tasks are a session's background tasks.
@@ -95,25 +96,6 @@ func taskOf(t projector.Task) Task {
 	return out
 }
 
-// getMonitors looks only: it starts nothing, as the poll of a host does.
-func getMonitors(c *call) (reply, error) {
-	s, err := c.state()
-	if err != nil {
-		return reply{}, err
-	}
-	out := Monitors{Revision: s.Feed.Revision, Monitors: make([]Monitor, len(s.Monitors))}
-	for i := range s.Monitors {
-		m := &s.Monitors[i]
-		out.Monitors[i] = Monitor{
-			ID: m.Spec.ID, Command: m.Spec.Command, State: MonitorState(cmp.Or(m.State, "idle")), Armed: m.Armed, Lines: m.Events, LastLine: m.LastEvent, LastError: m.LastError,
-		}
-		if m.Exited {
-			out.Monitors[i].Exit = &m.Exit
-		}
-	}
-	return reply{status: http.StatusOK, body: out}, nil
-}
-
 // monitor is the one in the path.
 func (c *call) monitor() events.MonitorID { return events.MonitorID(c.PathValue("monitor")) }
 
@@ -139,4 +121,18 @@ func takeUpdates(c *call) (reply, error) {
 		out.Updates[i] = MonitorUpdate{Sequence: e.Sequence, Monitor: e.Monitor, Message: e.Message, Stderr: e.Stderr, Input: e.Input}
 	}
 	return reply{status: http.StatusOK, body: out}, err
+}
+
+func monitors(s api.MonitorSnapshot) Monitors {
+	out := Monitors{Revision: s.Revision, Monitors: make([]Monitor, len(s.Monitors))}
+	for i := range s.Monitors {
+		m := &s.Monitors[i]
+		out.Monitors[i] = Monitor{
+			ID: m.Spec.ID, Command: m.Spec.Command, State: MonitorState(cmp.Or(m.State, "idle")), Armed: m.Armed, Lines: m.Events, LastLine: m.LastEvent, LastError: m.LastError,
+		}
+		if m.Exited {
+			out.Monitors[i].Exit = &m.Exit
+		}
+	}
+	return out
 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"encoding/json"
-	"net/http"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
@@ -35,7 +34,7 @@ type Answer struct {
 type CallResult struct {
 	Call    events.EffectID `json:"call" jsonschema:"its completion key"`
 	Text    string          `json:"text"`
-	Outcome Outcome         `json:"outcome,omitempty" jsonschema:"defaults to success"`
+	Outcome GivenOutcome    `json:"outcome,omitempty" jsonschema:"defaults to success"`
 	Class   string          `json:"class,omitempty" jsonschema:"of a failure"`
 	Code    string          `json:"code,omitempty" jsonschema:"of a failure"`
 }
@@ -114,15 +113,6 @@ func (in CallResult) args(*call) (api.ResolveArgs, error) {
 	return api.ResolveArgs{Key: in.Call, Result: result}, nil
 }
 
-func getOutput(c *call) (reply, error) {
-	name := events.EffectID(c.URL.Query().Get("call"))
-	if name == "" {
-		return reply{}, invalidParam("call", "is required")
-	}
-	text, err := c.s.cfg.Service.ToolOutput(c.Context(), c.session, name)
-	return reply{status: http.StatusOK, body: CallOutput{Call: name, Output: text}}, err
-}
-
 func tools(s api.ToolState) Tools {
 	out := Tools{Generation: s.Generation, Tools: make([]Tool, len(s.Tools))}
 	for i := range s.Tools {
@@ -149,3 +139,11 @@ func (in Tools) args(*call) (api.ToolState, error) {
 func generation(now int64) Generation { return Generation{now} }
 
 func toolCatalog(list []json.RawMessage) ToolCatalog { return ToolCatalog{Tools: orNone(list)} }
+
+// outputOf is the call whose output is asked for.
+func (c *call) outputOf() (name events.EffectID, err error) {
+	if name = events.EffectID(c.URL.Query().Get("call")); name == "" {
+		err = invalidParam("call", "is required")
+	}
+	return name, err
+}

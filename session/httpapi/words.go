@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Words of which the format's is empty have a name here.
+// JSON types in which the format's empty value has a name, or of which a request takes some only.
 type (
 	// Outcome is how a call came out.
 	Outcome string
@@ -34,9 +34,17 @@ type (
 	MonitorState string
 	// PendingStatus is that of a turn that has not ended.
 	PendingStatus string
+	// GivenType is what a piece of a message is that a request brings.
+	GivenType string
+	// GivenOutcome is how a call came out, as a result from outside or of an action says it.
+	GivenOutcome string
+	// OwnKind says what a background task of the caller's own program is.
+	OwnKind string
+	// EndState says how such a task ended.
+	EndState string
 )
 
-// words are all that fields of a type may say. What may be empty is left out then.
+// words has the values of each type. The empty value is not listed: the field is omitted instead.
 func words() map[reflect.Type][]string {
 	list := map[reflect.Type][]string{
 		of[events.Role]():           {"user", "assistant", "system"},
@@ -70,6 +78,10 @@ func words() map[reflect.Type][]string {
 		of[projector.Status]():      {"opening", "open", "closed", "erasing", "erased"},
 		of[plugin.SessionParam]():   {"required", "optional", "forbidden"},
 		of[PendingStatus]():         {"pending"},
+		of[GivenType]():             {"text", "attachment"},
+		of[GivenOutcome]():          {"success", "failure", "cancelled"},
+		of[OwnKind]():               {"observer", "other"},
+		of[EndState]():              {"completed", "failed", "cancelled"},
 	}
 	for word, row := range map[reflect.Type]struct {
 		of   reflect.Type
@@ -90,7 +102,7 @@ func words() map[reflect.Type][]string {
 	return list
 }
 
-// leaves are the schemas of types that are described by hand.
+// leaves has the hand-written schemas.
 func leaves() map[reflect.Type]*jsonschema.Schema {
 	list := map[reflect.Type]*jsonschema.Schema{
 		of[json.RawMessage](): {},

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -24,12 +26,13 @@ const (
 	// Looks changes nothing: asking again is as good.
 	Looks Repeat = iota
 	// ByKey: the commit that the request leads to keeps its key, see [api.Asked].
-	// The repeat finds that commit, and is answered from the state before it. A
-	// request that changed nothing keeps no key.
+	// The repeat finds that commit, and is answered from the state before it; one
+	// about a task, or of AppendNodes, with the present state. A request that
+	// changed nothing keeps no key.
 	ByKey
 	// ByID: what the request makes has its id, or its key as the id. The repeat finds it.
 	ByID
-	// Once: nobody can tell. It is asked once, unless nobody took it.
+	// Once: no repeat can be recognised. A client sends the request again only if no node received it.
 	Once
 )
 
@@ -67,14 +70,14 @@ type Op[In, Out any] struct {
 	Do func(ctx context.Context, h Host, id events.SessionID, in In) (Out, error)
 }
 
-// None is what operations take or give that have nothing to say.
+// None is the type of an absent argument or result.
 type None struct{}
 
 // Served is an operation as a server over NATS has it.
 type Served interface {
 	// Described is the row.
 	Described() *Row
-	// Serve decodes the body of a request, does what it asks for, and encodes what that came to.
+	// Serve decodes the body of a request, does what it asks for, and encodes the result.
 	Serve(ctx context.Context, h Host, id events.SessionID, body []byte) ([]byte, error)
 	// Types are the zero values of what it takes and gives.
 	Types() (in, out any)
@@ -105,7 +108,7 @@ type Host interface {
 	// SubmitTurn is Submit that tells where the turn was accepted.
 	SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error)
 	// WatchTurn gives the events of a turn that was submitted before, from its
-	// first to done, and writes nothing. One that nobody asked for is [api.ErrUnknownTurn].
+	// first to done, and writes nothing. For a turn that was never submitted the error is [api.ErrUnknownTurn].
 	WatchTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (iter.Seq2[api.SessionEvent, error], error)
 	// RestoreSnapshot makes a state whole from a snapshot's head and segments, of
 	// which those that are in blobs may be left out.
@@ -117,13 +120,28 @@ type Host interface {
 	InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (plugin.Result, error)
 }
 
-// table has the rows in their order.
-var table []Served //nolint:gochecknoglobals // read-only once it is made
+// What the table below makes while the package is initialised, and nothing changes later.
+//
+//nolint:gochecknoglobals // read-only
+var (
+	rows  []*Row
+	named = make(map[Name]Served)
+)
 
 func row[In, Out any](r Row, do func(context.Context, Host, events.SessionID, In) (Out, error)) *Op[In, Out] {
 	o := &Op[In, Out]{r, do}
-	table = append(table, o)
+	rows = append(rows, &o.Row)
+	if r.Name != "" {
+		named[r.Name] = o
+	}
 	return o
+}
+
+// webOnly is a row that is served over HTTP by a handler of its own: what it
+// reads has parameters, a stream or bytes that no Go type of the host says.
+func webOnly(r Row) *Row {
+	rows = append(rows, &r)
+	return &r
 }
 
 // asks is a row whose operation is a method of the host.
@@ -144,20 +162,12 @@ func gets[Out any](r Row, do func(Host, context.Context, events.SessionID) (Out,
 }
 
 // All are the rows.
-func All() []Served { return append([]Served(nil), table...) }
+func All() []*Row { return slices.Clone(rows) }
 
 // Named are the rows that are served over NATS.
-func Named() map[Name]Served {
-	list := make(map[Name]Served)
-	for _, o := range table {
-		if name := o.Described().Name; name != "" {
-			list[name] = o
-		}
-	}
-	return list
-}
+func Named() map[Name]Served { return maps.Clone(named) }
 
-// What the table writes short.
+// Short names for the table.
 const (
 	read      = api.RightRead
 	write     = api.RightWrite

@@ -21,7 +21,7 @@ type Transport interface {
 	Ask(ctx context.Context, r *Row, id events.SessionID, key string, in, out any) error
 }
 
-// Remote has the operations that somebody elsewhere decides, over a transport.
+// Remote sends operations to a host in another process.
 // Ids that a request leaves out are made here, so that its repeats have them too.
 type Remote struct{ Transport }
 
@@ -84,8 +84,9 @@ type Reader interface {
 	StateAt(ctx context.Context, id events.SessionID, seq events.Seq) (*projector.State, error)
 }
 
-// ConfigureOn is Configure of [api.Service]. The change is made here, on a state of the reader, and lands only on
-// the configuration it was made from: of a repeat, that before the first one's change.
+// ConfigureOn is Configure of [api.Service]. The caller computes the new configuration from the reader's state. The
+// host commits it only if the configuration is still the one that it was computed from. A repeat computes it from the
+// configuration before the commit of the first try.
 func (r Remote) ConfigureOn(ctx context.Context, on Reader, id events.SessionID, req api.ConfigureRequest) error {
 	key := newID("")
 	for moved := true; moved; {
@@ -209,7 +210,11 @@ func (r Remote) Compact(ctx context.Context, id events.SessionID) (bool, error) 
 }
 
 // StoreBlob implements [api.Bodies].
-func (r Remote) StoreBlob(ctx context.Context, id events.SessionID, body []byte) (events.BlobRef, error) {
+func (r Remote) StoreBlob(ctx context.Context, id events.SessionID, body []byte) (ref events.BlobRef, err error) {
+	if id == "" {
+		err = r.Ask(ctx, &PutBlob.Row, "", "", &body, &ref)
+		return ref, err
+	}
 	return ask(ctx, r, PutBlob, id, body)
 }
 
@@ -248,8 +253,8 @@ func (r Remote) Actions(ctx context.Context, id events.SessionID) ([]plugin.Acti
 	return ask(ctx, r, Actions, id, None{})
 }
 
-// InvokeAction is that of [Host]. An action may do anything, so it is never
-// asked for twice: where nobody knows what became of it the error is [events.ErrOutcomeUnknown].
+// InvokeAction is that of [Host]. An action may do anything, so it is sent once, and again only
+// if no node received it. If the outcome is unknown, the error is [events.ErrOutcomeUnknown].
 func (r Remote) InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (plugin.Result, error) {
 	return ask(ctx, r, InvokeAction, id, api.ActionArgs{Name: name, Args: args})
 }

@@ -2,7 +2,6 @@ package operation
 
 import (
 	"context"
-	"iter"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -29,9 +28,9 @@ var (
 		})
 	ApplyExtension = tells(Row{"apply_extension", "applyExtension", configure, ByKey, post + "/extensions", "Hand the protocol an object of its own"}, Host.ApplyExtension)
 
-	State    = gets(Row{"", "getSession", read, Looks, get, "How a session stands"}, Host.State)
-	View     = gets(Row{"", "getView", read, Looks, get + "/view", "The conversation in the current frame"}, Host.View)
-	Observe  = row(Row{"", "watchEvents", read, Looks, get + "/events", "Commits after a cursor, and the reply in flight"}, observe)
+	State    = gets(Row{"", "getSession", read, Looks, get, "A session's state"}, Host.State)
+	View     = webOnly(Row{"", "getView", read, Looks, get + "/view", "The conversation in the current frame"})
+	Observe  = webOnly(Row{"", "watchEvents", read, Looks, get + "/events", "Commits after a cursor, and the reply in flight"})
 	Sessions = row(Row{"", "listSessions", read, Looks, get + "/v1/sessions", "Sessions that the caller may read, from the directory, which lags by about a second"},
 		func(ctx context.Context, h Host, _ events.SessionID, q api.SessionQuery) (api.SessionPage, error) {
 			return h.Sessions(ctx, q)
@@ -52,9 +51,9 @@ var (
 			a.Receipt, a.Evidence, err = h.Cancel(ctx, id, in.Turn, in.Request)
 			return a, err
 		})
-	Turn      = asks(Row{"", "getTurn", read, Looks, get + "/turns/{turn}", "A turn as a whole, once it has ended"}, Host.AssembledTurn)
+	Turn      = webOnly(Row{"", "getTurn", read, Looks, get + "/turns/{turn}", "A turn as a whole, once it has ended"})
 	Turns     = asks(Row{"", "listTurns", read, Looks, get + "/turns", "A session's turns"}, Host.Turns)
-	WatchTurn = asks(Row{"", "watchTurn", read, Looks, get + "/turns/{turn}/stream", "A turn's events from its first to done"}, Host.WatchTurn)
+	WatchTurn = webOnly(Row{"", "watchTurn", read, Looks, get + "/turns/{turn}/stream", "A turn's events from its first to done"})
 
 	Inject       = asks(Row{"inject", "injectInput", write, ByID, post + "/inputs", "Put a message into the running turn, or before the next"}, Host.Inject)
 	CancelInputs = row(Row{"cancel_inputs", "cancelInput", write, ByKey, remove + "/inputs/{input}", "Take an input back"},
@@ -66,7 +65,7 @@ var (
 			a.Receipt, a.Cancelled, err = h.CancelInputsFrom(ctx, id, first)
 			return a, err
 		})
-	TakeFirstInput = row(Row{"take_first_input", "takeFirstInput", write, ByKey, post + "/first-input", "Take the first turn's input, which is there once; of no session there is none"}, takeFirstInput)
+	TakeFirstInput = row(Row{"take_first_input", "takeFirstInput", write, ByKey, post + "/first-input", "Take the first turn's input, which is there once; empty for an unknown session"}, takeFirstInput)
 	Complete       = row(Row{"complete", "complete", write, ByKey, post + "/completions", "Ask the session's model outside of turns, however long that takes; with a key it is paid for once"},
 		func(ctx context.Context, h Host, id events.SessionID, in CompleteArgs) (plugin.Completion, error) {
 			return h.Complete(ctx, id, in.Request, in.Source)
@@ -84,7 +83,7 @@ var (
 	Compact     = gets(Row{"compact", "compact", write, ByKey, post + "/compact", "Begin a fresh prompt with a summary, where a compactor gives one"}, Host.Compact)
 
 	PutBlob  = asks(Row{"put_blob", "storeBlob", write, ByKey, post + "/blobs", "Store a body, of up to 64 MiB, for parts of messages in this session that refer to it"}, Host.StoreBlob)
-	ReadBlob = asks(Row{"", "getBlob", read, Looks, get + "/blobs/{digest}", "A body that the session's history names; one that no message names costs a read of the history"}, Host.ReadBlob)
+	ReadBlob = webOnly(Row{"", "getBlob", read, Looks, get + "/blobs/{digest}", "A body that the session's history names; one that no message names costs a read of the history"})
 )
 
 // Calls of tools, and tools.
@@ -111,7 +110,7 @@ var (
 		})
 	ToolCatalog = gets(Row{"tool_catalog", "getToolCatalog", read, Looks, get + "/tools/catalog", "The tools that a model can search"}, Host.ToolCatalog)
 
-	Actions      = gets(Row{"actions", "getActions", read, Looks, get + "/actions", "What plugins offer"}, Host.Actions)
+	Actions      = gets(Row{"actions", "getActions", read, Looks, get + "/actions", "Actions of plugins"}, Host.Actions)
 	InvokeAction = row(Row{"invoke_action", "invokeAction", write, Once, post + "/actions", "Ask a plugin for an action, however long that takes. A key whose action was done gives 504: results are not kept"},
 		func(ctx context.Context, h Host, id events.SessionID, in api.ActionArgs) (plugin.Result, error) {
 			return h.InvokeAction(ctx, id, in.Name, in.Args)
@@ -125,11 +124,11 @@ var (
 	Tasks        = gets(Row{"", "getTasks", read, Looks, get + "/tasks", "Background tasks"}, Host.Tasks)
 	Task         = asks(Row{"", "getTask", read, Looks, get + "/tasks/{task}", "A background task"}, Host.Task)
 	RegisterTask = row(Row{"register_task", "registerTask", write, ByKey, put + "/tasks/{task}", "Register a task that the caller's own program runs"}, registerTask)
-	ProgressTask = row(Row{"progress_task", "progressTask", write, ByKey, post + "/tasks/{task}/progress", "Say how such a task goes; the answer tells whether it should stop"},
+	ProgressTask = row(Row{"progress_task", "progressTask", write, ByKey, post + "/tasks/{task}/progress", "Report the progress of such a task; the answer tells whether it should stop"},
 		func(ctx context.Context, h Host, id events.SessionID, in api.ProgressArgs) (projector.Task, error) {
 			return h.ProgressTask(ctx, id, in.Task, in.Message)
 		})
-	EndTask = row(Row{"end_task", "endTask", write, ByKey, post + "/tasks/{task}/end", "Say how such a task ended"},
+	EndTask = row(Row{"end_task", "endTask", write, ByKey, post + "/tasks/{task}/end", "Report the end of such a task"},
 		func(ctx context.Context, h Host, id events.SessionID, in api.EndTaskArgs) (projector.Task, error) {
 			return h.EndTask(ctx, id, in.Task, in.State, in.Summary)
 		})
@@ -146,8 +145,8 @@ var (
 
 	StartMonitor    = tells(Row{"start_monitor", "startMonitor", command, ByKey, put + "/monitors/{monitor}", "Run a command on a node and watch it"}, Host.StartMonitor)
 	StopMonitor     = tells(Row{"stop_monitor", "stopMonitor", write, ByKey, remove + "/monitors/{monitor}", "Stop a monitor"}, Host.StopMonitor)
-	MonitorSnapshot = gets(Row{"monitor_snapshot", "getMonitors", read, Looks, get + "/monitors", "Commands that are watched"}, Host.MonitorSnapshot)
-	TakeUpdates     = asks(Row{"take_updates", "takeUpdates", write, ByKey, post + "/monitors/updates", "Take what monitors said, and start those that are armed"}, Host.TakeMonitorUpdatesTo)
+	MonitorSnapshot = gets(Row{"monitor_snapshot", "getMonitors", read, Looks, get + "/monitors", "Monitors"}, Host.MonitorSnapshot)
+	TakeUpdates     = asks(Row{"take_updates", "takeUpdates", write, ByKey, post + "/monitors/updates", "Take the output of monitors, and start those that are armed"}, Host.TakeMonitorUpdatesTo)
 )
 
 func create(ctx context.Context, h Host, _ events.SessionID, in api.CreateArgs) (events.SessionID, error) {
@@ -190,8 +189,4 @@ func registerTask(ctx context.Context, h Host, id events.SessionID, in api.TaskR
 		return t, err
 	}
 	return h.RegisterTask(ctx, id, in)
-}
-
-func observe(ctx context.Context, h Host, id events.SessionID, cursor events.Seq) (iter.Seq2[api.Observed, error], error) {
-	return h.Observe(ctx, id, cursor), nil
 }

@@ -36,8 +36,7 @@ func TestRows(t *testing.T) {
 	}
 	// Where another row's route leads to, by what its request says.
 	within := []operation.Name{operation.SubmitAt.Name, operation.CancelInputsFrom.Name}
-	for _, op := range operation.All() {
-		r := op.Described()
+	for _, r := range operation.All() {
 		name := string(r.Name) + "/" + r.ID
 		if r.Name != "" {
 			once("name", string(r.Name))

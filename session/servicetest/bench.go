@@ -25,8 +25,9 @@ type Service interface {
 // Started is a service for one case. Its sessions have [Plugin], and [Reply] answers them.
 type Started struct {
 	Service
-	// Caller is whom a door authenticated. It stands in place of the origin that a
-	// request says, and may refer to bodies of the session's history alone. Empty: there is no door.
+	// Caller is the name that the HTTP server authenticated. It stands in place of
+	// the origin that a request says, and may refer to bodies of the session's
+	// history alone. Empty: the service is another one.
 	Caller string
 	// Finish, which may be nil, is called when the case is over and everything still runs.
 	Finish func()
