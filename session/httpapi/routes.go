@@ -69,7 +69,7 @@ func sessionParams() []param {
 	return []param{
 		{name: "status", schema: object{"type": "string", "enum": words()[of[projector.Status]()]}, about: "defaults to opening, open and closed"},
 		{name: labelParam, schema: object{"type": "array", "items": object{"type": "string"}}, about: "NAME=VALUE, a label that the session has; may be given up to " + strconv.Itoa(api.MaxQueryLabels) + " times"},
-		param{name: "parent", schema: idSchema(), about: "session"},
+		{name: "parent", schema: idSchema(), about: "session"},
 		text("owner", "caller"),
 		number("created_from_ms", from),
 		number("created_to_ms", to),

@@ -104,11 +104,6 @@ type ConfigChange struct {
 	Protocol        *string `json:"protocol,omitempty"`
 }
 
-// state is that of the session in the path.
-func (c *call) state() (*projector.State, error) {
-	return c.s.cfg.Service.State(c.Context(), c.session)
-}
-
 func sessionOf(s *projector.State) Session {
 	out := Session{
 		ID: s.Session, Seq: s.Seq, Status: s.Status, Config: SessionConfig(s.Config), Parent: s.Parent, Forked: s.Forked.Session, Labels: s.Labels,
