@@ -156,18 +156,25 @@ func (p *TurnPrepared) Validate() error {
 			return err
 		}
 	}
-	for i := range p.Contributions {
-		switch p.Contributions[i].Slot {
-		case SlotIntro, SlotExecution, SlotGuidance, SlotProjectInstructions, SlotRuntimeContext, SlotEnvironment:
-		default:
-			return invalid(fmt.Sprintf("contributions[%d].slot", i), fmt.Sprintf("unknown %q", p.Contributions[i].Slot))
-		}
-		if err := p.Contributions[i].Minimum.validate(fmt.Sprintf("contributions[%d].minimum", i)); err != nil {
-			return err
-		}
+	if err := validateContributions(p.Contributions); err != nil {
+		return err
 	}
 	if p.Kept && len(p.Contributions) > 0 {
 		return invalid("contributions", "must be empty where kept is set")
+	}
+	return nil
+}
+
+func validateContributions(list []Contribution) error {
+	for i := range list {
+		switch list[i].Slot {
+		case SlotIntro, SlotExecution, SlotGuidance, SlotProjectInstructions, SlotRuntimeContext, SlotEnvironment:
+		default:
+			return invalid(fmt.Sprintf("contributions[%d].slot", i), fmt.Sprintf("unknown %q", list[i].Slot))
+		}
+		if err := list[i].Minimum.validate(fmt.Sprintf("contributions[%d].minimum", i)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -27,6 +27,8 @@ var kinds = map[Kind]kindInfo{
 	KindSessionConfigured:      row[SessionConfigured](1),
 	KindSessionClosed:          row[SessionClosed](1),
 	KindSessionGranted:         row[SessionGranted](1),
+	KindSessionOverlaid:        row[SessionOverlaid](1),
+	KindSessionExtended:        row[SessionExtended](1),
 	KindBodyStored:             row[BodyStored](1),
 	KindGraphAppended:          row[GraphAppended](1),
 	KindGraphBranched:          row[GraphBranched](1),
@@ -96,6 +98,8 @@ const (
 	KindSessionConfigured      Kind = "session.configured"
 	KindSessionClosed          Kind = "session.closed"
 	KindSessionGranted         Kind = "session.granted"
+	KindSessionOverlaid        Kind = "session.overlaid"
+	KindSessionExtended        Kind = "session.extended"
 	KindBodyStored             Kind = "body.stored"
 	KindGraphAppended          Kind = "graph.appended"
 	KindGraphBranched          Kind = "graph.branched"

@@ -40,6 +40,10 @@ var (
 		End: events.EndProviderError, Issue: events.Issue{Kind: "provider", Code: "overloaded", Message: "later"},
 		Notice: "m3", Tool: "deploy", Call: 2,
 	}
+	goldenContribution = events.Contribution{
+		Slot: events.SlotGuidance, Title: "Search", Priority: -10, Tools: []string{"search", "grep"},
+		Minimum: events.Overridden(events.AvailCallable), Content: "Search before you write.",
+	}
 	goldenSwitched = events.TurnCompleted{End: events.EndSwitched, Switch: goldenSwitch}
 )
 
@@ -60,10 +64,18 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindSessionGranted: {&events.SessionGranted{
 		To: "bob", Rights: []events.SessionRight{events.GrantRead, events.GrantWrite, events.GrantApprove}, By: "alice",
 	}},
-	events.KindBodyStored:    {&events.BodyStored{Blob: events.BlobRef{Digest: strings.Repeat("0f", 32), Size: 70000}, By: "alice"}},
-	events.KindGraphAppended: {&events.GraphAppended{Nodes: goldenNodes, Key: "k1", Digest: "d1"}},
-	events.KindGraphBranched: {&events.GraphBranched{Leaf: "n1"}},
-	events.KindFrameOpened:   {&events.FrameOpened{Frame: "f2", Reason: "compaction", Keep: "n2", Nodes: goldenNodes}},
+	events.KindSessionOverlaid: {&events.SessionOverlaid{
+		Tools: []events.ToolEntry{{
+			Name: "extra", Description: "one more", Schema: []byte(`{"type":"object"}`), Effects: events.EffectsNone,
+			Source: "lab", Availability: events.AvailCallable, Override: events.Overridden(events.AvailOff), Orphan: true, Serial: true,
+		}},
+		Contributions: []events.Contribution{goldenContribution}, WithoutBase: true,
+	}},
+	events.KindSessionExtended: {&events.SessionExtended{Extension: events.Extension{Type: "code.globals", Body: []byte(`{"x":1}`)}, Saved: true}},
+	events.KindBodyStored:      {&events.BodyStored{Blob: events.BlobRef{Digest: strings.Repeat("0f", 32), Size: 70000}, By: "alice"}},
+	events.KindGraphAppended:   {&events.GraphAppended{Nodes: goldenNodes, Key: "k1", Digest: "d1"}},
+	events.KindGraphBranched:   {&events.GraphBranched{Leaf: "n1"}},
+	events.KindFrameOpened:     {&events.FrameOpened{Frame: "f2", Reason: "compaction", Keep: "n2", Nodes: goldenNodes}},
 	events.KindTurnRequested: {
 		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts}},
 		&events.TurnRequested{Input: events.TurnInput{Continue: true}},
@@ -126,10 +138,7 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindTurnPrepared: {
 		&events.TurnPrepared{
 			Viewed: true, Upto: "n1", View: []events.ViewItem{{From: "m1", To: "m2"}, {Message: goldenMessage}},
-			Contributions: []events.Contribution{{
-				Slot: events.SlotGuidance, Title: "Search", Priority: -10, Tools: []string{"search", "grep"},
-				Minimum: events.Overridden(events.AvailCallable), Content: "Search before you write.",
-			}},
+			Contributions: []events.Contribution{goldenContribution},
 		},
 		&events.TurnPrepared{Kept: true},
 	},

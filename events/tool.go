@@ -97,6 +97,12 @@ func (a Availability) Rank() int {
 // Callable reports whether the model may call the tool.
 func (t *ToolEntry) Callable() bool { return t.Effective().Rank() >= AvailCallable.Rank() }
 
+// SameOffer reports whether two entries are the same but for the overrides that hosts set.
+func SameOffer(x, y ToolEntry) bool {
+	return x.Name == y.Name && x.Description == y.Description && string(x.Schema) == string(y.Schema) &&
+		x.Effects == y.Effects && x.Source == y.Source && x.Availability == y.Availability && x.Orphan == y.Orphan && x.Serial == y.Serial
+}
+
 // ToolStateApplied replaces the tool catalogue.
 type ToolStateApplied struct {
 	Generation int64       `msgpack:"g"` // one more than before

@@ -153,21 +153,33 @@ func (b *bundle) node(factories ...plugin.Factory) *workers.Node {
 	return n
 }
 
-// nodeOn starts a node that ends with the test, and returns how to stop it at
-// once. A plugin of the standard protocol's id replaces that.
-func (b *bundle) nodeOn(on *bus.Bus, factories ...plugin.Factory) (n *workers.Node, kill func()) {
+// newNodeOn is a node that is not started. A plugin of the standard protocol's id replaces that.
+func (b *bundle) newNodeOn(on *bus.Bus, factories ...plugin.Factory) *workers.Node {
 	b.t.Helper()
 	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	n, err = workers.NewNode(workers.Config{
+	n, err := workers.NewNode(workers.Config{
 		Bus: on, Providers: map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, Provider: "scripted",
 		Plugins: h, Logger: zaptest.NewLogger(b.t), Trace: b.trace, ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},
 	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	return n
+}
+
+// nodeOn starts a node that ends with the test, and returns how to stop it at once.
+func (b *bundle) nodeOn(on *bus.Bus, factories ...plugin.Factory) (n *workers.Node, kill func()) {
+	b.t.Helper()
+	n = b.newNodeOn(on, factories...)
+	return n, b.startNode(n)
+}
+
+// startNode starts a node that ends with the test, and returns how to stop it at once.
+func (b *bundle) startNode(n *workers.Node) (kill func()) {
+	b.t.Helper()
 	if err := n.Start(b.ctx); err != nil {
 		b.t.Fatal(err)
 	}
@@ -180,7 +192,7 @@ func (b *bundle) nodeOn(on *bus.Bus, factories ...plugin.Factory) (n *workers.No
 		})
 	}
 	b.t.Cleanup(kill)
-	return n, kill
+	return kill
 }
 
 // open creates a session.

@@ -91,8 +91,15 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 		s.Config, s.ConfigSeq = p.Config, s.Seq
 	case *events.SessionClosed:
 		s.Status = StatusClosed
+		s.overlaid(&events.SessionOverlaid{})
 	case *events.SessionGranted:
 		s.applyGranted(p)
+	case *events.SessionOverlaid:
+		s.overlaid(p)
+	case *events.SessionExtended:
+		if !p.Saved {
+			s.Extensions = append(slices.Clip(s.Extensions), p.Extension)
+		}
 	case *events.BodyStored:
 		// for those who look for the body: the fold has none of it
 	case *events.GraphAppended:
@@ -230,6 +237,12 @@ func (s *State) applyFrame(p *events.FrameOpened, turn events.TurnID, at events.
 
 func (s *State) applyCatalog(p *events.ToolStateApplied) {
 	s.Catalog = Catalog{Generation: p.Generation, Tools: p.Tools, Digest: digestOf(p.Tools)}
+}
+
+func (s *State) overlaid(p *events.SessionOverlaid) {
+	if !p.IsZero() || !s.Overlay.IsZero() {
+		s.Overlay = Overlay{SessionOverlaid: *p, Seq: s.Seq}
+	}
 }
 
 func (s *State) applyInjected(p *events.InputInjected) {

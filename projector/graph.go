@@ -126,7 +126,10 @@ func (s *State) appendNode(n *Node) {
 }
 
 func (s *State) branch(leaf events.NodeID) {
-	s.Branched = s.Branched || leaf != s.Leaf
+	if leaf != s.Leaf {
+		s.Branched = true
+		s.Moves++
+	}
 	s.Leaf = leaf
 	s.body.path, s.body.links = nil, nil
 	s.body.memo, s.body.view = promptMemo{}, viewMemo{} // kept nodes hide where a path differs

@@ -8,7 +8,7 @@ import (
 )
 
 // FoldVersion changes whenever Apply or the snapshot's shape does. Snapshots of another version are discarded.
-const FoldVersion = 8
+const FoldVersion = 9
 
 // ErrPartial is a question that needs segments which are not attached yet; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -61,9 +61,12 @@ type Head struct {
 	Nodes    int64         `msgpack:"n,omitempty"`  // ever appended, or copied
 	Copied   int64         `msgpack:"cn,omitempty"` // of those, the ones that the session began with as a copy
 	Branched bool          `msgpack:"br,omitempty"` // the leaf was moved: some nodes may be on no active path
+	Moves    int64         `msgpack:"mv,omitempty"` // how often it was moved in this session
 	Frames   []Frame       `msgpack:"fr,omitempty"`
 
-	Catalog Catalog `msgpack:"t,omitempty"`
+	Catalog    Catalog            `msgpack:"t,omitempty"`
+	Overlay    Overlay            `msgpack:"ol,omitempty"` // over the session's own tools
+	Extensions []events.Extension `msgpack:"ex,omitempty"` // that the protocol is handed wherever the session is opened, in order
 
 	Turns         int64                 `msgpack:"tn,omitempty"` // ever started
 	Run           []Turn                `msgpack:"r,omitempty"`  // the running turn, or none
@@ -112,6 +115,15 @@ type Catalog struct {
 	Tools      []events.ToolEntry `msgpack:"t,omitempty"` // sorted by name
 	Digest     string             `msgpack:"d,omitempty"` // of Tools
 }
+
+// Overlay lies over the session's own tools.
+type Overlay struct {
+	events.SessionOverlaid
+	Seq events.Seq `msgpack:"q"` // where it was laid
+}
+
+// IsZero reports whether there never was one.
+func (o Overlay) IsZero() bool { return o.Seq == 0 }
 
 // IsZero reports whether no catalogue was ever applied.
 func (c Catalog) IsZero() bool { return c.Generation == 0 }

@@ -180,29 +180,6 @@ func (h *Host) record(ctx context.Context, id events.SessionID, cause string, li
 	})
 }
 
-// ApplyExtension hands the protocol an object of its own, and records what that
-// changed of plugins' states. Errors: [*events.FieldError], and the protocol's own.
-func (h *Host) ApplyExtension(ctx context.Context, id events.SessionID, e events.Extension) error {
-	ctx, asked := api.TakeAsked(ctx)
-	err := checkJSON("body", e.Body)
-	if e.Type == "" || len(e.Type) > events.MaxIDBytes {
-		err = &events.FieldError{Field: "type", Reason: fmt.Sprintf("has %d bytes, want 1 to %d", len(e.Type), events.MaxIDBytes), Err: events.ErrInvalid}
-	}
-	if err != nil {
-		return err
-	}
-	by, s, done, err := h.appliedBefore(ctx, id, command{operation.ApplyExtension.Name, "apply extension", &e}, asked)
-	if err != nil || done {
-		return err
-	}
-	return h.withStackOf(ctx, s, func(p *plugin.Session, _ *projector.State) error {
-		if err := p.Protocol().ApplyExtension(ctx, e); err != nil {
-			return &events.FieldError{Field: "extension", Reason: err.Error(), Err: api.ErrProtocol}
-		}
-		return h.saveStates(ctx, id, by, p)
-	})
-}
-
 // appliedBefore reports whether a request's commit is in the history, for what
 // plugins do: that must be known before they are asked.
 func (h *Host) appliedBefore(ctx context.Context, id events.SessionID, c command, asked api.Asked) (by stamp, s *projector.State, done bool, err error) {
@@ -254,18 +231,18 @@ func (h *Host) InvokeAction(ctx context.Context, id events.SessionID, name strin
 			return err
 		}
 		if result, err = p.InvokeAction(ctx, name, args, "", !takesNone, h.Services(id, nil, "")); err != nil {
-			return errors.Join(err, h.saveStates(ctx, id, by, p))
+			return errors.Join(err, h.saveStates(ctx, id, by, p, nil))
 		}
-		return h.saveStates(ctx, id, by, p)
+		return h.saveStates(ctx, id, by, p, nil)
 	})
 	return result, err
 }
 
-// saveStates records the plugin states that changed outside of a turn. Where a
-// copy of the request did so meanwhile, these are dropped.
-func (h *Host) saveStates(ctx context.Context, id events.SessionID, by stamp, p *plugin.Session) error {
+// saveStates records the plugin states that changed outside of a turn, and what
+// with decides, which may be nil. Where a copy of the request did so meanwhile, these are dropped.
+func (h *Host) saveStates(ctx context.Context, id events.SessionID, by stamp, p *plugin.Session, with decision) error {
 	list, err := p.Unsaved()
-	if err != nil || len(list) == 0 {
+	if err != nil || len(list) == 0 && with == nil {
 		return err
 	}
 	moved, saved := false, false
@@ -284,7 +261,11 @@ func (h *Host) saveStates(ctx context.Context, id events.SessionID, by stamp, p 
 		if moved {
 			return nil, nil
 		}
-		return out, nil
+		if with == nil {
+			return out, nil
+		}
+		beside, err := with(s)
+		return append(out, beside...), err
 	}, func(_ *projector.State, appended bool) error {
 		saved = appended
 		return nil

@@ -63,7 +63,7 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req Cre
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
 	if req.Plugins == PluginsFork && o.creator != nil {
-		h.KeepOverlay(id, h.stacks.overlaid(o.creator.Session))
+		h.keepOverlays(id, h.stacks.overlaid(o.creator.Session))
 	}
 	return api.Handle{Session: id, Parent: opened.Parent, Config: opened.Config}, nil
 }
@@ -318,7 +318,7 @@ func within(parent, child events.ToolAccess) events.ToolAccess {
 // the opening, the catalogue and the first nodes, which may be events of the largest size.
 const inheritedBytes = 64 << 10
 
-// inherited are the creator's plugin states and tool state, of a fork.
+// inherited are the creator's plugin states, overlay, extensions and tool state, of a fork.
 func (o *opening) inherited(ctx context.Context) ([]events.Event, error) {
 	if o.req.Plugins != PluginsFork {
 		return nil, nil
@@ -340,6 +340,12 @@ func (o *opening) inherited(ctx context.Context) ([]events.Event, error) {
 			return nil, err
 		}
 		list = append(list, events.Of("", spilled))
+	}
+	if over := o.creator.Overlay.SessionOverlaid; !over.IsZero() {
+		list = append(list, events.Of("", &over))
+	}
+	for _, e := range o.creator.Extensions {
+		list = append(list, events.Of("", &events.SessionExtended{Extension: e}))
 	}
 	if c := o.creator.Catalog; len(c.Tools) > 0 {
 		list = append(list, events.Of("", &events.ToolStateApplied{Generation: max(1, c.Generation), Tools: c.Tools}))

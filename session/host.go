@@ -165,7 +165,7 @@ func New(cfg Config) (*Host, error) {
 		actor:    events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
 		submitter: cfg.Submitter, worker: cfg.Worker, moved: cfg.Moved, plugins: cfg.Plugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
-		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID]plugin.Overlay)},
+		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID][]plugin.Overlay)},
 		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued, maxHeld: cfg.States, locks: cfg.Locks, forbidSelf: cfg.ForbidSelfApproval,
 		owned: newOwned(cfg.Bus, cfg.MaxSessionsPerCaller),
 	}, nil

@@ -2,35 +2,47 @@ package session
 
 import (
 	"context"
+	"slices"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
 // SetOverlay lays tools and contributions over a session's own, until another
-// one does or the session is closed here. They are live objects, so that they
-// count in this process only, for the turns that its worker runs; there they
-// outlive the plugins' building. A session that forks the plugins of this one
-// begins with them. The same again changes nothing; so does one that cannot be composed.
+// one does or the session is closed. The history has what they are, so every
+// node offers them; what runs the tools elsewhere says [plugin.Overlay]. A
+// session that forks the plugins of this one begins with them. The same again
+// changes nothing; so does one that cannot be composed. Errors: those of [plugin.Overlay.Check].
 func (h *Host) SetOverlay(ctx context.Context, id events.SessionID, o plugin.Overlay) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
 	return h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
 		if err := open(s); err != nil {
 			return err
 		}
-		if err := p.SetOverlay(o); err != nil {
-			return err
-		}
-		h.KeepOverlay(id, p.Overlay())
-		return nil
+		fact := o.Recorded()
+		p.KnowOverlays(h.KeepOverlay(id, o)...)
+		return h.decideThen(ctx, id, h.stamp("overlay", api.Asked{}), func(s *projector.State) ([]events.Event, error) {
+			if err := open(s); err != nil || plugin.SameOverlay(s.Overlay.SessionOverlaid, fact) {
+				return nil, err
+			}
+			return []events.Event{events.Of("", &fact)}, nil
+		}, func(s *projector.State, _ bool) error {
+			p.FollowOverlay(s.Overlay, false)
+			return nil
+		})
 	})
 }
 
-// RefreshCatalog builds a session's tool catalogue anew, with the overlay as it is.
+// RefreshCatalog builds a session's tool catalogue anew, with the overlay as it
+// is, on every node: the history has a new generation of the tools, which is
+// what nodes keep catalogues by. What a turn offers then, it records with its next model call.
 func (h *Host) RefreshCatalog(ctx context.Context, id events.SessionID) error {
-	return h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {
-		p.RefreshCatalog()
-		return nil
+	return h.decide(ctx, id, "refresh catalogue", func(s *projector.State) ([]events.Event, error) {
+		return toolStateEvent(next(s), s.Catalog.Tools), open(s)
 	})
 }
 
@@ -42,19 +54,27 @@ func (h *Host) InvalidateCaches(ctx context.Context, id events.SessionID) error 
 	})
 }
 
-// KeepOverlay has a session's plugins overlaid with this again once they are built again in this process.
-func (h *Host) KeepOverlay(id events.SessionID, o plugin.Overlay) {
-	h.stacks.mu.Lock()
-	defer h.stacks.mu.Unlock()
-	if o.IsZero() {
-		delete(h.stacks.overlays, id)
-		return
-	}
-	h.stacks.overlays[id] = o
+// KeepOverlay keeps the handlers of an overlay's tools for the session's plugins, which are built
+// again now and then, and gives all that are kept, the newest first.
+func (h *Host) KeepOverlay(id events.SessionID, o plugin.Overlay) []plugin.Overlay {
+	return h.keepOverlays(id, []plugin.Overlay{o})
 }
 
-// overlaid is what a session's plugins are overlaid with in this process. The zero overlay is none.
-func (s *stacks) overlaid(id events.SessionID) plugin.Overlay {
+func (h *Host) keepOverlays(id events.SessionID, list []plugin.Overlay) []plugin.Overlay {
+	h.stacks.mu.Lock()
+	defer h.stacks.mu.Unlock()
+	kept := h.stacks.overlays[id]
+	for _, o := range slices.Backward(list) {
+		kept = plugin.KeepOverlay(kept, o)
+	}
+	if len(kept) > 0 {
+		h.stacks.overlays[id] = kept
+	}
+	return kept
+}
+
+// overlaid are the overlays of a session that this process has handlers of.
+func (s *stacks) overlaid(id events.SessionID) []plugin.Overlay {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.overlays[id]

@@ -19,7 +19,7 @@ import (
 type stacks struct {
 	mu       sync.Mutex
 	live     map[events.SessionID]*stack
-	overlays map[events.SessionID]plugin.Overlay // that hosts set
+	overlays map[events.SessionID][]plugin.Overlay // that this process has handlers of, the newest first
 }
 
 // stack is one session's plugins, with what they were built for.
@@ -27,6 +27,7 @@ type stack struct {
 	opening  chan struct{} // holds one while somebody builds it or brings it up to date
 	plugins  *plugin.Session
 	protocol string
+	followed followed
 	change   *events.FrameConfigured // what its materialisation wants recorded
 	seen     [][]byte                // the frames' options that it was made from
 	users    int                     // under the stacks' lock
@@ -142,6 +143,9 @@ func (h *Host) openStack(ctx context.Context, st *stack, state *projector.State)
 	} else if err == nil {
 		err = st.plugins.Follow(saved)
 	}
+	if err == nil {
+		err = h.follow(ctx, st, state)
+	}
 	if err != nil {
 		return nil, nil, false, err
 	}
@@ -168,13 +172,11 @@ func (h *Host) buildStack(ctx context.Context, st *stack, state *projector.State
 	if err != nil {
 		return err
 	}
-	if err = h.materialise(ctx, st, built, state, saved); err == nil {
-		err = built.SetOverlay(h.stacks.overlaid(state.Session))
-	}
-	if err != nil {
+	if err = h.materialise(ctx, st, built, state, saved); err != nil {
 		built.Close()
 		return fmt.Errorf("open session %s: %w", state.Session, err)
 	}
+	built.KnowOverlays(h.stacks.overlaid(state.Session)...)
 	st.plugins, st.protocol = built, state.Config.Protocol
 	return nil
 }
@@ -196,11 +198,7 @@ func (h *Host) materialise(ctx context.Context, st *stack, p *plugin.Session, st
 			return err
 		}
 	}
-	restored := state.Clone()
-	if err := FillState(ctx, h.b, restored); err != nil {
-		return err
-	}
-	if err := p.Protocol().Restore(ctx, ps, restored); err != nil {
+	if err := h.restore(ctx, st, p, state); err != nil {
 		return err
 	}
 	rt := plugin.NewProtocolRuntime(state.Frame().Options)

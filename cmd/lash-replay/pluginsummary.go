@@ -22,6 +22,10 @@ func pluginSummary(ev *events.Event) string {
 	case *events.PluginStateSaved:
 		return joined("plugin "+quoted(p.Plugin), fmt.Sprintf("revision %d after %d", p.Revision, p.Base),
 			bodySummary(p.State, p.Blob), counted(len(p.Artifacts), "artifact"))
+	case *events.SessionOverlaid:
+		return overlaySummary(p)
+	case *events.SessionExtended:
+		return joined("extension "+quoted(p.Extension.Type), bodySummary(p.Extension.Body, events.BlobRef{}))
 	case *events.FrameConfigured:
 		frames := "of the current frame"
 		if p.All {
@@ -100,6 +104,24 @@ func preparedSummary(p *events.TurnPrepared) string {
 	}
 	if len(list) == 0 {
 		return "as it is"
+	}
+	return joined(list...)
+}
+
+// overlaySummary is what lies over the session's own tools.
+func overlaySummary(p *events.SessionOverlaid) string {
+	if p.IsZero() {
+		return "nothing lies over the tools"
+	}
+	var list []string
+	for i := range p.Tools {
+		list = append(list, "tool "+quoted(p.Tools[i].Name))
+	}
+	for i := range p.Contributions {
+		list = append(list, "to "+string(p.Contributions[i].Slot)+" "+short(p.Contributions[i].Content))
+	}
+	if p.WithoutBase {
+		list = append(list, "without the session's own tools")
 	}
 	return joined(list...)
 }

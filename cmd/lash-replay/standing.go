@@ -62,6 +62,12 @@ func (v *shown) standing(e *env) {
 	if options := s.Frame().Options; len(options) > 0 {
 		e.println("protocol options:", shortJSON(options))
 	}
+	if !s.Overlay.IsZero() {
+		e.println("overlay:", overlaySummary(&s.Overlay.SessionOverlaid))
+	}
+	for i := range s.Extensions {
+		e.println("extension", joined(quoted(s.Extensions[i].Type), bodySummary(s.Extensions[i].Body, events.BlobRef{})))
+	}
 	for i := range s.Plugins {
 		p := &s.Plugins[i]
 		e.println("plugin", joined(quoted(p.Plugin)+fmt.Sprintf(" at revision %d", p.Revision), bodySummary(p.State, p.Blob), counted(len(p.Artifacts), "artifact")))

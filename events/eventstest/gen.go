@@ -146,6 +146,12 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	events.KindFrameStateSaved: func(t *rapid.T) events.Payload {
 		return &events.FrameStateSaved{State: bytes(t), Blob: maybe(t, blob)}
 	},
+	events.KindSessionOverlaid: func(t *rapid.T) events.Payload {
+		return &events.SessionOverlaid{Tools: tools(t), Contributions: list(t, 0, contribution), WithoutBase: flag(t)}
+	},
+	events.KindSessionExtended: func(t *rapid.T) events.Payload {
+		return &events.SessionExtended{Extension: events.Extension{Type: id[string](t), Body: bytes(t)}, Saved: flag(t)}
+	},
 	events.KindTurnPrepared:     func(t *rapid.T) events.Payload { return prepared(t) },
 	events.KindTurnCheckpointed: func(t *rapid.T) events.Payload { return checkpointed(t) },
 	events.KindModelCompleted: func(t *rapid.T) events.Payload {

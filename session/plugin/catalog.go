@@ -34,25 +34,6 @@ type CatalogContribution struct {
 	Levels map[string]events.Availability // later contributors win
 }
 
-// Overlay lays tools and contributions over a session's own.
-type Overlay struct {
-	Tools         []*Tools // of one name the first wins, before the session's own
-	Contributions []events.Contribution
-	WithoutBase   bool // only these tools
-}
-
-// IsZero reports whether it lays nothing over anything.
-func (o Overlay) IsZero() bool {
-	return len(o.Tools) == 0 && len(o.Contributions) == 0 && !o.WithoutBase
-}
-
-type overlay struct {
-	tools         []*Tools
-	contributions []events.Contribution
-	includeBase   bool
-	revision      uint64
-}
-
 // CatalogKey is everything that a catalogue depends on.
 type CatalogKey struct {
 	IncludeBase bool
@@ -78,50 +59,6 @@ func (c *CatalogEntry) Find(name string) (*Registered, bool) {
 	return r, ok
 }
 
-// SetOverlay lays tools and contributions over the session's own. The same
-// again changes nothing and keeps the cache; so does one that cannot be composed.
-func (s *Session) SetOverlay(o Overlay) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.overlay.includeBase == !o.WithoutBase && slices.Equal(s.overlay.tools, o.Tools) &&
-		slices.EqualFunc(s.overlay.contributions, o.Contributions, SameContribution) {
-		return nil
-	}
-	for i, set := range o.Tools {
-		if set == nil {
-			return fmt.Errorf("%w: overlay: tools[%d] is nil", ErrRegistration, i)
-		}
-	}
-	s.overlay = overlay{
-		tools: slices.Clone(o.Tools), contributions: slices.Clone(o.Contributions),
-		includeBase: !o.WithoutBase, revision: s.overlay.revision + 1,
-	}
-	s.catalogs.clear()
-	return nil
-}
-
-// SameContribution reports whether two contributions say the same.
-func SameContribution(a, b events.Contribution) bool {
-	return a.Slot == b.Slot && a.Title == b.Title && a.Priority == b.Priority && a.Minimum == b.Minimum &&
-		a.Content == b.Content && slices.Equal(a.Tools, b.Tools)
-}
-
-// Overlay is what lies over the session's own tools.
-func (s *Session) Overlay() Overlay {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return Overlay{
-		Tools: slices.Clone(s.overlay.tools), Contributions: slices.Clone(s.overlay.contributions), WithoutBase: !s.overlay.includeBase,
-	}
-}
-
-// OverlayContributions are the overlay's contributions.
-func (s *Session) OverlayContributions() []events.Contribution {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.overlay.contributions)
-}
-
 // CatalogKey is what the catalogue at a generation depends on.
 func (s *Session) CatalogKey(generation int64) CatalogKey {
 	fingerprint := s.Fingerprint()
@@ -131,7 +68,7 @@ func (s *Session) CatalogKey(generation int64) CatalogKey {
 }
 
 func (o *overlay) key(generation int64, fingerprint uint64) CatalogKey {
-	return CatalogKey{IncludeBase: o.includeBase, Overlay: o.revision, Generation: generation, Plugins: fingerprint}
+	return CatalogKey{IncludeBase: !o.WithoutBase, Overlay: o.revision, Generation: generation, Plugins: fingerprint}
 }
 
 // catalogs are the catalogues that a stack has built.
@@ -209,7 +146,7 @@ func (s *Session) InvalidateCaches() {
 
 func (s *Session) buildCatalog(over overlay, state *projector.Catalog) (*CatalogEntry, error) {
 	entry := &CatalogEntry{offered: make(map[string]*Registered)}
-	if over.includeBase {
+	if !over.WithoutBase {
 		only := s.build.Access.Tools
 		for name, tool := range s.c.tools.byName {
 			if len(only) == 0 || slices.Contains(only, name) {
@@ -221,9 +158,7 @@ func (s *Session) buildCatalog(over overlay, state *projector.Catalog) (*Catalog
 	if err != nil {
 		return nil, err
 	}
-	for i := len(over.tools) - 1; i >= 0; i-- {
-		maps.Copy(entry.offered, over.tools[i].byName)
-	}
+	maps.Copy(entry.offered, over.byName())
 	for _, name := range s.build.Access.Hidden {
 		delete(entry.offered, name)
 	}

@@ -100,7 +100,7 @@ func (s *Session) SeesResults() bool { return len(s.c.afterTool) > 0 || s.c.proj
 // contributes reports whether the protocol or an overlay adds to prompts.
 func (s *Session) contributes() bool {
 	s.mu.Lock()
-	overlaid := len(s.overlay.contributions) > 0
+	overlaid := len(s.overlay.Contributions) > 0
 	s.mu.Unlock()
 	p, err := s.Preamble(s.c.tools.entries, nil)
 	return overlaid || err != nil || len(p.Contributions) > 0 // the point reports the error
@@ -130,7 +130,7 @@ func (p *Prepared) check() error {
 	if p.Overlay == nil {
 		return nil
 	}
-	return (&events.TurnPrepared{Contributions: p.Overlay.Contributions}).Validate()
+	return p.Overlay.Check()
 }
 
 // HasTransforms reports whether some plugin shapes what turns show.
@@ -155,9 +155,9 @@ func (s *Session) Compact(ctx context.Context, in TransformContext) (Owned[Compa
 	return Owned[Compaction]{}, nil
 }
 
-// Contributions gathers what plugins add to the prompt: duplicates dropped,
-// sorted by the slot's name and then by priority (host specification 4.4).
-func (s *Session) Contributions(ctx context.Context, in PromptContext) ([]events.Contribution, error) {
+// Contributions gathers what plugins and the overlay add to the prompt: duplicates
+// dropped, sorted by the slot's name and then by priority (host specification 4.4).
+func (s *Session) Contributions(ctx context.Context, in PromptContext, overlay []events.Contribution) ([]events.Contribution, error) {
 	var all []events.Contribution
 	for _, h := range s.c.prompt {
 		in.Input, in.Options = ownInput(in.Input), slices.Clone(in.Options)
@@ -170,10 +170,7 @@ func (s *Session) Contributions(ctx context.Context, in PromptContext) ([]events
 		}
 		all = append(all, list...)
 	}
-	s.mu.Lock()
-	all = append(all, s.overlay.contributions...)
-	s.mu.Unlock()
-	return SortContributions(all), nil
+	return SortContributions(append(all, overlay...)), nil
 }
 
 // SortContributions drops duplicates, of which the first counts whatever its

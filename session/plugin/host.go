@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -88,6 +89,7 @@ type Session struct {
 
 	mu       sync.Mutex
 	overlay  overlay
+	known    []Overlay // whose handlers this process has, the newest first
 	catalogs catalogs
 	sender   func(text, kind string)
 
@@ -160,9 +162,8 @@ func (h *Host) registered(in BuildContext) (*Session, error) {
 	s := &Session{
 		host: h, id: in.Session, catalogs: catalogs{entries: make(map[CatalogKey]*CatalogEntry)}, executing: make(chan struct{}, 1),
 	}
-	s.overlay.includeBase = true
 	s.c = contributions{
-		tools: NewTools(), owners: make(map[string]string),
+		tools: NewTools(), owners: make(map[string]string), reserved: make(map[toolID]*Registered),
 		actions: make(map[string]Owned[action]), triggers: make(map[string]Trigger),
 	}
 	var err error
@@ -298,6 +299,14 @@ func (s *Session) Protocol() Protocol {
 	return contained{s.host, s.c.protocol.Plugin, s.c.protocol.Value}
 }
 
+// SavesProtocol reports whether the plugin that is the protocol keeps a state in the history.
+func (s *Session) SavesProtocol() bool {
+	return slices.ContainsFunc(s.plugins, func(m member) bool {
+		_, stateful := m.plugin.(Stateful)
+		return stateful && m.id == s.c.protocol.Plugin
+	})
+}
+
 // CodeExecutor runs the protocol's code; nil where nothing does.
 func (s *Session) CodeExecutor() CodeExecutor {
 	if s.c.executor == nil {
@@ -350,7 +359,8 @@ func (s *Session) Fork(ctx context.Context, in BuildContext) (*Session, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fork.overlay = s.overlay
+	fork.overlay, fork.known = s.overlay, slices.Clone(s.known)
+	fork.overlay.seq = 0 // the other session's history has it at another sequence
 	return fork, nil
 }
 

@@ -15,11 +15,13 @@ import (
 type Protocol interface {
 	// Initialize runs once for each live session: opened, created, or rebuilt. An error fails the opening.
 	Initialize(ctx context.Context, s ProtocolSession) error
-	// Restore runs after it where there is state. An error fails the opening.
+	// Restore runs after it, and again on a live session after the leaf was moved to another branch and in a new
+	// frame. It begins anew: what extensions brought the protocol is handed again. An error fails the opening.
 	Restore(ctx context.Context, s ProtocolSession, state *projector.State) error
 	// AppendNodes sees nodes that a host appends, before they are. An error fails the append.
 	AppendNodes(ctx context.Context, s ProtocolSession, nodes []api.AppendNode) error
-	// ApplyExtension takes an object of the protocol's own from a host.
+	// ApplyExtension takes an object of the protocol's own from a host. The history keeps it: unless the plugin is
+	// [Stateful], it is handed again, in order, after each Restore, on whichever node that is.
 	ApplyExtension(ctx context.Context, e events.Extension) error
 	// ValidateTurn checks a turn's extension and its turn options, before anything of it is recorded.
 	ValidateTurn(ctx context.Context, in events.TurnInput) error

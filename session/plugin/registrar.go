@@ -21,6 +21,7 @@ type Registrar struct {
 type contributions struct {
 	tools        *Tools
 	owners       map[string]string // of tools
+	reserved     map[toolID]*Registered
 	beforeTurn   []Owned[HookFunc[TurnContext]]
 	checkpoint   []Owned[HookFunc[CheckpointContext]]
 	afterTurn    []Owned[HookFunc[TurnResultContext]]

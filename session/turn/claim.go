@@ -163,15 +163,10 @@ func Offer(have *projector.Catalog, tools []events.ToolEntry) *events.ToolStateA
 			i++
 		}
 	}
-	if slices.EqualFunc(have.Tools, entries, sameTool) {
+	if slices.EqualFunc(have.Tools, entries, events.SameOffer) {
 		return nil
 	}
 	return &events.ToolStateApplied{Generation: have.Generation + 1, Tools: entries}
-}
-
-func sameTool(x, y events.ToolEntry) bool {
-	return x.Name == y.Name && x.Description == y.Description && string(x.Schema) == string(y.Schema) &&
-		x.Effects == y.Effects && x.Source == y.Source && x.Availability == y.Availability && x.Orphan == y.Orphan && x.Serial == y.Serial
 }
 
 // accept admits pending inputs at a checkpoint, and the messages of turns that

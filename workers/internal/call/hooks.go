@@ -25,7 +25,7 @@ type Hooks struct {
 func (h Hooks) Run(ctx context.Context) turn.Input {
 	r := &hooks{
 		Snapshot: h.At, stack: h.Stack, owes: h.Owes, effect: turn.HookEffect(h.Owes), preamble: h.Preamble,
-		in: turn.Hooks{Ran: events.HookRan{Point: h.Owes.Hooks, At: h.Owes.At, Iteration: h.Owes.Iteration}},
+		over: h.At.state.Overlay.SessionOverlaid, in: turn.Hooks{Ran: events.HookRan{Point: h.Owes.Hooks, At: h.Owes.At, Iteration: h.Owes.Iteration}},
 	}
 	r.run(ctx)
 	if ctx.Err() != nil {
@@ -41,6 +41,7 @@ type hooks struct {
 	owes     turn.Owes
 	effect   events.EffectID
 	preamble plugin.Preamble
+	over     events.SessionOverlaid // what lies over the session's tools
 	in       turn.Hooks
 }
 
@@ -153,18 +154,15 @@ func own(list []events.Message) []events.Message {
 	return list
 }
 
-// overlay puts tools over those of the session, from this turn on.
+// overlay records tools that lie over those of the session from this turn on. The run offers them once they are part of its state.
 func (h *hooks) overlay(o plugin.Overlay) error {
-	if err := h.stack.SetOverlay(o); err != nil {
+	if err := o.Check(); err != nil {
 		return err
 	}
-	h.env.Host.KeepOverlay(h.session, o)
-	entry, err := h.stack.Catalog(&h.state.Catalog)
-	if err != nil {
-		return err
-	}
-	if fact := turn.Offer(&h.state.Catalog, entry.Tools); fact != nil {
-		h.in.Beside = append(h.in.Beside, fact)
+	h.stack.KnowOverlays(h.env.Host.KeepOverlay(h.session, o)...)
+	if fact := o.Recorded(); !plugin.SameOverlay(fact, h.over) {
+		h.over = fact
+		h.in.Beside = append(h.in.Beside, &fact)
 	}
 	return nil
 }
@@ -172,7 +170,7 @@ func (h *hooks) overlay(o plugin.Overlay) error {
 func (h *hooks) contribute(ctx context.Context, w *whole, prepared *events.TurnPrepared) error {
 	list, err := h.stack.Contributions(ctx, plugin.PromptContext{
 		Session: h.session, Turn: h.turn, Input: w.input, Options: h.options, View: w.view, Host: h.host(h.effect),
-	})
+	}, h.over.Contributions)
 	if err != nil {
 		return err
 	}

@@ -98,6 +98,7 @@ func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error
 		list[i].Payload = payload
 		r.batch.bytes += session.BodyBytes(payload)
 		r.state.Ahead(&list[i], r.batch.at)
+		r.followOverlay(list[i].Payload)
 		r.batch.events = append(r.batch.events, list[i])
 	}
 	if in != nil {
@@ -110,6 +111,9 @@ func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error
 func (r *run) rollBack() {
 	if r.batch.durable != nil {
 		r.state = r.batch.durable
+		if r.stack.Session != nil {
+			r.stack.FollowOverlay(r.state.Overlay, true)
+		}
 	}
 	r.batch.clear()
 }

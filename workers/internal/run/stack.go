@@ -173,6 +173,13 @@ func (r *run) stale(ev *events.Event) bool {
 	return true
 }
 
+// followOverlay lays over the tools what a record says that the state has.
+func (r *run) followOverlay(p events.Payload) {
+	if _, ok := p.(*events.SessionOverlaid); ok && r.stack.Session != nil {
+		r.stack.FollowOverlay(r.state.Overlay, false)
+	}
+}
+
 // surface records the tools as the plugins offer them now, where that differs.
 func (r *run) surface(ctx context.Context) error {
 	if r.stack.Session == nil {
