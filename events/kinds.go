@@ -42,6 +42,7 @@ var kinds = map[Kind]kindInfo{
 	KindTurnDiverted:           row[TurnDiverted](1),
 	KindModelReplied:           row[ModelReplied](1),
 	KindModelFailed:            row[ModelFailed](1),
+	KindModelInterrupted:       row[ModelInterrupted](1),
 	KindToolStateApplied:       row[ToolStateApplied](1),
 	KindToolCalled:             row[ToolCalled](1),
 	KindToolReturned:           row[ToolReturned](1),
@@ -113,6 +114,7 @@ const (
 	KindTurnDiverted           Kind = "turn.diverted"
 	KindModelReplied           Kind = "model.replied"
 	KindModelFailed            Kind = "model.failed"
+	KindModelInterrupted       Kind = "model.interrupted"
 	KindToolStateApplied       Kind = "tool.state_applied"
 	KindToolCalled             Kind = "tool.called"
 	KindToolReturned           Kind = "tool.returned"

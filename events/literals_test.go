@@ -109,6 +109,13 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 		Provider: "anthropic", Model: "claude", Attempts: 2, Millis: 1234, Message: "m4",
 		Detail: "the provider says so", Shown: []events.Part{{Kind: events.PartText, Text: "as users see it"}},
 	}},
+	events.KindModelInterrupted: {&events.ModelInterrupted{
+		Iteration: 1, Prompt: goldenPrompt, Usage: goldenUsage, Provider: "anthropic", Model: "claude", Attempts: 2, Millis: 1234,
+		Parts: []events.Part{{
+			Kind: events.PartText, Text: "t", Blob: goldenBlob, Call: "call_1", Tool: "search", Args: []byte(`{"q":"x"}`),
+			Outcome: events.OutcomeFailure, MediaType: "image/png", Meta: []byte(`{"signature":"s"}`),
+		}},
+	}},
 	events.KindModelFailed: {&events.ModelFailed{
 		Iteration: 1, Prompt: goldenPrompt, Error: "rate_limited", Code: "429", Status: 429, Message: "slow down", Attempts: 5,
 	}},

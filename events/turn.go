@@ -287,6 +287,33 @@ func (s StopReason) validate(field string) error {
 	return invalid(field, fmt.Sprintf("unknown %q", s))
 }
 
+// ModelInterrupted is what came of a reply that its turn has not: the turn was
+// cancelled while the model spoke, or the call failed. It is evidence, and what
+// it cost counts; neither the conversation nor a prompt has any of it.
+type ModelInterrupted struct {
+	Iteration int64     `msgpack:"n"`
+	Prompt    PromptRef `msgpack:"p"`
+	Parts     []Part    `msgpack:"x,omitempty"` // text and reasoning of the last attempt, as it was streamed
+	Usage     Usage     `msgpack:"u,omitempty"` // of all attempts, as far as the provider told
+	Provider  string    `msgpack:"v,omitempty"`
+	Model     string    `msgpack:"m,omitempty"`
+	Attempts  int64     `msgpack:"a,omitempty"` // begun; 0 means one
+	Millis    int64     `msgpack:"t,omitempty"` // until it was cut off
+}
+
+// Validate implements [Payload].
+func (p *ModelInterrupted) Validate() error {
+	if p.Iteration < 0 {
+		return invalid("iteration", "is negative")
+	}
+	for i := range p.Parts {
+		if k := p.Parts[i].Kind; k != PartText && k != PartReasoning {
+			return invalid(fmt.Sprintf("parts[%d].kind", i), fmt.Sprintf("is %q, want text or reasoning", k))
+		}
+	}
+	return validateParts(p.Parts)
+}
+
 // ModelFailed is a model call that brought no reply, after all its attempts.
 type ModelFailed struct {
 	Iteration int64     `msgpack:"n"`

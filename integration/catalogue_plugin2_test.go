@@ -46,9 +46,13 @@ func testStreamAbort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			usage := events.Usage{}
+			if c.told {
+				usage = events.Usage{Input: 7, Output: 3}
+			}
 			hanging := func(context.Context, llm.Request) (scripted.Answer, error) {
 				return scripted.Answer{Hang: c.hang, Keep: c.keep, Response: llm.Response{
-					Stop: events.StopToolUse, Usage: events.Usage{Input: 7, Output: 3}, Model: "m",
+					Stop: events.StopToolUse, Usage: usage, Model: "m",
 					Parts: []events.Part{text("one "), text("stop"), text(" two"), call("k", "never", "{}")},
 				}}, nil
 			}
@@ -78,10 +82,6 @@ func testStreamAbort(t *testing.T) {
 			replied := find[*events.ModelReplied](b, id)[0]
 			equal(t, "stop", replied.Stop, events.StopEnd)
 			equal(t, "parts", len(replied.Parts), 1)
-			usage := events.Usage{}
-			if c.told {
-				usage = events.Usage{Input: 7, Output: 3}
-			}
 			equal(t, "usage", replied.Usage, usage)
 			equal(t, "responses", len(seen), 1)
 			equal(t, "text of the response", (events.Message{Parts: seen[0].Parts}).Text(), want)

@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lash-go/lash/bus"
@@ -11,11 +12,12 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
 func stopEntries() []entry {
 	return []entry{
-		{"T07", "a streaming model call after a tool", "cancel", "cancelled; streamed text dropped, earlier results kept", testCancelModel},
+		{"T07", "a streaming model call after a tool", "cancel", "cancelled; streamed text is no part of the conversation, and kept beside it with what it cost; earlier results kept", testCancelModel},
 		{"T08", "a running tool", "cancel", "cancelled output recorded", testCancelTool},
 		{"T09", "a finished turn", "cancel", "completion won", testCancelLate},
 		{"T10", "a cancelled turn", "cancel again", "already requested, with the first evidence", testCancelTwice},
@@ -42,7 +44,12 @@ func (b *bundle) cancel(id events.SessionID, turn events.TurnID, req session.Can
 
 func testCancelModel(t *testing.T) {
 	begun := make(chan struct{})
-	b := setupIdle(t, reply(call("k", "add", `{"A":1,"B":2}`)), hangs(begun, text("half a")), reply(text("on")))
+	b := setupIdle(t, reply(call("k", "add", `{"A":1,"B":2}`)), func(context.Context, llm.Request) (scripted.Answer, error) {
+		close(begun)
+		return scripted.Answer{Hang: true, Response: llm.Response{Model: "m-1", Usage: events.Usage{Input: 7, Output: 2}, Parts: []events.Part{
+			{Kind: events.PartReasoning, Text: "hm"}, text("half "), text("a"), call("k2", "add", `{"A":1`),
+		}}}, nil
+	}, reply(text("on")))
 	adder(b, events.EffectsNone)
 	b.work(b.bus)
 	id := b.open(session.CreateRequest{})
@@ -54,8 +61,84 @@ func testCancelModel(t *testing.T) {
 	want := []string{"user hello", `assistant k:add{"A":1,"B":2}`, "user k=3"}
 	equalLists(t, "messages", b.messages(id), want)
 	equal(t, "evidence", find[*events.TurnCancelRequested](b, id)[0].Request, "r1")
+	cut := find[*events.ModelInterrupted](b, id)
+	equal(t, "interrupted replies", len(cut), 1)
+	equalLists(t, "what came of it", transcript([]events.Message{{Parts: cut[0].Parts}}), []string{" hm half a"})
+	equal(t, "what it cost", cut[0].Usage, events.Usage{Input: 7, Output: 2})
+	equal(t, "usage of the turn", record.Usage, events.Usage{Input: 17, Output: 7})
+	equal(t, "usage by model", b.state(id).Usage().ByModel["m-1"], cut[0].Usage)
+	whole, err := b.AssembledTurn(b.ctx, id, "t1")
+	must(t, "assembled", err, nil)
+	equal(t, "raw text", whole.Output.RawText, "half a")
+	equal(t, "writes of the end", commitOf[*events.ModelInterrupted](b, id), commitOf[*events.TurnCompleted](b, id))
 	b.run(id, "t2", text("go on"))
 	equalLists(t, "next prompt", b.model.prompt(2), append(want, "user go on"))
+	verified(t, b.bus, id)
+}
+
+// commitOf is the sequence of the first commit that has an event of the type.
+func commitOf[P events.Payload](b *bundle, id events.SessionID) events.Seq {
+	b.t.Helper()
+	for entry, err := range b.bus.Log().Read(b.ctx, id, 1) {
+		must(b.t, "read", err, nil)
+		for i := range entry.Commit.Events {
+			if _, ok := entry.Commit.Events[i].Payload.(P); ok {
+				return entry.Seq
+			}
+		}
+	}
+	return 0
+}
+
+// TestFailedReplyKept has calls that fail while the model speaks: what the last one
+// said is kept, and what all of them cost. Plugins that are asked at the end of turns change nothing about it.
+func TestFailedReplyKept(t *testing.T) {
+	t.Parallel()
+	fails := func(said string, kind llm.ErrorKind) step {
+		return func(context.Context, llm.Request) (scripted.Answer, error) {
+			return scripted.Answer{
+				Response: llm.Response{Parts: []events.Part{text(said)}, Usage: events.Usage{Input: 3, Output: 1}}, Err: &llm.Error{Kind: kind, Message: "cut"},
+			}, nil
+		}
+	}
+	b := setupIdle(t, fails("first", llm.KindTransport), fails("second half", llm.KindRequest), reply(text("on")))
+	b.node(declares("last", func(r *plugin.Registrar) {
+		r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) { return nil, nil })
+	}))
+	id := b.open(session.CreateRequest{})
+	equal(t, "end", b.run(id, "t1", text("hello")).End, events.EndProviderError)
+	cut := find[*events.ModelInterrupted](b, id)
+	equal(t, "interrupted replies", len(cut), 1)
+	equal(t, "failures", len(find[*events.ModelFailed](b, id)), 1)
+	equalLists(t, "what came of it", transcript([]events.Message{{Parts: cut[0].Parts}}), []string{" second half"})
+	equal(t, "what it cost", cut[0].Usage, events.Usage{Input: 6, Output: 2})
+	equal(t, "attempts", cut[0].Attempts, 2)
+	b.run(id, "t2", text("go on"))
+	equalLists(t, "next prompt", b.model.prompt(2), []string{"user hello", "user go on"})
+	verified(t, b.bus, id)
+}
+
+// TestCancelledReplyAtTheEnd cancels a reply where plugins are asked at the end of turns.
+func TestCancelledReplyAtTheEnd(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{})
+	b := setupIdle(t, hangs(begun, text("half")), reply(text("on")))
+	var asked atomic.Int64
+	b.node(declares("last", func(r *plugin.Registrar) {
+		r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) {
+			asked.Add(1)
+			return nil, nil
+		})
+	}))
+	id := b.open(session.CreateRequest{})
+	b.submit(id, "t1", text("hello"))
+	receive(b, "begun", begun)
+	b.cancel(id, "t1", session.CancelRequest{}, session.CancelRequested)
+	equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)
+	equal(t, "asked", asked.Load(), 1)
+	equal(t, "claims", len(find[*events.TurnStarted](b, id)), 1)
+	equal(t, "interrupted replies", len(find[*events.ModelInterrupted](b, id)), 1)
+	b.run(id, "t2", text("go on"))
 }
 
 func testCancelTool(t *testing.T) {

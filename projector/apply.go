@@ -128,6 +128,8 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 		s.applyReplied(ev.Turn, p, at)
 	case *events.ModelFailed:
 		// evidence only: the turn ends by the turn.completed beside it
+	case *events.ModelInterrupted:
+		s.applyInterrupted(ev.Turn, p)
 	case *events.ToolStateApplied:
 		s.applyCatalog(p)
 	case *events.ToolCalled:

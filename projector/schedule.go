@@ -45,7 +45,7 @@ func (t *Turn) TimedResult(effect events.EffectID) *TimedResult {
 //nolint:gochecknoglobals // read-only
 var progress = map[events.Kind]bool{
 	events.KindTurnPrepared: true, events.KindTurnCheckpointed: true, events.KindHookRan: true,
-	events.KindModelReplied: true, events.KindModelFailed: true, events.KindModelCompleted: true,
+	events.KindModelReplied: true, events.KindModelFailed: true, events.KindModelInterrupted: true, events.KindModelCompleted: true,
 	events.KindToolReturned: true, events.KindToolLost: true, events.KindToolPended: true, events.KindToolResolved: true,
 	events.KindToolApprovalAsked: true, events.KindToolApprovalGiven: true, events.KindToolNestedReturned: true,
 }

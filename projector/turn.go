@@ -155,6 +155,13 @@ func (s *State) applyReplied(id events.TurnID, p *events.ModelReplied, at events
 	}
 }
 
+func (s *State) applyInterrupted(id events.TurnID, p *events.ModelInterrupted) {
+	if t := s.running(id); t != nil && !t.Replied && p.Iteration == t.Iteration {
+		s.charge(TurnSource, p.Model, p.Usage)
+		t.Usage = t.Usage.Add(p.Usage)
+	}
+}
+
 func (s *State) charge(source, model string, u events.Usage) {
 	if u.IsZero() {
 		return

@@ -145,6 +145,8 @@ func promptOf(p events.Payload) *events.PromptRef {
 		return &p.Prompt
 	case *events.ModelFailed:
 		return &p.Prompt
+	case *events.ModelInterrupted:
+		return &p.Prompt
 	}
 	return nil
 }

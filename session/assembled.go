@@ -116,6 +116,7 @@ type assembly struct {
 	last  string // text of the last reply
 	prose string // of the last reply that has any
 	shown string // of it, to users
+	cut   string // text that was streamed of a reply that was cut off
 	cause turnError
 	ended *events.TurnCompleted
 	aside *events.TurnDiverted
@@ -143,7 +144,7 @@ func (a *assembly) commit(ctx context.Context, blobs BlobReader, c *events.Commi
 		}
 		a.cause.learn(ev.Payload)
 		switch ev.Payload.(type) {
-		case *events.ModelReplied, *events.ToolReturned:
+		case *events.ModelReplied, *events.ModelInterrupted, *events.ToolReturned:
 			p, err := fillPayload(ctx, blobs, ev.Payload)
 			if err != nil {
 				return err
@@ -160,6 +161,8 @@ func (a *assembly) event(p events.Payload) {
 	switch p := p.(type) {
 	case *events.ModelReplied:
 		a.replied(p)
+	case *events.ModelInterrupted:
+		a.cut = textOf(p.Parts, events.PartText)
 	case *events.ToolReturned:
 		for i := range p.Results {
 			a.result(p.Iteration, &p.Results[i])
@@ -238,6 +241,10 @@ func (a *assembly) assemble(r projector.TurnRecord) api.AssembledTurn {
 	if t.Outcome.Type == OutcomeSubmittedValue {
 		a.prose = t.Outcome.Value
 		t.Output.SafeText, t.Output.RawText = a.prose, a.prose
+	}
+	if a.prose == "" && a.cut != "" {
+		a.prose = a.cut
+		t.Output.RawText = a.cut
 	}
 	if a.prose == "" {
 		t.Output.State = api.OutputEmpty

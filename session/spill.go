@@ -123,6 +123,10 @@ func bodiesOf(p events.Payload) (events.Payload, bodies) {
 		list.parts(&c.Parts)
 		list.parts(&c.Shown)
 		return &c, list
+	case *events.ModelInterrupted:
+		c := *p
+		list.parts(&c.Parts)
+		return &c, list
 	case *events.ToolReturned:
 		c := *p
 		for i := range unshare(&c.Results) {

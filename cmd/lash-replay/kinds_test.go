@@ -135,6 +135,7 @@ func (h *badHistory) kindsOfTurn() {
 		events.Of("t1", &events.TurnPrepared{Contributions: []events.Contribution{{Slot: events.SlotGuidance, Content: "Change nothing."}}}),
 	)
 	h.in("t1",
+		&events.ModelInterrupted{Parts: say("half a"), Model: "m1"},
 		&events.ModelFailed{Error: "overload", Code: "529", Message: "later"},
 		&events.ModelCompleted{Key: "k", Request: strings.Repeat("ab", 32), Source: "summary", Parts: say("in short"), Stop: events.StopEnd, Usage: events.Usage{Input: 3, Output: 2}, Model: "m2"},
 	)

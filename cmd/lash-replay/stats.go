@@ -155,6 +155,8 @@ func (c *counter) event(ev *events.Event) {
 		c.TurnEnds[p.End]++
 	case *events.ModelReplied:
 		c.replied(ev.Turn, p)
+	case *events.ModelInterrupted:
+		c.used(p.Usage)
 	case *events.ModelFailed:
 		c.ModelFails++
 	case *events.ToolReturned:
@@ -168,12 +170,16 @@ func (c *counter) event(ev *events.Event) {
 	}
 }
 
+func (c *counter) used(more events.Usage) {
+	u := &c.Tokens
+	u.Input, u.Output, u.Reasoning = u.Input+more.Input, u.Output+more.Output, u.Reasoning+more.Reasoning
+	u.CacheRead, u.CacheWrite = u.CacheRead+more.CacheRead, u.CacheWrite+more.CacheWrite
+	u.Total += more.Total()
+}
+
 func (c *counter) replied(turn events.TurnID, p *events.ModelReplied) {
 	c.ModelCalls++
-	u := &c.Tokens
-	u.Input, u.Output, u.Reasoning = u.Input+p.Usage.Input, u.Output+p.Usage.Output, u.Reasoning+p.Usage.Reasoning
-	u.CacheRead, u.CacheWrite = u.CacheRead+p.Usage.CacheRead, u.CacheWrite+p.Usage.CacheWrite
-	u.Total += p.Usage.Total()
+	c.used(p.Usage)
 	key := replyKey{turn, p.Iteration}
 	if _, twice := c.calls[key]; twice {
 		return // the first counts

@@ -53,6 +53,8 @@ func workSummary(ev *events.Event) string {
 	switch p := ev.Payload.(type) {
 	case *events.ModelReplied:
 		return joined(iteration(p.Iteration), "stop "+string(p.Stop), prefixed("model ", p.Model), usageSummary(p.Usage), partsSummary(p.Parts))
+	case *events.ModelInterrupted:
+		return joined(iteration(p.Iteration), "cut off", prefixed("model ", p.Model), usageSummary(p.Usage), partsSummary(p.Parts))
 	case *events.ModelFailed:
 		return joined(iteration(p.Iteration), p.Error, quoted(p.Code), short(p.Message))
 	case *events.ToolStateApplied:

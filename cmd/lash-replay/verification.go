@@ -115,7 +115,8 @@ func (v *verification) commit(ctx context.Context, e events.Entry) error {
 	}
 	for i := range e.Commit.Events {
 		ev := &e.Commit.Events[i]
-		if ev.Kind == events.KindModelReplied || ev.Kind == events.KindModelFailed {
+		switch ev.Payload.(type) {
+		case *events.ModelReplied, *events.ModelFailed, *events.ModelInterrupted:
 			v.Prompts++
 		}
 		err := session.Bodies(ctx, v.src, ev.Payload, func(ref events.BlobRef, _ func() ([]byte, error)) error {

@@ -110,6 +110,12 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 			Message: text(t), Attempts: count(t),
 		}
 	},
+	events.KindModelInterrupted: func(t *rapid.T) events.Payload {
+		return &events.ModelInterrupted{
+			Iteration: count(t), Prompt: prompt(t), Parts: list(t, 0, streamed), Usage: maybe(t, usage), Provider: text(t), Model: text(t),
+			Attempts: count(t), Millis: count(t),
+		}
+	},
 	events.KindToolStateApplied: func(t *rapid.T) events.Payload {
 		return &events.ToolStateApplied{Generation: count(t), Tools: tools(t)}
 	},

@@ -92,6 +92,12 @@ func part(t *rapid.T) events.Part {
 }
 
 // shown is a reply's text as users see it.
+func streamed(t *rapid.T) events.Part {
+	p := part(t)
+	p.Kind = one(t, events.PartText, events.PartReasoning)
+	return p
+}
+
 func shown(t *rapid.T) []events.Part {
 	return list(t, 0, func(t *rapid.T) events.Part {
 		return events.Part{Kind: events.PartText, Text: text(t), Blob: maybe(t, blob)}

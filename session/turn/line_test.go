@@ -50,6 +50,8 @@ func (a args) machine(t *testing.T, name string, tools []events.ToolEntry, s *pr
 		return a.reply(iteration)
 	case "fail": // fail <kind> [code=<code>]
 		return turn.Failure{ModelFailed: events.ModelFailed{Iteration: iteration, Error: a.word(0), Code: a.get("code"), Message: "down"}}
+	case "cut": // cut <text>
+		return turn.Interrupted{ModelInterrupted: events.ModelInterrupted{Iteration: iteration, Parts: []events.Part{{Kind: events.PartText, Text: a.word(0)}}}}
 	case "results": // results <call>:<text>[!<control>]...
 		in := turn.Results{Iteration: iteration}
 		for _, w := range a {
@@ -136,6 +138,9 @@ func render(e *events.Event) string {
 		add("text", textOf(p.Parts))
 		add("stop", p.Stop)
 		add("message", p.Message)
+	case *events.ModelInterrupted:
+		add("iteration", p.Iteration)
+		add("text", textOf(p.Parts))
 	case *events.ModelFailed:
 		add("error", p.Error)
 		add("code", p.Code)

@@ -108,11 +108,25 @@ func hasText(parts []events.Part) bool {
 	return false
 }
 
-func (m *machine) failure(f *events.ModelFailed) (Output, error) {
+// interrupted ends a cancelled turn with what had come of the reply that it was cancelled in.
+func (m *machine) interrupted(p *events.ModelInterrupted) (Output, error) {
+	if m.t.Replied || p.Iteration != m.t.Iteration || !m.t.Cancelled || m.t.Checkpoint == events.AtEnd {
+		return Output{}, fmt.Errorf("%w: interrupted reply of iteration %d", ErrStale, p.Iteration)
+	}
+	m.emit(p)
+	m.end(events.TurnCompleted{End: events.EndCancelled})
+	return m.done()
+}
+
+func (m *machine) failure(in *Failure) (Output, error) {
+	f := &in.ModelFailed
 	if m.t.Replied || f.Iteration != m.t.Iteration {
 		return Output{}, fmt.Errorf("%w: failure of iteration %d", ErrStale, f.Iteration)
 	}
 	m.emit(f)
+	if in.Cut != nil {
+		m.emit(in.Cut)
+	}
 	if m.t.Cancelled { // the cancel came first in the log
 		m.end(events.TurnCompleted{End: events.EndCancelled})
 		return m.done()

@@ -15,7 +15,7 @@ const MaxAccepted = 64
 // Whoever brought it refolds; a superseded worker finds out here.
 var ErrStale = errors.New("input does not fit the state")
 
-// Input is what happened outside: one of [Claim], [Reply], [Failure], [Switch],
+// Input is what happened outside: one of [Claim], [Reply], [Failure], [Interrupted], [Switch],
 // [Broken], [Results], [Hooks], [Answer], [Resolved], [Begin], [Facts], [Stop].
 type Input interface{ input() }
 
@@ -37,7 +37,13 @@ type Reply struct {
 }
 
 // Failure is a model call that failed for good.
-type Failure struct{ events.ModelFailed }
+type Failure struct {
+	events.ModelFailed
+	Cut *events.ModelInterrupted // what had come of a reply; nil: nothing
+}
+
+// Interrupted is a model call that was cut off because its turn was cancelled.
+type Interrupted struct{ events.ModelInterrupted }
 
 // Switch is a protocol that goes on in another frame instead of asking the model.
 type Switch struct {
@@ -88,18 +94,19 @@ type Facts struct{ Beside []events.Payload }
 // Stop ends a turn whose cancel was requested, once its effects have been stopped.
 type Stop struct{}
 
-func (Claim) input()    {}
-func (Reply) input()    {}
-func (Failure) input()  {}
-func (Switch) input()   {}
-func (Broken) input()   {}
-func (Results) input()  {}
-func (Hooks) input()    {}
-func (Answer) input()   {}
-func (Resolved) input() {}
-func (Begin) input()    {}
-func (Facts) input()    {}
-func (Stop) input()     {}
+func (Claim) input()       {}
+func (Reply) input()       {}
+func (Failure) input()     {}
+func (Interrupted) input() {}
+func (Switch) input()      {}
+func (Broken) input()      {}
+func (Results) input()     {}
+func (Hooks) input()       {}
+func (Answer) input()      {}
+func (Resolved) input()    {}
+func (Begin) input()       {}
+func (Facts) input()       {}
+func (Stop) input()        {}
 
 // Output is what follows from an input.
 type Output struct {
@@ -121,7 +128,9 @@ func Step(s *projector.State, in Input) (Output, error) {
 	case Reply:
 		return m.reply(in)
 	case Failure:
-		return m.failure(&in.ModelFailed)
+		return m.failure(&in)
+	case Interrupted:
+		return m.interrupted(&in.ModelInterrupted)
 	case Switch:
 		return m.frameSwitch(in)
 	case Broken:

@@ -20,7 +20,8 @@ import (
 // whole, calling sink (which may be nil) in order, from one goroutine, for
 // what streams in before. When ctx ends it returns promptly with an error for
 // which errors.Is(err, context.Cause(ctx)) or errors.Is(err, ctx.Err()) holds.
-// Every other error is a [*Error]. It does not retry by itself.
+// Every other error is a [*Error]. With an error the response has the usage and
+// the model that the provider told by then, and nothing else. It does not retry by itself.
 type Provider interface {
 	// ID names the provider in configuration and histories: "openai".
 	ID() string

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -48,8 +49,13 @@ func (m *modelCall) attempt(ctx context.Context, provider llm.Provider, req llm.
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	m.stream = &stream{ctx: ctx, cut: cut, stack: m.Stack, preamble: m.Preamble, deltas: deltas}
+	m.tried++
 	resp, err := complete(ctx, provider, req, m.stream.add)
-	return m.stream.close(resp, err)
+	now, err := m.stream.close(resp, err)
+	if err != nil {
+		m.spent, m.name = m.spent.Add(resp.Usage), cmp.Or(resp.Model, m.name)
+	}
+	return now, err
 }
 
 // endStream tells the plugins how the stream ended.

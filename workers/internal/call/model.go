@@ -45,6 +45,10 @@ type modelCall struct {
 	session events.SessionID
 	effect  events.EffectID
 	stream  *stream // of the last attempt
+	started time.Time
+	tried   int          // attempts that were begun
+	spent   events.Usage // on attempts that failed
+	name    string       // of the model, as the provider told it last
 }
 
 func (m *modelCall) run(ctx context.Context) (in turn.Input) {
@@ -58,14 +62,14 @@ func (m *modelCall) run(ctx context.Context) (in turn.Input) {
 	if in := m.beforeCall(ctx); in != nil {
 		return in
 	}
-	started := time.Now()
+	m.started = time.Now()
 	about := api.TraceEvent{Provider: m.providerID(), Model: m.model(), Source: projector.TurnSource}
 	resp, attempts, err := m.env.traced(m.where(), about, func() (llm.Response, int, error) { return m.complete(ctx) })
 	m.endStream(ctx, err)
 	if err != nil {
 		return m.failed(ctx, err, attempts)
 	}
-	return m.reply(ctx, resp, attempts, started)
+	return m.reply(ctx, resp, attempts)
 }
 
 // beforeCall lets the protocol go on in another frame instead. nil: the model is asked.
@@ -114,7 +118,7 @@ func (m *modelCall) whole(ctx context.Context) (w *whole, err error) {
 }
 
 // reply passes a whole reply through the plugins and the protocol.
-func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int, started time.Time) turn.Input {
+func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int) turn.Input {
 	now, shown, err := m.Stack.TransformResponse(ctx, plugin.Response{Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage, Model: resp.Model})
 	if err == nil {
 		err = m.stream.emit(shown)
@@ -136,7 +140,7 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int, 
 	reply := turn.Reply{Correct: reading.Correct, ModelReplied: events.ModelReplied{
 		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage,
 		Provider: m.providerID(), Model: cmp.Or(resp.Model, m.model()), Detail: Clip(resp.Detail),
-		Attempts: exceptOne(attempts), Millis: time.Since(started).Milliseconds(),
+		Attempts: exceptOne(attempts), Millis: time.Since(m.started).Milliseconds(),
 	}}
 	if prose := textOf(resp.Parts); prose != "" {
 		if to := m.Stack.ProjectProse(prose); to != prose {
@@ -149,16 +153,31 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int, 
 	return reply
 }
 
-// failed records why there is no reply.
+// failed records why there is no reply, and what had come of one.
 func (m *modelCall) failed(ctx context.Context, err error, attempts int) turn.Input {
+	cut := m.cut()
 	if ctx.Err() != nil {
-		return nil // the cancellation is recorded by the run that cancelled it
+		if cut == nil {
+			return nil // the cancellation is recorded by the run that cancelled it
+		}
+		return turn.Interrupted{ModelInterrupted: *cut}
 	}
 	f := events.ModelFailed{Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Error: "runtime", Message: Clip(err.Error()), Attempts: exceptOne(attempts)}
 	if failure, ok := errors.AsType[*llm.Error](err); ok {
 		f.Error, f.Code, f.Status, f.Message = string(failure.Kind), failure.Code, int64(failure.Status), Clip(failure.Message)
 	}
-	return turn.Failure{ModelFailed: f}
+	return turn.Failure{ModelFailed: f, Cut: cut}
+}
+
+// cut is what had come of the reply, and what it cost; nil where nothing is known of either.
+func (m *modelCall) cut() *events.ModelInterrupted {
+	if m.stream == nil || len(m.stream.shown) == 0 && m.spent.IsZero() {
+		return nil
+	}
+	return &events.ModelInterrupted{
+		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Parts: m.stream.shown, Usage: m.spent,
+		Provider: m.providerID(), Model: cmp.Or(m.name, m.model()), Attempts: exceptOne(m.tried), Millis: time.Since(m.started).Milliseconds(),
+	}
 }
 
 func (m *modelCall) broken(code string, err error) turn.Input {

@@ -24,6 +24,8 @@ type stream struct {
 	preamble plugin.Preamble
 	deltas   *deltas
 	text     strings.Builder // after the plugins
+	shown    []events.Part   // text and reasoning, after the plugins
+	piece    strings.Builder // of the last of these
 	streamed bool
 	aborted  bool
 	late     *time.Timer // cuts the provider off, after the reply was ended
@@ -36,11 +38,26 @@ func (s *stream) add(d llm.Delta) {
 	switch {
 	case s.aborted || s.err != nil:
 	case d.Kind != events.PartText:
-		s.deltas.add(d)
+		s.show(d)
 	default:
 		s.streamed = true
 		s.pass(d.Text)
 	}
+}
+
+// show publishes a piece, and keeps it for the case that the reply is cut off.
+func (s *stream) show(d llm.Delta) {
+	if d.Text == "" {
+		return
+	}
+	s.deltas.add(d)
+	d.Text = strings.ToValidUTF8(d.Text, "\uFFFD")
+	if n := len(s.shown); n == 0 || s.shown[n-1].Kind != d.Kind {
+		s.shown = append(s.shown, events.Part{Kind: d.Kind})
+		s.piece.Reset()
+	}
+	s.piece.WriteString(d.Text)
+	s.shown[len(s.shown)-1].Text = s.piece.String()
 }
 
 // pass lets the plugins transform a piece of text, and publishes it.
@@ -58,12 +75,10 @@ func (s *stream) pass(chunk string) {
 		}
 	}
 	for _, r := range t.Reasoning {
-		s.deltas.add(llm.Delta{Kind: events.PartReasoning, Text: r})
+		s.show(llm.Delta{Kind: events.PartReasoning, Text: r})
 	}
 	s.text.WriteString(t.Chunk)
-	if t.Chunk != "" {
-		s.deltas.add(llm.Delta{Kind: events.PartText, Text: t.Chunk})
-	}
+	s.show(llm.Delta{Kind: events.PartText, Text: t.Chunk})
 	if t.Abort || s.preamble.Cut != nil && s.preamble.Cut(s.text.String()) {
 		s.aborted = true
 		s.late = time.AfterFunc(usageGrace, s.cut)

@@ -293,6 +293,8 @@ func promptOf(in turn.Input) string {
 		return in.Prompt.Digest
 	case turn.Failure:
 		return in.Prompt.Digest
+	case turn.Interrupted:
+		return in.Prompt.Digest
 	}
 	return ""
 }

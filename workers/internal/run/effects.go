@@ -118,8 +118,8 @@ func (r *run) stop(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	if t := r.state.Turn(); t == nil || !t.Cancelled {
-		return nil // a reply that completed meanwhile ended it
+	if !turn.Owed(r.state).Stop {
+		return nil // a reply that completed meanwhile ended it, or what came of one
 	}
 	return r.step(ctx, turn.Stop{})
 }

@@ -145,11 +145,11 @@ func (r *reply) end(err error) (llm.Response, error) {
 		if err == nil {
 			err = errors.New("the stream ended before the reply did")
 		}
-		return llm.Response{}, err
+		return llm.Response{Usage: r.usage, Model: r.model}, err
 	}
 	for _, b := range r.blocks {
 		if err := b.close(); err != nil {
-			return llm.Response{}, err
+			return llm.Response{Usage: r.usage, Model: r.model}, err
 		}
 	}
 	res := llm.Response{Parts: r.parts.Parts(), Usage: r.usage, Model: r.model, Stop: r.reason()}

@@ -71,7 +71,7 @@ func (p *Provider) Models(ctx context.Context) ([]string, error) {
 func (p *Provider) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
 	res, err := p.complete(ctx, req, sink)
 	if err != nil {
-		return llm.Response{}, llm.CallError(ctx, err, p.key)
+		return llm.Response{Usage: res.Usage, Model: res.Model}, llm.CallError(ctx, err, p.key)
 	}
 	return res, nil
 }
@@ -95,7 +95,7 @@ func (p *Provider) complete(ctx context.Context, req llm.Request, sink func(llm.
 	r := newReply(p, sink)
 	for !r.done && events.Next() {
 		if err := r.event(events.Event()); err != nil {
-			return llm.Response{}, err
+			return llm.Response{Usage: r.usage, Model: r.model}, err
 		}
 	}
 	return r.end(events.Err())

@@ -192,7 +192,7 @@ func (r *reply) end(err error) (llm.Response, error) {
 		if err == nil {
 			err = errors.New("the stream ended before the reply did")
 		}
-		return llm.Response{}, err
+		return llm.Response{Usage: r.usage, Model: r.model}, err
 	}
 	res := llm.Response{Parts: r.parts.Parts(), Usage: r.usage, Model: r.model}
 	res.Stop = r.reason()

@@ -17,10 +17,10 @@ type Script func(ctx context.Context, req llm.Request) (Answer, error)
 type Answer struct {
 	Response llm.Response
 	// Hang makes the call wait, after its deltas, until it is cancelled; the
-	// response is then handed over as far as it was recorded. Without Keep there is none.
+	// response is then handed over as far as it was recorded. Without Keep there is its usage alone.
 	Hang bool
 	Keep bool
-	// Err, where it is set, is how the call ends after its deltas, without a response.
+	// Err, where it is set, is how the call ends after its deltas, without a response but its usage.
 	Err error
 }
 
@@ -52,11 +52,12 @@ func (p *Provider) Complete(ctx context.Context, req llm.Request, sink func(llm.
 			return answer.Response, nil
 		}
 	}
+	told := llm.Response{Usage: answer.Response.Usage, Model: answer.Response.Model}
 	if err := ctx.Err(); err != nil {
-		return llm.Response{}, err
+		return told, err
 	}
 	if answer.Err != nil {
-		return llm.Response{}, answer.Err
+		return told, answer.Err
 	}
 	return answer.Response, nil
 }
