@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
@@ -26,7 +25,7 @@ func checkpointEntries() []entry {
 		{"C10", "a checkpoint hook that always enqueues", "turn", "goes on until the limit, then ends with it", testCheckpointLoop},
 		{"C11", "a checkpoint hook that enqueues an assistant's message", "turn", "dropped, and no reason to go on", testCheckpointAssistant},
 		{"C12", "a tool hook enqueues q, a checkpoint hook h, a host injects i", "the checkpoint after work", "q, h, i; the one event lists q and h, the other i", testCheckpointOrder},
-		{"C13", "a turn that took an input, and whose worker dies or is superseded", "another worker goes on", "the input is there once; the old worker writes nothing", testInjectTakeover},
+		{"C13", "a turn that took an input, and whose process is killed, or whose worker is superseded", "another worker goes on", "the input is there once; the old worker writes nothing", testInjectTakeover},
 		{"C14", "a pending input, and one that a turn took", "cancel", "cancelled; already claimed", testInjectCancel},
 	}
 }
@@ -50,7 +49,7 @@ func (b *bundle) accepted(id events.SessionID) []string {
 // interrupted has a tool that injects an input, with id i1, into the session of that name.
 func interrupted(t *testing.T, req session.InjectRequest, script ...step) (*bundle, events.SessionID) {
 	t.Helper()
-	b := setupIdle(t, script...)
+	b := setupListening(t, script...)
 	id := b.open(session.CreateRequest{ID: "s"})
 	plugin.AddTool(b.tools, plugin.Tool{Name: "busy"}, func(context.Context, plugin.Call, struct{}) (string, error) {
 		req.ID = "i1"
@@ -203,7 +202,7 @@ func testInjectTakeover(t *testing.T) {
 	begun := make(chan struct{})
 	b, id := interrupted(t, session.InjectRequest{Parts: []events.Part{text("also")}},
 		reply(call("k", "busy", "{}")), hangs(begun), reply(text("done")))
-	kill := b.work(bustest.Open(t, b.server))
+	kill := b.process("", nil)
 	b.submit(id, "t1", text("hello"))
 	receive(b, "begun", begun)
 	kill()

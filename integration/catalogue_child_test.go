@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
@@ -16,7 +15,7 @@ import (
 func childEntries() []entry {
 	return []entry{
 		{
-			"T29", "child turns that use tokens, awaited or not, and a node that dies during one", "the parent's report",
+			"T29", "child turns that use tokens, awaited or not, and a process that is killed during one", "the parent's report",
 			"an entry under the usage source; the sum is the child's total", testChildUsage,
 		},
 	}
@@ -44,8 +43,8 @@ func testChildUsage(t *testing.T) {
 		return stopped(events.StopEnd, events.Usage{Input: 3, Output: 2, CacheRead: 1}, text(s))
 	}
 	ask := reply(call("k", "delegate", "{}"))
-	b := setupIdle(t, ask, hangs(begun), used("one"), reply(text("done")), ask, used("two"), reply(text("done")), used("three"), used("four"))
-	_, kill := b.nodeOn(bustest.Open(t, b.server), delegates())
+	b := setupListening(t, ask, hangs(begun), used("one"), reply(text("done")), ask, used("two"), reply(text("done")), used("three"), used("four"))
+	kill := b.process("delegates", nil)
 	id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
 	b.submit(id, "t1", text("go"))
 	receive(b, "begun", begun)

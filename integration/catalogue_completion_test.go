@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lash-go/lash/bus/bustest"
@@ -18,7 +19,7 @@ import (
 func completionEntries() []entry {
 	return []entry{
 		{"D01", "an idle session", "a direct completion for a title", "its text; a ledger row (title, model); no node, no turn", testComplete},
-		{"D02", "a direct completion in a turn", "the worker dies after it, or during it", "charged once", testCompleteAgain},
+		{"D02", "a direct completion in a turn", "its process is killed after it, or during it", "charged once", testCompleteAgain},
 		{"D03", "a completion that used nothing", "asked", "no ledger row", testCompleteFree},
 		{"D04", "a ledger, and one with a smaller counter", "diff", "an error", testLedgerShrinks},
 		{"D05", "a turn of several calls, taken over once", "watched", "cumulative usage never falls", testCumulative},
@@ -70,6 +71,22 @@ func testComplete(t *testing.T) {
 }
 
 // testCompleteAgain has a tool that asks for a title and then waits, or waits for the title itself.
+// titles has a tool that asks for a completion, and reports before and after.
+func titles(report reporter) plugin.Factory {
+	return declares("titles", func(r *plugin.Registrar) {
+		plugin.AddTool(r, plugin.Tool{Name: "titled", Effects: events.EffectsIdempotent}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
+			if err := report(ctx, "before"); err != nil {
+				return "", err
+			}
+			got, err := c.Host.Complete(ctx, asks("a title?"), "title")
+			if err == nil {
+				err = report(ctx, "after")
+			}
+			return got.Text, err
+		})
+	})
+}
+
 func testCompleteAgain(t *testing.T) {
 	for name, during := range map[string]bool{"after": false, "during": true} {
 		begun := make(chan struct{})
@@ -77,27 +94,25 @@ func testCompleteAgain(t *testing.T) {
 		if during {
 			title = []step{hangs(begun), reply(text("A talk"))}
 		}
-		b := setupIdle(t, append(append([]step{reply(call("k", "titled", "{}"))}, title...), reply(text("done")))...)
-		runs := 0
-		factory := declares("titles", func(r *plugin.Registrar) {
-			plugin.AddTool(r, plugin.Tool{Name: "titled", Effects: events.EffectsIdempotent}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
-				runs++
-				got, err := c.Host.Complete(ctx, asks("a title?"), "title")
-				if err == nil && !during && runs == 1 {
-					close(begun)
-					<-ctx.Done()
-				}
-				return got.Text, err
-			})
-		})
-		_, kill := b.nodeOn(bustest.Open(t, b.server), factory)
+		b := setupListening(t, append(append([]step{reply(call("k", "titled", "{}"))}, title...), reply(text("done")))...)
+		var runs atomic.Int64
+		report := func(ctx context.Context, what string) error {
+			if what == "before" {
+				runs.Add(1)
+			} else if !during && runs.Load() == 1 {
+				close(begun)
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}
+		kill := b.process("titles", report)
 		id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
 		b.submit(id, "t1", text("go"))
 		receive(b, "begun", begun)
 		kill()
-		b.node(factory)
+		b.node(titles(report))
 		equal(t, name+": end", b.ended(id, "t1").End, events.EndFinished)
-		equal(t, name+": tool runs", runs, 2)
+		equal(t, name+": tool runs", runs.Load(), 2)
 		equal(t, name+": result", b.result(id, "k"), "A talk")
 		equal(t, name+": model calls", len(b.model.asked()), 2+len(title))
 		equal(t, name+": completions recorded", len(find[*events.ModelCompleted](b, id)), 1)

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lash-go/lash/bus/bustest"
@@ -15,7 +16,7 @@ func faultEntries() []entry {
 	return []entry{
 		{"T22", "a turn whose final commit cannot be written", "reopened", "shows the last committed state; the turn is done once", testCommitFails},
 		{"T23", "a commit of progress that cannot be written for a while", "the turn goes on", "it is written then, and nothing runs again", testProgressFails},
-		{"T24", "a worker stopped in the middle", "another goes on", "messages up to that point, a valid prompt, no call twice", testKilled},
+		{"T24", "a process killed in the middle of calls", "another goes on", "messages up to that point, a valid prompt, no call twice", testKilled},
 	}
 }
 
@@ -43,17 +44,17 @@ func testCommitFails(t *testing.T) {
 // result, one that must not run twice and one that may are under way.
 func testKilled(t *testing.T) {
 	begun := make(chan string, 8)
-	b := setupIdle(t,
+	b := setupListening(t,
 		reply(text("first"), call("k", "add", `{"A":1,"B":2}`)),
 		reply(call("k", "add", `{"A":3,"B":4}`), call("k", "once", "{}"), call("k", "again", "{}")),
 		reply(text("done")))
 	adder(b, events.EffectsNonIdempotent)
 	hang := func(name string) func(context.Context, plugin.Call, struct{}) (string, error) {
-		calls := 0
+		var calls atomic.Int64
 		return func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
-			calls++
+			n := calls.Add(1)
 			begun <- name + " " + c.Key
-			if calls > 1 {
+			if n > 1 {
 				return "ran again", nil
 			}
 			<-ctx.Done()
@@ -62,7 +63,7 @@ func testKilled(t *testing.T) {
 	}
 	plugin.AddTool(b.tools, plugin.Tool{Name: "once"}, hang("once"))
 	plugin.AddTool(b.tools, plugin.Tool{Name: "again", Effects: events.EffectsIdempotent}, hang("again"))
-	kill := b.work(bustest.Open(t, b.server))
+	kill := b.process("", nil)
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
 	keys := []string{receive(b, "a call", begun), receive(b, "another call", begun)}

@@ -208,10 +208,10 @@ func testMismatch(t *testing.T) {
 	equalLists(t, "what a replay says of a reply to another prompt", found, []projector.Check{projector.CheckPrompt})
 }
 
-// testInputsSettle has three hosts put inputs into a session whose nodes are stopped again and again.
+// testInputsSettle has three hosts put inputs into a session whose nodes are processes that are killed again and again.
 func testInputsSettle(t *testing.T) {
 	const hosts, each = 3, 8
-	b := setupIdle(t)
+	b := setupListening(t)
 	b.model.script = slices.Repeat([]step{reply(text("on"))}, 400)
 	id := b.open(session.CreateRequest{})
 	var group sync.WaitGroup
@@ -227,11 +227,15 @@ func testInputsSettle(t *testing.T) {
 			}
 		})
 	}
-	kill := b.work(bustest.Open(t, b.server))
+	kill := b.process("", nil)
 	for n := range 4 {
 		b.await(id, "more turns", func(s *projector.State) bool { return s.Turns > int64(n*hosts*each/5) })
+		next := func() func() { return b.process("", nil) }
+		if n == 3 {
+			next = func() func() { return b.work(b.bus) }
+		}
 		kill()
-		kill = b.work(bustest.Open(t, b.server))
+		kill = next()
 	}
 	group.Wait()
 	b.await(id, "all turns", func(s *projector.State) bool { return s.Turns >= hosts*each && s.Idle() && len(s.Inputs) == 0 })

@@ -27,7 +27,7 @@ func dispatchEntries() []entry {
 		{"X18", "failures until the attempts run out", "call", "the failure, with the number of attempts", testCallExhausted},
 		{"X19", "a pending result without a key", "call", "pending_tool_missing_completion_key", testCallNoKey},
 		{"X20", "a result from outside before the call waits, its node killed", "turn", "the result once, the hooks after it once", testCallResolved},
-		{"X21", "a finished call beside an unfinished one, the node killed", "takeover", "the finished one does not run again", testCallFinished},
+		{"X21", "a finished call beside an unfinished one, the process killed", "takeover", "the finished one does not run again", testCallFinished},
 		{"X22", "a batch of 26 with a batch in it", "call", "errors for both, results for the rest, in order", testBatch},
 	}
 }
@@ -200,7 +200,7 @@ func testCallResolved(t *testing.T) {
 }
 
 func testCallFinished(t *testing.T) {
-	b := setupIdle(t, reply(call("1", "quick", "{}"), call("2", "quick_once", "{}"), call("3", "slow", "{}")), reply(text("done")))
+	b := setupListening(t, reply(call("1", "quick", "{}"), call("2", "quick_once", "{}"), call("3", "slow", "{}")), reply(text("done")))
 	var quick, slow atomic.Int64
 	for _, tool := range []plugin.Tool{{Name: "quick", Effects: events.EffectsIdempotent}, {Name: "quick_once"}} {
 		plugin.AddTool(b.tools, tool, func(context.Context, plugin.Call, struct{}) (string, error) {
@@ -214,7 +214,7 @@ func testCallFinished(t *testing.T) {
 		}
 		return "slow", ctx.Err()
 	})
-	kill := b.work(b.bus)
+	kill := b.process("", nil)
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	b.await(id, "two results", func(s *projector.State) bool {

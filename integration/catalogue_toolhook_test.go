@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +18,7 @@ import (
 
 func toolHookEntries() []entry {
 	return []entry{
-		{"P07", "replace the arguments with a, then with b, the node killed in the call", "call", "run with b on both nodes; every hook saw the model's own, once", testReplaceArgs},
+		{"P07", "replace the arguments with a, then with b, the process killed in the call", "call", "run with b on both nodes; every hook saw the model's own, once", testReplaceArgs},
 		{"P08", "a short circuit", "call", "no tool, no validation, no hooks after it", testShortCircuit},
 		{"P09", "an abort before a call", "call", "that call fails with the message; the turn goes on", testAbortCall},
 		{"P10", "messages enqueued before a call", "call", "that call fails", testEnqueueBeforeCall},
@@ -61,49 +62,51 @@ func (b *bundle) resultsOf(id events.SessionID) []events.ToolResult {
 }
 
 // testReplaceArgs has hooks that also write over what they are given.
-func testReplaceArgs(t *testing.T) {
-	b := setupIdle(t, reply(call("k", "add", `{"a":1}`)), reply(text("done")))
-	var mu sync.Mutex
-	var saw []string
-	var ran []int
-	begun := make(chan struct{})
+// replacing has two hooks before calls that replace the arguments, and write over what they were given, and
+// a tool, which tells what it runs with.
+func replacing(report reporter) []plugin.Factory {
 	hook := func(id, args string) plugin.Factory {
-		return gatesCalls(id, func(in plugin.ToolContext) []plugin.Directive {
-			mu.Lock()
-			defer mu.Unlock()
-			saw = append(saw, id+" "+string(in.Args))
-			for i := range in.Args {
-				in.Args[i] = 'x'
-			}
-			return []plugin.Directive{plugin.ReplaceArgs(json.RawMessage(args))}
+		return declares(id, func(r *plugin.Registrar) {
+			r.BeforeToolCall(func(ctx context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
+				err := report(ctx, id+" "+string(in.Args))
+				for i := range in.Args {
+					in.Args[i] = 'x'
+				}
+				return []plugin.Directive{plugin.ReplaceArgs(json.RawMessage(args))}, err
+			})
 		})
 	}
-	add := declares("add", func(r *plugin.Registrar) {
+	return []plugin.Factory{hook("one", `{"a":2}`), hook("two", `{"a":3}`), declares("add", func(r *plugin.Registrar) {
 		plugin.AddTool(r, plugin.Tool{Name: "add", Effects: events.EffectsIdempotent}, func(ctx context.Context, _ plugin.Call, in oneNumber) (int, error) {
-			mu.Lock()
-			ran = append(ran, in.A)
-			first := len(ran) == 1
-			mu.Unlock()
-			if first {
-				close(begun)
-				<-ctx.Done()
-				return 0, ctx.Err()
-			}
-			return in.A + 40, nil
+			return in.A + 40, report(ctx, fmt.Sprintf("ran %d", in.A))
 		})
-	})
-	plugins := []plugin.Factory{hook("one", `{"a":2}`), hook("two", `{"a":3}`), add}
-	n, kill := b.nodeOn(bustest.Open(t, b.server), plugins...)
-	b.Host = n.Host()
+	})}
+}
+
+func testReplaceArgs(t *testing.T) {
+	b := setupListening(t, reply(call("k", "add", `{"a":1}`)), reply(text("done")))
+	var mu sync.Mutex
+	var saw []string
+	begun := make(chan struct{})
+	report := func(ctx context.Context, what string) error {
+		mu.Lock()
+		saw = append(saw, what)
+		first := len(saw) == 3 // the tool's first run
+		mu.Unlock()
+		if first {
+			close(begun)
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	}
+	kill := b.process("replacing", report)
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	receive(b, "begun", begun)
-	b.Host = b.otherHost()
 	kill()
-	b.nodeOn(bustest.Open(t, b.server), plugins...)
+	b.nodeOn(bustest.Open(t, b.server), replacing(report)...)
 	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
-	equalLists(t, "hooks saw", saw, []string{`one {"a":1}`, `two {"a":1}`})
-	equalLists(t, "ran with", ran, []int{3, 3})
+	equalLists(t, "hooks saw, the tool ran with", saw, []string{`one {"a":1}`, `two {"a":1}`, "ran 3", "ran 3"})
 	equalLists(t, "messages", b.messages(id), []string{"user go", `assistant k:add{"a":1}`, "user k=43", "assistant done"})
 }
 

@@ -85,7 +85,12 @@ func setup(t *testing.T, script ...step) *bundle {
 // setupIdle has no worker yet.
 func setupIdle(t *testing.T, script ...step) *bundle {
 	t.Helper()
-	b := &bundle{t: t, ctx: limited(t), server: bustest.Server(t, busembed.Config{}), model: &model{t: t, script: script}, tools: plugin.NewTools()}
+	return setupOn(t, busembed.Config{}, script...)
+}
+
+func setupOn(t *testing.T, cfg busembed.Config, script ...step) *bundle {
+	t.Helper()
+	b := &bundle{t: t, ctx: limited(t), server: bustest.Server(t, cfg), model: &model{t: t, script: script}, tools: plugin.NewTools()}
 	b.bus = bustest.Open(t, b.server)
 	b.Host = b.newHost(b.bus)
 	return b
