@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -166,6 +167,16 @@ func testLastAbort(t *testing.T) {
 	})
 	equal(t, "name of the trace", b.hooksRan(id, events.PointBeforeTurn).Decisions[4].Name, "plugin.B.late")
 	equalLists(t, "messages", b.messages(id), []string{"user hello", "user more"}) // what was prepared stays
+	equal(t, "what was created is", b.state("kid").Status, projector.StatusOpen)
+	equal(t, "times that it was created", len(find[*events.SessionOpened](b, "kid")), 1)
+
+	// The last abort counts, whoever else is asked after it; and what stands behind an abort in one list is carried out.
+	b = setupIdle(t, reply(text("of the child")))
+	b.node(asksBefore("B", plugin.Abort("y", "second"), childSession("kid"), plugin.Abort("z", "third")), asksBefore("A", plugin.Abort("x", "first")), asksBefore("C"))
+	id = b.open(session.CreateRequest{})
+	b.submit(id, "t1", text("hello"))
+	equal(t, "issue of the other order", b.ended(id, "t1").Issue, events.Issue{Kind: "plugin", Code: "x", Message: "first"})
+	equal(t, "parent of what was created in the other order", b.state("kid").Parent, id)
 }
 
 func testToolDirective(t *testing.T) {

@@ -53,10 +53,12 @@ func testBothAppend(t *testing.T) {
 	}
 }
 
+// testNoLog has hosts whose log is out of reach, one with the session at hand and one without.
 func testNoLog(t *testing.T) {
 	b := setupIdle(t)
 	id := b.open(session.CreateRequest{})
 	b.say(id, "A")
+	before := b.last(id)
 	away := bustest.Open(t, b.server)
 	warm, cold := b.newHost(away), b.newHost(away)
 	if _, err := warm.State(b.ctx, id); err != nil {
@@ -64,13 +66,39 @@ func testNoLog(t *testing.T) {
 	}
 	away.Close()
 	for name, h := range map[string]*session.Host{"loaded": warm, "not loaded": cold} {
-		if _, err := h.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: says("B")}); err == nil {
-			t.Errorf("append on a host that has %s the session: got nil, want an error", name)
+		for what, write := range map[string]func() error{
+			"append": func() error {
+				_, err := h.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: says("B")})
+				return err
+			},
+			"append nothing": func() error {
+				_, err := h.AppendNodes(b.ctx, id, session.AppendNodesRequest{RequiresAncestor: "A"})
+				return err
+			},
+			"append with a key": func() error {
+				_, err := h.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: says("B"), IdempotencyKey: "k"})
+				return err
+			},
+			"branch": func() error { return h.BranchTo(b.ctx, id, "") },
+			"frame": func() error {
+				_, err := h.OpenFrame(b.ctx, id, session.FrameRequest{Frame: "f2"})
+				return err
+			},
+			"inject": func() error {
+				_, err := h.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("B")}})
+				return err
+			},
+			"create": func() error {
+				_, err := h.Create(b.ctx, session.CreateRequest{ID: "new"})
+				return err
+			},
+		} {
+			if err := write(); err == nil {
+				t.Errorf("%s on a host that has %s the session: got nil, want an error", what, name)
+			}
 		}
 	}
-	if _, err := cold.Create(b.ctx, session.CreateRequest{ID: "new"}); err == nil {
-		t.Error("create: got nil, want an error")
-	}
+	equal(t, "last sequence", b.last(id), before)
 	equalLists(t, "messages", b.messages(id), []string{"user A"})
 	_, err := b.State(b.ctx, "new")
 	must(t, "state of the session that could not be created", err, events.ErrNoSession)

@@ -3,7 +3,9 @@ package integration
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -153,16 +155,17 @@ func testLongTurn(t *testing.T) {
 	equal(t, "claims", len(find[*events.TurnStarted](b, id)), 1)
 }
 
+// testReplayed replays the history of a turn that asked plugins at every point: the state is the one that the
+// node of the live run came to, event by event ahead of the log, and nothing was run for it. A node that reads the history runs nothing either.
 func testReplayed(t *testing.T) {
-	b := setupIdle(t, reply(call("k", "once", "{}")), reply(text("done")), reply(text("again")))
-	var calls atomic.Int64
-	plugin.AddTool(b.tools, plugin.Tool{Name: "once"}, func(context.Context, plugin.Call, struct{}) (string, error) {
-		return fmt.Sprint(calls.Add(1)), nil
-	})
-	b.work(b.bus)
+	c := newHookCounter("nothing")
+	b := setupIdle(t, reply(call("k", "look", `{"a":1}`)), reply(text("done")), reply(text("again")))
+	b.node(c.all())
 	id := b.open(session.CreateRequest{Labels: map[string]string{"a": "b"}})
 	live := b.run(id, "t1", text("go"))
-	b.run(id, "t2", text("more"))
+	equal(t, "times that the model was asked", len(b.model.asked()), 2)
+	before := maps.Clone(c.count)
+	equal(t, "executions of the live run", before["tool"], 1)
 	var file bytes.Buffer
 	_, err := session.Export(b.ctx, b.bus.Log(), b.bus, id, &file)
 	must(t, "export", err, nil)
@@ -173,19 +176,54 @@ func testReplayed(t *testing.T) {
 		must(t, "read", err, nil)
 		must(t, "apply", replayed.Apply(e), nil)
 	}
-	equal(t, "state", bytes.Equal(encoded(t, replayed), encoded(t, b.state(id))), true)
+	equal(t, "state", bytes.Equal(encoded(t, replayed), encoded(t, b.state(id))), true) // of the node's own host: it folded nothing from the log
+	equal(t, "state of a host that reads it", bytes.Equal(encoded(t, replayed), encoded(t, stateAt(b, b.otherHost(), id))), true)
 	record, err := replayed.Record("t1")
 	must(t, "record", err, nil)
 	equal(t, "end", record.End, live.End)
-	equal(t, "tool executions", calls.Load(), 1)
-	equal(t, "model calls", len(b.model.asked()), 3)
+	b.nodeOn(bustest.Open(t, b.server), c.all())
+	b.unqueued(id)
+	if !maps.Equal(c.count, before) {
+		t.Errorf("executions after replays: got %v, want %v", c.count, before)
+	}
+	equal(t, "model calls", len(b.model.asked()), 2)
+	verified(t, b.bus, id)
 }
 
-// testMismatch repeats a turn's id with another input, and a reply's effect with another prompt.
+func stateAt(b *bundle, h *session.Host, id events.SessionID) *projector.State {
+	b.t.Helper()
+	s, err := h.State(b.ctx, id)
+	must(b.t, "state", err, nil)
+	return s
+}
+
+// testMismatch repeats with another command what has a key: a turn's id, the key of a direct
+// completion in a turn, and a reply's effect. Calls inside of calls do so in TestNestedFail, requests in TestKeyBelongsToItsRequest.
 func testMismatch(t *testing.T) {
-	b := setup(t, reply(text("hi")))
+	var failed, same []error
+	b := setupIdle(t, reply(call("k", "ask", "{}")), reply(text("title")), reply(text("hi")))
+	b.node(declares("asks", func(r *plugin.Registrar) {
+		plugin.AddTool(r, plugin.Tool{Name: "ask"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
+			var said string
+			for _, question := range []string{"one", "other", "one"} {
+				req := asks(question)
+				req.Key = "title"
+				got, err := c.Host.Complete(ctx, req, "title")
+				if question == "one" {
+					same, said = append(same, err), said+got.Text
+				} else {
+					failed = append(failed, err)
+				}
+			}
+			return said, nil
+		})
+	}))
 	id := b.open(session.CreateRequest{})
 	b.run(id, "t1", text("hello"))
+	must(t, "the same key with another completion", errors.Join(failed...), session.ErrDifferent)
+	must(t, "the same completion", errors.Join(same...), nil)
+	equal(t, "its answers", b.result(id, "k"), "titletitle")
+	equal(t, "times that the model was asked", len(b.model.asked()), 3)
 	before := b.last(id)
 	_, err := b.Run(b.ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("other")}}})
 	must(t, "the same turn with other input", err, session.ErrDifferent)
@@ -205,7 +243,7 @@ func testMismatch(t *testing.T) {
 			found = append(found, violation.Check)
 		}
 	}
-	equalLists(t, "what a replay says of a reply to another prompt", found, []projector.Check{projector.CheckPrompt})
+	equalLists(t, "what a replay says of replies to another prompt", found, []projector.Check{projector.CheckPrompt, projector.CheckPrompt})
 }
 
 // testInputsSettle has three hosts put inputs into a session whose nodes are processes that are killed again and again.
@@ -329,11 +367,15 @@ func commitWhole(t *testing.T, kind events.Kind, cut string, at func(size int) i
 	equalLists(t, "messages", b.messages(id), []string{"user hello", "assistant one", "user and this", "assistant two"})
 }
 
-// testCommandsFirst has commands of both sorts before an input: those that are
-// decided at once, and turns.
+// testCommandsFirst gives commands and then inputs to a session whose turn runs. Commands do not wait for the turn:
+// each takes effect in a commit of its own, in the order of their arrival, before the inputs do.
 func testCommandsFirst(t *testing.T) {
-	b := setupIdle(t, reply(text("1")), reply(text("2")), reply(text("3")))
+	begun, release := make(chan struct{}), make(chan struct{})
+	b := setupIdle(t, first(func() { close(begun); <-release }, reply(text("0"))), reply(text("1")), reply(text("2")), reply(text("3")))
+	b.node(plugin.Func("math", func(r *plugin.Registrar) error { simple(r, "a", "b"); return nil }))
 	id := b.open(session.CreateRequest{})
+	b.submit(id, "t0", text("turn t0"))
+	receive(b, "begun", begun)
 	model := func(s string) {
 		must(t, "configure", b.Configure(b.ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config {
 			c.Model += s
@@ -341,26 +383,45 @@ func testCommandsFirst(t *testing.T) {
 		}}), nil)
 	}
 	model("large")
+	must(t, "refresh", b.RefreshCatalog(b.ctx, id), nil)
+	_, err := b.SetToolsAvailability(b.ctx, id, []string{"b"}, "off")
+	must(t, "availability", err, nil)
 	model("-2")
-	_, err := b.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("input")}})
+	_, err = b.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("input")}})
 	must(t, "inject", err, nil)
-	for _, turn := range []events.TurnID{"t1", "t2", "t3"} {
+	for _, turn := range []events.TurnID{"t1", "t2"} {
 		b.submit(id, turn, text("turn "+string(turn)))
 	}
-	b.work(b.bus)
-	b.ended(id, "t3")
-	equalLists(t, "first prompt", b.model.prompt(0), []string{"user input", "user turn t1"})
-	equal(t, "model of the first turn", b.model.asked()[0].Model, "large-2")
+	close(release)
+	b.ended(id, "t2")
+	equalLists(t, "prompt with the input", b.model.prompt(1), []string{"user turn t0", "assistant 0", "user input"})
+	for n := 1; n < 4; n++ {
+		equal(t, fmt.Sprint("model of call ", n), b.model.asked()[n].Model, "large-2")
+		equalLists(t, fmt.Sprint("tools of call ", n), b.model.offered(n), []string{"a"})
+	}
 	var order []string
-	for _, e := range b.history(id) {
-		if slices.Contains([]events.Kind{events.KindSessionConfigured, events.KindInputInjected, events.KindTurnStarted, events.KindTurnCompleted}, e.Kind) {
-			order = append(order, strings.TrimSpace(string(e.Kind)+" "+string(e.Turn)))
+	for entry, err := range b.bus.Log().Read(b.ctx, id, 1) {
+		must(t, "read", err, nil)
+		for _, e := range entry.Commit.Events {
+			switch e.Kind {
+			case events.KindSessionConfigured, events.KindToolStateApplied:
+				if e.Turn == "" && entry.Seq > 1 {
+					equal(t, "events of the commit of a command", len(entry.Commit.Events), 1)
+					order = append(order, string(e.Kind))
+				}
+			case events.KindInputInjected, events.KindInputAccepted, events.KindTurnRequested, events.KindTurnStarted:
+				if e.Turn != "t0" || e.Kind == events.KindInputAccepted {
+					order = append(order, strings.TrimSpace(string(e.Kind)+" "+string(e.Turn)))
+				}
+			default:
+			}
 		}
 	}
 	equalLists(t, "order", order, []string{
-		"session.configured", "session.configured", "input.injected",
-		"turn.started t1", "turn.completed t1", "turn.started t2", "turn.completed t2", "turn.started t3", "turn.completed t3",
+		"session.configured", "tool.state_applied", "tool.state_applied", "session.configured", "input.injected", "turn.requested t1", "turn.requested t2",
+		"input.accepted t0", "turn.started t1", "turn.started t2",
 	})
+	verified(t, b.bus, id)
 }
 
 func testNoCrosstalk(t *testing.T) {

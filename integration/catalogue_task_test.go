@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 
@@ -13,6 +14,8 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 )
 
@@ -124,48 +127,103 @@ func (b *bundle) taskIs(id events.SessionID, name events.TaskID, state events.Ta
 	return *t
 }
 
+// testHiddenNested awaits a chain of hidden tasks, each of which spawns the next when it is about
+// to end, and goes on after it has: at no time does the await see all of them.
 func testHiddenNested(t *testing.T) {
 	b, id, s := setupTasks(t)
+	const deep = 5
 	gate := make(chan struct{})
-	inner := false
-	err := s.SpawnHiddenTask(b.ctx, id, "outer", func(ctx context.Context) error {
-		<-gate
-		return s.SpawnHiddenTask(ctx, id, "inner", func(context.Context) error { inner = true; return nil })
-	})
-	must(t, "spawn", err, nil)
+	var done []int // each is written before the next one begins
+	var chain func(n int, before <-chan struct{}) func(context.Context) error
+	chain = func(n int, before <-chan struct{}) func(context.Context) error {
+		return func(ctx context.Context) error {
+			<-before
+			done = append(done, n)
+			if n == deep {
+				return nil
+			}
+			ended := make(chan struct{})
+			defer close(ended) // the next one begins when this one is over
+			return s.SpawnHiddenTask(ctx, id, "inner", chain(n+1, ended))
+		}
+	}
+	must(t, "spawn", s.SpawnHiddenTask(b.ctx, id, "outer", chain(1, gate)), nil)
+	awaited := make(chan error, 1)
+	go func() { awaited <- s.AwaitHiddenTasks(b.ctx, id) }() // ends with the tasks
 	close(gate)
-	must(t, "await", s.AwaitHiddenTasks(b.ctx, id), nil)
-	equal(t, "inner done", inner, true)
+	must(t, "await", receive(b, "the await", awaited), nil)
+	equalLists(t, "done", done, []int{1, 2, 3, 4, 5})
 	equal(t, "tasks listed", len(b.state(id).Tasks), 0)
+	must(t, "await of none", s.AwaitHiddenTasks(b.ctx, id), nil)
 	must(t, "spawn in no session", s.SpawnHiddenTask(b.ctx, "none", "x", func(context.Context) error { return nil }), events.ErrNoSession)
 }
 
+// testHiddenFails has several hidden tasks of which some fail: the await gives the error of the first of them
+// in the order of their spawns, though a later one failed before it, and leaves those behind it alone.
 func testHiddenFails(t *testing.T) {
 	b, id, s := setupTasks(t)
-	broken, late := errors.New("broken"), make(chan struct{})
+	broken, worse, late, failed := errors.New("broken"), errors.New("worse"), make(chan struct{}), make(chan struct{})
 	must(t, "spawn", s.SpawnHiddenTask(b.ctx, id, "fine", func(context.Context) error { return nil }), nil)
-	must(t, "spawn", s.SpawnHiddenTask(b.ctx, id, "bad", func(context.Context) error { return broken }), nil)
-	must(t, "spawn", s.SpawnHiddenTask(b.ctx, id, "worse", func(context.Context) error { <-late; panic("not awaited") }), nil)
-	must(t, "await", s.AwaitHiddenTasks(b.ctx, id), broken)
+	must(t, "spawn", s.SpawnHiddenTask(b.ctx, id, "bad", func(context.Context) error { <-failed; return broken }), nil)
+	must(t, "spawn", s.SpawnHiddenTask(b.ctx, id, "worse", func(context.Context) error { defer close(failed); return worse }), nil)
+	left := make(chan struct{})
+	must(t, "spawn", s.SpawnHiddenTask(b.ctx, id, "last", func(context.Context) error { defer close(left); <-late; panic("not awaited") }), nil)
+	err := s.AwaitHiddenTasks(b.ctx, id)
+	must(t, "await", err, broken)
+	equal(t, "another's error", errors.Is(err, worse), false)
 	must(t, "second await", s.AwaitHiddenTasks(b.ctx, id), nil)
-	close(late)
+	close(late) // it still runs
+	receive(b, "the end of the one that was left alone", left)
 	must(t, "spawn", s.SpawnHiddenTask(b.ctx, id, "panics", func(context.Context) error { panic("oh") }), nil)
-	if err := s.AwaitHiddenTasks(b.ctx, id); err == nil {
-		t.Error("await of a panic: got nil, want an error")
+	if err := s.AwaitHiddenTasks(b.ctx, id); err == nil || !strings.Contains(err.Error(), "oh") {
+		t.Errorf("await of a panic: got %v, want an error with what it said", err)
 	}
 }
 
+// testHiddenAppends has a plugin remember each turn: once the turn is persisted it spawns a hidden task, which appends
+// below what it has seen. After the await the next turn sees it, on another node too; where the session branched meanwhile it is dropped.
 func testHiddenAppends(t *testing.T) {
-	b := setup(t, reply(text("hi")))
-	s, _ := b.tasks(bustest.Open(t, b.server), nil)
+	b := setupIdle(t, reply(text("hi")), reply(text("on")), reply(text("more")))
+	gate := make(chan struct{}, 1)
+	spawned, dropped := make(chan error, 8), make(chan error, 8)
+	memory := declares("memory", func(r *plugin.Registrar) {
+		r.Lifecycle(func(ctx context.Context, e plugin.Lifecycle) error {
+			if e.Kind != plugin.TurnPersisted {
+				return nil
+			}
+			err := e.Host.SpawnHiddenTask(ctx, e.Session, "remember", func(ctx context.Context) error {
+				<-gate
+				name := "memory of " + string(e.Turn)
+				_, err := e.Host.AppendNodes(ctx, e.Session, api.AppendNodesRequest{RequiresAncestor: e.State.Leaf, Nodes: append(says(name), api.AppendNode{Kind: events.NodePlugin, Type: "memory.note", Body: []byte("{}")})})
+				dropped <- err
+				return nil
+			})
+			spawned <- err
+			return err
+		})
+	})
+	n, kill := b.nodeOn(bustest.Open(t, b.server), memory)
+	b.Host = n.Host()
 	id := b.open(session.CreateRequest{})
-	must(t, "spawn", s.SpawnHiddenTask(b.ctx, id, "remember", func(ctx context.Context) error {
-		_, err := b.AppendNodes(ctx, id, session.AppendNodesRequest{Nodes: says("remembered")})
-		return err
-	}), nil)
-	must(t, "await", s.AwaitHiddenTasks(b.ctx, id), nil)
 	b.run(id, "t1", text("hello"))
-	equalLists(t, "prompt", b.model.prompt(0), []string{"user remembered", "user hello"})
+	must(t, "spawn", receive(b, "a task", spawned), nil)
+	gate <- struct{}{}
+	must(t, "await", n.Tasks().AwaitHiddenTasks(b.ctx, id), nil)
+	must(t, "append", receive(b, "an append", dropped), nil)
+	b.run(id, "t2", text("again"))
+	equalLists(t, "prompt", b.model.prompt(1), []string{"user hello", "assistant hi", "user memory of t1", "user again"})
+	must(t, "spawn", receive(b, "another task", spawned), nil)
+	must(t, "branch", b.BranchTo(b.ctx, id, "memory of t1"), nil)
+	gate <- struct{}{}
+	must(t, "await", n.Tasks().AwaitHiddenTasks(b.ctx, id), nil)
+	if err := receive(b, "another append", dropped); !errors.As(err, new(*api.StaleBranchError)) {
+		t.Errorf("append after a branch: got %v, want a stale branch", err)
+	}
+	b.Host = b.otherHost()
+	kill()
+	b.node()
+	b.run(id, "t3", text("and again"))
+	equalLists(t, "prompt on another node", b.model.prompt(2), []string{"user hello", "assistant hi", "user memory of t1", "user and again"})
 }
 
 func testSpawnTwice(t *testing.T) {

@@ -2,12 +2,14 @@ package integration
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -124,8 +126,18 @@ func testUnknownTurn(t *testing.T) {
 	must(t, "submit to an unknown session", err, events.ErrNoSession)
 }
 
+// testSlowConsumer has a turn say more than any buffer holds. Its own stream is dropped at
+// once, or after the first event; or it is read only after the turn: that one has the end of it.
 func testSlowConsumer(t *testing.T) {
-	b := setup(t, reply(text("hi")))
+	much := make([]events.Part, 600)
+	for i := range much {
+		much[i] = text(strings.Repeat("x", 100))
+	}
+	all := 0
+	for i := range much {
+		all += len(much[i].Text)
+	}
+	b := setup(t, reply(much...), reply(much...), reply(much...))
 	id := b.open(session.CreateRequest{})
 	live, err := b.bus.Live(id, 1) // and nobody reads it
 	must(t, "watch", err, nil)
@@ -133,8 +145,29 @@ func testSlowConsumer(t *testing.T) {
 	other, err := bustest.Open(t, b.server).Live(id, 1)
 	must(t, "watch", err, nil)
 	other.Close() // this one has gone
-	b.submit(id, "t1", text("hello"))
-	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
+	for turn, read := range map[events.TurnID]int{"t1": 0, "t2": 1, "t3": -1} {
+		_, stream, err := b.StartTurnStream(b.ctx, id, session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{text("hello")}}})
+		must(t, "start", err, nil)
+		if read > 0 {
+			for _, err := range stream {
+				must(t, "first event", err, nil)
+				break
+			}
+		}
+		equal(t, "end of "+string(turn), b.ended(id, turn).End, events.EndFinished)
+		got, err := b.AssembledTurn(b.ctx, id, turn)
+		must(t, "assemble", err, nil)
+		equal(t, "text of "+string(turn), len(got.Output.RawText), all)
+		if read >= 0 {
+			continue
+		}
+		var tags []api.EventType
+		for e, err := range stream {
+			must(t, "late event", err, nil)
+			tags = append(tags, e.Type)
+		}
+		equalLists(t, "last events, read late", tags[max(len(tags)-2, 0):], []api.EventType{session.EventTurnOutcome, session.EventDone})
+	}
 }
 
 func testEmptyInput(t *testing.T) {

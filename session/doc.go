@@ -9,4 +9,17 @@
 // decides again. After that the host publishes a wake, a hint that some node
 // should read the session ([Host.Wake]); a wake that is lost delays the turn,
 // and loses nothing.
+//
+// # Where others queue, or do without a log
+//
+//   - Commands do not wait in a queue. Each takes effect at its place in the
+//     order of the log, in a commit of its own, also while a turn runs. An input
+//     that comes after a command is taken after it.
+//   - There is no session without a log. Where the log is out of reach every
+//     append is an error, and nothing is written.
+//   - A key stands for one command. The same key with another one is
+//     [ErrDifferent], and a reply that answers another prompt than the history
+//     gives is found by projector.Verifier.
+//   - A stream of a turn's events never holds the turn up: it reads the log and
+//     what is published, and may be read late, in part or not at all.
 package session

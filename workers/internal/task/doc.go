@@ -7,4 +7,8 @@
 // silent another one gets the wake, asks the first whether it still runs the
 // task, and where no answer comes appends the next start, or the end of a
 // task that may not start twice. The guarded append decides between two workers.
+//
+// A hidden task is of the process that spawned it, and in no history. An await
+// sees those of its own process alone. When the process dies they are gone; what
+// they appended stays, and what they had not is not done by another process.
 package task
