@@ -124,7 +124,7 @@ func (h *Host) extend(ctx context.Context, p *plugin.Session, s *projector.State
 	if err := check(s); err != nil {
 		return err
 	}
-	if err := p.Protocol().ApplyExtension(ctx, e); err != nil {
+	if err := p.Protocol().ApplyExtension(context.WithValue(ctx, buildingKey{}, st), e); err != nil {
 		return &events.FieldError{Field: "extension", Reason: err.Error(), Err: api.ErrProtocol}
 	}
 	before := -1

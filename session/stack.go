@@ -121,6 +121,11 @@ func (h *Host) told(ctx context.Context, state *projector.State) *projector.Stat
 // buildingKey marks the context of what builds a stack: who asks for that stack with it waits for itself.
 type buildingKey struct{}
 
+// whileOpening marks the context of plugins that are built or brought to a state.
+func whileOpening(ctx context.Context, st *stack) context.Context {
+	return context.WithValue(api.Apart(ctx), buildingKey{}, st)
+}
+
 // openStack builds a stack, or brings it up to date.
 func (h *Host) openStack(ctx context.Context, st *stack, state *projector.State) (p *plugin.Session, beside []events.Payload, built bool, err error) {
 	if ctx.Value(buildingKey{}) == st {
@@ -139,12 +144,12 @@ func (h *Host) openStack(ctx context.Context, st *stack, state *projector.State)
 	saved, err := h.filled(ctx, state.Plugins)
 	if err == nil && st.plugins == nil {
 		built = true
-		err = h.buildStack(context.WithValue(api.Apart(ctx), buildingKey{}, st), st, state, saved)
+		err = h.buildStack(whileOpening(ctx, st), st, state, saved)
 	} else if err == nil {
 		err = st.plugins.Follow(saved)
 	}
 	if err == nil {
-		err = h.follow(ctx, st, state)
+		err = h.follow(whileOpening(ctx, st), st, state)
 	}
 	if err != nil {
 		return nil, nil, false, err
