@@ -35,7 +35,7 @@ type reads interface {
 	PendingApprovals(ctx context.Context, p api.Page) (api.ApprovalPage, error)
 	Task(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error)
 	Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error)
-	FindBlob(ctx context.Context, id events.SessionID, digest string) (events.BlobRef, error)
+	FindBlobs(ctx context.Context, id events.SessionID, digests ...string) ([]events.BlobRef, error)
 }
 
 // httpService is the session service over HTTP, as far as JSON has its types:
