@@ -60,7 +60,7 @@ func submitTurn(c *call, in NewTurn) (reply, error) {
 	switch {
 	case err != nil:
 		return reply{}, err
-	case c.patience == 0:
+	case c.patience == 0 || !c.mayRead():
 		return c.pending(req.ID), nil
 	case in.At > 0:
 		return c.ended(req.ID, func(ctx context.Context) error {
@@ -73,6 +73,12 @@ func submitTurn(c *call, in NewTurn) (reply, error) {
 		_, err := c.s.cfg.Service.Run(ctx, c.session, req)
 		return err
 	})
+}
+
+// mayRead is false where the caller may ask for turns and not read what comes of them.
+func (c *call) mayRead() bool {
+	_, err := c.s.cfg.Service.State(api.Needing(c.Context(), api.RightRead), c.session)
+	return !errors.Is(err, api.ErrForbidden)
 }
 
 func (in *NewTurn) request(c *call) (api.TurnRequest, error) {
@@ -124,7 +130,10 @@ func (c *call) ended(turn events.TurnID, wait func(context.Context) error) (repl
 func (c *call) assembled(turn events.TurnID) (reply, error) {
 	ctx, cancel := c.brief()
 	defer cancel()
-	t, err := c.s.cfg.Service.AssembledTurn(ctx, c.session, turn)
+	t, err := c.s.cfg.Service.AssembledTurn(api.Needing(ctx, api.RightRead), c.session, turn)
+	if errors.Is(err, api.ErrForbidden) && c.Method == http.MethodPost { // the turn was accepted, and the grant to read taken back since
+		return c.pending(turn), nil
+	}
 	return reply{status: http.StatusOK, body: &t}, err
 }
 
