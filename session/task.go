@@ -216,7 +216,7 @@ func (h *Host) CancelAllBackgroundTasks(ctx context.Context, id events.SessionID
 // CancelTasks cancels every live task of a session but those that are kept, in
 // one commit, and returns their ids by creation.
 func (h *Host) CancelTasks(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]events.TaskID, error) {
-	if err := checkTasks("keep", keep); err != nil {
+	if err := checkCount("keep", len(keep), task.MaxLive); err != nil {
 		return nil, err
 	}
 	list, err := h.cancelUnreferenced(ctx, id, keep)
@@ -225,14 +225,6 @@ func (h *Host) CancelTasks(ctx context.Context, id events.SessionID, keep []even
 		ids[i] = list[i].ID
 	}
 	return ids, err
-}
-
-// checkTasks refuses a list of more tasks than a session has live ones.
-func checkTasks(field string, ids []events.TaskID) error {
-	if len(ids) > task.MaxLive {
-		return &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d tasks, limit is %d", len(ids), task.MaxLive), Err: events.ErrTooLarge}
-	}
-	return nil
 }
 
 // CancelUnreferencedAsyncHandles cancels every live task that is not kept, those of

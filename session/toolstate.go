@@ -191,9 +191,12 @@ func declared(known, tools []events.ToolEntry) ([]events.ToolEntry, error) {
 // SetToolsAvailability overrides the level of tools in one step, all or none,
 // and gives the new generation; "" lifts the override.
 func (h *Host) SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (generation int64, err error) {
+	if err := checkCount("names", len(names), MaxToolNames); err != nil {
+		return 0, fmt.Errorf("set tool availability: %w", err)
+	}
 	return h.retool(ctx, id, command{operation.SetAvailability.Name, "set tool availability", &api.AvailabilityArgs{Names: names, Level: level}}, func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
 		state := api.ToolState{Tools: tools}
-		for _, name := range names {
+		for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 			if err := state.SetAvailability(name, level); err != nil {
 				return nil, err
 			}
