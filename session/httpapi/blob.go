@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -101,7 +102,9 @@ func (c *call) named(messages int, parts func(i int) (field string, list []Given
 	if len(digests) == 0 {
 		return nil
 	}
-	refs, err := c.s.cfg.Service.FindBlobs(c.Context(), c.session, digests...)
+	ctx, cancel := context.WithDeadline(c.Context(), c.answered())
+	defer cancel()
+	refs, err := c.s.cfg.Service.FindBlobs(ctx, c.session, digests...)
 	for i := range refs {
 		if refs[i].Size != sizes[i] {
 			return invalidParam(fields[i]+".size", fmt.Sprintf("is %d, the body has %d bytes", sizes[i], refs[i].Size))
