@@ -11,13 +11,13 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // lossy is a service whose servers answer nothing after so many calls: what is asked of it then
 // ends with its context, which it keeps.
 type lossy struct {
-	httpapi.Service
+	operation.Host
 	mu      sync.Mutex
 	answers int
 	last    time.Duration // that was left of the last context, at its begin; negative: it had no end

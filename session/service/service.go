@@ -121,7 +121,7 @@ func (d *door) caller(user string) (c api.Caller, err error) {
 // answer does what a request asks for, whatever that holds.
 func (d *door) answer(ctx context.Context, op operation.Served, from string, data []byte) ([]byte, string) {
 	row := op.Described()
-	began, record := time.Now(), accesslog.Record{API: accesslog.NATS, Operation: string(row.Name), Caller: cmp.Or(from, accesslog.Inside), Read: int64(len(data))}
+	began, record := time.Now(), accesslog.Record{API: accesslog.NATS, Operation: string(row.Name), Remote: from, Caller: callerOf(from), Read: int64(len(data))}
 	body, seq, err := d.do(ctx, op, from, data, &record)
 	a := api.Answer{Body: body, Seq: seq}
 	if err != nil {
@@ -184,6 +184,15 @@ func (d *door) do(ctx context.Context, op operation.Served, from string, data []
 	defer release()
 	body, err = op.Serve(ctx, d.h, r.Session, r.Body)
 	return body, receipt.Seq(), err
+}
+
+// callerOf is a user as the access log names it: as histories do, and HTTP. Empty: histories cannot name it.
+func callerOf(user string) string {
+	if user == "" {
+		return accesslog.Inside
+	}
+	name, _ := actorOf(user)
+	return name
 }
 
 // actorOf is the name of a user as histories have it: what is before the tenant's name.
