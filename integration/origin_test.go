@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 )
@@ -17,9 +18,9 @@ func TestOriginIsAuthenticated(t *testing.T) {
 	t.Parallel()
 	n := natsDoorOf(t, workers.Config{Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeWrite}}})
 	n.open(session.CreateRequest{ID: "s1"})
-	a := n.askRaw("alice@acme", api.OpSubmitAt, api.Request{Session: "s1"}, &api.SubmitAtArgs{At: events.MillisOf(time.Now().Add(time.Hour)), Request: turnWith("t1", small(1))})
+	a := n.askRaw("alice@acme", operation.SubmitAt.Name, api.Request{Session: "s1"}, &api.SubmitAtArgs{At: events.MillisOf(time.Now().Add(time.Hour)), Request: turnWith("t1", small(1))})
 	equal(t, "submit", a.Error.Code, "")
-	a = n.askRaw("alice@acme", api.OpCancel, api.Request{Session: "s1"}, &api.CancelArgs{Turn: "t1", Request: api.CancelRequest{Origin: "boss", Reason: "enough"}})
+	a = n.askRaw("alice@acme", operation.Cancel.Name, api.Request{Session: "s1"}, &api.CancelArgs{Turn: "t1", Request: api.CancelRequest{Origin: "boss", Reason: "enough"}})
 	equal(t, "cancel", a.Error.Code, "")
 	var met api.CancelAnswer
 	must(t, "answer", events.DecodePayload(a.Body, &met), nil)

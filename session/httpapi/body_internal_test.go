@@ -62,8 +62,8 @@ func TestRefusalsNameFieldsOfTheWire(t *testing.T) {
 				t.Errorf("%s of %s: got %v, want no type of Go in it", body, r.name, err)
 				continue
 			}
-			if p.Details == nil {
-				continue
+			if !strings.Contains(p.Detail, ", want ") {
+				continue // not refused for its kind
 			}
 			named++
 			if at := p.Details["field"]; !strings.HasPrefix(at+".", field+".") || !json.Valid([]byte(body)) {

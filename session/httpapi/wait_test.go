@@ -69,7 +69,7 @@ func TestWaitBoundsEveryStep(t *testing.T) {
 	for wait, most := range map[string]time.Duration{"?wait=2": 3 * time.Second, "?wait=25": 26 * time.Second, "?wait=50": 50 * time.Second, "": 30 * time.Second} {
 		for answers := range 5 {
 			cfg := config(t)
-			l := &lossy{Service: cfg.Service, answers: answers}
+			l := &lossy{Host: cfg.Service, answers: answers}
 			cfg.Service, cfg.RequestTimeout = l, 30*time.Second
 			w := ask(t, newServer(t, cfg), "POST", "/v1/sessions/s/turns"+wait, body)
 			what := fmt.Sprintf("%q after %d answers", wait, answers)
