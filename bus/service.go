@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -55,6 +56,7 @@ type ServiceConfig struct {
 	Metadata    map[string]string     // of this instance, for those who discover it
 	Operations  map[string]AnswerFunc // by name
 	Concurrency int                   // requests worked on at once
+	Long        []string              // operations that may take as long as a model does: as many at once besides, which keep no other waiting
 }
 
 // Service answers requests, each once among all that offer it. Discovery and
@@ -63,6 +65,7 @@ type Service struct {
 	b     *Bus
 	micro micro.Service
 	room  chan struct{}   // holds one for each request that is worked on
+	long  chan struct{}   // likewise, of those that may take long
 	ctx   context.Context //nolint:containedctx // of the requests, ends with Stop
 	end   context.CancelFunc
 
@@ -84,7 +87,7 @@ type OperationStats struct {
 // Serve offers the service until Stop.
 func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 	ctx, end := context.WithCancel(context.Background()) // ends with Stop
-	s := &Service{b: b, room: make(chan struct{}, cfg.Concurrency), ctx: ctx, end: end, stats: make(map[string]*OperationStats)}
+	s := &Service{b: b, room: make(chan struct{}, cfg.Concurrency), long: make(chan struct{}, cfg.Concurrency), ctx: ctx, end: end, stats: make(map[string]*OperationStats)}
 	for op := range cfg.Operations {
 		s.stats[op] = &OperationStats{Errors: make(map[string]int64)}
 	}
@@ -98,7 +101,11 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 		return nil, fmt.Errorf("serve: %w", err)
 	}
 	for op, answer := range cfg.Operations {
-		handler := micro.HandlerFunc(func(req micro.Request) { s.take(op, req, answer) })
+		room := s.room
+		if slices.Contains(cfg.Long, op) {
+			room = s.long
+		}
+		handler := micro.HandlerFunc(func(req micro.Request) { s.take(op, room, req, answer) })
 		if err := s.micro.AddEndpoint(op, handler, micro.WithEndpointSubject(b.names.operation(op))); err != nil {
 			return nil, errors.Join(fmt.Errorf("serve %s: %w", op, err), s.Stop(ctx))
 		}
@@ -111,22 +118,22 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 
 // take works on a request beside the others. It waits for room, and what comes
 // meanwhile waits with it, or goes to somebody else when its sender loses patience.
-func (s *Service) take(op string, req micro.Request, answer AnswerFunc) {
+func (s *Service) take(op string, room chan struct{}, req micro.Request, answer AnswerFunc) {
 	reply, request := req.Reply(), req.Data()
 	from, err := callerOf(reply, req.Headers().Get(headerCaller))
 	if err != nil || !isReply(reply) {
 		s.refuse(op)
 		return
 	}
-	s.room <- struct{}{} // given back also by requests that are cut off
+	room <- struct{}{} // given back also by requests that are cut off
 	if !s.begin(op) {
-		<-s.room
+		<-room
 		_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerGone: {"1"}}})
 		return
 	}
 	go func() { // Stop waits for it
 		defer s.work.Done()
-		defer func() { <-s.room }()
+		defer func() { <-room }()
 		s.run(op, reply, func() ([]byte, string) { return answer(s.ctx, from, request) })
 	}()
 }

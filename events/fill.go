@@ -67,7 +67,7 @@ func isTexts(t reflect.Type) bool {
 func fillInt(c *cursor, v reflect.Value) {
 	n := c.int()
 	if v.OverflowInt(n) {
-		c.fail("%d does not fit %s", n, v.Type())
+		c.fail("%d does not fit %s", n, v.Kind())
 		return
 	}
 	v.SetInt(n)
@@ -180,7 +180,7 @@ func (s structs) collect(fs *fields, t reflect.Type, at []int) {
 func (fs *fields) fill(c *cursor, v reflect.Value) {
 	if fs.nests {
 		if c.depth++; c.depth > maxNesting {
-			c.fail("%s nests deeper than %d levels", v.Type(), maxNesting)
+			c.fail("a value nests deeper than %d levels", maxNesting)
 			return
 		}
 		defer func() { c.depth-- }()

@@ -301,7 +301,12 @@ func TestApprovalNotAsked(t *testing.T) {
 	equal(t, "commits", b.last(id), before)
 	must(t, "approve", b.approve(b.Host, id, true), nil)
 	b.ended(id, "t1")
-	must(t, "after the turn", b.approve(b.Host, id, true), api.ErrNotAsked)
+	ended := b.last(id)
+	must(t, "the same after the turn", b.approve(b.Host, id, true), nil)
+	must(t, "another after the turn", b.approve(b.otherHost(), id, false), session.ErrDifferent)
+	err := b.Approve(b.ctx, id, events.ToolApprovalGiven{Effect: "t1/0/1"})
+	must(t, "another call after the turn", err, api.ErrNotAsked)
+	equal(t, "commits after the turn", b.last(id), ended)
 }
 
 // TestApprovalSeveral has two questions in one reply. One node dies over the

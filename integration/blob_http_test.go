@@ -3,11 +3,13 @@ package integration
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -38,6 +40,22 @@ func TestBodiesHaveWalls(t *testing.T) {
 	}
 	expect(400, "bob", "POST", "/v1/sessions", `{"nodes":[{"message":{"role":"user","parts":[{"type":"text","blob":`+ref+`}]}}]}`)
 	expect(400, "bob", "POST", his+"/fork", `{"nodes":[{"message":{"role":"user","parts":[{"type":"text","blob":`+ref+`}]}}]}`)
+	asSnapshot := func(of events.SessionID) string {
+		digest := stored.text("digest")
+		s := projector.New(of)
+		must(t, "apply", s.Apply(events.Entry{Seq: 1, Commit: &events.Commit{Session: of, At: 1, Events: []events.Event{
+			events.Of("", &events.SessionOpened{}), events.Of("", &events.GraphAppended{Nodes: []events.NewNode{{ID: "n1", Kind: events.NodeMessage, Message: events.Message{
+				ID: "n1", Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Blob: events.BlobRef{Digest: digest, Size: 21}}},
+			}}}}),
+		}}}), nil)
+		head, _, err := s.Snapshot()
+		must(t, "snapshot", err, nil)
+		return fmt.Sprintf(`{"start":"snapshot","snapshot":{"head":%q}}`, base64.StdEncoding.EncodeToString(head))
+	}
+	for _, of := range []events.SessionID{"hers", "his", "nosuch", "a.b", "", ">"} {
+		expect(400, "bob", "POST", "/v1/sessions", asSnapshot(of))
+	}
+	expect(201, "alice", "POST", "/v1/sessions", asSnapshot("hers"))
 	expect(200, "bob", "POST", his+"/nodes", fmt.Sprintf(`{"nodes":[{"message":{"role":"user","parts":[{"type":"text","text":%q}]}}]}`, ref))
 	expect(404, "bob", "GET", his+blob, "")
 	expect(404, "bob", "GET", hers+blob, "")

@@ -30,7 +30,7 @@ type reads interface {
 	View(ctx context.Context, id events.SessionID) (projector.ReadView, error)
 	ViewAt(ctx context.Context, id events.SessionID, seq events.Seq) (projector.ReadView, error)
 	Await(ctx context.Context, id events.SessionID, turn events.TurnID) (api.TurnResult, error)
-	FindBlob(ctx context.Context, id events.SessionID, digest string) (events.BlobRef, error)
+	FindBlobs(ctx context.Context, id events.SessionID, digests ...string) ([]events.BlobRef, error)
 }
 
 // httpService is the session service over HTTP. States, views and commits, which

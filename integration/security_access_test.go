@@ -43,12 +43,12 @@ func TestRequestsOverNATSAreRecorded(t *testing.T) {
 	must(t, "stop", stop(b.ctx), nil)
 	var got []string
 	for _, r := range records {
-		got = append(got, r.API+" "+r.Operation+" "+r.Caller+" "+string(r.Session)+" "+r.Code)
+		got = append(got, r.API+" "+r.Operation+" "+r.Caller+" ("+r.Remote+") "+string(r.Session)+" "+r.Code)
 		if r.Read == 0 || r.Written == 0 || r.Duration <= 0 {
 			t.Errorf("got %+v, want bytes and a duration", r)
 		}
 	}
 	equalLists(t, "records", got, []string{
-		"nats create alice@acme  forbidden", "nats close alice@acme s1 forbidden", "nats create (inside)  ", "nats close (inside) s1 ",
+		"nats create alice (alice@acme)  forbidden", "nats close alice (alice@acme) s1 forbidden", "nats create (inside) ()  ", "nats close (inside) () s1 ",
 	})
 }

@@ -16,7 +16,7 @@ type Piece struct {
 
 // WalkBase reads a base and all pieces that it names, each before those that it names. A piece of
 // which read gives nothing is passed over, with those that it names.
-// Errors are those of read and of visit, and of pieces that do not decode.
+// Errors are those of read and of visit, of pieces that do not decode, and of one that is named twice.
 func WalkBase(ref events.BlobRef, read func(events.BlobRef) ([]byte, error), visit func(Piece) error) error {
 	body, err := read(ref)
 	if err != nil || body == nil {
@@ -29,7 +29,15 @@ func WalkBase(ref events.BlobRef, read func(events.BlobRef) ([]byte, error), vis
 	if err != nil {
 		return err
 	}
-	return walkPieces(b.Pages, b.Segments, read, visit)
+	seen := make(map[events.BlobRef]bool)
+	once := func(ref events.BlobRef) ([]byte, error) {
+		if seen[ref] {
+			return nil, twice(ref)
+		}
+		seen[ref] = true
+		return read(ref)
+	}
+	return walkPieces(b.Pages, b.Segments, once, visit)
 }
 
 // SnapshotPages are the pages that the head of a snapshot names: they name its segments. Errors: those of [Restore].

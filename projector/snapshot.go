@@ -202,19 +202,22 @@ func (s *State) Attach(ref events.BlobRef, data []byte) error {
 }
 
 func (b *body) attach(ref events.BlobRef, data []byte) error {
-	for i, page := range b.pages {
-		if first := i * PageSegments; page == ref && b.refs[first].IsZero() {
-			var d pageData
-			if err := pageSteps.decode(data, &d); err != nil {
-				return err
-			}
-			copy(b.refs[first:], d.Segments)
-		}
+	page, err := once(b.pages, ref)
+	if err != nil {
+		return err
 	}
-	for i := range b.refs {
-		if b.refs[i] != ref || b.segments[i].loaded {
-			continue
+	if first := page * PageSegments; page >= 0 && b.refs[first].IsZero() {
+		var d pageData
+		if err := pageSteps.decode(data, &d); err != nil {
+			return err
 		}
+		copy(b.refs[first:], d.Segments)
+	}
+	i, err := once(b.refs, ref)
+	if err != nil {
+		return err
+	}
+	if i >= 0 && !b.segments[i].loaded {
 		var d segmentData
 		if err := segmentSteps.decode(data, &d); err != nil {
 			return err
@@ -224,10 +227,10 @@ func (b *body) attach(ref events.BlobRef, data []byte) error {
 		}
 		b.segments[i] = &segment{loaded: true, nodes: pointers(d.Nodes)}
 	}
-	for i := range b.bookRefs {
-		if b.bookRefs[i] != ref || b.books[i].loaded {
-			continue
-		}
+	if i, err = once(b.bookRefs, ref); err != nil {
+		return err
+	}
+	if i >= 0 && !b.books[i].loaded {
 		var d bookData
 		if err := events.DecodePayload(data, &d); err != nil {
 			return err
@@ -235,4 +238,19 @@ func (b *body) attach(ref events.BlobRef, data []byte) error {
 		b.books[i] = &book{loaded: true, records: d.records()}
 	}
 	return nil
+}
+
+// once is where a list names a piece, -1 where it does not. No two pieces of a
+// state are the same: each of them is decoded once, so a state is never larger
+// than all that is stored of it. A list that names one twice is refused.
+func once(list []events.BlobRef, ref events.BlobRef) (int, error) {
+	i := slices.Index(list, ref)
+	if i >= 0 && slices.Contains(list[i+1:], ref) {
+		return -1, twice(ref)
+	}
+	return i, nil
+}
+
+func twice(ref events.BlobRef) error {
+	return fmt.Errorf("%w: piece %s is named twice", events.ErrMalformed, ref.Digest)
 }

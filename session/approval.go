@@ -1,9 +1,12 @@
 package session
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -30,16 +33,19 @@ func (h *Host) Approvals(ctx context.Context, id events.SessionID) ([]projector.
 }
 
 // Approve answers a question about a call. The first answer in the history
-// counts; the same again does nothing, another is [ErrDifferent]. When it
+// counts, also when its turn has ended; the same again does nothing, another is [ErrDifferent]. When it
 // returns nil the answer is in the history, and the turn goes on wherever a
 // worker takes it, unless it is cancelled before. Other errors: [api.ErrNotAsked],
-// [api.ErrForbidden], see [Config].
+// [api.ErrSelfApproval], see [Config].
 func (h *Host) Approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
 	ctx, asked := api.TakeAsked(ctx)
 	if answer.By == "" || asked.Actor != "" {
 		answer.By = h.stamp("", asked).actor.ID
 	}
 	err := h.approve(ctx, id, answer, asked)
+	if errors.Is(err, api.ErrNotAsked) {
+		err = h.lateAnswer(ctx, id, answer, err)
+	}
 	if err != nil {
 		return fmt.Errorf("approve %s of session %s: %w", answer.Effect, id, err)
 	}
@@ -55,7 +61,7 @@ func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.T
 			return nil, api.ErrNotAsked
 		}
 		if answer.Granted && h.forbidSelf && slices.Contains(t.Callers, answer.By) {
-			return nil, fmt.Errorf("%w: %s asked for the turn, and another one has to approve its calls", api.ErrForbidden, answer.By)
+			return nil, fmt.Errorf("%w: %s asked for the turn, and another one has to approve its calls", api.ErrSelfApproval, answer.By)
 		}
 		if asked := t.Approval(answer.Effect); asked.Answered {
 			return nil, sameAnswer(&asked.Answer, answer)
@@ -63,6 +69,34 @@ func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.T
 		out, err := turn.Step(s, turn.Answer{ToolApprovalGiven: answer})
 		return out.Events, err
 	})
+}
+
+// lateAnswer is what an answer meets whose turn has ended: the first answer, if
+// the history has one; else notAsked stands.
+func (h *Host) lateAnswer(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven, notAsked error) error {
+	s, err := h.State(ctx, id)
+	if err != nil {
+		return err
+	}
+	name, _, _ := strings.Cut(string(answer.Effect), "/")
+	record, err := s.Record(events.TurnID(name))
+	if err != nil || record == nil {
+		return cmp.Or(err, notAsked)
+	}
+	for entry, err := range h.log.Read(ctx, id, record.Asked) {
+		if err != nil {
+			return err
+		}
+		if entry.Seq > record.Seq {
+			break
+		}
+		for i := range entry.Commit.Events {
+			if first, ok := entry.Commit.Events[i].Payload.(*events.ToolApprovalGiven); ok && first.Effect == answer.Effect {
+				return sameAnswer(first, answer)
+			}
+		}
+	}
+	return notAsked
 }
 
 // sameAnswer refuses an answer that differs from the first one, which counts.

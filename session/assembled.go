@@ -21,7 +21,7 @@ func (h *Host) AssembledTurn(ctx context.Context, id events.SessionID, turn even
 	if err != nil {
 		return api.AssembledTurn{}, fmt.Errorf("assemble turn %s: %w", turn, err)
 	}
-	a := &assembly{turn: turn}
+	a, blobs := &assembly{turn: turn}, Bounded(h.b)
 	record, from, err := finished(s, turn)
 	if err != nil {
 		return api.AssembledTurn{}, fmt.Errorf("assemble turn %s of session %s: %w", turn, id, err)
@@ -31,7 +31,7 @@ func (h *Host) AssembledTurn(ctx context.Context, id events.SessionID, turn even
 			break
 		}
 		if err == nil {
-			err = a.commit(ctx, h.b, entry.Commit)
+			err = a.commit(ctx, blobs, entry.Commit)
 		}
 		if err != nil {
 			return api.AssembledTurn{}, fmt.Errorf("assemble turn %s: %w", turn, err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -40,61 +39,99 @@ func (h *Host) StoreBlob(ctx context.Context, id events.SessionID, body []byte) 
 	})
 }
 
-// FindBlob implements [api.Bodies]. What merely says the digest, as the text of a message, names nothing.
-func (h *Host) FindBlob(ctx context.Context, id events.SessionID, digest string) (ref events.BlobRef, err error) {
-	if err := events.CheckDigest("digest", digest); err != nil {
-		return ref, err
+// FindBlobs implements [api.Bodies]. What merely says the digest, as the text of a message, names nothing.
+func (h *Host) FindBlobs(ctx context.Context, id events.SessionID, digests ...string) ([]events.BlobRef, error) {
+	look := search{found: make(map[string]events.BlobRef, len(digests))}
+	for _, digest := range digests {
+		if err := events.CheckDigest("digest", digest); err != nil {
+			return nil, err
+		}
+		look.found[digest] = events.BlobRef{}
 	}
+	look.left = len(look.found)
 	s, err := h.State(ctx, id)
 	if err != nil {
-		return ref, err
+		return nil, err
 	}
 	nodes, err := s.AllNodes()
 	if err != nil {
-		return ref, err
+		return nil, err
 	}
-	if ref, found := withDigest(blobRefs(nil, reflect.ValueOf(s.Head)), digest); found {
-		return ref, nil
+	look.take(blobRefs(nil, reflect.ValueOf(s.Head)))
+	for i := 0; i < len(nodes) && look.left > 0; i++ {
+		look.take(blobRefs(nil, reflect.ValueOf(nodes[i])))
 	}
-	for _, n := range nodes {
-		if ref, found := withDigest(blobRefs(nil, reflect.ValueOf(n)), digest); found {
-			return ref, nil
+	if err := h.searchLog(ctx, id, &look); err != nil {
+		return nil, fmt.Errorf("find body: %w", err)
+	}
+	refs := make([]events.BlobRef, len(digests))
+	for i, digest := range digests {
+		if refs[i] = look.found[digest]; refs[i].IsZero() {
+			return nil, fmt.Errorf("body %s of session %s: %w", digest, id, api.ErrUnknownBlob)
 		}
+	}
+	return refs, nil
+}
+
+// search looks for references by their digests.
+type search struct {
+	found map[string]events.BlobRef // zero where it was not found yet
+	left  int
+}
+
+// take finds what is wanted among references. Of one digest the first counts.
+func (f *search) take(refs []events.BlobRef) {
+	for _, ref := range refs {
+		if have, wanted := f.found[ref.Digest]; wanted && have.IsZero() {
+			f.found[ref.Digest] = ref
+			f.left--
+		}
+	}
+}
+
+// searchLog looks through a history, once, while something is wanted.
+func (h *Host) searchLog(ctx context.Context, id events.SessionID, look *search) error {
+	if look.left == 0 {
+		return nil
 	}
 	for entry, err := range h.log.Read(ctx, id, 1) {
 		if err != nil {
-			return ref, fmt.Errorf("find body: %w", err)
+			return err
 		}
-		if !bytes.Contains(entry.Data, []byte(digest)) {
+		if !look.mayBeIn(entry.Data) {
 			continue
 		}
 		for i := range entry.Commit.Events {
-			if ref, found := withDigest(BlobRefs(entry.Commit.Events[i].Payload), digest); found {
-				return ref, nil
+			if look.take(BlobRefs(entry.Commit.Events[i].Payload)); look.left == 0 {
+				return nil
 			}
 		}
 	}
-	return ref, fmt.Errorf("body %s of session %s: %w", digest, id, api.ErrUnknownBlob)
+	return nil
+}
+
+// mayBeIn is false for a commit that names nothing that is wanted. Where much is wanted the commit itself is looked at.
+func (f *search) mayBeIn(data []byte) bool {
+	if f.left > 4 {
+		return true
+	}
+	for digest, have := range f.found {
+		if have.IsZero() && bytes.Contains(data, []byte(digest)) {
+			return true
+		}
+	}
+	return false
 }
 
 // ReadBlob implements [api.Bodies].
 func (h *Host) ReadBlob(ctx context.Context, id events.SessionID, digest string) ([]byte, error) {
-	ref, err := h.FindBlob(ctx, id, digest)
+	refs, err := h.FindBlobs(ctx, id, digest)
 	if err != nil {
 		return nil, err
 	}
-	body, err := h.b.Blob(ctx, ref)
+	body, err := h.b.Blob(ctx, refs[0])
 	if errors.Is(err, bus.ErrNotFound) {
 		err = fmt.Errorf("body %s of session %s is gone: %w", digest, id, api.ErrUnknownBlob)
 	}
 	return body, err
-}
-
-// withDigest finds a digest among references.
-func withDigest(refs []events.BlobRef, digest string) (ref events.BlobRef, found bool) {
-	i := slices.IndexFunc(refs, func(r events.BlobRef) bool { return r.Digest == digest })
-	if i < 0 {
-		return ref, false
-	}
-	return refs[i], true
 }

@@ -3,6 +3,7 @@ package session_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,16 +43,25 @@ func TestEveryReferenceIsFound(t *testing.T) {
 		&events.PluginStateSaved{Plugin: "p", Version: "1", Base: 1, Revision: 2, Blob: body("state")},
 		&events.FrameStateSaved{Blob: body("execution state")},
 	)
+	var all []events.BlobRef
+	var digests []string
 	for name, ref := range refs {
-		if got, err := b.host.FindBlob(t.Context(), sid, ref.Digest); err != nil || got != ref {
+		if got, err := b.host.FindBlobs(t.Context(), sid, ref.Digest); err != nil || !slices.Equal(got, []events.BlobRef{ref}) {
 			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, ref)
 		}
+		all, digests = append(all, ref, ref), append(digests, ref.Digest, ref.Digest)
 		if _, err := b.host.ReadBlob(t.Context(), "other", ref.Digest); !errors.Is(err, api.ErrUnknownBlob) {
 			t.Errorf("%s in another session: got %v, want %v", name, err, api.ErrUnknownBlob)
 		}
 		if got, err := b.host.ReadBlob(t.Context(), sid, ref.Digest); err != nil || string(got) != name {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
+	}
+	if got, err := b.host.FindBlobs(t.Context(), sid, digests...); err != nil || !slices.Equal(got, all) {
+		t.Errorf("all at once: got %+v, %v, want %+v", got, err, all)
+	}
+	if got, err := b.host.FindBlobs(t.Context(), sid, append(digests, strings.Repeat("0f", 32))...); !errors.Is(err, api.ErrUnknownBlob) {
+		t.Errorf("all, and one that there is not: got %+v, %v, want %v", got, err, api.ErrUnknownBlob)
 	}
 }
 

@@ -16,11 +16,14 @@ import (
 // Cancel asks a turn to stop and returns at once. The first request in the
 // history wins: the evidence returned is its. A turn that ended before is left
 // as it is; one that waits for its time ends at once. A turn that the history
-// does not have is [ErrUnknownTurn]. Origin and reason have [MaxReasonBytes] each at most.
+// does not have is [ErrUnknownTurn]. The origin of a caller of the service is its name. Origin and reason have [MaxReasonBytes] each at most.
 func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID, req CancelRequest) (CancelReceipt, CancelRequest, error) {
 	cancel := command{operation.Cancel.Name, "cancel", &api.CancelArgs{Turn: of, Request: req}}
 	if req.ID == "" {
 		req.ID = ulid.Make().String()
+	}
+	if caller, ok := api.CallerOf(ctx); ok { // who says so is known: nobody names another
+		req.Origin = caller.Name
 	}
 	ctx, asked := api.TakeAsked(ctx)
 	c := canceller{turn: of, req: req}

@@ -78,7 +78,7 @@ func (s *services) direct(state *projector.State, req plugin.CompletionRequest, 
 	}
 	config := state.Config
 	config.Model, config.MaxOutputTokens = cmp.Or(req.Model, config.Model), req.MaxTokens
-	config, err := s.locks.Config(config)
+	config, err := s.Locked(config)
 	if err != nil {
 		return DirectCall{}, nil, err
 	}

@@ -361,6 +361,9 @@ func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (fir
 		if s.First.IsZero() || s.Status == projector.StatusClosed {
 			return nil, nil
 		}
+		if err := api.Shows(ctx, s); err != nil {
+			return nil, err
+		}
 		m := s.First
 		first = &m
 		return []events.Event{events.Of("", &events.SessionFirstInputTaken{By: h.stamp("", asked).actor.ID})}, nil

@@ -81,8 +81,11 @@ func inputDigest(s *projector.State, id events.InputID) (string, error) {
 }
 
 // CancelInputs takes pending inputs back, all that are pending in one step,
-// and tells of each id what the cancel met. Errors: of the session alone.
+// and tells of each id what the cancel met. Errors: of the session, and of more than [MaxInputs] ids.
 func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...events.InputID) ([]InputReceipt, error) {
+	if err := checkCount("inputs", len(inputs), MaxInputs); err != nil {
+		return nil, fmt.Errorf("cancel inputs: %w", err)
+	}
 	ctx, asked := api.TakeAsked(ctx)
 	var receipts []InputReceipt
 	err := h.decideAsked(ctx, id, command{operation.CancelInputs.Name, "cancel inputs", &inputs}, asked, func(s *projector.State) ([]events.Event, error) {

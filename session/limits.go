@@ -20,6 +20,17 @@ func checkReason(field, text string) error {
 	return nil
 }
 
+// checkCount refuses a list of more entries than there can be any use of: each costs a look at the session.
+func checkCount(field string, n, most int) error {
+	if n > most {
+		return &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d entries, limit is %d", n, most), Err: events.ErrTooLarge}
+	}
+	return nil
+}
+
+// MaxToolNames is how many tools one request sets the level of.
+const MaxToolNames = 4096
+
 // MaxWaitingBytes bounds the inputs that wait in a session, of turns in the queue
 // and for their time, and injected ones, beside what of them is in blobs: all of
 // them are in the state, which every worker of the session holds, and in its

@@ -103,6 +103,11 @@ func (h *Host) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, up
 	err := h.decideAsked(ctx, id, command{operation.TakeUpdates.Name, "take monitor updates", &upto}, asked, func(s *projector.State) ([]events.Event, error) {
 		u = api.MonitorUpdates{Revision: s.Feed.Revision, Active: active(s)}
 		list, taken := task.TakeUpdates(s, upto)
+		if len(list) > 0 {
+			if err := api.Shows(ctx, s); err != nil {
+				return nil, err
+			}
+		}
 		for _, up := range list {
 			e := MonitorEvent{Sequence: up.Sequence, Monitor: up.Monitor, Message: up.Message, Stderr: up.Stderr, Input: up.Wake}
 			if up.Wake != "" {

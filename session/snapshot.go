@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -21,12 +22,39 @@ func (h *Host) RestoreSnapshot(ctx context.Context, head []byte, segments [][]by
 	}
 	s, err := projector.Restore(head)
 	if err == nil {
+		err = events.CheckToken("session", s.Session)
+	}
+	if err == nil {
 		err = h.attach(ctx, s, segments)
+	}
+	if err == nil {
+		err = h.shown(ctx, s)
 	}
 	if err != nil {
 		return nil, &events.FieldError{Field: "snapshot", Reason: err.Error(), Err: events.ErrInvalid}
 	}
 	return s, nil
+}
+
+// shown holds a caller that is bounded to its own sessions to the bodies that it
+// may read: a session that begins with the snapshot names all that the snapshot
+// names, and so gives it to its owner. They are those that the history names of which it is a snapshot.
+func (h *Host) shown(ctx context.Context, s *projector.State) error {
+	if caller, ok := api.CallerOf(ctx); !ok || !caller.Own {
+		return nil
+	}
+	nodes, err := s.AllNodes()
+	if err != nil {
+		return err
+	}
+	var digests []string
+	for _, ref := range blobRefs(blobRefs(nil, reflect.ValueOf(s.Frames)), reflect.ValueOf(nodes)) {
+		digests = append(digests, ref.Digest)
+	}
+	if len(digests) > 0 {
+		_, err = h.FindBlobs(api.Naming(api.Needing(ctx, api.RightRead), s.Session), s.Session, digests...)
+	}
+	return err
 }
 
 // attach completes a state from the segments that came with it and from blobs. Those that came are

@@ -70,7 +70,7 @@ func (h *Host) rewakeTask(ctx context.Context, id events.SessionID, name events.
 		return projector.Task{}, err
 	}
 	h.wakeTask(s, name)
-	return taskOf(s, name)
+	return taskOf(ctx, s, name)
 }
 
 // decideTask is a decision about one task, and the task's record as that left
@@ -78,7 +78,7 @@ func (h *Host) rewakeTask(ctx context.Context, id events.SessionID, name events.
 func (h *Host) decideTask(ctx context.Context, id events.SessionID, by stamp, name events.TaskID, d decision) (projector.Task, error) {
 	var t projector.Task
 	err := h.decideThen(ctx, id, by, d, func(s *projector.State, _ bool) (err error) {
-		t, err = taskOf(s, name)
+		t, err = taskOf(ctx, s, name)
 		return err
 	})
 	return t, err
@@ -94,11 +94,15 @@ func (h *Host) task(ctx context.Context, id events.SessionID, name events.TaskID
 	if err := h.loadHeld(ctx, id, s, fresh); err != nil {
 		return projector.Task{}, err
 	}
-	return taskOf(s.state, name)
+	return taskOf(ctx, s.state, name)
 }
 
-func taskOf(s *projector.State, name events.TaskID) (projector.Task, error) {
-	if t, ok := s.Task(name); ok {
+// taskOf is a copy of a task's record. A caller that may not read the session gets how the task stands, and no texts.
+func taskOf(ctx context.Context, s *projector.State, name events.TaskID) (projector.Task, error) {
+	switch t, ok := s.Task(name); {
+	case ok && api.Shows(ctx, s) != nil:
+		return projector.Task{ID: t.ID, Of: t.Of, State: t.State, Attempt: t.Attempt, To: t.To, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt, CompletedAt: t.CompletedAt}, nil
+	case ok:
 		return *t, nil
 	}
 	return projector.Task{}, fmt.Errorf("task %s of session %s: %w", name, s.Session, ErrUnknownTask)
@@ -212,7 +216,7 @@ func (h *Host) CancelAllBackgroundTasks(ctx context.Context, id events.SessionID
 // CancelTasks cancels every live task of a session but those that are kept, in
 // one commit, and returns their ids by creation.
 func (h *Host) CancelTasks(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]events.TaskID, error) {
-	if err := checkTasks("keep", keep); err != nil {
+	if err := checkCount("keep", len(keep), task.MaxLive); err != nil {
 		return nil, err
 	}
 	list, err := h.cancelUnreferenced(ctx, id, keep)
@@ -221,14 +225,6 @@ func (h *Host) CancelTasks(ctx context.Context, id events.SessionID, keep []even
 		ids[i] = list[i].ID
 	}
 	return ids, err
-}
-
-// checkTasks refuses a list of more tasks than a session has live ones.
-func checkTasks(field string, ids []events.TaskID) error {
-	if len(ids) > task.MaxLive {
-		return &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d tasks, limit is %d", len(ids), task.MaxLive), Err: events.ErrTooLarge}
-	}
-	return nil
 }
 
 // CancelUnreferencedAsyncHandles cancels every live task that is not kept, those of

@@ -27,7 +27,7 @@ func (h *Host) TransferAsyncHandles(ctx context.Context, from, to events.Session
 	if from == to || len(ids) == 0 {
 		return nil
 	}
-	if err := checkTasks("tasks", ids); err != nil {
+	if err := checkCount("tasks", len(ids), task.MaxLive); err != nil {
 		return err
 	}
 	ctx, asked := api.TakeAsked(ctx)

@@ -79,7 +79,8 @@ func (h *Host) offered(ctx context.Context, s *projector.State) (*plugin.Catalog
 }
 
 // ApplyToolState replaces the tool state and gives the new generation, if the
-// state's is the session's: [*api.GenerationError] otherwise. Tools that it
+// state's is the session's: [*api.GenerationError] otherwise. Of a tool the name,
+// the source and the override count: what the tool is, its source declares. Tools that the state
 // leaves out are off, whoever offers them. A source that nobody registered is
 // [api.ErrUnknownSource]; a tool that its source does not have, [api.ErrUnknownTool].
 func (h *Host) ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (generation int64, err error) {
@@ -87,10 +88,11 @@ func (h *Host) ApplyToolState(ctx context.Context, id events.SessionID, state ap
 		if state.Generation != s.Catalog.Generation {
 			return nil, &api.GenerationError{Expected: state.Generation, Actual: s.Catalog.Generation}
 		}
-		if err := checkTools(known, state.Tools); err != nil {
+		tools, err := declared(known, state.Tools)
+		if err != nil {
 			return nil, err
 		}
-		return toolStateEvent(next(s), withoutRest(known, state.Tools)), nil
+		return toolStateEvent(next(s), withoutRest(known, tools)), nil
 	})
 }
 
@@ -162,30 +164,39 @@ func withoutRest(known, tools []events.ToolEntry) []events.ToolEntry {
 	return tools
 }
 
-// checkTools holds entries against those that are known.
-func checkTools(known, tools []events.ToolEntry) error {
+// declared are the entries of a request as their sources declare them. A request
+// says which tools there are and how far each is offered, and not what a tool
+// is: with other effects a call could run twice, and the gate would not ask for it.
+func declared(known, tools []events.ToolEntry) ([]events.ToolEntry, error) {
+	tools = slices.Clone(tools)
 	for i := range tools {
 		t := &tools[i]
-		if t.Orphan {
-			continue // its source may return
-		}
 		sameSource := func(k events.ToolEntry) bool { return k.Source == t.Source }
-		if !slices.ContainsFunc(known, sameSource) {
-			return fmt.Errorf("tool %q: %w: %q", t.Name, api.ErrUnknownSource, t.Source)
-		}
-		if !slices.ContainsFunc(known, func(k events.ToolEntry) bool { return sameSource(k) && k.Name == t.Name }) {
-			return fmt.Errorf("%w: source %q does not have %q", api.ErrUnknownTool, t.Source, t.Name)
+		same := slices.IndexFunc(known, func(k events.ToolEntry) bool { return k.Name == t.Name && (sameSource(k) || t.Orphan) })
+		switch {
+		case same >= 0:
+			override := t.Override
+			*t = known[same]
+			t.Override = override
+		case t.Orphan: // nobody can call it. Its source may return
+		case !slices.ContainsFunc(known, sameSource):
+			return nil, fmt.Errorf("tool %q: %w: %q", t.Name, api.ErrUnknownSource, t.Source)
+		default:
+			return nil, fmt.Errorf("%w: source %q does not have %q", api.ErrUnknownTool, t.Source, t.Name)
 		}
 	}
-	return nil
+	return tools, nil
 }
 
 // SetToolsAvailability overrides the level of tools in one step, all or none,
 // and gives the new generation; "" lifts the override.
 func (h *Host) SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (generation int64, err error) {
+	if err := checkCount("names", len(names), MaxToolNames); err != nil {
+		return 0, fmt.Errorf("set tool availability: %w", err)
+	}
 	return h.retool(ctx, id, command{operation.SetAvailability.Name, "set tool availability", &api.AvailabilityArgs{Names: names, Level: level}}, func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
 		state := api.ToolState{Tools: tools}
-		for _, name := range names {
+		for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 			if err := state.SetAvailability(name, level); err != nil {
 				return nil, err
 			}

@@ -14,9 +14,42 @@ import (
 // no reference is shared, and not copied. An error means that a body cannot be
 // read: a hook must not decide without it.
 
+// MaxWholeBytes bounds the bodies from outside the log that one of these functions brings into memory, in bytes:
+// a conversation, an input or a request that refers to more is [events.ErrTooLarge]. A reference is a hundred bytes, and
+// what it refers to 64 MiB, so that a message can name more than any machine holds.
+const MaxWholeBytes = 2 * events.MaxBlobBytes
+
+// bounded reads bodies of [MaxWholeBytes] in all. What a reference says of the size may be wrong.
+type bounded struct {
+	BlobReader
+	read int64
+}
+
+// Bounded reads bodies of at most [MaxWholeBytes] in all, for one use at a time.
+func Bounded(blobs BlobReader) BlobReader { return &bounded{BlobReader: blobs} }
+
+func (b *bounded) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
+	size := ref.Size
+	if b.read+size <= MaxWholeBytes {
+		body, err := b.BlobReader.Blob(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		size = int64(len(body))
+		if b.read+size <= MaxWholeBytes {
+			b.read += size
+			return body, nil
+		}
+	}
+	return nil, &events.FieldError{
+		Field: "bodies", Reason: fmt.Sprintf("have %d bytes and more together, limit is %d", b.read+size, MaxWholeBytes), Err: events.ErrTooLarge,
+	}
+}
+
 // Fill gives every spilled body of the messages back its text.
 func Fill(ctx context.Context, blobs BlobReader, messages []events.Message) ([]events.Message, error) {
 	shared := true
+	blobs = Bounded(blobs)
 	for i := range messages {
 		if !anySpilled(messages[i].Parts) {
 			continue
@@ -36,6 +69,7 @@ func FillView(ctx context.Context, blobs BlobReader, v projector.ReadView) (proj
 	if !v.Spilled {
 		return v, nil
 	}
+	blobs = Bounded(blobs)
 	parts := make(map[events.MessageID][]events.Part)
 	v.Nodes, v.Messages, v.Spilled = slices.Clone(v.Nodes), slices.Clone(v.Messages), false
 	for i, n := range v.Nodes {
@@ -78,7 +112,7 @@ func FillState(ctx context.Context, blobs BlobReader, s *projector.State) error 
 
 // FillInput is [Fill] for the input of a turn.
 func FillInput(ctx context.Context, blobs BlobReader, in events.TurnInput) (events.TurnInput, error) {
-	err := fillParts(ctx, blobs, &in.Parts)
+	err := fillParts(ctx, Bounded(blobs), &in.Parts)
 	return in, err
 }
 
@@ -88,14 +122,14 @@ func FillResult(ctx context.Context, blobs BlobReader, r events.ToolResult) (eve
 	var list bodies
 	list.result(&r)
 	list.nodes(&r.Switch.Nodes)
-	return r, list.fill(ctx, blobs)
+	return r, list.fill(ctx, Bounded(blobs))
 }
 
 // FillNodes is [Fill] for nodes that are about to be appended, or to open a frame.
 func FillNodes(ctx context.Context, blobs BlobReader, nodes []events.NewNode) ([]events.NewNode, error) {
 	var list bodies
 	list.nodes(&nodes)
-	return nodes, list.fill(ctx, blobs)
+	return nodes, list.fill(ctx, Bounded(blobs))
 }
 
 func (l bodies) fill(ctx context.Context, blobs BlobReader) error {

@@ -84,7 +84,11 @@ func (c *benchCmd) Run(ctx context.Context, s *streams) error {
 }
 
 func benchTable(s *streams, r *bench.Report) {
-	row := func(what string, value float64, goal string) { write(s.out, "%-62s %12.2f   %s\n", what, value, goal) }
+	row := func(what string, value float64, goal string) {
+		if value != 0 { // else it was not measured
+			write(s.out, "%-62s %12.2f   %s\n", what, value, goal)
+		}
+	}
 	row("append, in raw publishes", r.AppendRatio, "at most 1.3")
 	row("durable tool step, in raw publishes", r.ToolStep, "at most 2.6")
 	row("events a second over 64 sessions, of raw", r.Events64Ratio, "at least 0.7")
@@ -116,7 +120,9 @@ func benchTable(s *streams, r *bench.Report) {
 	row("turn with ten hooks at every point / with none", r.HooksTurnRatio, "")
 	row("fold of that turn / of one without hooks", r.HooksFoldRatio, "")
 	figures := func(title string, f bench.Figures) {
-		write(s.out, "\n%s\n", title)
+		if len(f) > 0 {
+			write(s.out, "\n%s\n", title)
+		}
 		for _, name := range slices.Sorted(maps.Keys(f)) {
 			write(s.out, "  %-60s %14.3f\n", name, f[name])
 		}

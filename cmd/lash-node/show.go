@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -98,8 +99,16 @@ func newShow(c *demoCmd, s *streams) *show { return &show{cmd: c, s: s} }
 func (w *show) start(plans []*playback.Plan, promise string) {
 	w.total, w.began, w.last = len(plans), time.Now(), time.Now()
 	if !w.cmd.JSON {
-		write(w.s.out, "%d conversations, %d workers, durability %s\n\n", w.total, w.cmd.Workers, promise)
+		write(w.s.out, "%s, %s, durability %s\n\n", counted(w.total, "conversation"), counted(w.cmd.Workers, "worker"), promise)
 	}
+}
+
+// counted is a number of things.
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // progressEvery is how often --json tells on standard error how far it is.
@@ -117,7 +126,7 @@ func (w *show) finished(r result) {
 		write(w.s.out, "── %s  %s  [%d/%d]\n\n", r.plan.Session, verdict, w.done, w.total)
 	} else if time.Since(w.last) > progressEvery {
 		w.last = time.Now()
-		write(w.s.err, "%d of %d conversations, %s\n", w.done, w.total, time.Since(w.began).Round(time.Second))
+		write(w.s.err, "%d of %s, %s\n", w.done, counted(w.total, "conversation"), time.Since(w.began).Round(time.Second))
 	}
 }
 

@@ -28,6 +28,7 @@ type shown struct {
 	path     []*projector.Node
 	turns    []projector.TurnRecord
 	branches map[events.NodeID][]transcript.Branch
+	acts     map[events.TurnID][]act
 }
 
 // Run folds the history and shows the active path.
@@ -45,6 +46,9 @@ func (c *showCmd) Run(ctx context.Context, e *env) error {
 		return fmt.Errorf("--at %d: the history of %s ends at %d", c.At, id, s.Seq)
 	}
 	view, err := c.viewOf(s)
+	if err == nil {
+		view.acts, err = acts(ctx, src.Log(), id, s.Seq)
+	}
 	if err != nil {
 		return err
 	}
@@ -93,6 +97,12 @@ func (c *showCmd) render(ctx context.Context, e *env, src source, v *shown) erro
 		Color: color, Full: c.Full, More: "--full shows all",
 		Frames: s.Frames, Turns: v.turns, Branches: v.branches,
 		Blob: func(ref events.BlobRef) ([]byte, error) { return src.Blob(ctx, ref) },
+		Acts: func(turn events.TurnID) (lines []string) {
+			for i := range v.acts[turn] {
+				lines = append(lines, v.acts[turn][i].line())
+			}
+			return lines
+		},
 	})
 	if err != nil {
 		return err
@@ -110,6 +120,7 @@ func (v *shown) footer(e *env) {
 	for i := range v.turns {
 		if !on[v.turns[i].ID] {
 			e.println("not on this path: turn", transcript.EndLine(&v.turns[i]))
+			v.actsOf(e, v.turns[i].ID)
 		}
 	}
 	s := v.state
@@ -118,10 +129,12 @@ func (v *shown) footer(e *env) {
 	}
 	if t := s.Turn(); t != nil {
 		e.printf("turn %s runs: attempt %d, iteration %d, by %s\n", t.ID, t.Attempt, t.Iteration, t.Worker)
+		v.actsOf(e, t.ID)
 		waits(e, t)
 	}
 	for i := range s.Queue {
 		e.println("queued: turn", joined(string(s.Queue[i].ID), string(s.Queue[i].Busy)))
+		v.actsOf(e, s.Queue[i].ID)
 	}
 	for i := range s.Scheduled {
 		e.println("scheduled: turn", joined(string(s.Scheduled[i].ID), "at "+clock(s.Scheduled[i].At), string(s.Scheduled[i].Busy)))
@@ -135,30 +148,31 @@ func (v *shown) footer(e *env) {
 // sessionJSON is everything that show knows.
 type sessionJSON struct {
 	listed
-	Seq      events.Seq      `json:"seq"`
-	Owner    string          `json:"owner,omitempty"`
-	Grants   eventjson.Value `json:"grants"` // what other callers may do
-	Config   eventjson.Value `json:"config"`
-	Leaf     events.NodeID   `json:"leaf,omitempty"`
-	Frame    string          `json:"frame,omitempty"`
-	Frames   eventjson.Value `json:"frames"`
-	Roots    []branchJSON    `json:"roots,omitempty"` // branches that leave before the first node
-	Path     []nodeJSON      `json:"path"`
-	Records  eventjson.Value `json:"turn_records"`
-	Run      eventjson.Value `json:"running_turn"`
-	Queue    eventjson.Value `json:"queue"`
-	Timed    eventjson.Value `json:"scheduled"`
-	Inputs   eventjson.Value `json:"pending_inputs"`
-	Catalog  eventjson.Value `json:"catalog"`
-	Overlay  eventjson.Value `json:"overlay"`    // over the session's own tools
-	Extends  eventjson.Value `json:"extensions"` // that the protocol is handed
-	Ledger   eventjson.Value `json:"ledger"`
-	Children eventjson.Value `json:"children"`
-	Plugins  eventjson.Value `json:"plugins"`
-	Tasks    eventjson.Value `json:"tasks"`
-	Monitors eventjson.Value `json:"monitors"`
-	Updates  eventjson.Value `json:"monitor_updates"` // that nobody took
-	NodesAll int64           `json:"nodes"`           // on every branch
+	Seq      events.Seq        `json:"seq"`
+	Owner    string            `json:"owner,omitempty"`
+	Grants   eventjson.Value   `json:"grants"` // what other callers may do
+	Config   eventjson.Value   `json:"config"`
+	Leaf     events.NodeID     `json:"leaf,omitempty"`
+	Frame    string            `json:"frame,omitempty"`
+	Frames   eventjson.Value   `json:"frames"`
+	Roots    []branchJSON      `json:"roots,omitempty"` // branches that leave before the first node
+	Path     []nodeJSON        `json:"path"`
+	Records  eventjson.Value   `json:"turn_records"`
+	Run      eventjson.Value   `json:"running_turn"`
+	Queue    eventjson.Value   `json:"queue"`
+	Timed    eventjson.Value   `json:"scheduled"`
+	Inputs   eventjson.Value   `json:"pending_inputs"`
+	Catalog  eventjson.Value   `json:"catalog"`
+	Overlay  eventjson.Value   `json:"overlay"`    // over the session's own tools
+	Extends  eventjson.Value   `json:"extensions"` // that the protocol is handed
+	Ledger   eventjson.Value   `json:"ledger"`
+	Children eventjson.Value   `json:"children"`
+	Plugins  eventjson.Value   `json:"plugins"`
+	Tasks    eventjson.Value   `json:"tasks"`
+	Monitors eventjson.Value   `json:"monitors"`
+	Updates  eventjson.Value   `json:"monitor_updates"`     // that nobody took
+	Acts     []eventjson.Event `json:"answers_and_cancels"` // of questions about calls and of turns, in their order
+	NodesAll int64             `json:"nodes"`               // on every branch
 }
 
 // nodeJSON is a node of the path.
@@ -190,7 +204,7 @@ func (v *shown) json() sessionJSON {
 		Frames: eventjson.Value{V: s.Frames}, Roots: branchesJSON(v.branches[""]), Path: make([]nodeJSON, 0, len(v.path)),
 		Records: eventjson.Value{V: v.turns}, Run: eventjson.Value{V: s.Turn()}, Queue: eventjson.Value{V: s.Queue}, Timed: eventjson.Value{V: s.Scheduled}, Inputs: eventjson.Value{V: s.Inputs},
 		Catalog: eventjson.Value{V: s.Catalog}, Overlay: eventjson.Value{V: s.Overlay.SessionOverlaid}, Extends: eventjson.Value{V: s.Extensions}, Ledger: eventjson.Value{V: s.Ledger}, NodesAll: s.Nodes, Children: eventjson.Value{V: s.Children},
-		Plugins: eventjson.Value{V: s.Plugins}, Tasks: eventjson.Value{V: s.Tasks}, Monitors: eventjson.Value{V: s.Monitors}, Updates: eventjson.Value{V: s.Feed.Updates},
+		Plugins: eventjson.Value{V: s.Plugins}, Tasks: eventjson.Value{V: s.Tasks}, Monitors: eventjson.Value{V: s.Monitors}, Updates: eventjson.Value{V: s.Feed.Updates}, Acts: v.actsJSON(),
 	}
 	for _, n := range v.path {
 		out.Path = append(out.Path, v.node(n))

@@ -27,11 +27,11 @@ type Record struct {
 	API       string           // HTTP or NATS
 	Operation string           // of a fixed list; empty where there is none such
 	Session   events.SessionID // empty where the request names none, or no valid one
-	Caller    string           // as it was authenticated; empty where it was not
+	Caller    string           // as it was authenticated, and as histories name it; empty where it was not
 	Status    int              // of HTTP; 0 where none was sent, and over NATS
 	Code      string           // of the refusal or failure; empty where it was done
 	Reason    string           // why the caller was not authenticated, where that is known
-	Remote    string           // address of the connection; empty over NATS
+	Remote    string           // address of the connection; over NATS the user as the server knows it, empty for a program of the nodes' account
 	Duration  time.Duration
 	Read      int64 // bytes of the request's body
 	Written   int64 // bytes of the answer's body

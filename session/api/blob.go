@@ -21,8 +21,9 @@ type Bodies interface {
 	// NATS it has to fit a request. Errors:
 	// [*events.FieldError], which is [events.ErrTooLarge] above the limit; [ErrClosed].
 	StoreBlob(ctx context.Context, id events.SessionID, body []byte) (events.BlobRef, error)
-	// FindBlob is the reference with which the session's history names a digest. Errors: [ErrUnknownBlob].
-	FindBlob(ctx context.Context, id events.SessionID, digest string) (events.BlobRef, error)
-	// ReadBlob gives the body of what FindBlob finds, checked against its digest. Errors: [ErrUnknownBlob].
+	// FindBlobs are the references with which the session's history names digests, in their order. It reads the
+	// history once, whatever their number. Errors: [ErrUnknownBlob] where it does not name one of them.
+	FindBlobs(ctx context.Context, id events.SessionID, digests ...string) ([]events.BlobRef, error)
+	// ReadBlob gives the body of what FindBlobs finds, checked against its digest. Errors: [ErrUnknownBlob].
 	ReadBlob(ctx context.Context, id events.SessionID, digest string) ([]byte, error)
 }

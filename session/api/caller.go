@@ -78,6 +78,16 @@ func Allows(ctx context.Context, needs Right, s *projector.State) bool {
 	return !ok || r.caller.May(needs, s) == nil
 }
 
+// Shows refuses an answer with what a session's history says to a caller of a context that may not read it, though it may
+// do what it asked for. The error is [ErrForbidden].
+func Shows(ctx context.Context, s *projector.State) error {
+	r, ok := ctx.Value(callerKey{}).(request)
+	if !ok {
+		return nil
+	}
+	return r.caller.May(RightRead, s)
+}
+
 // Needing is the context for what needs another right than the operation that the caller asked for.
 func Needing(ctx context.Context, needs Right) context.Context {
 	r, ok := ctx.Value(callerKey{}).(request)

@@ -27,6 +27,10 @@ var (
 	ErrDifferent = errors.New("id was used with other content")
 )
 
+// ErrSelfApproval is an approval by a caller that asked for the turn, where the operator forbids that. It is an [ErrForbidden]
+// whatever rights the caller has.
+var ErrSelfApproval = fmt.Errorf("%w to approve what one asked for oneself", ErrForbidden)
+
 // ErrRequest is a request that cannot be decoded. It wraps [events.ErrMalformed],
 // which by itself is of what is stored.
 var ErrRequest = fmt.Errorf("request: %w", events.ErrMalformed)

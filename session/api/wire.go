@@ -49,6 +49,7 @@ var codes = []coded{
 	{ErrClosed, "session_closed", ClassConflict},
 	{ErrOpening, "session_opening", ClassConflict},
 	{ErrTurnRunning, "turn_running", ClassConflict},
+	{ErrSelfApproval, "self_approval", ClassForbidden},
 	{ErrForbidden, "forbidden", ClassForbidden},
 	{ErrUnknownTurn, "unknown_turn", ClassNotFound},
 	{ErrUnknownNode, "unknown_node", ClassNotFound},

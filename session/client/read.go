@@ -113,9 +113,9 @@ func (c *Client) ViewAt(ctx context.Context, id events.SessionID, seq events.Seq
 	return again(ctx, func(ctx context.Context) (projector.ReadView, error) { return c.reads.ViewAt(ctx, id, seq) })
 }
 
-// FindBlob implements [api.Bodies].
-func (c *Client) FindBlob(ctx context.Context, id events.SessionID, digest string) (events.BlobRef, error) {
-	return again(ctx, func(ctx context.Context) (events.BlobRef, error) { return c.reads.FindBlob(ctx, id, digest) })
+// FindBlobs implements [api.Bodies].
+func (c *Client) FindBlobs(ctx context.Context, id events.SessionID, digests ...string) ([]events.BlobRef, error) {
+	return again(ctx, func(ctx context.Context) ([]events.BlobRef, error) { return c.reads.FindBlobs(ctx, id, digests...) })
 }
 
 // ReadBlob implements [api.Bodies].

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -31,9 +32,13 @@ func storeBlob(c *call) (reply, error) {
 }
 
 func getBlob(c *call) (reply, error) {
-	ref, err := c.s.cfg.Service.FindBlob(c.Context(), c.session, c.PathValue("digest"))
-	if err != nil || c.Method == http.MethodHead {
-		return reply{status: http.StatusOK, size: int(ref.Size)}, err
+	refs, err := c.s.cfg.Service.FindBlobs(c.Context(), c.session, c.PathValue("digest"))
+	if err != nil {
+		return reply{}, err
+	}
+	ref := refs[0]
+	if c.Method == http.MethodHead {
+		return reply{status: http.StatusOK, size: int(ref.Size)}, nil
 	}
 	out := reply{status: http.StatusOK}
 	if ref.Size > c.s.cfg.MaxBodyBytes {
@@ -75,38 +80,52 @@ func (s *Server) send(c *call, out reply) {
 	}
 }
 
-// parts are those that a request brings, whose bodies may lie outside: what this
-// session's history names. So no message brings in what its writer was not shown.
-func (c *call) parts(field string, list []GivenPart) ([]events.Part, error) {
-	for i, p := range list {
-		if p.Blob == nil {
-			continue
-		}
-		field := fmt.Sprintf("%s[%d].blob", field, i)
-		if p.Text != "" {
-			return nil, invalidParam(field, "stands beside a text")
-		}
-		ref, err := c.s.cfg.Service.FindBlob(c.Context(), c.session, p.Blob.Digest)
-		if err != nil {
-			return nil, err
-		}
-		if ref.Size != p.Blob.Size {
-			return nil, invalidParam(field+".size", fmt.Sprintf("is %d, the body has %d bytes", p.Blob.Size, ref.Size))
+// named refuses bodies outside that the session's history does not name, in any
+// of the messages that a request brings: so no message brings in what its writer
+// was not shown. The history is looked through once for all of them. parts gives those of message i, with their field.
+func (c *call) named(messages int, parts func(i int) (field string, list []GivenPart)) error {
+	var fields, digests []string
+	var sizes []int64
+	for i := range messages {
+		field, list := parts(i)
+		for j, p := range list {
+			if p.Blob == nil {
+				continue
+			}
+			field := fmt.Sprintf("%s[%d].blob", field, j)
+			if p.Text != "" {
+				return invalidParam(field, "stands beside a text")
+			}
+			fields, digests, sizes = append(fields, field), append(digests, p.Blob.Digest), append(sizes, p.Blob.Size)
 		}
 	}
-	return givenParts(list), nil
+	if len(digests) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithDeadline(c.Context(), c.answered())
+	defer cancel()
+	refs, err := c.s.cfg.Service.FindBlobs(ctx, c.session, digests...)
+	for i := range refs {
+		if refs[i].Size != sizes[i] {
+			return invalidParam(fields[i]+".size", fmt.Sprintf("is %d, the body has %d bytes", sizes[i], refs[i].Size))
+		}
+	}
+	return err
+}
+
+// parts are those of a message that a request brings, whose bodies may lie outside.
+func (c *call) parts(field string, list []GivenPart) ([]events.Part, error) {
+	return givenParts(list), c.named(1, func(int) (string, []GivenPart) { return field, list })
 }
 
 // nodes are those that a request brings.
 func (c *call) nodes(list []GivenNode) ([]api.AppendNode, error) {
-	for i := range list {
-		if m := list[i].Message; m != nil {
-			if _, err := c.parts(fmt.Sprintf("nodes[%d].message.parts", i), m.Parts); err != nil {
-				return nil, err
-			}
+	return givenNodes(list), c.named(len(list), func(i int) (string, []GivenPart) {
+		if list[i].Message == nil {
+			return "", nil
 		}
-	}
-	return givenNodes(list), nil
+		return fmt.Sprintf("nodes[%d].message.parts", i), list[i].Message.Parts
+	})
 }
 
 // newNodes are those of a session that is about to be, whose history names nothing yet.

@@ -2,11 +2,13 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +22,10 @@ func (c *call) decode(into any) error {
 	if err != nil {
 		return err
 	}
+	return decodeBody(data, into)
+}
+
+func decodeBody(data []byte, into any) error {
 	if err := events.CheckJSON("body", data); err != nil {
 		return invalidBody(err.Error())
 	}
@@ -29,12 +35,42 @@ func (c *call) decode(into any) error {
 	case errors.Is(err, io.EOF):
 		return invalidBody("a JSON object is required")
 	case err != nil:
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return wrongType(wrong)
+		}
 		return invalidBody(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return invalidBody("something follows the JSON object")
 	}
 	return nil
+}
+
+// wrongType says what a field holds and what it should, in the words of JSON.
+func wrongType(err *json.UnmarshalTypeError) *problem {
+	field, reason := cmp.Or(err.Field, "body"), fmt.Sprintf("is %s, want %s", err.Value, jsonOf(err.Type))
+	p := invalidBody(field + ": " + reason)
+	p.Details = map[string]string{"field": field, "reason": reason}
+	return p
+}
+
+// jsonOf is what JSON has for a type.
+func jsonOf(t reflect.Type) string {
+	switch kind := t.Kind(); {
+	case kind == reflect.Pointer:
+		return jsonOf(t.Elem())
+	case kind == reflect.String, kind == reflect.Slice && t.Elem().Kind() == reflect.Uint8: // bytes are base64
+		return "string"
+	case kind == reflect.Bool:
+		return "bool"
+	case kind == reflect.Slice:
+		return "array"
+	case kind == reflect.Struct, kind == reflect.Map:
+		return "object"
+	case t.Kind() == reflect.Uint64:
+		return "whole number from 0 below 2^64"
+	}
+	return "whole number from -2^63 below 2^63"
 }
 
 // read takes the whole body, within its bounds of size and, see bound, of time.

@@ -20,13 +20,17 @@ type Caller struct {
 // call every few seconds for a request that stays open, so it must be quick.
 type Identifier interface {
 	// Identify returns the caller. The error is [ErrNotMine] where the request has
-	// no credentials of this kind, and the server tries the next identifier; any
+	// no credentials of this kind, and the server tries the next identifier, and
+	// [ErrNotReady] where that cannot be told yet; any
 	// other error refuses the request. The error is logged, so it must not contain credentials.
 	Identify(r *http.Request) (Caller, error)
 }
 
 // ErrNotMine is the error of an [Identifier] for requests without credentials of its kind.
 var ErrNotMine = errors.New("no credentials that are known here")
+
+// ErrNotReady is the error of an [Identifier] that cannot tell yet whose credentials these are: the request is refused for now.
+var ErrNotReady = errors.New("credentials cannot be checked yet")
 
 // identify asks the identifiers in their order.
 func (s *Server) identify(r *http.Request) (Caller, error) {
@@ -57,6 +61,9 @@ func (c *Caller) check(tenant string) error {
 // admit authenticates a request. A refusal says nothing of the reason to the client: the log has it.
 func (s *Server) admit(r *http.Request) (Caller, error) {
 	caller, err := s.identify(r)
+	if errors.Is(err, ErrNotReady) {
+		return Caller{}, &refusedError{errNotReady, err}
+	}
 	if err != nil {
 		return Caller{}, &refusedError{errUnauthorized, err}
 	}

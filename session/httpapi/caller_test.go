@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -80,6 +81,21 @@ func TestRefusalIsFinal(t *testing.T) {
 	cfg.Identity = []httpapi.Identifier{says(httpapi.Caller{}, errors.New("expired")), says(httpapi.Caller{Caller: api.Caller{Name: "you", Reach: api.Reach{Scope: api.ScopeAdmin}}}, nil)}
 	if got := code(t, ask(t, newServer(t, cfg), "GET", "/v1/sessions/s", "")); got != "401 unauthorized" {
 		t.Errorf("got %s, want 401 unauthorized", got)
+	}
+}
+
+// TestSourceThatCannotTellYet has a source that cannot tell whose credentials
+// these are: the client should come again, and no later source is asked.
+func TestSourceThatCannotTellYet(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.Tokens = nil
+	cfg.Identity = []httpapi.Identifier{
+		says(httpapi.Caller{}, fmt.Errorf("keys of 10.1.2.3: %w", httpapi.ErrNotReady)), says(httpapi.Caller{Caller: api.Caller{Name: "you", Reach: api.Reach{Scope: api.ScopeAdmin}}}, nil),
+	}
+	w := ask(t, newServer(t, cfg), "GET", "/v1/sessions/s", "")
+	if got := code(t, w); got != "503 credentials_unchecked" || w.Header().Get("Retry-After") != "10" || strings.Contains(w.Body.String(), "10.1.2.3") {
+		t.Errorf("got %s %v %s, want 503 with the time to come again and no reason", got, w.Header(), w.Body)
 	}
 }
 

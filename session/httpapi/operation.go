@@ -126,9 +126,18 @@ func (o *served) parameters(c *call) (err error) {
 		}
 	}
 	if o.held && o.events == nil {
-		c.patience, err = c.wait()
+		var patience time.Duration
+		patience, err = c.wait()
+		c.waits(patience)
 	}
 	return err
+}
+
+// waits has the request wait for so long from now on.
+func (c *call) waits(patience time.Duration) {
+	if c.patience = patience; patience > 0 {
+		c.due = time.Now().Add(patience)
+	}
 }
 
 // lifetime is a request's context: what is held open goes on until the server
@@ -154,9 +163,22 @@ func (o *served) lifetime(r *http.Request, caller Caller, held bool) (context.Co
 	}
 }
 
+// afterWait is how long after its wait a request may take to be answered, at most:
+// servers without a quorum do not answer, and no client expects to wait for much longer than it says.
+const afterWait = time.Second
+
+// answered is when the request is to be answered.
+func (c *call) answered() time.Time {
+	last := time.Now().Add(c.s.cfg.RequestTimeout)
+	if soon := c.due.Add(afterWait); c.patience > 0 && soon.Before(last) {
+		return soon
+	}
+	return last
+}
+
 // brief is a context of what must not be given up half way, though the request is.
 func (c *call) brief() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(c.Context()), c.s.cfg.RequestTimeout)
+	return context.WithDeadline(context.WithoutCancel(c.Context()), c.answered())
 }
 
 // answer writes a reply.

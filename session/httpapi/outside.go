@@ -141,13 +141,9 @@ type Completed struct {
 func (in Rewritten) args(c *call) ([]api.RewriteMessage, error) {
 	target := make([]api.RewriteMessage, len(in.Messages))
 	for i, m := range in.Messages {
-		parts, err := c.parts(fmt.Sprintf("messages[%d].parts", i), m.Parts)
-		if err != nil {
-			return nil, err
-		}
-		target[i] = api.RewriteMessage{Message: events.Message{ID: m.ID, Role: m.Role, Parts: parts}, Transient: m.Transient}
+		target[i] = api.RewriteMessage{Message: events.Message{ID: m.ID, Role: m.Role, Parts: givenParts(m.Parts)}, Transient: m.Transient}
 	}
-	return target, nil
+	return target, c.named(len(in.Messages), func(i int) (string, []GivenPart) { return fmt.Sprintf("messages[%d].parts", i), in.Messages[i].Parts })
 }
 
 func firstInput(first events.Message) (out FirstInput) {
@@ -185,12 +181,12 @@ func (in NewCompletion) args(c *call) (operation.CompleteArgs, error) {
 	req := plugin.CompletionRequest{
 		Model: in.Model, Effort: in.Effort, ToolChoice: plugin.ToolChoice(in.ToolChoice), Output: plugin.Output(in.Output), MaxTokens: in.MaxTokens,
 	}
-	for i, m := range in.Messages {
-		parts, err := c.parts(fmt.Sprintf("messages[%d].parts", i), m.Parts)
-		if err != nil {
-			return operation.CompleteArgs{}, err
-		}
-		req.Messages = append(req.Messages, events.Message{ID: m.ID, Role: m.Role, Parts: parts})
+	err := c.named(len(in.Messages), func(i int) (string, []GivenPart) { return fmt.Sprintf("messages[%d].parts", i), in.Messages[i].Parts })
+	if err != nil {
+		return operation.CompleteArgs{}, err
+	}
+	for _, m := range in.Messages {
+		req.Messages = append(req.Messages, events.Message{ID: m.ID, Role: m.Role, Parts: givenParts(m.Parts)})
 	}
 	for _, t := range in.Tools {
 		req.Tools = append(req.Tools, events.ToolEntry{Name: t.Name, Description: t.Description, Schema: t.Schema})

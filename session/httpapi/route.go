@@ -64,6 +64,7 @@ type call struct {
 	caller        Caller           // zero where the operation needs none
 	left          *rate.Limiter    // bytes that the caller may move
 	patience      time.Duration    // how long the request would wait
+	due           time.Time        // when it has waited for so long; zero where it does not wait
 }
 
 // body makes a handler of one that takes a JSON body.

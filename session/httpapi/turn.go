@@ -60,19 +60,27 @@ func submitTurn(c *call, in NewTurn) (reply, error) {
 	switch {
 	case err != nil:
 		return reply{}, err
-	case c.patience == 0:
+	case c.patience == 0 || !c.mayRead(ctx):
 		return c.pending(req.ID), nil
-	case in.At > 0:
-		return c.ended(req.ID, func(ctx context.Context) error {
-			_, err := c.s.cfg.Service.Await(ctx, c.session, req.ID)
-			return err
-		})
 	}
-	// The same again attaches, waits, and finds out for certain whether the id had this input.
-	return c.ended(req.ID, func(ctx context.Context) error {
-		_, err := c.s.cfg.Service.Run(ctx, c.session, req)
+	out, err := c.ended(req.ID, func(ctx context.Context) (err error) {
+		if in.At > 0 {
+			_, err = c.s.cfg.Service.Await(ctx, c.session, req.ID)
+		} else { // the same again attaches, waits, and finds out for certain whether the id had this input
+			_, err = c.s.cfg.Service.Run(ctx, c.session, req)
+		}
 		return err
 	})
+	if _, class := api.Code(err); err != nil && class == api.ClassUnknown { // the turn was accepted: only its end is not known
+		return c.pending(req.ID), nil
+	}
+	return out, err
+}
+
+// mayRead is false where the caller may ask for turns and not read what comes of them.
+func (c *call) mayRead(ctx context.Context) bool {
+	_, err := c.s.cfg.Service.State(api.Needing(ctx, api.RightRead), c.session)
+	return !errors.Is(err, api.ErrForbidden)
 }
 
 func (in *NewTurn) request(c *call) (api.TurnRequest, error) {
@@ -109,12 +117,16 @@ func (c *call) pending(turn events.TurnID) reply {
 
 // ended waits for a turn as long as the request would, and answers with how it ended, or that it did not.
 func (c *call) ended(turn events.TurnID, wait func(context.Context) error) (reply, error) {
-	ctx, cancel := context.WithTimeout(c.Context(), c.patience)
+	ctx, cancel := context.WithDeadline(c.Context(), c.due)
 	defer cancel()
 	err := wait(ctx)
 	switch {
 	case err == nil || errors.Is(err, api.ErrTurnFailed):
-		return c.assembled(turn)
+		out, err := c.assembled(turn)
+		if errors.Is(err, context.DeadlineExceeded) { // it has ended, and is large, or the servers are lost
+			return c.pending(turn), nil
+		}
+		return out, err
 	case ctx.Err() != nil:
 		return c.pending(turn), nil
 	}
@@ -124,7 +136,10 @@ func (c *call) ended(turn events.TurnID, wait func(context.Context) error) (repl
 func (c *call) assembled(turn events.TurnID) (reply, error) {
 	ctx, cancel := c.brief()
 	defer cancel()
-	t, err := c.s.cfg.Service.AssembledTurn(ctx, c.session, turn)
+	t, err := c.s.cfg.Service.AssembledTurn(api.Needing(ctx, api.RightRead), c.session, turn)
+	if errors.Is(err, api.ErrForbidden) && c.Method == http.MethodPost { // the turn was accepted, and the grant to read taken back since
+		return c.pending(turn), nil
+	}
 	return reply{status: http.StatusOK, body: &t}, err
 }
 
@@ -147,7 +162,7 @@ func getTurn(c *call) (reply, error) {
 	case errors.Is(err, api.ErrTurnRunning):
 		return c.pending(c.turn()), nil
 	case errors.Is(err, api.ErrUnknownTurn):
-		c.patience = unheard // only who waits is told of a command in the queue
+		c.waits(unheard) // only who waits is told of a command in the queue
 		return c.ended(c.turn(), await)
 	}
 	return out, err

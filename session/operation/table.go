@@ -103,7 +103,7 @@ var (
 	ToolOutput = asks(Row{"", "getOutput", read, Looks, get + "/output", "The whole output of a call"}, Host.ToolOutput)
 
 	ToolState       = gets(Row{"tool_state", "getTools", read, Looks, get + "/tools", "The session's tools"}, Host.ToolState)
-	ApplyToolState  = asks(Row{"apply_tool_state", "applyTools", configure, ByKey, put + "/tools", "Replace the tools, as of the generation that they were read at; those left out are off"}, Host.ApplyToolState)
+	ApplyToolState  = asks(Row{"apply_tool_state", "applyTools", configure, ByKey, put + "/tools", "Replace the tools, as of the generation that they were read at; those left out are off. Of each the override counts: the rest its source declares"}, Host.ApplyToolState)
 	SetAvailability = row(Row{"set_availability", "setTools", configure, ByKey, patch + "/tools", "Override how far tools are offered"},
 		func(ctx context.Context, h Host, id events.SessionID, in api.AvailabilityArgs) (int64, error) {
 			return h.SetToolsAvailability(ctx, id, in.Names, in.Level)

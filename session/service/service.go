@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,7 +21,9 @@ import (
 
 // Config of a service. Everything has a default.
 type Config struct {
-	Concurrency int // requests worked on at once. Defaults to 64
+	// Concurrency is how many requests are worked on at once. Of those that take as long as a model does there are as many
+	// besides, a quarter of them of one user. Defaults to 64
+	Concurrency int
 	// Scopes are what users of other accounts may do, as the server knows these, by
 	// name; nil lets all of them do everything but run commands. Those of the
 	// nodes' own account may do everything.
@@ -38,14 +41,18 @@ const version = "1.0.0"
 func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) error, err error) {
 	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, 64)
-	d := &door{h: h, log: cfg.Logger.Named("service"), scopes: cfg.Scopes, access: cfg.Access}
+	d := &door{h: h, log: cfg.Logger.Named("service"), scopes: cfg.Scopes, access: cfg.Access, share: max(cfg.Concurrency/4, 1), taken: make(map[string]int)}
 	answers := make(map[string]bus.AnswerFunc)
+	var long []string
 	for name, op := range operation.Named() {
+		if takesLong(name) {
+			long = append(long, string(name))
+		}
 		answers[string(name)] = func(ctx context.Context, from string, data []byte) ([]byte, string) {
 			return d.answer(ctx, op, from, data)
 		}
 	}
-	s, err := b.Serve(bus.ServiceConfig{Version: version, Metadata: cfg.Metadata, Operations: answers, Concurrency: cfg.Concurrency})
+	s, err := b.Serve(bus.ServiceConfig{Version: version, Metadata: cfg.Metadata, Operations: answers, Concurrency: cfg.Concurrency, Long: long})
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +66,46 @@ type door struct {
 
 	scopes map[string]api.Reach
 	access accesslog.Func // nil: none
+
+	share int // requests at once of one user that take long
+	mu    sync.Mutex
+	taken map[string]int // by user
+}
+
+// takesLong reports whether an operation may take as long as a model, or a plugin, does.
+func takesLong(name operation.Name) bool {
+	return name == operation.Complete.Name || name == operation.Compact.Name || name == operation.InvokeAction.Name
+}
+
+// shared holds a user to its share of the requests that take long, so that it
+// keeps no other user waiting. Those of the nodes' own account are not held to it.
+func (d *door) shared(ctx context.Context, name operation.Name) (release func(), err error) {
+	c, ok := api.CallerOf(ctx)
+	if !ok || !takesLong(name) {
+		return func() {}, nil
+	}
+	if !d.take(c.Name) {
+		return nil, &api.LimitError{What: "requests at once of one user that take long", Limit: d.share}
+	}
+	return func() { d.release(c.Name) }, nil
+}
+
+func (d *door) take(user string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.taken[user] >= d.share {
+		return false
+	}
+	d.taken[user]++
+	return true
+}
+
+func (d *door) release(user string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.taken[user]--; d.taken[user] == 0 {
+		delete(d.taken, user)
+	}
 }
 
 // caller is a user of another account, by its name on the server.
@@ -74,7 +121,7 @@ func (d *door) caller(user string) (c api.Caller, err error) {
 // answer does what a request asks for, whatever that holds.
 func (d *door) answer(ctx context.Context, op operation.Served, from string, data []byte) ([]byte, string) {
 	row := op.Described()
-	began, record := time.Now(), accesslog.Record{API: accesslog.NATS, Operation: string(row.Name), Caller: cmp.Or(from, accesslog.Inside), Read: int64(len(data))}
+	began, record := time.Now(), accesslog.Record{API: accesslog.NATS, Operation: string(row.Name), Remote: from, Caller: callerOf(from), Read: int64(len(data))}
 	body, seq, err := d.do(ctx, op, from, data, &record)
 	a := api.Answer{Body: body, Seq: seq}
 	if err != nil {
@@ -130,8 +177,22 @@ func (d *door) do(ctx context.Context, op operation.Served, from string, data []
 		r.Actor, ctx = c.Name, api.WithCaller(ctx, c, row.Needs, r.Session)
 	}
 	ctx, receipt := api.WithReceipt(api.WithAsked(ctx, api.Asked{Actor: r.Actor, Key: r.Key}), r.Session)
+	release, err := d.shared(ctx, row.Name)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer release()
 	body, err = op.Serve(ctx, d.h, r.Session, r.Body)
 	return body, receipt.Seq(), err
+}
+
+// callerOf is a user as the access log names it: as histories do, and HTTP. Empty: histories cannot name it.
+func callerOf(user string) string {
+	if user == "" {
+		return accesslog.Inside
+	}
+	name, _ := actorOf(user)
+	return name
 }
 
 // actorOf is the name of a user as histories have it: what is before the tenant's name.

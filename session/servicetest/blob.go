@@ -3,6 +3,7 @@ package servicetest
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -19,9 +20,9 @@ var blobCases = []testCase{
 		equal(b, "reference", ref, events.BlobRef{Digest: hex.EncodeToString(sum[:]), Size: 200_000})
 		node := api.AppendNode{Message: &events.Message{Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Blob: ref}}}}
 		for range 2 { // named by what says that it was stored, and then by a message
-			got, err := b.FindBlob(b.ctx, id, ref.Digest)
+			got, err := b.FindBlobs(b.ctx, id, ref.Digest, ref.Digest)
 			b.must("find", err, nil)
-			equal(b, "found", got, ref)
+			equal(b, "found", fmt.Sprint(got), fmt.Sprint([]events.BlobRef{ref, ref}))
 			read, err := b.ReadBlob(b.ctx, id, ref.Digest)
 			b.must("read", err, nil)
 			equal(b, "body", string(read), string(body))
@@ -40,13 +41,13 @@ var blobCases = []testCase{
 		_, err := b.StoreBlob(b.ctx, id, nil)
 		equal(b, "empty", as[*events.FieldError](b, "empty", err).Field, "body")
 		for _, digest := range []string{"", "0f", strings.Repeat("0F", 32), strings.Repeat("0", 65), strings.Repeat("x", 64)} {
-			_, err = b.FindBlob(b.ctx, id, digest)
+			_, err = b.FindBlobs(b.ctx, id, digest)
 			equal(b, "find", as[*events.FieldError](b, "digest", err).Field, "digest")
 		}
 		unknown := strings.Repeat("0f", 32)
-		_, err = b.FindBlob(b.ctx, id, unknown)
+		_, err = b.FindBlobs(b.ctx, id, unknown)
 		b.must("find", err, api.ErrUnknownBlob)
-		_, err = b.FindBlob(b.ctx, "nobody", unknown)
+		_, err = b.FindBlobs(b.ctx, "nobody", unknown)
 		b.must("find in nothing", err, events.ErrNoSession)
 		_, err = b.StoreBlob(b.ctx, "nobody", []byte("x"))
 		b.must("store in nothing", err, events.ErrNoSession)

@@ -55,6 +55,11 @@ func (p *Printer) TurnEnded(r *projector.TurnRecord) {
 	if r.End.Stopped() {
 		color = red
 	}
+	if p.opts.Acts != nil {
+		for _, act := range p.opts.Acts(r.ID) {
+			p.line(0, dim, "--- "+VisibleLine(act))
+		}
+	}
 	p.line(0, color, "--- end of turn "+EndLine(r)+" ---")
 	if p.turn == r.ID {
 		p.turn = ""

@@ -22,6 +22,8 @@ type Options struct {
 	Branches map[events.NodeID][]Branch // what leaves the path at a node; see [Branches]
 	// Blob reads a body kept outside the log. Defaults to none: references are shown.
 	Blob func(events.BlobRef) ([]byte, error)
+	// Acts are lines about a turn that has ended, for what people did about it and no node shows. Defaults to none.
+	Acts func(events.TurnID) []string
 }
 
 // Render writes the nodes of a path, turns separated, branches and frames marked.

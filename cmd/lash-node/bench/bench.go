@@ -21,38 +21,38 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// Report is what a run prints. Latencies are medians in milliseconds unless named otherwise.
+// Report is what a run prints. Latencies are medians in milliseconds unless named otherwise. What was not measured is 0.
 type Report struct {
-	AppendRatio         float64 `json:"append_p50_ratio"`
-	ToolStep            float64 `json:"tool_step_in_raw_appends"`
-	Events64Ratio       float64 `json:"events_64_ratio"`
-	ReplayRatio         float64 `json:"replay_ratio"`
-	FoldPerSecond       float64 `json:"fold_events_per_s"`
-	Open10kOver10       float64 `json:"open_10k_over_10"`
-	Fork100kOver10      float64 `json:"fork_100k_over_10"`
-	HotBytes            float64 `json:"hot_session_bytes"`
-	EffectP50           float64 `json:"effect_p50_ms_1"`
-	EffectsPerSec       float64 `json:"effects_per_s_64"`
-	EffectFsyncP50      float64 `json:"effect_fsync_p50_ms_1"`
-	EffectsFsyncSec     float64 `json:"effects_fsync_per_s_64"`
-	EffectsOfRaw        float64 `json:"effects_64_of_raw"`
-	EffectsFsyncOfRaw   float64 `json:"effects_fsync_64_of_raw"`
-	EffectClusterP50    float64 `json:"effect_cluster_p50_ms_1"`
-	EffectsClusterSec   float64 `json:"effects_cluster_per_s_64"`
-	EffectsClusterOfRaw float64 `json:"effects_cluster_64_of_raw"`
-	SubmitRatio         float64 `json:"submit_in_raw_appends"`
-	HooksTurnRatio      float64 `json:"hooks_turn_p50_ratio"`
-	HooksFoldRatio      float64 `json:"hooks_fold_ratio"`
-	Cold100kMB          float64 `json:"cold_100k_sessions_mb"`
-	ColdOpenP50         float64 `json:"cold_open_p50_ms"`
-	Nodes1              float64 `json:"nodes_1_turns_per_s"`
-	Nodes2              float64 `json:"nodes_2_turns_per_s"`
-	Nodes4              float64 `json:"nodes_4_turns_per_s"`
-	Nodes2Of1           float64 `json:"nodes_2_of_1"`
-	Nodes4Of1           float64 `json:"nodes_4_of_1"`
-	NodesOfRaw          float64 `json:"nodes_best_of_raw"`
-	WatchP99            float64 `json:"watch_1000_p99_ms"`
-	NeighbourRatio      float64 `json:"neighbour_p99_ratio"`
+	AppendRatio         float64 `json:"append_p50_ratio,omitempty"`
+	ToolStep            float64 `json:"tool_step_in_raw_appends,omitempty"`
+	Events64Ratio       float64 `json:"events_64_ratio,omitempty"`
+	ReplayRatio         float64 `json:"replay_ratio,omitempty"`
+	FoldPerSecond       float64 `json:"fold_events_per_s,omitempty"`
+	Open10kOver10       float64 `json:"open_10k_over_10,omitempty"`
+	Fork100kOver10      float64 `json:"fork_100k_over_10,omitempty"`
+	HotBytes            float64 `json:"hot_session_bytes,omitempty"`
+	EffectP50           float64 `json:"effect_p50_ms_1,omitempty"`
+	EffectsPerSec       float64 `json:"effects_per_s_64,omitempty"`
+	EffectFsyncP50      float64 `json:"effect_fsync_p50_ms_1,omitempty"`
+	EffectsFsyncSec     float64 `json:"effects_fsync_per_s_64,omitempty"`
+	EffectsOfRaw        float64 `json:"effects_64_of_raw,omitempty"`
+	EffectsFsyncOfRaw   float64 `json:"effects_fsync_64_of_raw,omitempty"`
+	EffectClusterP50    float64 `json:"effect_cluster_p50_ms_1,omitempty"`
+	EffectsClusterSec   float64 `json:"effects_cluster_per_s_64,omitempty"`
+	EffectsClusterOfRaw float64 `json:"effects_cluster_64_of_raw,omitempty"`
+	SubmitRatio         float64 `json:"submit_in_raw_appends,omitempty"`
+	HooksTurnRatio      float64 `json:"hooks_turn_p50_ratio,omitempty"`
+	HooksFoldRatio      float64 `json:"hooks_fold_ratio,omitempty"`
+	Cold100kMB          float64 `json:"cold_100k_sessions_mb,omitempty"`
+	ColdOpenP50         float64 `json:"cold_open_p50_ms,omitempty"`
+	Nodes1              float64 `json:"nodes_1_turns_per_s,omitempty"`
+	Nodes2              float64 `json:"nodes_2_turns_per_s,omitempty"`
+	Nodes4              float64 `json:"nodes_4_turns_per_s,omitempty"`
+	Nodes2Of1           float64 `json:"nodes_2_of_1,omitempty"`
+	Nodes4Of1           float64 `json:"nodes_4_of_1,omitempty"`
+	NodesOfRaw          float64 `json:"nodes_best_of_raw,omitempty"`
+	WatchP99            float64 `json:"watch_1000_p99_ms,omitempty"`
+	NeighbourRatio      float64 `json:"neighbour_p99_ratio,omitempty"`
 
 	Raw  Figures `json:"raw"`
 	Lash Figures `json:"lash"`

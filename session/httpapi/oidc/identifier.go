@@ -12,7 +12,6 @@ import (
 	"time"
 
 	goidc "github.com/coreos/go-oidc/v3/oidc"
-	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
@@ -30,17 +29,22 @@ type Identifier struct {
 }
 
 // New reads the keys, and reads them again from then on until Stop. All that is
-// wrong with the configuration comes together.
+// wrong with the configuration comes together. An issuer that does not answer
+// is no reason not to start: until it did, tokens are [httpapi.ErrNotReady].
 func New(ctx context.Context, cfg Config) (*Identifier, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, fmt.Errorf("new oidc identifier: %w", err)
 	}
 	i := &Identifier{cfg: cfg, keys: &keys{reading: make(chan struct{}, 1), read: cfg.read, signatures: cfg.signatures(), now: cfg.Now, log: cfg.Logger.Named("oidc")}}
-	if err := i.keys.refresh(ctx); err != nil {
+	err := i.keys.refresh(ctx)
+	if err == nil && !i.keys.ready() {
+		err = errors.New("the issuer's key set is empty")
+	}
+	if err != nil && cfg.KeysFile != "" {
 		return nil, fmt.Errorf("new oidc identifier: %w", err)
 	}
-	if len(i.keys.list) == 0 {
-		return nil, errors.New("new oidc identifier: the issuer's key set is empty")
+	if err != nil {
+		i.keys.failed(err)
 	}
 	i.verifier = goidc.NewVerifier(cfg.Issuer, i.keys, &goidc.Config{
 		ClientID: cfg.Audience, SupportedSigningAlgs: cfg.Algorithms, SkipExpiryCheck: true, // within has the leeway
@@ -58,16 +62,18 @@ func (i *Identifier) Stop() {
 }
 
 func (i *Identifier) refresh(ctx context.Context) {
-	tick := time.NewTicker(time.Duration(i.cfg.RefreshSeconds) * time.Second)
-	defer tick.Stop()
 	for {
+		pause := time.Duration(i.cfg.RefreshSeconds) * time.Second
+		if !i.keys.ready() {
+			pause = min(pause, readPause)
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-time.After(pause):
 		}
 		if err := i.keys.refresh(ctx); err != nil && ctx.Err() == nil {
-			i.keys.log.Warn("the issuer's keys are not read again: those that were read before stay in use", zap.Error(err))
+			i.keys.failed(err)
 		}
 	}
 }
@@ -87,6 +93,9 @@ func (i *Identifier) Identify(r *http.Request) (httpapi.Caller, error) {
 		return httpapi.Caller{}, fmt.Errorf("token: above the limit of %d bytes", maxTokenText)
 	}
 	token, err := i.verifier.Verify(r.Context(), text)
+	if err != nil && !i.keys.ready() {
+		return httpapi.Caller{}, fmt.Errorf("the issuer's keys were never read: %w", httpapi.ErrNotReady)
+	}
 	if err != nil {
 		return httpapi.Caller{}, fmt.Errorf("token: %w", err)
 	}

@@ -94,6 +94,13 @@ func (i *issuer) pass(d time.Duration) {
 	i.now = i.now.Add(d)
 }
 
+// breaks has the issuer answer with an error, or with its keys again.
+func (i *issuer) breaks(broken bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.broken = broken
+}
+
 func (i *issuer) clock() time.Time {
 	i.mu.Lock()
 	defer i.mu.Unlock()

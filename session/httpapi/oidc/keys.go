@@ -32,6 +32,14 @@ type keys struct {
 
 	mu   sync.RWMutex
 	list []jose.JSONWebKey
+	had  bool // there were keys once: who is unknown since then is nobody
+}
+
+// ready is false until the first keys were read: until then nobody can tell whose a token is.
+func (k *keys) ready() bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.had
 }
 
 var errNoKey = errors.New("no key of the issuer verifies the token")
@@ -91,8 +99,17 @@ func (k *keys) refreshFor(ctx context.Context) {
 		return
 	}
 	if err := k.load(context.WithoutCancel(ctx)); err != nil { // the next caller's too
-		k.log.Warn("the issuer's keys are not read again: those that were read before stay in use", zap.Error(err))
+		k.failed(err)
 	}
+}
+
+// failed says in the log that keys were not read.
+func (k *keys) failed(err error) {
+	if k.ready() {
+		k.log.Warn("the issuer's keys are not read again: those that were read before stay in use", zap.Error(err))
+		return
+	}
+	k.log.Error("the issuer's keys are not read: its tokens are answered with 503 until they are", zap.Error(err))
 }
 
 // refresh reads the keys.
@@ -117,7 +134,10 @@ func (k *keys) load(ctx context.Context) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.list = list
+	if !k.had && len(list) > 0 {
+		k.log.Info("the issuer's keys are read", zap.Int("keys", len(list)))
+	}
+	k.list, k.had = list, k.had || len(list) > 0
 	return nil
 }
 

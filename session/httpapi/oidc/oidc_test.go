@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -215,6 +216,49 @@ func TestKeysRotate(t *testing.T) {
 	}
 }
 
+// TestIssuerIsDownAtStart starts while the issuer does not answer: nobody can
+// tell whose a token is, and says so, until the keys were read, for a token or by
+// itself. What is no signed token is for others all the same.
+func TestIssuerIsDownAtStart(t *testing.T) {
+	t.Parallel()
+	for name, comes := range map[string]func(*issuer){
+		"for_a_token": func(i *issuer) { i.pass(time.Minute) },
+		"by_itself":   func(*issuer) {}, // the clock stands: no token has them read again
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := newIssuer(t)
+			i.breaks(true)
+			cfg := i.config()
+			cfg.RefreshSeconds = 1
+			id := i.identifier(cfg)
+			if _, err := identify(t, id, "opaque"); !errors.Is(err, httpapi.ErrNotMine) {
+				t.Errorf("another's token: got %v, want %v", err, httpapi.ErrNotMine)
+			}
+			token, stranger := i.token(nil), i.sign(jose.RS256, rsaKey(t, "r1"), i.claims(nil), nil)
+			for _, token := range []string{token, stranger} {
+				if _, err := identify(t, id, token); !errors.Is(err, httpapi.ErrNotReady) {
+					t.Errorf("before the keys were read: got %v, want %v", err, httpapi.ErrNotReady)
+				}
+			}
+			i.breaks(false)
+			comes(i)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			for _, err := identify(t, id, token); err != nil; _, err = identify(t, id, token) {
+				if !errors.Is(err, httpapi.ErrNotReady) || ctx.Err() != nil {
+					t.Fatalf("got %v, want the keys to be read", err)
+				}
+				<-time.After(10 * time.Millisecond)
+			}
+			i.breaks(true)
+			if _, err := identify(t, id, stranger); err == nil || errors.Is(err, httpapi.ErrNotReady) {
+				t.Errorf("a stranger's token: got %v, want it refused", err)
+			}
+		})
+	}
+}
+
 // TestKeysAreReadAgain takes a key out of a file: its tokens end, though nobody comes with another key.
 func TestKeysAreReadAgain(t *testing.T) {
 	t.Parallel()
@@ -304,17 +348,16 @@ func TestConfigIsRefused(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	for want, change := range map[string]func(*oidc.Config){
-		"issuer, audience: are":      func(c *oidc.Config) { c.Audience = "" },
-		"keys_url, keys_file: one":   func(c *oidc.Config) { c.KeysFile = "x" },
-		"keys_url: must begin":       func(c *oidc.Config) { c.KeysURL = "http://issuer.example/keys" },
-		`algorithms: "HS256" is`:     func(c *oidc.Config) { c.Algorithms = []string{"RS256", "HS256"} },
-		`algorithms: "none" is`:      func(c *oidc.Config) { c.Algorithms = []string{"none"} },
-		"leeway_seconds: 301":        func(c *oidc.Config) { c.LeewaySeconds = 301 },
-		"refresh_seconds: -1":        func(c *oidc.Config) { c.RefreshSeconds = -1 },
-		"name_prefix: must be":       func(c *oidc.Config) { c.NamePrefix = "node:" },
-		"tenant_claim: and":          func(c *oidc.Config) { c.Tenant = "" },
-		"no such file":               func(c *oidc.Config) { c.KeysURL, c.KeysFile = "", "/nowhere/keys" },
-		"read the issuer's keys: st": func(c *oidc.Config) { i.mu.Lock(); i.broken = true; i.mu.Unlock() },
+		"issuer, audience: are":    func(c *oidc.Config) { c.Audience = "" },
+		"keys_url, keys_file: one": func(c *oidc.Config) { c.KeysFile = "x" },
+		"keys_url: must begin":     func(c *oidc.Config) { c.KeysURL = "http://issuer.example/keys" },
+		`algorithms: "HS256" is`:   func(c *oidc.Config) { c.Algorithms = []string{"RS256", "HS256"} },
+		`algorithms: "none" is`:    func(c *oidc.Config) { c.Algorithms = []string{"none"} },
+		"leeway_seconds: 301":      func(c *oidc.Config) { c.LeewaySeconds = 301 },
+		"refresh_seconds: -1":      func(c *oidc.Config) { c.RefreshSeconds = -1 },
+		"name_prefix: must be":     func(c *oidc.Config) { c.NamePrefix = "node:" },
+		"tenant_claim: and":        func(c *oidc.Config) { c.Tenant = "" },
+		"no such file":             func(c *oidc.Config) { c.KeysURL, c.KeysFile = "", "/nowhere/keys" },
 	} {
 		cfg := i.config()
 		change(&cfg)
@@ -322,9 +365,6 @@ func TestConfigIsRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
-		i.mu.Lock()
-		i.broken = false
-		i.mu.Unlock()
 	}
 	for _, text := range []string{`{"issuer":"x","nosuch":1}`, `{} {}`, `[]`, ``} {
 		if _, err := oidc.ParseConfig(strings.NewReader(text)); err == nil {

@@ -223,7 +223,7 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 	c.Tools, c.Points = entry.Tools, r.stack.Points()
 	in, err = session.FillInput(ctx, r.p.cfg.Calls.Blobs, in)
 	switch {
-	case errors.Is(err, bus.ErrNotFound): // checkInput says which
+	case errors.Is(err, bus.ErrNotFound), errors.Is(err, events.ErrTooLarge): // checkInput says which
 	case err != nil:
 		return c, err
 	default:

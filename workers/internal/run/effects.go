@@ -198,20 +198,23 @@ func sorted(in turn.Results) turn.Results {
 
 // checkInput looks for what makes an input impossible to run.
 func (r *run) checkInput(ctx context.Context, in events.TurnInput) (events.Issue, error) {
+	blobs := session.Bounded(r.p.cfg.Calls.Blobs)
 	for i, p := range in.Parts {
 		if p.Blob.IsZero() {
 			continue
 		}
-		_, err := r.p.cfg.Calls.Blobs.Blob(ctx, p.Blob)
-		if errors.Is(err, bus.ErrNotFound) {
-			return events.Issue{
-				Kind: "input_validation", Code: "invalid_turn_input",
-				Message: fmt.Sprintf("parts[%d]: body %s does not exist", i, p.Blob.Digest),
-			}, nil
-		}
-		if err != nil {
+		why := ""
+		switch _, err := blobs.Blob(ctx, p.Blob); {
+		case errors.Is(err, bus.ErrNotFound):
+			why = fmt.Sprintf("body %s does not exist", p.Blob.Digest)
+		case errors.Is(err, events.ErrTooLarge):
+			why = err.Error()
+		case err != nil:
 			return events.Issue{}, err
+		default:
+			continue
 		}
+		return events.Issue{Kind: "input_validation", Code: "invalid_turn_input", Message: fmt.Sprintf("parts[%d]: %s", i, why)}, nil
 	}
 	return events.Issue{}, nil
 }

@@ -1,0 +1,73 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/lock"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/builtin/gate"
+)
+
+// TestToolsAreWhatTheirSourceDeclares has a client, while a turn runs, replace
+// the tools by ones of the same names that say otherwise of everything that a
+// source declares, as its own and as orphans. Only the override is taken: the
+// gate, whose options are locked, asks for the next call as before.
+func TestToolsAreWhatTheirSourceDeclares(t *testing.T) {
+	t.Parallel()
+	wipes := reply(call("k2", "wipe", "{}")) // asked for twice where the session moved while the first reply was under way
+	b := setupIdle(t, reply(call("k1", "wait", "{}")), wipes, wipes)
+	started, release := make(chan struct{}), make(chan struct{})
+	ran := 0
+	n := b.nodeWith(workers.Config{Locks: lock.Locks{Plugins: []string{gate.ID}}}, plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{
+		declares("risky", func(r *plugin.Registrar) {
+			plugin.AddTool(r, plugin.Tool{Name: "wait", Effects: events.EffectsNone}, func(context.Context, plugin.Call, struct{}) (string, error) {
+				close(started)
+				<-release
+				return "waited", nil
+			})
+			plugin.AddTool(r, plugin.Tool{Name: "wipe", Description: "wipes"}, func(context.Context, plugin.Call, struct{}) (string, error) { ran++; return "wiped", nil })
+		}), gate.Factory(gate.Config{}),
+	}})
+	b.Host = n.Host()
+	d := b.door(httpapi.Config{})
+	const s = "/v1/sessions/s1"
+	d.want(201, "POST", "/v1/sessions", `{"id":"s1"}`)
+	d.want(202, "POST", s+"/turns", `{"id":"t1","text":"go"}`)
+	receive(b, "the first call", started)
+	declared := d.state("s1").Catalog.Tools
+	for _, orphan := range []bool{false, true} {
+		var tools httpapi.Tools
+		must(t, "tools", json.Unmarshal(d.want(200, "GET", s+"/tools", "").body, &tools), nil)
+		for i := range tools.Tools {
+			f := &tools.Tools[i]
+			f.Effects, f.Description, f.Schema, f.Availability, f.Serial, f.Orphan = "none", "else", json.RawMessage(`{"type":"object","title":"else"}`), "searchable", true, orphan
+			f.Override = "showcased"
+		}
+		body, err := json.Marshal(tools)
+		must(t, "encode", err, nil)
+		d.want(200, "PUT", s+"/tools", string(body))
+		for i, got := range d.state("s1").Catalog.Tools {
+			equal(t, "override of "+got.Name, got.Override, "showcased")
+			got.Override = declared[i].Override
+			want, err := json.Marshal(declared[i])
+			must(t, "encode", err, nil)
+			have, err := json.Marshal(got)
+			must(t, "encode", err, nil)
+			equal(t, got.Name, string(have), string(want))
+		}
+	}
+	close(release)
+	b.await("s1", "the question, or the end", func(st *projector.State) bool { return hasAsk(st) || st.Turns == 1 && st.Turn() == nil })
+	equal(t, "runs without an approval", ran, 0)
+	equal(t, "questions", len(d.state("s1").Questions()), 1)
+	if q := d.state("s1").Questions(); len(q) == 1 && !strings.Contains(q[0].Question, "wipe") {
+		t.Errorf("question: got %q", q[0].Question)
+	}
+}

@@ -1,0 +1,77 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// goName is a type as Go names it.
+var goName = regexp.MustCompile(`Go |[a-z]\.[A-Z]|map\[|\[\]|int64`)
+
+// wrongBodies puts, in place of each field of a type, values of each kind that JSON has: the body, and the field's
+// path. within is what stands around a value of the type.
+func wrongBodies(t reflect.Type, path, within string, depth int) map[string]string {
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return wrongBodies(t.Elem(), path, within, depth)
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+		return wrongBodies(t.Elem(), path, fmt.Sprintf(within, "[%s]"), depth)
+	}
+	list := make(map[string]string)
+	if t.Kind() != reflect.Struct || depth == 0 {
+		return list
+	}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		at, around := strings.TrimPrefix(path+"."+name, "."), fmt.Sprintf(within, fmt.Sprintf("{%q:%%s}", name))
+		for _, value := range []string{`1`, `-1.5`, `1e99`, `true`, `"%"`, `[[true]]`, `[5]`, `{"x":[1]}`} {
+			list[fmt.Sprintf(around, value)] = at
+		}
+		maps.Copy(list, wrongBodies(t.Field(i).Type, at, around, depth-1))
+	}
+	return list
+}
+
+// TestRefusalsNameFieldsOfTheWire sends to every operation, in place of every
+// field, values of every kind: what is refused for its kind is refused with the
+// field as JSON has it, and no refusal names a type of Go.
+func TestRefusalsNameFieldsOfTheWire(t *testing.T) {
+	t.Parallel()
+	named := 0
+	for _, r := range routes() {
+		if r.request == nil {
+			continue
+		}
+		bodies := wrongBodies(r.request, "", "%s", 3)
+		for _, value := range []string{`1`, `"x"`, `[]`, `true`} {
+			bodies[value] = "body"
+		}
+		for body, field := range bodies {
+			err := decodeBody([]byte(body), reflect.New(r.request).Interface())
+			if err == nil {
+				continue
+			}
+			p, ok := errors.AsType[*problem](err)
+			if !ok || goName.MatchString(p.Detail) {
+				t.Errorf("%s of %s: got %v, want no type of Go in it", body, r.name, err)
+				continue
+			}
+			if !strings.Contains(p.Detail, ", want ") {
+				continue // not refused for its kind
+			}
+			named++
+			if at := p.Details["field"]; !strings.HasPrefix(at+".", field+".") || !json.Valid([]byte(body)) {
+				t.Errorf("%s of %s: got field %q, want %q: %s", body, r.name, at, field, p.Detail)
+			}
+		}
+	}
+	if named < 100 {
+		t.Errorf("got %d refusals with a field, want one of every field", named)
+	}
+}

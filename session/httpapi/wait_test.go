@@ -1,0 +1,89 @@
+package httpapi_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
+)
+
+// lossy is a service whose servers answer nothing after so many calls: what is asked of it then
+// ends with its context, which it keeps.
+type lossy struct {
+	operation.Host
+	mu      sync.Mutex
+	answers int
+	last    time.Duration // that was left of the last context, at its begin; negative: it had no end
+}
+
+func (l *lossy) ask(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.answers--; l.answers >= 0 {
+		return nil
+	}
+	due, ends := ctx.Deadline()
+	if l.last = time.Until(due); !ends {
+		l.last = -1
+	}
+	return context.DeadlineExceeded // as if it were over
+}
+
+func (l *lossy) FindBlobs(ctx context.Context, _ events.SessionID, digests ...string) ([]events.BlobRef, error) {
+	return []events.BlobRef{{Digest: digests[0], Size: 1}}, l.ask(ctx)
+}
+
+func (l *lossy) State(ctx context.Context, id events.SessionID) (*projector.State, error) {
+	return projector.New(id), l.ask(ctx)
+}
+
+func (l *lossy) Submit(ctx context.Context, _ events.SessionID, req api.TurnRequest) (events.TurnID, error) {
+	return req.ID, l.ask(ctx)
+}
+
+func (l *lossy) Run(ctx context.Context, _ events.SessionID, _ api.TurnRequest) (r api.TurnResult, err error) {
+	return r, l.ask(ctx)
+}
+
+func (l *lossy) Await(ctx context.Context, _ events.SessionID, _ events.TurnID) (r api.TurnResult, err error) {
+	return r, l.ask(ctx)
+}
+
+func (l *lossy) AssembledTurn(ctx context.Context, _ events.SessionID, _ events.TurnID) (t api.AssembledTurn, err error) {
+	return t, l.ask(ctx)
+}
+
+// TestWaitBoundsEveryStep loses the servers at each step of a request that waits
+// for a turn, and of one that does not: whatever it asks of them ends about when
+// the wait does, or with the time of a request.
+func TestWaitBoundsEveryStep(t *testing.T) {
+	t.Parallel()
+	body := `{"id":"t1","parts":[{"type":"text","blob":{"digest":"` + strings.Repeat("0f", 32) + `","size":1}}]}`
+	for wait, most := range map[string]time.Duration{"?wait=2": 3 * time.Second, "?wait=25": 26 * time.Second, "?wait=50": 50 * time.Second, "": 30 * time.Second} {
+		for answers := range 5 {
+			cfg := config(t)
+			l := &lossy{Host: cfg.Service, answers: answers}
+			cfg.Service, cfg.RequestTimeout = l, 30*time.Second
+			w := ask(t, newServer(t, cfg), "POST", "/v1/sessions/s/turns"+wait, body)
+			what := fmt.Sprintf("%q after %d answers", wait, answers)
+			asked := min(answers, 2) < 2 || wait != "" // without a wait there are two steps
+			if asked && (l.last <= 0 || l.last > most) {
+				t.Errorf("%s: got a step with %s left, want at most %s", what, l.last, most)
+			}
+			want := 202
+			if answers < 2 {
+				want = 504
+			}
+			if w.Code != want {
+				t.Errorf("%s: got %d %s, want %d", what, w.Code, w.Body, want)
+			}
+		}
+	}
+}

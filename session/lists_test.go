@@ -1,0 +1,54 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/task"
+)
+
+// TestListsAreBounded sends every request that is a list of names with one more
+// than there can be any use of: each name costs a look at the session, while
+// others wait for it. It is refused with its field and limit, whatever the names are.
+func TestListsAreBounded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.owned("other")
+	last, err := b.host.State(t.Context(), sid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field, ask := range map[string]struct {
+		limit int
+		send  func(ctx context.Context, n int) error
+	}{
+		"keep": {task.MaxLive, func(ctx context.Context, n int) error {
+			_, err := b.host.CancelTasks(ctx, sid, make([]events.TaskID, n))
+			return err
+		}},
+		"tasks": {task.MaxLive, func(ctx context.Context, n int) error {
+			return b.host.TransferAsyncHandles(ctx, sid, "other", make([]events.TaskID, n))
+		}},
+		"inputs": {session.MaxInputs, func(ctx context.Context, n int) error {
+			_, err := b.host.CancelInputs(ctx, sid, make([]events.InputID, n)...)
+			return err
+		}},
+		"names": {session.MaxToolNames, func(ctx context.Context, n int) error {
+			_, err := b.host.SetToolsAvailability(ctx, sid, make([]string, n), "off")
+			return err
+		}},
+	} {
+		for more := range 2 {
+			refused, _ := errors.AsType[*events.FieldError](ask.send(t.Context(), ask.limit+more))
+			if got := refused != nil && refused.Field == field && errors.Is(refused, events.ErrTooLarge); got != (more > 0) {
+				t.Errorf("%d %s: got %v, want it refused: %t", ask.limit+more, field, refused, more > 0)
+			}
+		}
+	}
+	if now, err := b.host.State(t.Context(), sid); err != nil || now.Seq != last.Seq {
+		t.Errorf("got %v, %v, want nothing appended", now, err)
+	}
+}
