@@ -35,6 +35,8 @@ var kinds = map[Kind]kindInfo{
 	KindTurnScheduled:          row[TurnScheduled](1),
 	KindTurnStarted:            row[TurnStarted](1),
 	KindTurnReleased:           row[TurnReleased](1),
+	KindTurnAnnounced:          row[TurnAnnounced](1),
+	KindTurnTold:               row[TurnTold](1),
 	KindTurnCancelRequested:    row[TurnCancelRequested](1),
 	KindTurnCompleted:          row[TurnCompleted](1),
 	KindTurnDiverted:           row[TurnDiverted](1),
@@ -104,6 +106,8 @@ const (
 	KindTurnScheduled          Kind = "turn.scheduled"
 	KindTurnStarted            Kind = "turn.started"
 	KindTurnReleased           Kind = "turn.released"
+	KindTurnAnnounced          Kind = "turn.announced"
+	KindTurnTold               Kind = "turn.told"
 	KindTurnCancelRequested    Kind = "turn.cancel_requested"
 	KindTurnCompleted          Kind = "turn.completed"
 	KindTurnDiverted           Kind = "turn.diverted"

@@ -80,7 +80,9 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 			Continue: true, Options: []byte(`{"a":1}`), Extension: events.Extension{Type: "x", Body: []byte(`{}`)}, Plugins: map[string]string{"p": `{"b":2}`},
 		}},
 	},
-	events.KindTurnReleased: {&events.TurnReleased{Worker: "w1"}},
+	events.KindTurnReleased:  {&events.TurnReleased{Worker: "w1"}},
+	events.KindTurnAnnounced: {&events.TurnAnnounced{Worker: "w1"}},
+	events.KindTurnTold:      {&events.TurnTold{Worker: "w2"}},
 	events.KindTurnStarted: {&events.TurnStarted{
 		Attempt: 2, Worker: "w1", Message: "m2", Job: "j1", Points: []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint},
 	}},

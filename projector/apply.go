@@ -115,6 +115,10 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 		s.applyCancel(ev.Turn, p)
 	case *events.TurnCompleted:
 		s.applyCompleted(ev.Turn, p, at)
+	case *events.TurnAnnounced:
+		s.applyAnnounced(ev.Turn, p)
+	case *events.TurnTold:
+		s.Untold = slices.DeleteFunc(slices.Clone(s.Untold), func(u UntoldTurn) bool { return u.Turn == ev.Turn })
 	case *events.TurnDiverted:
 		s.applyDiverted(ev.Turn, p, at)
 	case *events.ModelReplied:

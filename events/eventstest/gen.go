@@ -82,6 +82,12 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	events.KindTurnReleased: func(t *rapid.T) events.Payload {
 		return &events.TurnReleased{Worker: token[events.WorkerID](t)}
 	},
+	events.KindTurnAnnounced: func(t *rapid.T) events.Payload {
+		return &events.TurnAnnounced{Worker: token[events.WorkerID](t)}
+	},
+	events.KindTurnTold: func(t *rapid.T) events.Payload {
+		return &events.TurnTold{Worker: token[events.WorkerID](t)}
+	},
 	events.KindTurnStarted: func(t *rapid.T) events.Payload {
 		return &events.TurnStarted{
 			Attempt: count(t) + 1, Worker: token[events.WorkerID](t), Message: maybe(t, id[events.MessageID]),

@@ -85,6 +85,7 @@ func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error
 		r.batch.durable = r.state.Clone()
 		r.batch.at = events.MillisOf(time.Now())
 	}
+	list = r.announced(list)
 	for i := range list {
 		if r.stale(&list[i]) {
 			continue
@@ -222,14 +223,6 @@ func (r *run) committed(ctx context.Context, c *events.Commit) {
 	r.stackCommitted(ctx, c)
 	for _, e := range r.inflight {
 		e.ahead = false // what it builds on is in the log now
-	}
-	for i := range c.Events {
-		if p, ok := c.Events[i].Payload.(*events.TurnCompleted); ok {
-			if p.End != events.EndFailed { // nothing of what it did counts
-				r.tellPersisted(c.Events[i].Turn)
-			}
-			return
-		}
 	}
 }
 
