@@ -70,6 +70,8 @@ var kinds = map[Kind]kindInfo{
 	KindTaskStateChanged:       row[TaskStateChanged](1),
 	KindTaskProgressed:         row[TaskProgressed](1),
 	KindTaskCancelRequested:    row[TaskCancelRequested](1),
+	KindTaskHidden:             row[TaskHidden](1),
+	KindTaskPassedOn:           row[TaskPassedOn](1),
 	KindTaskEnded:              row[TaskEnded](1),
 	KindTaskRemoved:            row[TaskRemoved](1),
 	KindTaskTransferred:        row[TaskTransferred](1),
@@ -141,6 +143,8 @@ const (
 	KindTaskStateChanged       Kind = "task.state_changed"
 	KindTaskProgressed         Kind = "task.progressed"
 	KindTaskCancelRequested    Kind = "task.cancel_requested"
+	KindTaskHidden             Kind = "task.hidden"
+	KindTaskPassedOn           Kind = "task.passed_on"
 	KindTaskEnded              Kind = "task.ended"
 	KindTaskRemoved            Kind = "task.removed"
 	KindTaskTransferred        Kind = "task.transferred"

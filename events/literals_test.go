@@ -198,6 +198,8 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindTaskProgressed:      {&events.TaskProgressed{Task: "k1", Message: "half of it"}},
 	events.KindTaskCancelRequested: {&events.TaskCancelRequested{Task: "k1", Reason: "requested by host"}},
 	events.KindTaskEnded:           {&events.TaskEnded{Task: "k1", State: events.TaskCompleted, Summary: "42 pages"}},
+	events.KindTaskHidden:          {&events.TaskHidden{Task: "k1", Label: "remember"}},
+	events.KindTaskPassedOn:        {&events.TaskPassedOn{Task: "k1"}},
 	events.KindTaskRemoved:         {&events.TaskRemoved{Task: "k1"}},
 	events.KindTaskTransferred:     {&events.TaskTransferred{Tasks: []events.TaskID{"k1", "k2"}, To: "s2"}},
 	events.KindMonitorRegistered: {&events.MonitorRegistered{Spec: events.MonitorSpec{

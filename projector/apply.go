@@ -190,6 +190,10 @@ func (s *State) applyBackground(ev *events.Event, at events.Millis) {
 		s.applyTaskCancel(p, at)
 	case *events.TaskEnded:
 		s.applyTaskEnded(p, at)
+	case *events.TaskHidden:
+		s.applyTaskHidden(p, at)
+	case *events.TaskPassedOn:
+		s.applyTaskPassedOn(p)
 	case *events.TaskRemoved:
 		s.applyTaskRemoved(p)
 	case *events.TaskTransferred:

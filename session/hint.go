@@ -74,12 +74,23 @@ func (h *Host) again(ctx context.Context, s *projector.State) error {
 	return err
 }
 
-// hintTasks wakes the tasks that a commit registers.
+// hintTasks wakes the tasks that a commit registers, and those whose cancel is to be passed on.
 func (h *Host) hintTasks(s *projector.State, list []events.Event) {
 	for i := range list {
-		if p, ok := list[i].Payload.(*events.TaskRegistered); ok {
+		switch p := list[i].Payload.(type) {
+		case *events.TaskRegistered:
 			h.wakeTask(s, p.Task)
+		case *events.TaskCancelRequested:
+			h.wakePassing(s, p.Task)
+		case *events.TaskEnded:
+			h.wakePassing(s, p.Task)
 		}
+	}
+}
+
+func (h *Host) wakePassing(s *projector.State, id events.TaskID) {
+	if t, ok := s.Task(id); ok && t.Passing() {
+		h.wakeTask(s, id)
 	}
 }
 

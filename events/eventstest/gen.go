@@ -234,6 +234,12 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 			Task: short[events.TaskID](t), State: one(t, events.TaskCompleted, events.TaskFailed, events.TaskCancelled), Summary: text(t),
 		}
 	},
+	events.KindTaskHidden: func(t *rapid.T) events.Payload {
+		return &events.TaskHidden{Task: short[events.TaskID](t), Label: text(t)}
+	},
+	events.KindTaskPassedOn: func(t *rapid.T) events.Payload {
+		return &events.TaskPassedOn{Task: short[events.TaskID](t)}
+	},
 	events.KindTaskRemoved: func(t *rapid.T) events.Payload { return &events.TaskRemoved{Task: short[events.TaskID](t)} },
 	events.KindTaskTransferred: func(t *rapid.T) events.Payload {
 		return &events.TaskTransferred{Tasks: list(t, 1, short[events.TaskID]), To: token[events.SessionID](t)}

@@ -150,7 +150,7 @@ func (a *Archiver) restful(s *projector.State) bool {
 		return false
 	}
 	for i := range s.Tasks {
-		if s.Tasks[i].Live() {
+		if s.Tasks[i].Owing() {
 			return false
 		}
 	}

@@ -68,7 +68,7 @@ func RowOf(s *projector.State) Directory {
 		}
 	}
 	for i := range s.Tasks {
-		if s.Tasks[i].Live() {
+		if s.Tasks[i].Owing() {
 			d.Tasks++
 		}
 	}
