@@ -93,7 +93,7 @@ func setupIdle(t *testing.T, script ...step) *bundle {
 
 func (b *bundle) newHost(on *bus.Bus) *session.Host {
 	b.t.Helper()
-	h, err := session.New(session.Config{Bus: on, Logger: zaptest.NewLogger(b.t)})
+	h, err := session.New(session.Config{Bus: on, Logger: zaptest.NewLogger(b.t), NoPlugins: true})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -9,4 +9,9 @@
 // decides again. After that the host publishes a wake, a hint that some node
 // should read the session ([Host.Wake]); a wake that is lost delays the turn,
 // and loses nothing.
+//
+// A session's plugins have a say in some decisions: the configuration, nodes and messages that are appended, the
+// tools, actions, compaction. A host without plugins makes none of these but refuses them, as [plugin.ErrUnavailable], unless
+// [Config.NoPlugins] says that there are no such plugins. What it accepts all the same, a turn's input and
+// the protocol that a new session names, the worker that starts the turn asks the plugins about.
 package session
