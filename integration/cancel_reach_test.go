@@ -122,8 +122,8 @@ func (r *reached) agent() events.SessionID {
 	return r.await(held, "an agent", func(s *projector.State) bool { return len(s.Tasks) == 1 && s.Tasks[0].Child != "" }).Tasks[0].Child
 }
 
-// reach is a kind of work, and how it is cancelled.
-type reach struct {
+// cancelled is a kind of work, and how it is cancelled.
+type cancelled struct {
 	begin  func(r *reached)
 	cancel func(r *reached, by *session.Host) error
 	lost   func(r *reached) // the same by a host that dies
@@ -165,7 +165,7 @@ func TestCancelReaches(t *testing.T) {
 	taskEnds := func(r *reached) {
 		r.await(held, "the task's end", func(s *projector.State) bool { return s.Tasks[0].State == events.TaskCancelled })
 	}
-	for name, kind := range map[string]reach{
+	for name, kind := range map[string]cancelled{
 		"call":        {turnCalling(`stay {}`), cancelTurn, lostCancelTurn, cancelledTurn},
 		"remote_call": {turnCalling(`stay {}`), cancelTurn, lostCancelTurn, nil}, // the turn itself rests, and is found by the sweep
 		"subagent": {spawns, cancelTurn, lostCancelTurn, func(r *reached) {

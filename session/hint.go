@@ -88,6 +88,14 @@ func (h *Host) hintTasks(s *projector.State, list []events.Event) {
 	}
 }
 
+// WakePassing wakes the tasks whose cancel is to be passed on, for a worker that finds them in what it folds: the
+// host that cancelled them may have died before its wakes, and no sweep looks at a session whose turn runs.
+func (h *Host) WakePassing(s *projector.State) {
+	for i := range s.Tasks {
+		h.wakePassing(s, s.Tasks[i].ID)
+	}
+}
+
 func (h *Host) wakePassing(s *projector.State, id events.TaskID) {
 	if t, ok := s.Task(id); ok && t.Passing() {
 		h.wakeTask(s, id)

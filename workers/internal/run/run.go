@@ -397,6 +397,9 @@ func (r *run) catchUp(ctx context.Context) error {
 	}
 	before, began, count := r.state.Seq, time.Now(), r.arrived()
 	err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state)
+	if r.state.Seq != before {
+		r.p.cfg.Host.WakePassing(r.state)
+	}
 	switch {
 	case r.state.Seq != before && r.stack.Session != nil:
 		err = errors.Join(err, r.openStack(ctx))
