@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -79,8 +80,12 @@ func (l *Live) Dropped() int {
 type LiveMessage struct {
 	Seq  events.Seq // of a commit, 0 for deltas
 	Data []byte     // encoded commit or delta
-	Ends bool       // the commit ends a turn
+	Ends bool       // the commit ends a turn, or asks one to stop
 	Work bool       // the commit is about background tasks
+}
+
+func containsAny(kinds string, of ...events.Kind) bool {
+	return slices.ContainsFunc(of, func(k events.Kind) bool { return strings.Contains(kinds, string(k)) })
 }
 
 // ParseLive reads a message of [Live.C]. A commit says which stream it is of, and
@@ -94,7 +99,7 @@ func ParseLive(m *nats.Msg) LiveMessage {
 	kinds := m.Header.Get(headerKinds)
 	return LiveMessage{
 		Seq: events.Seq(seq), Data: m.Data,
-		Ends: strings.Contains(kinds, string(events.KindTurnCompleted)) || strings.Contains(kinds, string(events.KindTurnDiverted)),
+		Ends: containsAny(kinds, events.KindTurnCompleted, events.KindTurnDiverted, events.KindTurnCancelRequested),
 		Work: strings.Contains(kinds, "task."),
 	}
 }

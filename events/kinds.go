@@ -37,6 +37,8 @@ var kinds = map[Kind]kindInfo{
 	KindTurnScheduled:          row[TurnScheduled](1),
 	KindTurnStarted:            row[TurnStarted](1),
 	KindTurnReleased:           row[TurnReleased](1),
+	KindTurnAnnounced:          row[TurnAnnounced](1),
+	KindTurnTold:               row[TurnTold](1),
 	KindTurnCancelRequested:    row[TurnCancelRequested](1),
 	KindTurnCompleted:          row[TurnCompleted](1),
 	KindTurnDiverted:           row[TurnDiverted](1),
@@ -71,6 +73,8 @@ var kinds = map[Kind]kindInfo{
 	KindTaskStateChanged:       row[TaskStateChanged](1),
 	KindTaskProgressed:         row[TaskProgressed](1),
 	KindTaskCancelRequested:    row[TaskCancelRequested](1),
+	KindTaskHidden:             row[TaskHidden](1),
+	KindTaskPassedOn:           row[TaskPassedOn](1),
 	KindTaskEnded:              row[TaskEnded](1),
 	KindTaskRemoved:            row[TaskRemoved](1),
 	KindTaskTransferred:        row[TaskTransferred](1),
@@ -109,6 +113,8 @@ const (
 	KindTurnScheduled          Kind = "turn.scheduled"
 	KindTurnStarted            Kind = "turn.started"
 	KindTurnReleased           Kind = "turn.released"
+	KindTurnAnnounced          Kind = "turn.announced"
+	KindTurnTold               Kind = "turn.told"
 	KindTurnCancelRequested    Kind = "turn.cancel_requested"
 	KindTurnCompleted          Kind = "turn.completed"
 	KindTurnDiverted           Kind = "turn.diverted"
@@ -143,6 +149,8 @@ const (
 	KindTaskStateChanged       Kind = "task.state_changed"
 	KindTaskProgressed         Kind = "task.progressed"
 	KindTaskCancelRequested    Kind = "task.cancel_requested"
+	KindTaskHidden             Kind = "task.hidden"
+	KindTaskPassedOn           Kind = "task.passed_on"
 	KindTaskEnded              Kind = "task.ended"
 	KindTaskRemoved            Kind = "task.removed"
 	KindTaskTransferred        Kind = "task.transferred"

@@ -92,7 +92,9 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 			Continue: true, Options: []byte(`{"a":1}`), Extension: events.Extension{Type: "x", Body: []byte(`{}`)}, Plugins: map[string]string{"p": `{"b":2}`},
 		}},
 	},
-	events.KindTurnReleased: {&events.TurnReleased{Worker: "w1"}},
+	events.KindTurnReleased:  {&events.TurnReleased{Worker: "w1"}},
+	events.KindTurnAnnounced: {&events.TurnAnnounced{Worker: "w1"}},
+	events.KindTurnTold:      {&events.TurnTold{Worker: "w2"}},
 	events.KindTurnStarted: {&events.TurnStarted{
 		Attempt: 2, Worker: "w1", Message: "m2", Job: "j1", Points: []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint},
 	}},
@@ -212,6 +214,8 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindTaskProgressed:      {&events.TaskProgressed{Task: "k1", Message: "half of it"}},
 	events.KindTaskCancelRequested: {&events.TaskCancelRequested{Task: "k1", Reason: "requested by host"}},
 	events.KindTaskEnded:           {&events.TaskEnded{Task: "k1", State: events.TaskCompleted, Summary: "42 pages"}},
+	events.KindTaskHidden:          {&events.TaskHidden{Task: "k1", Label: "remember"}},
+	events.KindTaskPassedOn:        {&events.TaskPassedOn{Task: "k1"}},
 	events.KindTaskRemoved:         {&events.TaskRemoved{Task: "k1"}},
 	events.KindTaskTransferred:     {&events.TaskTransferred{Tasks: []events.TaskID{"k1", "k2"}, To: "s2"}},
 	events.KindMonitorRegistered: {&events.MonitorRegistered{Spec: events.MonitorSpec{

@@ -40,24 +40,28 @@ func (s TaskState) Terminal() bool {
 	return s == TaskCompleted || s == TaskFailed || s == TaskCancelled
 }
 
-// CancelPolicy says how a task is stopped. Hosts keep it as data.
+// CancelPolicy says how a task is stopped.
 type CancelPolicy string
 
 // The policies. The zero value is cooperative.
 const (
+	// CancelCooperative lets a task that is asked to stop say how it ended. A cancel ends it at once.
 	CancelCooperative CancelPolicy = ""
-	CancelAbortLocal  CancelPolicy = "abort_local"
-	CancelExternal    CancelPolicy = "external"
+	// CancelAbortLocal ends a task at once that is cancelled or asked to stop.
+	CancelAbortLocal CancelPolicy = "abort_local"
+	// CancelExternal leaves the end of a task that no node runs to the program that runs it: a cancel asks it to stop.
+	CancelExternal CancelPolicy = "external"
 )
 
-// ClosePolicy says what the producer wants when the session closes. Hosts keep it as data: closing cancels what is live.
+// ClosePolicy says what becomes of a task when its session closes. Monitors and the
+// calls of turns end with their session, whatever theirs is.
 type ClosePolicy string
 
 // The policies. The zero value is keep.
 const (
-	CloseKeep     ClosePolicy = ""
-	CloseCancel   ClosePolicy = "cancel"
-	CloseTransfer ClosePolicy = "transfer"
+	CloseKeep     ClosePolicy = ""         // it goes on to its end
+	CloseCancel   ClosePolicy = "cancel"   // it is cancelled
+	CloseTransfer ClosePolicy = "transfer" // it becomes the parent session's; cancelled, where there is none that takes it
 )
 
 // RestartPolicy says what becomes of a task whose worker died.
@@ -209,6 +213,29 @@ func (p *TaskCancelRequested) Validate() error {
 	}
 	return checkText("reason", p.Reason)
 }
+
+// TaskHidden says, in the commit that registers a task, that it is never listed and cannot be cancelled.
+// The session's registry forgets it once it has completed.
+type TaskHidden struct {
+	Task  TaskID `msgpack:"t"`
+	Label string `msgpack:"l,omitempty"` // for people
+}
+
+// Validate implements [Payload].
+func (p *TaskHidden) Validate() error {
+	if err := checkTask(p.Task); err != nil {
+		return err
+	}
+	return checkText("label", p.Label)
+}
+
+// TaskPassedOn says that the cancel of a task has reached the session that does its work.
+type TaskPassedOn struct {
+	Task TaskID `msgpack:"t"`
+}
+
+// Validate implements [Payload].
+func (p *TaskPassedOn) Validate() error { return checkTask(p.Task) }
 
 // TaskEnded ends a live task.
 type TaskEnded struct {

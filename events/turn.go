@@ -109,6 +109,23 @@ type TurnReleased struct {
 // Validate implements [Payload].
 func (p *TurnReleased) Validate() error { return CheckToken("worker", p.Worker) }
 
+// TurnAnnounced says, in the commit that ends a turn, that the session's plugins are to be
+// told of that end. [TurnTold] answers it.
+type TurnAnnounced struct {
+	Worker WorkerID `msgpack:"w"` // that is about to tell them
+}
+
+// Validate implements [Payload].
+func (p *TurnAnnounced) Validate() error { return CheckToken("worker", p.Worker) }
+
+// TurnTold says that the session's plugins were told of the turn's end.
+type TurnTold struct {
+	Worker WorkerID `msgpack:"w"` // that told them
+}
+
+// Validate implements [Payload].
+func (p *TurnTold) Validate() error { return CheckToken("worker", p.Worker) }
+
 // TurnScheduled accepts a turn whose request is to be recorded at a time.
 type TurnScheduled struct {
 	Input TurnInput `msgpack:"i"`

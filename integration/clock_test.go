@@ -126,7 +126,7 @@ func TestClockJumps(t *testing.T) {
 	}
 	f := setupClocked(t)
 	b := f.servers.open()
-	h, err := session.New(session.Config{Bus: b})
+	h, err := session.New(session.Config{Bus: b, NoPlugins: true})
 	if err != nil {
 		t.Fatal(err)
 	}

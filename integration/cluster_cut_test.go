@@ -40,7 +40,7 @@ func TestPartitionTurns(t *testing.T) { // alone: elections of starved servers t
 	ctx := limited(t)
 	all := p.open()
 	p.whole(ctx, all)
-	h, err := session.New(session.Config{Bus: all})
+	h, err := session.New(session.Config{Bus: all, NoPlugins: true})
 	must(t, "host", err, nil)
 	id := toilSession(0)
 	_, err = h.Create(ctx, session.CreateRequest{ID: id})

@@ -77,7 +77,7 @@ type loss struct {
 
 func (l *loss) newHost(b *bus.Bus) *session.Host {
 	l.t.Helper()
-	h, err := session.New(session.Config{Bus: b})
+	h, err := session.New(session.Config{Bus: b, NoPlugins: true})
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func TestWatcherProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := session.New(session.Config{Bus: b})
+	h, err := session.New(session.Config{Bus: b, NoPlugins: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func TestPartition(t *testing.T) {
 	p.whole(ctx, all)
 	const id = "s"
 	host := func(b *bus.Bus) *session.Host {
-		h, err := session.New(session.Config{Bus: b})
+		h, err := session.New(session.Config{Bus: b, NoPlugins: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ import (
 // limitedHost lets so many turns wait in a session.
 func (f *fleet) limitedHost(queued int) *session.Host {
 	f.t.Helper()
-	h, err := session.New(session.Config{Bus: bustest.Open(f.t, f.server), MaxQueued: queued})
+	h, err := session.New(session.Config{Bus: bustest.Open(f.t, f.server), MaxQueued: queued, NoPlugins: true})
 	must(f.t, "host", err, nil)
 	return h
 }
@@ -69,7 +69,7 @@ func TestFleetQueueLimitCost(t *testing.T) {
 	f := setupFleet(t)
 	id := f.open(session.CreateRequest{})
 	on := bustest.Open(t, f.server)
-	h, err := session.New(session.Config{Bus: on})
+	h, err := session.New(session.Config{Bus: on, NoPlugins: true})
 	must(t, "host", err, nil)
 	must(t, "first", submitOn(f.bundle, h, id, asksTurn("first", "go")), nil)
 	before := on.Conn().Stats().OutMsgs

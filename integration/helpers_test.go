@@ -98,7 +98,7 @@ func setupOn(t *testing.T, cfg busembed.Config, script ...step) *bundle {
 
 func (b *bundle) newHost(on *bus.Bus) *session.Host {
 	b.t.Helper()
-	h, err := session.New(session.Config{Bus: on, Logger: zaptest.NewLogger(b.t)})
+	h, err := session.New(session.Config{Bus: on, Logger: zaptest.NewLogger(b.t), NoPlugins: true})
 	if err != nil {
 		b.t.Fatal(err)
 	}

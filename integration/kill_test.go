@@ -59,7 +59,7 @@ func TestKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer node.Stop(limited(t))
-	h, err := session.New(session.Config{Bus: bustest.Open(t, server)})
+	h, err := session.New(session.Config{Bus: bustest.Open(t, server), NoPlugins: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestTakeover(t *testing.T) {
 		t.Cleanup(stop)
 		return stop
 	}
-	h, err := session.New(session.Config{Bus: bustest.Open(t, server)})
+	h, err := session.New(session.Config{Bus: bustest.Open(t, server), NoPlugins: true})
 	if err != nil {
 		t.Fatal(err)
 	}

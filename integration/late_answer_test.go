@@ -107,7 +107,7 @@ func TestLateAnswer(t *testing.T) {
 	}}
 	late := startToil(t, work, away)
 	b := bustest.Open(t, server)
-	h, err := session.New(session.Config{Bus: b})
+	h, err := session.New(session.Config{Bus: b, NoPlugins: true})
 	if err != nil {
 		t.Fatal(err)
 	}

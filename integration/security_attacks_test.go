@@ -58,7 +58,7 @@ func newStronghold(t *testing.T, ctx context.Context) *stronghold { //nolint:rev
 	b := &bundle{t: t, ctx: ctx, model: &model{t: t}, tools: plugin.NewTools()}
 	b.bus = d.open(bus.Open, d.config("node@acme"))
 	var err error
-	b.Host, err = session.New(session.Config{Bus: b.bus})
+	b.Host, err = session.New(session.Config{Bus: b.bus, NoPlugins: true})
 	must(t, "host", err, nil)
 	f := &stronghold{natsDoor: &natsDoor{bundle: b, conns: make(map[string]*nats.Conn)}, d: d, player: playback.NewPlayer(b.Host)}
 	scopes := map[string]api.Reach{"host@acme": {Scope: api.ScopeAdmin}, "alice@acme": {Scope: api.ScopeAdmin, Own: true}, "mallory@acme": {Scope: api.ScopeRead}}

@@ -122,6 +122,10 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 		s.applyCancel(ev.Turn, p)
 	case *events.TurnCompleted:
 		s.applyCompleted(ev.Turn, p, at)
+	case *events.TurnAnnounced:
+		s.applyAnnounced(ev.Turn, p)
+	case *events.TurnTold:
+		s.Untold = slices.DeleteFunc(slices.Clone(s.Untold), func(u UntoldTurn) bool { return u.Turn == ev.Turn })
 	case *events.TurnDiverted:
 		s.applyDiverted(ev.Turn, p, at)
 	case *events.ModelReplied:
@@ -195,6 +199,10 @@ func (s *State) applyBackground(ev *events.Event, at events.Millis) {
 		s.applyTaskCancel(p, at)
 	case *events.TaskEnded:
 		s.applyTaskEnded(p, at)
+	case *events.TaskHidden:
+		s.applyTaskHidden(p, at)
+	case *events.TaskPassedOn:
+		s.applyTaskPassedOn(p)
 	case *events.TaskRemoved:
 		s.applyTaskRemoved(p)
 	case *events.TaskTransferred:

@@ -74,6 +74,7 @@ type Head struct {
 	Scheduled     []ScheduledTurn       `msgpack:"sc,omitempty"` // accepted for a time, sorted by it; those of one time in the order of the log
 	Worker        events.WorkerID       `msgpack:"wk,omitempty"` // that started a turn last
 	Callers       []string              `msgpack:"cl,omitempty"` // of the turn that ended last
+	Untold        []UntoldTurn          `msgpack:"ut,omitempty"` // ended turns that the plugins are to be told of, in the order of their ends
 	Inputs        []Input               `msgpack:"in,omitempty"` // pending, in order
 	Ledger        []LedgerEntry         `msgpack:"lg,omitempty"` // of this session's own calls, sorted by source, model
 	Prompted      int64                 `msgpack:"pm,omitempty"` // tokens of the last prompt
@@ -159,6 +160,12 @@ type ScheduledTurn struct {
 	Asked events.Millis    `msgpack:"a"` // when it was accepted
 
 	Callers []string `msgpack:"c,omitempty"`
+}
+
+// UntoldTurn is an ended turn of which no worker has told the session's plugins yet, as far as the history says.
+type UntoldTurn struct {
+	Turn   events.TurnID   `msgpack:"i"`
+	Worker events.WorkerID `msgpack:"w"` // that ended it, and tells them while it lives
 }
 
 // Turn is the running turn.

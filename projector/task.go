@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// KeptTasks is how many tasks that live no more the state keeps. Beyond it the one that ended first is dropped.
+// KeptTasks is how many tasks that live no more, and owe nothing, the state keeps. Beyond it the one that ended first is dropped.
 const KeptTasks = 256
 
 // Task is one background task of the session's registry. The list of them is
@@ -24,16 +24,19 @@ type Task struct {
 	Runner      string               `msgpack:"n,omitempty"` // empty: a closure of Worker, or somebody outside
 	Args        []byte               `msgpack:"j,omitempty"` // of live ones
 	State       events.TaskState     `msgpack:"s,omitempty"`
-	Worker      events.WorkerID      `msgpack:"w,omitempty"` // who runs it, or ran it last
-	Attempt     int64                `msgpack:"e,omitempty"` // 0 before a worker claimed it
-	Starts      int64                `msgpack:"b,omitempty"` // task.started in a row without progress, none of which was a minute before the next
-	StartedAt   events.Millis        `msgpack:"g,omitempty"` // when it was claimed last
-	Seq         events.Seq           `msgpack:"q"`           // of its registration: tells it from others that had the id
-	From        events.SessionID     `msgpack:"f,omitempty"` // transferred from there
-	To          events.SessionID     `msgpack:"o,omitempty"` // transferred to there: it lives here no more
-	Message     string               `msgpack:"m,omitempty"` // its last progress
-	Reason      string               `msgpack:"z,omitempty"` // of the cancel that was requested
-	Summary     string               `msgpack:"y,omitempty"` // what it came to
+	Worker      events.WorkerID      `msgpack:"w,omitempty"`  // who runs it, or ran it last
+	Attempt     int64                `msgpack:"e,omitempty"`  // 0 before a worker claimed it
+	Starts      int64                `msgpack:"b,omitempty"`  // task.started in a row without progress, none of which was a minute before the next
+	StartedAt   events.Millis        `msgpack:"g,omitempty"`  // when it was claimed last
+	Seq         events.Seq           `msgpack:"q"`            // of its registration: tells it from others that had the id
+	From        events.SessionID     `msgpack:"f,omitempty"`  // transferred from there
+	To          events.SessionID     `msgpack:"o,omitempty"`  // transferred to there: it lives here no more
+	Message     string               `msgpack:"m,omitempty"`  // its last progress
+	Reason      string               `msgpack:"z,omitempty"`  // of the cancel that was requested
+	Summary     string               `msgpack:"y,omitempty"`  // what it came to
+	PassedOn    bool                 `msgpack:"pa,omitempty"` // its cancel has reached Child
+	Hidden      bool                 `msgpack:"h,omitempty"`  // never listed, nor cancelled
+	Label       string               `msgpack:"lb,omitempty"` // of a hidden one
 	CreatedAt   events.Millis        `msgpack:"ca"`
 	UpdatedAt   events.Millis        `msgpack:"ua"`
 	CompletedAt events.Millis        `msgpack:"da,omitempty"`
@@ -41,6 +44,15 @@ type Task struct {
 
 // Live reports whether the task is this session's and has not ended.
 func (t *Task) Live() bool { return t.To == "" && !t.State.Terminal() }
+
+// Passing reports whether the task was cancelled, or asked to stop, and the session that does its work has yet to hear of it.
+func (t *Task) Passing() bool {
+	cancelled := t.State == events.TaskCancelling || t.State == events.TaskCancelled
+	return t.To == "" && t.Child != "" && t.Runner == "" && t.Worker == "" && cancelled && !t.PassedOn
+}
+
+// Owing reports whether the task lives, or its end has yet to be passed on.
+func (t *Task) Owing() bool { return t.Live() || t.Passing() }
 
 // Task finds a task by id, one that lives no more among them. It must not be changed.
 func (s *State) Task(id events.TaskID) (*Task, bool) {
@@ -80,7 +92,7 @@ func keptTasks(tasks []Task) []Task {
 	ended := 0
 	oldest := -1
 	for i := range tasks {
-		if tasks[i].Live() {
+		if tasks[i].Owing() {
 			continue
 		}
 		if ended++; oldest < 0 || tasks[i].CompletedAt < tasks[oldest].CompletedAt {
@@ -148,8 +160,26 @@ func (s *State) applyTaskCancel(p *events.TaskCancelRequested, at events.Millis)
 	})
 }
 
+func (s *State) applyTaskHidden(p *events.TaskHidden, at events.Millis) {
+	s.changeTask(p.Task, at, func(t *Task) { t.Hidden, t.Label = true, p.Label })
+}
+
 func (s *State) applyTaskEnded(p *events.TaskEnded, at events.Millis) {
+	if t, ok := s.Task(p.Task); ok && t.Live() && t.Hidden && p.State == events.TaskCompleted {
+		s.applyTaskRemoved(&events.TaskRemoved{Task: p.Task}) // nothing asks for it any more
+		return
+	}
 	s.changeTask(p.Task, at, func(t *Task) { t.State, t.Summary = p.State, p.Summary })
+}
+
+func (s *State) applyTaskPassedOn(p *events.TaskPassedOn) {
+	i := slices.IndexFunc(s.Tasks, func(t Task) bool { return t.ID == p.Task && t.To == "" })
+	if i < 0 {
+		return
+	}
+	s.Tasks = slices.Clone(s.Tasks)
+	s.Tasks[i].PassedOn = true
+	s.Tasks = keptTasks(s.Tasks)
 }
 
 func (s *State) applyTaskRemoved(p *events.TaskRemoved) {
@@ -184,7 +214,7 @@ func (s *State) checkTasks() []error {
 		if i > 0 && s.Tasks[i-1].CreatedAt > t.CreatedAt {
 			errs = append(errs, fmt.Errorf("task %s is out of order", t.ID))
 		}
-		if !t.Live() {
+		if !t.Owing() {
 			ended++
 		}
 	}

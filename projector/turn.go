@@ -259,6 +259,12 @@ func (s *State) applyCompleted(id events.TurnID, p *events.TurnCompleted, at eve
 	s.recordTurn(record)
 }
 
+func (s *State) applyAnnounced(id events.TurnID, p *events.TurnAnnounced) {
+	if !slices.ContainsFunc(s.Untold, func(u UntoldTurn) bool { return u.Turn == id }) {
+		s.Untold = append(slices.Clip(s.Untold), UntoldTurn{Turn: id, Worker: p.Worker})
+	}
+}
+
 // dequeue takes a turn out of those that wait.
 func (s *State) dequeue(id events.TurnID) (QueuedTurn, bool) {
 	i := slices.IndexFunc(s.Queue, func(q QueuedTurn) bool { return q.ID == id })

@@ -93,9 +93,11 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req ConfigureReq
 	if change.Current == s.Config {
 		return change, nil
 	}
-	if h.plugins == nil {
-		var err error
+	asks, err := h.asksPlugins()
+	if err == nil && !asks {
 		change.Current, err = h.locks.Config(change.Current)
+	}
+	if err != nil || !asks {
 		return change, err
 	}
 	if change.Current.Protocol != s.Config.Protocol {

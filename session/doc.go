@@ -10,6 +10,11 @@
 // should read the session ([Host.Wake]); a wake that is lost delays the turn,
 // and loses nothing.
 //
+// A session's plugins have a say in some decisions: the configuration, nodes and messages that are appended, the
+// tools, actions, compaction. A host without plugins makes none of these but refuses them, as [plugin.ErrUnavailable], unless
+// [Config.NoPlugins] says that there are no such plugins. What it accepts all the same, a turn's input and
+// the protocol that a new session names, the worker that starts the turn asks the plugins about.
+//
 // # Where others queue, or do without a log
 //
 //   - Commands do not wait in a queue. Each takes effect at its place in the

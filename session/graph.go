@@ -32,7 +32,11 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendN
 	if err != nil {
 		return api.AppendedNodes{}, err
 	}
-	for shown, wanted := h.plugins == nil, true; wanted; {
+	asks, err := h.asksPlugins()
+	if err != nil {
+		return api.AppendedNodes{}, fmt.Errorf("append nodes: %w", err)
+	}
+	for shown, wanted := !asks, true; wanted; {
 		if !shown {
 			if shown, err = h.protocolAppend(ctx, id, req, by); err != nil {
 				return api.AppendedNodes{}, err
@@ -244,6 +248,9 @@ func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []Rewrit
 		}
 	}
 	ctx, asked, err := api.TakeRequest(ctx, api.RewriteRequest(target))
+	if err == nil {
+		_, err = h.asksPlugins()
+	}
 	if err != nil {
 		return fmt.Errorf("rewrite: %w", err)
 	}

@@ -74,12 +74,31 @@ func (h *Host) again(ctx context.Context, s *projector.State) error {
 	return err
 }
 
-// hintTasks wakes the tasks that a commit registers.
+// hintTasks wakes the tasks that a commit registers, and those whose cancel is to be passed on.
 func (h *Host) hintTasks(s *projector.State, list []events.Event) {
 	for i := range list {
-		if p, ok := list[i].Payload.(*events.TaskRegistered); ok {
+		switch p := list[i].Payload.(type) {
+		case *events.TaskRegistered:
 			h.wakeTask(s, p.Task)
+		case *events.TaskCancelRequested:
+			h.wakePassing(s, p.Task)
+		case *events.TaskEnded:
+			h.wakePassing(s, p.Task)
 		}
+	}
+}
+
+// WakePassing wakes the tasks whose cancel is to be passed on, for a worker that finds them in what it folds: the
+// host that cancelled them may have died before its wakes, and no sweep looks at a session whose turn runs.
+func (h *Host) WakePassing(s *projector.State) {
+	for i := range s.Tasks {
+		h.wakePassing(s, s.Tasks[i].ID)
+	}
+}
+
+func (h *Host) wakePassing(s *projector.State, id events.TaskID) {
+	if t, ok := s.Task(id); ok && t.Passing() {
+		h.wakeTask(s, id)
 	}
 }
 

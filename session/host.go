@@ -25,8 +25,11 @@ import (
 type Config struct {
 	Bus   *bus.Bus
 	Actor string // who acts, as histories name it. Defaults to "host"
-	// Plugins of the sessions. Without them, what needs a plugin is [plugin.ErrUnavailable] here.
+	// Plugins of the sessions. Without them, what they have a say in is [plugin.ErrUnavailable] here: ask a node, as package client does.
 	Plugins *plugin.Host
+	// NoPlugins says that no node has plugins with a say in what this host decides: mutators of configurations, a
+	// protocol that looks at appended nodes, tools. It then decides alone, as what was recorded is all there is.
+	NoPlugins bool
 	// Complete asks a model directly. Without it, direct completions are [plugin.ErrUnavailable] here.
 	Complete CompleteFunc
 	// Spawner runs tasks of this process. Without it, those are [plugin.ErrUnavailable] here.
@@ -74,6 +77,7 @@ type Host struct {
 	dropped   time.Time // when idle listeners were looked for last
 
 	plugins   *plugin.Host
+	noPlugins bool
 	submitter Submitter // nil: the host itself
 	worker    events.WorkerID
 	moved     func(events.SessionID)
@@ -164,7 +168,7 @@ func New(cfg Config) (*Host, error) {
 		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
 		actor:    events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
-		submitter: cfg.Submitter, worker: cfg.Worker, moved: cfg.Moved, plugins: cfg.Plugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
+		submitter: cfg.Submitter, worker: cfg.Worker, moved: cfg.Moved, plugins: cfg.Plugins, noPlugins: cfg.NoPlugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
 		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID][]plugin.Overlay)},
 		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued, maxHeld: cfg.States, locks: cfg.Locks, forbidSelf: cfg.ForbidSelfApproval,
 		owned: newOwned(cfg.Bus, cfg.MaxSessionsPerCaller),

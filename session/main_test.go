@@ -39,7 +39,7 @@ func setup(t *testing.T) *bundle {
 
 func newHost(t *testing.T, on *bus.Bus, maxQueued int) *session.Host {
 	t.Helper()
-	h, err := session.New(session.Config{Bus: on, MaxQueued: maxQueued})
+	h, err := session.New(session.Config{Bus: on, MaxQueued: maxQueued, NoPlugins: true})
 	if err != nil {
 		t.Fatal(err)
 	}

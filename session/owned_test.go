@@ -24,7 +24,7 @@ const mostOwned = 3
 // owning is a host with the limit, in a process of its own.
 func (b *bundle) owning(most int) *session.Host {
 	b.t.Helper()
-	h, err := session.New(session.Config{Bus: bustest.Open(b.t, b.server), MaxSessionsPerCaller: most})
+	h, err := session.New(session.Config{Bus: bustest.Open(b.t, b.server), MaxSessionsPerCaller: most, NoPlugins: true})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestOwnedSessionsCost(t *testing.T) {
 	const n = 20
 	cost := func(most int) (out, in uint64) {
 		on := bustest.Open(t, b.server)
-		h, err := session.New(session.Config{Bus: on, MaxSessionsPerCaller: most})
+		h, err := session.New(session.Config{Bus: on, MaxSessionsPerCaller: most, NoPlugins: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ func (s *services) SpawnHiddenTask(ctx context.Context, id events.SessionID, lab
 
 func (s *services) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
 	if s.spawner == nil {
-		return nil
+		return s.Host.AwaitHiddenTasks(ctx, id)
 	}
 	return s.spawner.AwaitHiddenTasks(ctx, id)
 }

@@ -66,6 +66,15 @@ func (s *stacks) dropLocked(id events.SessionID, st *stack) {
 	}
 }
 
+// asksPlugins reports whether the host has to ask a session's plugins about a decision that they have a say
+// in. Where it has none, and there may be some, it must not decide: [plugin.ErrUnavailable].
+func (h *Host) asksPlugins() (bool, error) {
+	if h.plugins == nil && !h.noPlugins {
+		return false, fmt.Errorf("this host has no plugins, which have a say here: ask a node: %w", plugin.ErrUnavailable)
+	}
+	return h.plugins != nil, nil
+}
+
 // HoldStack keeps a session's plugins as they are in this process until release is called.
 func (h *Host) HoldStack(id events.SessionID) (release func()) {
 	st := h.stacks.take(id)

@@ -13,9 +13,9 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// TaskOwed reports whether a worker has to see to a task: it lives, and no host runs it.
+// TaskOwed reports whether a worker has to see to a task: it lives, and no host runs it, or its cancel is to be passed on.
 func TaskOwed(t *projector.Task) bool {
-	return t.Live() && (t.Runner != "" || t.Worker != "" || t.From != "")
+	return t.Live() && (t.Runner != "" || t.Worker != "" || t.From != "") || t.Passing()
 }
 
 // TaskKey names the wake of a task.
@@ -124,16 +124,21 @@ func (h *Host) Tasks(ctx context.Context, id events.SessionID) ([]projector.Task
 	}
 	var list []projector.Task
 	for i := range s.Tasks {
-		if s.Tasks[i].To == "" {
+		if s.Tasks[i].To == "" && !s.Tasks[i].Hidden {
 			list = append(list, s.Tasks[i])
 		}
 	}
 	return list, nil
 }
 
-// change decides something about one task that is nothing where the task is unknown or ended.
-func (h *Host) change(ctx context.Context, id events.SessionID, cause string, d func(*projector.State) []events.Event) error {
-	err := h.decide(ctx, id, cause, func(s *projector.State) ([]events.Event, error) { return d(s), nil })
+// change decides something about one task that is nothing where the task is unknown, hidden or ended.
+func (h *Host) change(ctx context.Context, id events.SessionID, name events.TaskID, cause string, d func(*projector.State) []events.Event) error {
+	err := h.decide(ctx, id, cause, func(s *projector.State) ([]events.Event, error) {
+		if t, ok := s.Task(name); ok && t.Hidden {
+			return nil, nil
+		}
+		return d(s), nil
+	})
 	if errors.Is(err, events.ErrNoSession) {
 		return nil
 	}
@@ -143,12 +148,12 @@ func (h *Host) change(ctx context.Context, id events.SessionID, cause string, d 
 // UnregisterBackgroundTask takes a task out of the registry, whatever its state, without cancelling it. Unknown is nothing.
 func (h *Host) UnregisterBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
 	h.dropCallback(id, name)
-	return h.change(ctx, id, "unregister task", func(s *projector.State) []events.Event { return task.Remove(s, name) })
+	return h.change(ctx, id, name, "unregister task", func(s *projector.State) []events.Event { return task.Remove(s, name) })
 }
 
 // CompleteBackgroundTask ends a live task. A state that does not end one does nothing, and so does an unknown or ended task.
 func (h *Host) CompleteBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) error {
-	err := h.change(ctx, id, "complete task", func(s *projector.State) []events.Event {
+	err := h.change(ctx, id, name, "complete task", func(s *projector.State) []events.Event {
 		return task.Complete(s, name, state, clipText(summary))
 	})
 	if err == nil && state.Terminal() {
@@ -159,7 +164,7 @@ func (h *Host) CompleteBackgroundTask(ctx context.Context, id events.SessionID, 
 
 // TransitionBackgroundTask moves a live task to running or waiting; anything else does nothing.
 func (h *Host) TransitionBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID, to events.TaskState) error {
-	return h.change(ctx, id, "transition task", func(s *projector.State) []events.Event { return task.Transition(s, name, to) })
+	return h.change(ctx, id, name, "transition task", func(s *projector.State) []events.Event { return task.Transition(s, name, to) })
 }
 
 // RequestCancelTask asks a live task to stop by itself: its context ends, and
@@ -193,7 +198,7 @@ func (h *Host) CancelManagedTask(ctx context.Context, id events.SessionID, name 
 
 func (h *Host) cancelTask(ctx context.Context, c command, asked api.Asked, id events.SessionID, name events.TaskID, d func(*projector.State) []events.Event) (projector.Task, error) {
 	err := h.decideAsked(ctx, id, c, asked, func(s *projector.State) ([]events.Event, error) {
-		if t, ok := s.Task(name); !ok || t.To != "" {
+		if t, ok := s.Task(name); !ok || t.To != "" || t.Hidden {
 			return nil, fmt.Errorf("cancel task %s of session %s: %w", name, id, ErrUnknownTask)
 		}
 		return d(s), nil

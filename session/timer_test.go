@@ -126,7 +126,7 @@ func TestCloseEndsAll(t *testing.T) {
 	const n = session.DefaultMaxQueued - 1
 	for i := range task.MaxLive {
 		id := events.TaskID(fmt.Sprintf("%s%04d", strings.Repeat("k", 44), i))
-		if _, err := b.host.RegisterTask(t.Context(), sid, session.TaskRequest{ID: id, Of: events.TaskTool, Producer: "x"}); err != nil {
+		if _, err := b.host.RegisterTask(t.Context(), sid, session.TaskRequest{ID: id, Of: events.TaskTool, Producer: "x", Close: events.CloseCancel}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -101,6 +101,9 @@ func (h *Host) ApplyToolState(ctx context.Context, id events.SessionID, state ap
 func (h *Host) retool(ctx context.Context, id events.SessionID, c command, d func(*projector.State, []events.ToolEntry) ([]events.Event, error)) (generation int64, err error) {
 	ctx, who := api.TakeAsked(ctx)
 	by, err := h.keyed(c, who)
+	if err == nil {
+		_, err = h.asksPlugins()
+	}
 	if err != nil {
 		return 0, err
 	}

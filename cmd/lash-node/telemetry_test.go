@@ -26,7 +26,7 @@ func TestServeTelemetry(t *testing.T) {
 	}))
 	defer collector.Close()
 	s := serve(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--otlp", collector.URL)
-	h, err := session.New(session.Config{Bus: s.open(t)})
+	h, err := session.New(session.Config{Bus: s.open(t), NoPlugins: true})
 	if err != nil {
 		t.Fatal(err)
 	}

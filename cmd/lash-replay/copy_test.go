@@ -23,7 +23,7 @@ func makeCopies(args []string) error {
 	defer server.Stop()
 	defer b.Close()
 	ctx := context.Background()
-	h, err := session.New(session.Config{Bus: b, Actor: "tester"})
+	h, err := session.New(session.Config{Bus: b, Actor: "tester", NoPlugins: true})
 	if err != nil {
 		return err
 	}

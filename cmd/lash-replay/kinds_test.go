@@ -204,4 +204,6 @@ func (h *badHistory) kindsLeftOpen() {
 		&events.TurnReleased{Worker: "w1"},
 	)
 	h.in("t4", &events.TurnScheduled{Input: events.TurnInput{Parts: say("tomorrow")}, At: 86_400_000, Busy: events.BusyInterrupt})
+	h.add(events.Of("", &events.TaskPassedOn{Task: "agent"}), events.Of("", &events.TaskHidden{Task: "agent", Label: "unseen"}))
+	h.in("t3", &events.TurnAnnounced{Worker: "w1"}, &events.TurnTold{Worker: "w2"})
 }

@@ -33,7 +33,7 @@ func makeStore(args []string) error {
 	defer server.Stop()
 	defer b.Close()
 	ctx := context.Background()
-	h, err := session.New(session.Config{Bus: b, Actor: "tester"})
+	h, err := session.New(session.Config{Bus: b, Actor: "tester", NoPlugins: true})
 	if err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func makeThree(args []string) error {
 		return err
 	}
 	defer b.Close()
-	h, err := session.New(session.Config{Bus: b, Actor: "tester"})
+	h, err := session.New(session.Config{Bus: b, Actor: "tester", NoPlugins: true})
 	if err != nil {
 		return err
 	}

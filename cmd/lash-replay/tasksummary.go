@@ -24,6 +24,10 @@ func taskSummary(ev *events.Event) string {
 		return joined("task "+string(p.Task), short(p.Reason))
 	case *events.TaskEnded:
 		return joined("task "+string(p.Task), string(p.State), short(p.Summary))
+	case *events.TaskHidden:
+		return joined("task "+string(p.Task), short(p.Label))
+	case *events.TaskPassedOn:
+		return joined("task "+string(p.Task), "its session knows of the cancel")
 	case *events.TaskRemoved:
 		return "task " + string(p.Task)
 	case *events.TaskTransferred:

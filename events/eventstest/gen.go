@@ -82,6 +82,12 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	events.KindTurnReleased: func(t *rapid.T) events.Payload {
 		return &events.TurnReleased{Worker: token[events.WorkerID](t)}
 	},
+	events.KindTurnAnnounced: func(t *rapid.T) events.Payload {
+		return &events.TurnAnnounced{Worker: token[events.WorkerID](t)}
+	},
+	events.KindTurnTold: func(t *rapid.T) events.Payload {
+		return &events.TurnTold{Worker: token[events.WorkerID](t)}
+	},
 	events.KindTurnStarted: func(t *rapid.T) events.Payload {
 		return &events.TurnStarted{
 			Attempt: count(t) + 1, Worker: token[events.WorkerID](t), Message: maybe(t, id[events.MessageID]),
@@ -239,6 +245,12 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return &events.TaskEnded{
 			Task: short[events.TaskID](t), State: one(t, events.TaskCompleted, events.TaskFailed, events.TaskCancelled), Summary: text(t),
 		}
+	},
+	events.KindTaskHidden: func(t *rapid.T) events.Payload {
+		return &events.TaskHidden{Task: short[events.TaskID](t), Label: text(t)}
+	},
+	events.KindTaskPassedOn: func(t *rapid.T) events.Payload {
+		return &events.TaskPassedOn{Task: short[events.TaskID](t)}
 	},
 	events.KindTaskRemoved: func(t *rapid.T) events.Payload { return &events.TaskRemoved{Task: short[events.TaskID](t)} },
 	events.KindTaskTransferred: func(t *rapid.T) events.Payload {

@@ -143,14 +143,14 @@ func (a *Archiver) Archive(ctx context.Context, session events.SessionID) (bool,
 // restful reports whether nothing runs, or is about to run, and nothing waits
 // but for somebody outside: whose answer wakes the session, on any node.
 func (a *Archiver) restful(s *projector.State) bool {
-	if s.Status == projector.StatusOpening || len(s.Queue) > 0 {
+	if s.Status == projector.StatusOpening || len(s.Queue) > 0 || len(s.Untold) > 0 {
 		return false
 	}
 	if s.Turn() != nil && (a.cfg.Parked == nil || !a.cfg.Parked(s)) {
 		return false
 	}
 	for i := range s.Tasks {
-		if s.Tasks[i].Live() {
+		if s.Tasks[i].Owing() {
 			return false
 		}
 	}

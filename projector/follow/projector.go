@@ -33,6 +33,7 @@ type Directory struct {
 	Tasks     int               `json:"tasks"`            // live ones
 	Asks      int               `json:"asks,omitempty"`   // questions about calls that wait for an answer
 	Waking    bool              `json:"waking,omitempty"` // a monitor's input waits for a turn of its own
+	Untold    int64             `json:"untold,omitempty"` // ended turns that plugins are to be told of
 	Due       events.Millis     `json:"due_ms,omitempty"` // the earliest time that is set, about: a scheduled turn, a call's result, the end of the time for an answer
 	CreatedAt events.Millis     `json:"created_at"`
 	UpdatedAt events.Millis     `json:"updated_at"`
@@ -55,7 +56,8 @@ func RowOf(s *projector.State) Directory {
 		Version: RowVersion, Session: s.Session, Seq: s.Seq, Status: s.Status, Place: PlaceHot, Parent: s.Parent, Labels: s.Labels,
 		Owner: s.Owner, Asks: len(s.Questions()),
 		Events: s.Events, Turns: s.Turns, Queued: len(s.Queue), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Retain: s.Config.RetainMillis,
-		Due: s.EarliestDue(anyCall), Waking: slices.ContainsFunc(s.Monitors, func(m projector.Monitor) bool { return m.Wake != "" }),
+		Untold: int64(len(s.Untold)),
+		Due:    s.EarliestDue(anyCall), Waking: slices.ContainsFunc(s.Monitors, func(m projector.Monitor) bool { return m.Wake != "" }),
 	}
 	if t := s.Turn(); t != nil {
 		d.Running = t.ID
@@ -66,7 +68,7 @@ func RowOf(s *projector.State) Directory {
 		}
 	}
 	for i := range s.Tasks {
-		if s.Tasks[i].Live() {
+		if s.Tasks[i].Owing() {
 			d.Tasks++
 		}
 	}
@@ -78,7 +80,7 @@ func anyCall(*projector.Turn, events.EffectID) bool { return true }
 
 // Rests reports whether nothing of the session's runs, waits, or is still being put together.
 func (d *Directory) Rests() bool {
-	return d.Running == "" && d.Queued == 0 && d.Tasks == 0 && !d.Waking && d.Status != projector.StatusOpening
+	return d.Running == "" && d.Queued == 0 && d.Tasks == 0 && !d.Waking && d.Untold == 0 && d.Status != projector.StatusOpening
 }
 
 const (

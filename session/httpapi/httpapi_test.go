@@ -33,7 +33,7 @@ const secret = "open-sesame"
 
 func config(t testing.TB) httpapi.Config {
 	t.Helper()
-	h, err := session.New(session.Config{Bus: bustest.Start(t)})
+	h, err := session.New(session.Config{Bus: bustest.Start(t), NoPlugins: true})
 	if err != nil {
 		t.Fatal(err)
 	}

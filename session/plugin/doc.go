@@ -29,6 +29,15 @@
 // it. It moves by compare-and-set on its revision: of two nodes that change it
 // at once the first to record wins, and the other one is brought up to that.
 //
+// Of a turn's recorded end plugins are told at least once, by [TurnPersisted]: the commit that ends the turn
+// has the event turn.announced beside it, and turn.told follows once all of them have returned. A worker that dies
+// in between, or whose telling is cut off, leaves the session owing that, and the next worker tells them again,
+// of one turn after the other. A plugin has to expect to be told twice, and that the state which it is
+// told with has moved on. An error, or silence past the time of hooks, is warned of and not repeated. They
+// are not told where no node can build the session's plugins for as long as nodes wait for one that can, nor of a
+// turn whose telling kills one worker after the other; the log of a node says so. Of a turn
+// that failed, that was diverted, or that ended before any worker saw it, they are not told.
+//
 // # What is contained
 //
 // A panic, silence past the time of hooks, and an answer that no history could

@@ -171,7 +171,7 @@ type LifecycleKind string
 // The events.
 const (
 	TurnFinalized        LifecycleKind = "turn_finalized" // before its end is recorded
-	TurnPersisted        LifecycleKind = "turn_persisted" // after; not of a turn whose pipeline failed
+	TurnPersisted        LifecycleKind = "turn_persisted" // after, at least once; not of a turn whose pipeline failed
 	SessionRestored      LifecycleKind = "session_restored"
 	SessionConfigChanged LifecycleKind = "session_config_changed"
 )

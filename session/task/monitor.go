@@ -59,7 +59,7 @@ func StartMonitor(s *projector.State, spec events.MonitorSpec) ([]events.Event, 
 }
 
 func monitorTask(spec events.MonitorSpec) events.TaskRegistered {
-	reg := events.TaskRegistered{Task: events.TaskOf(spec.ID), Of: events.TaskMonitor, Runner: MonitorRunner, Cancel: events.CancelAbortLocal}
+	reg := events.TaskRegistered{Task: events.TaskOf(spec.ID), Of: events.TaskMonitor, Runner: MonitorRunner, Cancel: events.CancelAbortLocal, Close: events.CloseCancel}
 	if spec.RestartOnRestore {
 		reg.Restart = events.RestartAlways
 	}

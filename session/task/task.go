@@ -76,11 +76,11 @@ func here(s *projector.State, id events.TaskID) (*projector.Task, bool) {
 	return t, true
 }
 
-// Live lists the tasks that have not ended, by creation.
+// Live lists the tasks that have not ended, by creation; hidden ones are left out.
 func Live(s *projector.State) []events.TaskID {
 	var ids []events.TaskID
 	for i := range s.Tasks {
-		if s.Tasks[i].Live() {
+		if s.Tasks[i].Live() && !s.Tasks[i].Hidden {
 			ids = append(ids, s.Tasks[i].ID)
 		}
 	}
@@ -164,24 +164,43 @@ func Complete(s *projector.State, id events.TaskID, state events.TaskState, summ
 	return of(&events.TaskEnded{Task: id, State: state, Summary: summary})
 }
 
-// RequestCancel asks a live task to stop by itself. The first request wins.
+// RequestCancel asks a live task to stop by itself. The first request wins. A task
+// that is not to be waited for is cancelled instead: [events.CancelAbortLocal].
 func RequestCancel(s *projector.State, id events.TaskID, reason string) []events.Event {
 	t, ok := here(s, id)
-	if !ok || !t.Live() || t.State == events.TaskCancelling {
+	if ok && t.Cancel == events.CancelAbortLocal {
+		return Cancel(s, id, reason)
+	}
+	if !ok {
 		return nil
 	}
-	return of(&events.TaskCancelRequested{Task: id, Reason: reason})
+	return requested(t, reason)
+}
+
+func requested(t *projector.Task, reason string) []events.Event {
+	if !t.Live() || t.State == events.TaskCancelling {
+		return nil
+	}
+	return of(&events.TaskCancelRequested{Task: t.ID, Reason: reason})
+}
+
+// external reports whether a program outside runs a task, and alone may say that it ended.
+func external(t *projector.Task) bool {
+	return t.Cancel == events.CancelExternal && t.Runner == "" && t.Worker == "" && t.Child == ""
 }
 
 // Cancel ends a live task as cancelled, at once; that of a monitor stops the
 // monitor, and that of a call gives the call its result, as no worker may look
-// at the task any more.
+// at the task any more. One that is [events.CancelExternal] is asked to stop.
 func Cancel(s *projector.State, id events.TaskID, reason string) []events.Event {
 	t, ok := here(s, id)
 	if !ok || !t.Live() {
 		return nil
 	}
-	list := append(cancelCall(s, t), RequestCancel(s, id, reason)...)
+	if external(t) {
+		return requested(t, reason)
+	}
+	list := append(cancelCall(s, t), requested(t, reason)...)
 	list = append(list, events.Of("", &events.TaskEnded{Task: id, State: events.TaskCancelled, Summary: reason}))
 	if m, ok := monitorOf(t); ok {
 		list = append(list, endMonitor(s, m, &events.MonitorEnded{Monitor: m, State: events.MonitorStopped})...)
@@ -220,6 +239,46 @@ func CancelAll(s *projector.State, ids []events.TaskID, reason string) []events.
 	return list
 }
 
+// PassedOn records that the cancel of a task has reached its child. One that was only asked to stop ends with it.
+func PassedOn(s *projector.State, id events.TaskID, registered events.Seq) []events.Event {
+	t, ok := here(s, id)
+	if !ok || t.Seq != registered || !t.Passing() {
+		return nil
+	}
+	return append(Complete(s, id, events.TaskCancelled, t.Reason), events.Of("", &events.TaskPassedOn{Task: id}))
+}
+
+// Close is what becomes of the live tasks of a session that closes, see [events.ClosePolicy].
+// A task that is to be the parent's and is still here is cancelled.
+func Close(s *projector.State, reason string) []events.Event {
+	var list []events.Event
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
+		if t.Live() && closing(t) != events.CloseKeep {
+			list = append(list, Cancel(s, t.ID, reason)...)
+		}
+	}
+	return list
+}
+
+// Leaves lists the live tasks that become the parent's when the session closes.
+func Leaves(s *projector.State) []events.TaskID {
+	var ids []events.TaskID
+	for i := range s.Tasks {
+		if t := &s.Tasks[i]; t.Live() && closing(t) == events.CloseTransfer {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids
+}
+
+func closing(t *projector.Task) events.ClosePolicy {
+	if t.Of == events.TaskMonitor || t.Of == events.TaskTool && t.Runner == ToolRunner {
+		return events.CloseCancel
+	}
+	return t.Close
+}
+
 // Abandon ends a live task whose worker is gone and whose policy is not to restart.
 func Abandon(s *projector.State, c Claim, why string) ([]events.Event, error) {
 	t, err := Held(s, c)
@@ -244,7 +303,7 @@ func Remove(s *projector.State, id events.TaskID) []events.Event {
 // Validate reports the first id that is not a live task of the session, as [ErrUnknown].
 func Validate(s *projector.State, ids []events.TaskID) error {
 	for _, id := range ids {
-		if t, ok := here(s, id); !ok || !t.Live() {
+		if t, ok := here(s, id); !ok || !t.Live() || t.Hidden {
 			return fmt.Errorf("task %s: %w", id, ErrUnknown)
 		}
 	}

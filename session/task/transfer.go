@@ -14,7 +14,7 @@ func Leaving(s *projector.State, ids []events.TaskID) ([]events.TaskRegistered, 
 	var list []events.TaskRegistered
 	for _, id := range ids {
 		t, ok := here(s, id)
-		if !ok {
+		if !ok || t.Hidden {
 			continue
 		}
 		if _, ok := monitorOf(t); ok {

@@ -9,9 +9,12 @@ import (
 
 // Owing reports whether a worker has something to do for the session at a time:
 // a turn that can start, one that runs and is not parked, one that goes on in
-// another session, or something whose time has come. It is the one rule for
+// another session, one whose end plugins are to be told of, or something whose time has come. It is the one rule for
 // when a session is woken, worked on, acknowledged and repaired.
 func Owing(s *projector.State, now events.Millis) bool {
+	if len(s.Untold) > 0 && (s.Status == projector.StatusOpen || s.Status == projector.StatusClosed) {
+		return true
+	}
 	if s.Status != projector.StatusOpen {
 		return false
 	}
@@ -19,9 +22,14 @@ func Owing(s *projector.State, now events.Millis) bool {
 		return true
 	}
 	if s.Turn() == nil {
-		return len(s.Queue) > 0 || wakeInput(s) != ""
+		return Claimable(s)
 	}
 	return Branching(s) != nil || !Parked(s)
+}
+
+// Claimable reports whether a turn can start.
+func Claimable(s *projector.State) bool {
+	return s.Status == projector.StatusOpen && s.Turn() == nil && (len(s.Queue) > 0 || wakeInput(s) != "")
 }
 
 // Asks reports whether events leave a worker something to do that the state

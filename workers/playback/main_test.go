@@ -38,7 +38,7 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{t: t, server: bustest.Server(t, busembed.Config{})}
 	b.bus = bustest.Open(t, b.server)
-	host, err := session.New(session.Config{Bus: b.bus})
+	host, err := session.New(session.Config{Bus: b.bus, NoPlugins: true})
 	if err != nil {
 		t.Fatal(err)
 	}

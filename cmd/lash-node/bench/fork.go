@@ -12,7 +12,7 @@ import (
 // fork forks sessions of 10 and of 100 000 events, which have their snapshots.
 func (r *runner) fork(ctx context.Context) error {
 	return r.withServer(ctx, busembed.ProfileInterval, func(ctx context.Context, b *bus.Bus) error {
-		host, err := session.New(session.Config{Bus: b, Actor: "bench"})
+		host, err := session.New(session.Config{Bus: b, Actor: "bench", NoPlugins: true})
 		if err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ func (r *runner) submits(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		host, err := session.New(session.Config{Bus: b, Actor: "bench"})
+		host, err := session.New(session.Config{Bus: b, Actor: "bench", NoPlugins: true})
 		if err != nil {
 			return err
 		}

@@ -58,7 +58,7 @@ func (s *NodeSpec) run(ctx context.Context, working func()) error {
 		return err
 	}
 	defer b.Close()
-	host, err := session.New(session.Config{Bus: b, Actor: "soak"})
+	host, err := session.New(session.Config{Bus: b, Actor: "soak", NoPlugins: true})
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func Run(ctx context.Context, o *Options) (*Report, error) {
 		return nil, err
 	}
 	defer b.Close()
-	host, err := session.New(session.Config{Bus: b, Actor: "soak"})
+	host, err := session.New(session.Config{Bus: b, Actor: "soak", NoPlugins: true})
 	if err != nil {
 		return nil, err
 	}

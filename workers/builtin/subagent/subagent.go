@@ -7,7 +7,7 @@
 // call. A call that runs again, here or on a node that took over, makes no
 // second agent and waits for the turn that runs already. An agent is a
 // background task of its parent, running while a turn does and waiting else;
-// what it uses is charged to the parent as "subagent". The answer of a
+// what it uses is charged to the parent as "subagent"; a cancel of the task closes it. The answer of a
 // background turn becomes an input of the parent, once. A cancelled turn of the
 // parent cancels those that it waits for. An agent has the options that its
 // parent's session has for plugins, so that the same rules bind it. Agents may have agents, by default
@@ -114,10 +114,8 @@ func register(ctx context.Context, call plugin.Call, agent events.SessionID) err
 	if known, err := lookUp(ctx, call, agent); known || err != nil {
 		return err
 	}
-	host, session, detached := call.Host, call.Session, context.WithoutCancel(ctx)
-	return host.RegisterBackgroundTask(ctx, session, api.TaskRequest{
+	return call.Host.RegisterBackgroundTask(ctx, call.Session, api.TaskRequest{
 		ID: events.TaskID(agent), Of: events.TaskSubagent, Producer: ID, Child: agent, Close: events.CloseCancel,
-		OnCancel: func() { _ = closeTree(detached, host, session, agent) }, // whoever cancels has been answered
 	})
 }
 

@@ -35,7 +35,7 @@ func (d *dispatch) startTool(ctx context.Context, n int, tool string, args json.
 		return "", err
 	}
 	release := d.env.Host.HoldStack(d.at.session)
-	err = d.env.Spawn(ctx, d.at.session, api.TaskRequest{ID: id, Of: events.TaskTool, Producer: tool}, func(ctx context.Context) (string, error) {
+	err = d.env.Spawn(ctx, d.at.session, api.TaskRequest{ID: id, Of: events.TaskTool, Producer: tool, Close: events.CloseCancel}, func(ctx context.Context) (string, error) {
 		defer release()
 		return inner.background(ctx)
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -115,14 +116,20 @@ func (e *Env) RunRemote(ctx context.Context, id events.SessionID, args []byte, r
 	return string(result.Outcome), resolve(callCtx, *result)
 }
 
-// abandoned reads the state after each end of a turn of the session. It returns
-// true when no turn awaits the call any more, false when ctx ends. The turn that
-// ended may be another one, which never ran.
+// awaitedLook is how often the holder of a call reads the state by itself: a live message may be lost.
+const awaitedLook = time.Second
+
+// abandoned reads the state after each end of a turn of the session, after each
+// cancel, and now and then. It returns true when no turn awaits the call any more,
+// false when ctx ends. The turn that ended may be another one, which never ran.
 func (e *Env) abandoned(ctx context.Context, id events.SessionID, a *Remote, ended <-chan struct{}) bool {
+	look := time.NewTicker(awaitedLook)
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return false
+		case <-look.C:
 		case <-ended:
 		}
 		s, err := e.Host.State(ctx, id)

@@ -44,6 +44,9 @@ func (r *run) claimNext(ctx context.Context) error {
 		return err
 	}
 	r.turns++
+	if err := r.add(ctx, nil, r.told()); err != nil {
+		return err
+	}
 	return unlessStale(r.step(ctx, claim))
 }
 
@@ -142,7 +145,7 @@ func (r *run) overdue() bool {
 // yield ends a run between two turns, in favour of a new wake, which stands
 // behind all that wait.
 func (r *run) yield(ctx context.Context) error {
-	if err := r.flush(ctx); err != nil {
+	if err := r.record(ctx, r.told()); err != nil {
 		return err
 	}
 	r.closeStack()
@@ -157,7 +160,7 @@ func (r *run) yield(ctx context.Context) error {
 
 // handOver ends a run of a pool that stops.
 func (r *run) handOver(ctx context.Context) error {
-	if err := r.flush(ctx); err != nil {
+	if err := r.record(ctx, r.told()); err != nil {
 		return err
 	}
 	return errHandedOver

@@ -85,6 +85,7 @@ func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error
 		r.batch.durable = r.state.Clone()
 		r.batch.at = events.MillisOf(time.Now())
 	}
+	list = r.announced(list)
 	for i := range list {
 		if r.stale(&list[i]) {
 			continue
@@ -227,14 +228,6 @@ func (r *run) committed(ctx context.Context, c *events.Commit) {
 	for _, e := range r.inflight {
 		e.ahead = false // what it builds on is in the log now
 	}
-	for i := range c.Events {
-		if p, ok := c.Events[i].Payload.(*events.TurnCompleted); ok {
-			if p.End != events.EndFailed { // nothing of what it did counts
-				r.tellPersisted(c.Events[i].Turn)
-			}
-			return
-		}
-	}
 }
 
 // redo folds the tail and decides again on the same inputs. What answers, or
@@ -245,6 +238,7 @@ func (r *run) redo(ctx context.Context, inputs []turn.Input, ahead bool) error {
 	if err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state); err != nil {
 		return err
 	}
+	r.p.cfg.Host.WakePassing(r.state)
 	if r.stack.Session != nil {
 		if err := r.openStack(ctx); err != nil {
 			return err

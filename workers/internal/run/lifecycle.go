@@ -2,27 +2,155 @@ package run
 
 import (
 	"context"
+	"slices"
 
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// tellPersisted tells the plugins of a turn whose end is in the history. The run does not wait.
-func (r *run) tellPersisted(id events.TurnID) {
-	if r.stack.Session == nil || !r.stack.HasLifecycle() {
-		return
+// telling is what a run knows of the ended turns that plugins are to be told of.
+type telling struct {
+	now       map[events.TurnID]bool // plugins are being told; under the pool's lock
+	done      chan events.TurnID     // plugins were told
+	told      map[events.TurnID]bool // likewise; the history may not say so yet
+	elsewhere map[events.TurnID]bool // another worker tells them
+}
+
+func newTelling() telling {
+	return telling{
+		now: make(map[events.TurnID]bool), done: make(chan events.TurnID, 16),
+		told: make(map[events.TurnID]bool), elsewhere: make(map[events.TurnID]bool),
 	}
-	stack, state, blobs := r.stack.Session, r.state.Clone(), r.p.cfg.Calls.Blobs
-	r.p.jobs.Go(func() { // waited for by the pool's Stop
-		ctx, cancel := context.WithTimeout(context.Background(), wake.StopWait) // the run may end before
-		defer cancel()
-		if err := session.FillState(ctx, blobs, state); err != nil {
-			r.p.warn(state.Session, err) // they are told all the same, and the body is a reference
+}
+
+// announced adds to events that end a turn that plugins are to be told of it.
+func (r *run) announced(list []events.Event) []events.Event {
+	for i := range list {
+		p, ok := list[i].Payload.(*events.TurnCompleted)
+		if !ok || p.End == events.EndFailed { // nothing of what a failed turn did counts
+			continue
 		}
-		stack.Tell(ctx, plugin.Lifecycle{
-			Kind: plugin.TurnPersisted, Session: state.Session, Turn: id, State: state, Host: r.p.cfg.Host.Services(state.Session, nil, ""),
-		})
+		t := r.state.Turn()
+		tells := r.stack.Session != nil && r.stack.HasLifecycle()
+		if r.stack.Session == nil && t != nil && t.ID == list[i].Turn {
+			tells = t.Owes(events.PointAfterTurn) // as the worker knew that claimed the turn
+		}
+		if tells {
+			return slices.Insert(slices.Clone(list), i+1, events.Of(list[i].Turn, &events.TurnAnnounced{Worker: r.p.cfg.ID}))
+		}
+	}
+	return list
+}
+
+// tell starts telling the plugins of ended turns of which no worker has told them yet.
+func (r *run) tell(ctx context.Context) error {
+	if len(r.batch.events) > 0 {
+		return nil // what is not in the log yet is told to no plugin
+	}
+	for _, u := range r.state.Untold {
+		if r.telling.told[u.Turn] || r.telling.elsewhere[u.Turn] || r.tells(u.Turn) {
+			continue
+		}
+		if u.Worker != r.p.cfg.ID && r.p.cfg.Peers.Ask(ctx, u.Worker, wake.Question{Session: r.session, Turn: u.Turn, Telling: true, Class: bus.ClassTurn}) {
+			r.telling.elsewhere[u.Turn] = true
+			continue
+		}
+		ready, err := r.canTell(ctx, u.Turn)
+		if err != nil || !ready {
+			return err
+		}
+		if !r.telling.told[u.Turn] {
+			r.startTelling(ctx, u.Turn)
+		}
+	}
+	return nil
+}
+
+// canTell opens the session's plugins. A turn that no worker can tell them of counts as told, with a warning.
+func (r *run) canTell(ctx context.Context, id events.TurnID) (ready bool, err error) {
+	var why zap.Field
+	switch {
+	case r.trial.Exhausted():
+		why = zap.String("why", "the workers that told them died")
+	case r.stack.Session != nil:
+		return true, nil
+	case len(r.inflight) > 0:
+		return false, nil // the plugins are opened anew before the turn goes on
+	default:
+		if err := r.openStack(ctx); err != nil || r.stack.Session != nil {
+			return err == nil, err
+		}
+		if err := r.unbuilt(); err != nil {
+			return false, err
+		}
+		why = zap.String("why", r.stack.issue.Message)
+	}
+	r.p.log.Warn("plugins are not told of a turn", zap.String("session", string(r.session)), zap.String("turn", string(id)), why)
+	r.telling.told[id] = true
+	return true, nil
+}
+
+// startTelling tells the plugins of an ended turn in a goroutine of its own. The run does not end before that.
+func (r *run) startTelling(ctx context.Context, id events.TurnID) {
+	stack, state, release := r.stack.Session, r.state.Clone(), r.p.cfg.Host.HoldStack(r.session)
+	r.setTelling(id, true)
+	r.p.jobs.Go(func() { // waited for by the run, and by the pool's Stop
+		defer release()
+		once, cancel := context.WithTimeout(ctx, wake.StopWait)
+		defer cancel()
+		r.p.tell(once, stack, state, id)
+		select {
+		case r.telling.done <- id:
+		case <-ctx.Done(): // they may have been cut off: the next worker tells them again
+		}
 	})
+}
+
+func (p *Pool) tell(ctx context.Context, stack *plugin.Session, state *projector.State, id events.TurnID) {
+	if err := session.FillState(ctx, p.cfg.Calls.Blobs, state); err != nil {
+		p.warn(state.Session, err) // they are told all the same, and the body is a reference
+	}
+	stack.Tell(ctx, plugin.Lifecycle{
+		Kind: plugin.TurnPersisted, Session: state.Session, Turn: id, State: state, Host: p.cfg.Host.Services(state.Session, nil, ""),
+	})
+}
+
+// toldOf is for a turn that plugins were told of.
+func (r *run) toldOf(id events.TurnID) {
+	r.telling.told[id] = true
+	r.setTelling(id, false)
+}
+
+func (r *run) setTelling(id events.TurnID, now bool) {
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	if now {
+		r.telling.now[id] = true
+	} else {
+		delete(r.telling.now, id)
+	}
+}
+
+func (r *run) tells(id events.TurnID) bool {
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	return r.telling.now[id]
+}
+
+// told are the events that say of which ended turns plugins were told. They go
+// along with the claim of the next turn, or alone before the session rests.
+func (r *run) told() []events.Event {
+	var list []events.Event
+	for _, u := range r.state.Untold {
+		if r.telling.told[u.Turn] {
+			list = append(list, events.Of(u.Turn, &events.TurnTold{Worker: r.p.cfg.ID}))
+		}
+	}
+	return list
 }

@@ -258,6 +258,8 @@ func (p *Pool) holds(q *wake.Question) bool {
 	defer p.mu.Unlock()
 	r := p.runs[q.Session]
 	switch {
+	case q.Telling:
+		return r != nil && r.telling.now[q.Turn]
 	case q.Offer && r == nil && (p.draining.Load() || p.roomLocked() <= 0 || p.busier(q.Runs)):
 		return false
 	case !q.Offer && (r == nil || r.turn != q.Turn || r.attempt != q.Attempt):

@@ -45,6 +45,7 @@ type run struct {
 	current     time.Time // when the log was last known to end where the state does
 	unmarked    bool      // it appended, and told no projector yet
 	branchLater bool      // a turn could not branch off just now: not before the next tick
+	telling     telling
 }
 
 func newRun(p *Pool, id events.SessionID, w *bus.Wake) *run {
@@ -54,7 +55,7 @@ func newRun(p *Pool, id events.SessionID, w *bus.Wake) *run {
 	}
 	return &run{
 		p: p, session: id, wake: w, due: due, came: 1, notified: make(chan struct{}, 1),
-		completions: make(chan completion, 16), inflight: make(map[events.EffectID]*effect), facts: make(chan fact),
+		completions: make(chan completion, 16), inflight: make(map[events.EffectID]*effect), facts: make(chan fact), telling: newTelling(),
 	}
 }
 
@@ -231,6 +232,9 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 	if t != nil && !parked && !r.ours(t) {
 		return goOn, r.meet(ctx, t)
 	}
+	if err := r.tell(ctx); err != nil {
+		return goOn, err
+	}
 	if q := r.branching(); q != nil {
 		return goOn, r.alone(ctx, func() error { return r.branchOff(ctx, *q) })
 	}
@@ -239,7 +243,10 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 		return goOn, r.alone(ctx, func() error { return r.record(ctx, list) })
 	}
 	switch {
-	case t == nil && turn.Owing(r.state, now):
+	case t == nil && turn.Claimable(r.state):
+		if len(r.telling.now) > 0 && (r.overdue() || r.p.draining.Load()) {
+			return waits, nil // what plugins are being told would be cut off
+		}
 		return goOn, r.claimNext(ctx)
 	case t == nil, parked && len(r.inflight) == 0:
 		return r.rest(ctx)
@@ -285,6 +292,12 @@ func (r *run) rest(ctx context.Context) (pace, error) {
 	if len(r.batch.events) > 0 {
 		return goOn, r.flush(ctx)
 	}
+	if list := r.told(); len(list) > 0 {
+		return goOn, r.record(ctx, list)
+	}
+	if len(r.telling.now) > 0 { // changed by this goroutine alone
+		return waits, nil
+	}
 	if r.seen == r.arrived() {
 		return atRest, nil
 	}
@@ -320,6 +333,9 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 		return context.Cause(ctx)
 	case c := <-r.completions:
 		return r.complete(ctx, c)
+	case id := <-r.telling.done:
+		r.toldOf(id)
+		return nil
 	case f := <-r.facts:
 		return r.recordFact(ctx, f)
 	case <-r.batch.timer():
@@ -381,6 +397,9 @@ func (r *run) catchUp(ctx context.Context) error {
 	}
 	before, began, count := r.state.Seq, time.Now(), r.arrived()
 	err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state)
+	if r.state.Seq != before {
+		r.p.cfg.Host.WakePassing(r.state)
+	}
 	switch {
 	case r.state.Seq != before && r.stack.Session != nil:
 		err = errors.Join(err, r.openStack(ctx))

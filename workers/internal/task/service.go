@@ -66,7 +66,7 @@ type Service struct {
 	stopping bool
 	runs     map[taskKey]*taskRun
 	spawning map[taskKey]int // registrations under way whose closure is here
-	hidden   hiddenTasks
+	failures failures
 	looking  map[bus.Class]int           // wakes that were fetched, and may yet become tasks that run
 	freed    map[bus.Class]chan struct{} // a task has ended, or a wake was looked at
 }
@@ -80,7 +80,7 @@ type taskKey struct {
 func New(cfg Config) *Service {
 	return &Service{
 		cfg: cfg, log: cfg.Logger.Named("task").With(zap.String("worker", string(cfg.ID))), h: cfg.Host,
-		runs: make(map[taskKey]*taskRun), spawning: make(map[taskKey]int), hidden: make(hiddenTasks),
+		runs: make(map[taskKey]*taskRun), spawning: make(map[taskKey]int),
 		looking: make(map[bus.Class]int), freed: make(map[bus.Class]chan struct{}),
 	}
 }
@@ -177,6 +177,9 @@ func (t *Service) freeOneLocked(class bus.Class) {
 }
 
 func (t *Service) freeLocked(class bus.Class) int {
+	if class == classHidden {
+		return 1 // their own limit is the session's
+	}
 	free := t.cfg.Held
 	if class == bus.ClassTool {
 		free = t.cfg.HeldTools

@@ -84,15 +84,6 @@ func (t *Service) SpawnManaged(ctx context.Context, id events.SessionID, req ses
 	return rec, nil
 }
 
-func contained(ctx context.Context, work func(context.Context) error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
-	return work(ctx)
-}
-
 // SpawnManagedTask implements [session.Spawner].
 func (t *Service) SpawnManagedTask(ctx context.Context, id events.SessionID, req session.TaskRequest, work plugin.TaskFunc) error {
 	_, err := t.SpawnManaged(ctx, id, req, func(ctx context.Context, _ *Running) (string, error) { return "", work(ctx) })

@@ -86,6 +86,8 @@ func (t *Service) take(ctx context.Context, w *bus.Wake) (verdict, error) {
 	switch {
 	case !rec.Live() && w.Class == bus.ClassTool:
 		return done, t.resolveEnded(ctx, w.Session, rec.ID)
+	case rec.Passing():
+		return t.passOn(ctx, w, rec)
 	case !session.TaskOwed(&rec), rec.Runner == "" && rec.Worker == "":
 		return done, nil
 	case rec.Attempt == 0 && rec.Runner != "":
@@ -101,6 +103,18 @@ func (t *Service) take(ctx context.Context, w *bus.Wake) (verdict, error) {
 		return held, nil
 	}
 	return t.takeOver(ctx, w, &rec)
+}
+
+// passWait is how long the wake of a cancelled task waits whose child still runs a turn.
+const passWait = 300 * time.Millisecond
+
+// passOn is for a cancelled task whose work another session does.
+func (t *Service) passOn(ctx context.Context, w *bus.Wake, rec projector.Task) (verdict, error) {
+	passed, err := t.h.PassOn(ctx, w.Session, rec)
+	if err == nil && !passed {
+		return later, wake.SoonError(passWait)
+	}
+	return done, err
 }
 
 // takeOver is for a task whose worker is gone: it runs again, or ends with the evidence.

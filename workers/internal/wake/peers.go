@@ -36,6 +36,7 @@ type Question struct {
 	Class   bus.Class        `msgpack:"l,omitempty"` // of the wake
 	Due     events.Millis    `msgpack:"d,omitempty"` // likewise, see [bus.WakeHint]
 	Repair  bool             `msgpack:"r,omitempty"` // likewise
+	Telling bool             `msgpack:"g,omitempty"` // do you tell plugins of the turn's end?
 }
 
 // Holder answers a question. It takes the wake where the answer is yes.

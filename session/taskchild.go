@@ -1,0 +1,69 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/task"
+)
+
+// PassOn does in the session that does a cancelled task's work what the cancel asks for: its turns are
+// cancelled, those that wait too, and the session is closed where the task's policy is to end with its own.
+// That ends its tasks, whose children are likewise told. done is false while a turn still runs, and
+// then nothing is recorded: the worker asks again.
+func (h *Host) PassOn(ctx context.Context, id events.SessionID, t projector.Task) (done bool, err error) {
+	done, err = h.stopChild(ctx, id, &t)
+	if err != nil || !done {
+		return false, err
+	}
+	return true, h.decide(ctx, id, string(t.ID), func(s *projector.State) ([]events.Event, error) {
+		return task.PassedOn(s, t.ID, t.Seq), nil
+	})
+}
+
+func (h *Host) stopChild(ctx context.Context, parent events.SessionID, t *projector.Task) (done bool, err error) {
+	s, err := h.State(ctx, t.Child)
+	switch {
+	case errors.Is(err, events.ErrNoSession):
+		return true, nil
+	case err != nil:
+		return false, err
+	case s.Status == projector.StatusOpening:
+		return false, nil // it becomes open, or its creator has died and the sweep closes it
+	case s.Status != projector.StatusOpen || s.Parent == "": // a session that is no child's is no task's either
+		return true, nil
+	}
+	reason := fmt.Sprintf("task %s of session %s was cancelled", t.ID, parent)
+	for _, turn := range liveTurns(s) {
+		_, _, err := h.Cancel(ctx, t.Child, turn, api.CancelRequest{ID: events.DerivedID("task-", string(parent), string(t.ID)), Reason: reason})
+		if err != nil && !errors.Is(err, ErrUnknownTurn) {
+			return false, err
+		}
+	}
+	switch {
+	case !s.Idle():
+		return false, nil
+	case t.Close != events.CloseCancel:
+		return true, nil
+	}
+	err = h.CloseSession(ctx, t.Child, reason)
+	if errors.Is(err, ErrTurnRunning) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// liveTurns are the turns of a session that run or wait.
+func liveTurns(s *projector.State) (ids []events.TurnID) {
+	if t := s.Turn(); t != nil {
+		ids = append(ids, t.ID)
+	}
+	for i := range s.Queue {
+		ids = append(ids, s.Queue[i].ID)
+	}
+	return ids
+}
