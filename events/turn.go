@@ -13,6 +13,15 @@ type TurnInput struct {
 	Options   []byte            `msgpack:"o,omitempty"` // JSON: the protocol's turn options, for this turn only
 	Extension Extension         `msgpack:"e,omitempty"` // for the protocol
 	Plugins   map[string]string `msgpack:"g,omitempty"` // JSON for plugins, by plugin id
+
+	Generation Generation `msgpack:"n,omitempty"`
+}
+
+func (in *TurnInput) validate() error {
+	if in.Continue && len(in.Parts) > 0 {
+		return invalid("input.parts", "must be empty where continue is set")
+	}
+	return errors.Join(validateParts(in.Parts), in.Generation.validate("input.generation"))
 }
 
 // Extension is a protocol's own addition to a turn or a session.
@@ -36,9 +45,6 @@ type TurnRequested struct {
 
 // Validate implements [Payload].
 func (p *TurnRequested) Validate() error {
-	if p.Input.Continue && len(p.Input.Parts) > 0 {
-		return invalid("input.parts", "must be empty where continue is set")
-	}
 	if p.Switches < 0 || p.Switches > MaxSwitches {
 		return invalid("switches", fmt.Sprintf("is %d, limit is %d", p.Switches, MaxSwitches))
 	}
@@ -58,7 +64,7 @@ func (p *TurnRequested) Validate() error {
 			return err
 		}
 	}
-	return errors.Join(p.Busy.Check(p.Input), validateParts(p.Input.Parts), validateCallers(p.Callers))
+	return errors.Join(p.Input.validate(), p.Busy.Check(p.Input), validateCallers(p.Callers))
 }
 
 func validateCallers(list []string) error {
@@ -120,10 +126,7 @@ type TurnScheduled struct {
 
 // Validate implements [Payload].
 func (p *TurnScheduled) Validate() error {
-	if p.Input.Continue && len(p.Input.Parts) > 0 {
-		return invalid("input.parts", "must be empty where continue is set")
-	}
-	return errors.Join(validateTime("at", p.At), p.Busy.Check(p.Input), validateParts(p.Input.Parts), validateCallers(p.Callers))
+	return errors.Join(validateTime("at", p.At), p.Input.validate(), p.Busy.Check(p.Input), validateCallers(p.Callers))
 }
 
 // maxYear bounds times that are set: RFC 3339, in which servers are told of them, has no later one.

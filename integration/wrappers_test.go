@@ -195,12 +195,13 @@ func TestCompletionOptions(t *testing.T) {
 	t.Parallel()
 	f, s := setupWrappers(t)
 	s.does(f, "", func(ctx context.Context, c plugin.Call) error {
-		_, err := c.Host.Complete(ctx, plugin.CompletionRequest{Effort: "high", MaxTokens: 321, Messages: []events.Message{plugin.Say(events.RoleUser, "aside")}}, "test")
+		_, err := c.Host.Complete(ctx, plugin.CompletionRequest{Effort: "high", MaxTokens: 321, Sampling: events.Sampling{Temperature: "0.5"}, Messages: []events.Message{plugin.Say(events.RoleUser, "aside")}}, "test")
 		return err
 	})
 	equal(t, "asked", len(s.direct), 1)
 	equal(t, "effort", s.direct[0].Effort, "high")
 	equal(t, "limit of output", s.direct[0].MaxOutputTokens, 321)
+	equal(t, "temperature", s.direct[0].Sampling.Temperature, "0.5")
 }
 
 // TestPreambleInput wants what a driver is promised to be given for every prompt.

@@ -15,9 +15,16 @@ var template = []events.Slot{
 	events.SlotProjectInstructions, events.SlotRuntimeContext, events.SlotEnvironment,
 }
 
-// system renders what plugins contributed to the prompt, as a catalogue gates it.
-func (s *State) system(catalog *Catalog) string {
+// system renders the instructions of a configuration, and behind them what plugins
+// contributed to the running turn's prompt, as a catalogue gates it.
+func (s *State) system(catalog *Catalog, config *events.Config) string {
 	var sections []string
+	if text := strings.TrimSpace(config.Instructions); text != "" {
+		sections = append(sections, text)
+	}
+	if t := s.Turn(); t == nil || !t.Owes(events.PointBeforeTurn) {
+		return strings.Join(sections, "\n\n")
+	}
 	for _, slot := range template {
 		for i := range s.Contributions {
 			if c := &s.Contributions[i]; c.Slot == slot && catalog.opens(c) {

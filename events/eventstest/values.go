@@ -63,11 +63,22 @@ func labels(t *rapid.T) map[string]string {
 	return m
 }
 
+func sampling(t *rapid.T) events.Sampling {
+	return events.Sampling{
+		Temperature: one[events.Number](t, "", "0", "0.25", "2"), TopP: one[events.Number](t, "", "1", "0.5e-1"),
+		Seed: one[events.Number](t, "", "0", "-9223372036854775808"), Stop: list(t, 0, id[string]),
+	}
+}
+
+func generation(t *rapid.T) events.Generation {
+	return events.Generation{Effort: maybe(t, id[string]), MaxOutputTokens: count(t), Sampling: maybe(t, sampling)}
+}
+
 func config(t *rapid.T) events.Config {
 	return events.Config{
 		Provider: maybe(t, id[string]), Model: maybe(t, id[string]), Effort: maybe(t, id[string]),
 		MaxOutputTokens: count(t), ContextWindow: count(t), MaxIterations: count(t),
-		Protocol: maybe(t, id[string]), RetainMillis: count(t),
+		Protocol: maybe(t, id[string]), RetainMillis: count(t), Instructions: text(t), Sampling: maybe(t, sampling),
 	}
 }
 

@@ -105,6 +105,7 @@ type NewCompletion struct {
 	ToolChoice ToolChoice     `json:"tool_choice,omitzero"`
 	Output     OutputForm     `json:"output,omitzero"`
 	MaxTokens  int64          `json:"max_tokens,omitempty" jsonschema:"of output"`
+	Sampling   Sampling       `json:"sampling,omitzero"`
 }
 
 // GivenTool is a tool that a completion may name.
@@ -184,6 +185,7 @@ func actionResult(got plugin.Result) ActionResult {
 func (in NewCompletion) args(c *call) (operation.CompleteArgs, error) {
 	req := plugin.CompletionRequest{
 		Model: in.Model, Effort: in.Effort, ToolChoice: plugin.ToolChoice(in.ToolChoice), Output: plugin.Output(in.Output), MaxTokens: in.MaxTokens,
+		Sampling: in.Sampling.given(),
 	}
 	for i, m := range in.Messages {
 		parts, err := c.parts(fmt.Sprintf("messages[%d].parts", i), m.Parts)

@@ -102,6 +102,9 @@ type ConfigChange struct {
 	ContextWindow   *int64  `json:"context_window,omitempty"`
 	MaxIterations   *int64  `json:"max_iterations,omitempty"`
 	Protocol        *string `json:"protocol,omitempty"`
+
+	Instructions *string   `json:"instructions,omitempty"`
+	Sampling     *Sampling `json:"sampling,omitempty" jsonschema:"instead of all that was set before"`
 }
 
 // state is that of the session in the path.
@@ -111,7 +114,7 @@ func (c *call) state() (*projector.State, error) {
 
 func sessionOf(s *projector.State) Session {
 	out := Session{
-		ID: s.Session, Seq: s.Seq, Status: s.Status, Config: SessionConfig(s.Config), Parent: s.Parent, Forked: s.Forked.Session, Labels: s.Labels,
+		ID: s.Session, Seq: s.Seq, Status: s.Status, Config: configOf(s.Config), Parent: s.Parent, Forked: s.Forked.Session, Labels: s.Labels,
 		Leaf: s.Leaf, Frame: s.Frame().ID, Turns: s.Turns, Queue: []events.TurnID{}, Inputs: []events.InputID{}, Owner: s.Owner, Grants: make([]Granted, len(s.Grants)), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
 	if t := s.Turn(); t != nil {
@@ -137,6 +140,10 @@ func (in *ConfigChange) apply(cfg events.Config) events.Config {
 	set(&cfg.ContextWindow, in.ContextWindow)
 	set(&cfg.MaxIterations, in.MaxIterations)
 	set(&cfg.Protocol, in.Protocol)
+	set(&cfg.Instructions, in.Instructions)
+	if in.Sampling != nil {
+		cfg.Sampling = in.Sampling.given()
+	}
 	return cfg
 }
 
@@ -152,7 +159,7 @@ func (in NewSession) args(c *call) (args api.CreateArgs, err error) {
 		return args, err
 	}
 	args.Request = api.CreateRequest{
-		Config: events.Config(in.Config), Parent: in.Parent, Labels: in.Labels, Nodes: nodes, Options: in.Options,
+		Config: in.Config.given(), Parent: in.Parent, Labels: in.Labels, Nodes: nodes, Options: in.Options,
 		Access: events.ToolAccess(in.Access), Start: in.Start, From: in.From, Relation: in.Relation, Plugins: in.Plugins,
 		Subagent: events.Subagent(in.Subagent), Usage: in.Usage,
 	}

@@ -22,7 +22,8 @@ type NewTurn struct {
 	Options  json.RawMessage   `json:"options,omitempty" jsonschema:"of the protocol, for this turn"`
 	Plugins  map[string]string `json:"plugins,omitempty" jsonschema:"JSON for plugins, by plugin"`
 
-	Extension Extension `json:"extension,omitzero" jsonschema:"for the protocol"`
+	Extension  Extension      `json:"extension,omitzero" jsonschema:"for the protocol"`
+	Generation TurnGeneration `json:"generation,omitzero"`
 }
 
 // PendingTurn is a turn that has not ended.
@@ -92,7 +93,7 @@ func (in *NewTurn) request(c *call) (api.TurnRequest, error) {
 	if err != nil {
 		return api.TurnRequest{}, err
 	}
-	input := events.TurnInput{Parts: parts, Continue: in.Continue, Options: in.Options, Plugins: in.Plugins, Extension: in.Extension.extension()}
+	input := events.TurnInput{Parts: parts, Continue: in.Continue, Options: in.Options, Plugins: in.Plugins, Extension: in.Extension.extension(), Generation: in.Generation.given()}
 	if in.Text != "" {
 		input.Parts = []events.Part{{Kind: events.PartText, Text: in.Text}}
 	}

@@ -83,6 +83,7 @@ type CompletionRequest struct {
 	ToolChoice ToolChoice         `json:",omitzero"` // Defaults to the model's own. Like Output it is left out of older digests
 	Output     Output             `json:",omitzero"` // Defaults to text
 	MaxTokens  int64              // of output; 0 leaves it to the provider
+	Sampling   events.Sampling    `json:",omitzero"` // Defaults to the session's, field by field
 }
 
 // Completion is the reply to it.

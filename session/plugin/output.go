@@ -32,6 +32,9 @@ func (r *CompletionRequest) Check() error {
 	if err := r.Output.check(); err != nil {
 		return err
 	}
+	if err := r.Sampling.Validate("sampling"); err != nil {
+		return err
+	}
 	return r.ToolChoice.check(r.Tools)
 }
 

@@ -37,6 +37,7 @@ type Request struct {
 	Model           string
 	MaxOutputTokens int64  // 0 leaves it to the adapter
 	Effort          string // reasoning effort as the provider spells it; empty leaves it out
+	Sampling        events.Sampling
 
 	Messages []events.Message // every tool call is followed by its result; system messages may stand anywhere
 	Tools    []Tool           // sorted by name

@@ -29,6 +29,7 @@ func (e *Env) Complete(ctx context.Context, req session.DirectCall) (plugin.Comp
 		return e.withRetries(ctx, func(ctx context.Context) (llm.Response, error) {
 			return complete(ctx, provider, llm.Request{
 				Session: req.Session, Model: model, MaxOutputTokens: req.MaxTokens, Effort: cmp.Or(req.Effort, config.Effort),
+				Sampling: req.Sampling.Over(config.Sampling),
 				Messages: messages, Tools: toolSpecs(req.Tools), ToolChoice: llm.ToolChoice(req.ToolChoice), Output: llm.Output(req.Output),
 			}, nil)
 		}, nil)
