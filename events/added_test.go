@@ -22,6 +22,10 @@ var addedPayloads = map[string][]events.Payload{
 		&events.SessionConfigured{Config: events.Config{Model: "claude", Instructions: "Be brief.", Sampling: addedSampling}},
 		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts, Generation: addedGeneration}},
 	},
+	"output": {
+		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts, Output: events.OutputForm{Name: "city", Schema: []byte(`{"type":"object"}`), Strict: true}}},
+		&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Fault: "is no JSON"},
+	},
 }
 
 // TestAddedGolden is [TestGolden] for additions.

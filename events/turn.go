@@ -15,13 +15,14 @@ type TurnInput struct {
 	Plugins   map[string]string `msgpack:"g,omitempty"` // JSON for plugins, by plugin id
 
 	Generation Generation `msgpack:"n,omitempty"`
+	Output     OutputForm `msgpack:"f,omitempty"` // of its answer
 }
 
 func (in *TurnInput) validate() error {
 	if in.Continue && len(in.Parts) > 0 {
 		return invalid("input.parts", "must be empty where continue is set")
 	}
-	return errors.Join(validateParts(in.Parts), in.Generation.validate("input.generation"))
+	return errors.Join(validateParts(in.Parts), in.Generation.validate("input.generation"), in.Output.validate("input.output"))
 }
 
 // Extension is a protocol's own addition to a turn or a session.
@@ -156,7 +157,7 @@ type TurnEnd string
 const (
 	EndFinished      TurnEnd = "finished"        // by the model's answer
 	EndToolValue     TurnEnd = "tool_value"      // by a tool's value, see [ControlFinish]
-	EndSubmitted     TurnEnd = "submitted_value" // by the value that a protocol's code submitted, see [ControlSubmit]
+	EndSubmitted     TurnEnd = "submitted_value" // by an answer of the form that was asked for, or the value that a protocol's code submitted, see [ControlSubmit]
 	EndSwitched      TurnEnd = "frame_switch"    // a follow-on turn goes on in a new frame
 	EndCancelled     TurnEnd = "cancelled"
 	EndIncomplete    TurnEnd = "incomplete"
@@ -264,6 +265,7 @@ type ModelReplied struct {
 	Detail    string     `msgpack:"d,omitempty"` // the provider's own words on a bad stop
 	Message   MessageID  `msgpack:"i,omitempty"` // id of the message, where the default is taken
 	Shown     []Part     `msgpack:"h,omitempty"` // text that users see in place of what the model said, where a plugin projects that
+	Fault     string     `msgpack:"f,omitempty"` // why the reply is no answer of the form that the turn asks for; at most 4000 characters
 }
 
 // Validate implements [Payload].

@@ -162,9 +162,13 @@ func configJSON(c events.Config) object {
 }
 
 func inputJSON(in events.TurnInput) object {
-	return object{"text": in.Parts[0].Text, "generation": object{
+	out := object{"text": in.Parts[0].Text, "generation": object{
 		"effort": in.Generation.Effort, "max_output_tokens": in.Generation.MaxOutputTokens, "sampling": samplingJSON(in.Generation.Sampling),
 	}}
+	if f := in.Output; !f.IsZero() {
+		out["output"] = object{"name": f.Name, "schema": json.RawMessage(f.Schema), "strict": f.Strict}
+	}
+	return out
 }
 
 func samplingJSON(s events.Sampling) object {

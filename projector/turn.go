@@ -150,6 +150,12 @@ func (s *State) applyReplied(id events.TurnID, p *events.ModelReplied, at events
 		}
 		s.appendMessage(m, id, at)
 	}
+	switch {
+	case p.Fault != "":
+		t.Faults++
+	case len(t.Calls) == 0:
+		t.Faults = 0
+	}
 	if len(t.Calls) == 0 {
 		t.Iteration, t.Replied = t.Iteration+1, false
 	}

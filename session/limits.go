@@ -58,7 +58,7 @@ func roomFor(s *projector.State, size int) error {
 }
 
 func inputBytes(in *events.TurnInput) int {
-	n := partsBytes(in.Parts) + len(in.Options) + len(in.Extension.Type) + len(in.Extension.Body)
+	n := partsBytes(in.Parts) + len(in.Output.Schema) + len(in.Options) + len(in.Extension.Type) + len(in.Extension.Body)
 	for _, stop := range in.Generation.Sampling.Stop {
 		n += len(stop)
 	}

@@ -18,6 +18,8 @@ func outcomeOf(p *events.TurnCompleted, text, value string) TurnOutcome {
 	switch {
 	case p.End == events.EndToolValue:
 		return TurnOutcome{Type: api.OutcomeToolValue, ToolName: p.Tool, Value: value}
+	case p.End == events.EndSubmitted && p.Tool == "": // an answer of the form that was asked for
+		return TurnOutcome{Type: OutcomeSubmittedValue, Value: text}
 	case p.End == events.EndSubmitted:
 		return TurnOutcome{Type: OutcomeSubmittedValue, Value: value}
 	case p.End == events.EndSwitched:

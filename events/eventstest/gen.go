@@ -101,7 +101,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return &events.ModelReplied{
 			Iteration: count(t), Prompt: prompt(t), Parts: list(t, 0, part), Stop: stop(t), Usage: maybe(t, usage),
 			Provider: text(t), Model: text(t), Attempts: count(t), Millis: count(t), Message: maybe(t, id[events.MessageID]),
-			Detail: text(t), Shown: shown(t),
+			Detail: text(t), Shown: shown(t), Fault: text(t),
 		}
 	},
 	events.KindModelFailed: func(t *rapid.T) events.Payload {
@@ -301,7 +301,7 @@ func Unknown(turn events.TurnID, kind string, raw []byte) events.Event {
 }
 
 func turnInput(t *rapid.T) events.TurnInput {
-	in := events.TurnInput{Options: bytes(t), Extension: maybe(t, extension), Plugins: labels(t), Generation: maybe(t, generation)}
+	in := events.TurnInput{Options: bytes(t), Extension: maybe(t, extension), Plugins: labels(t), Generation: maybe(t, generation), Output: maybe(t, form)}
 	if rapid.Bool().Draw(t, "continue") {
 		in.Continue = true
 		return in

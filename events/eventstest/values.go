@@ -70,6 +70,10 @@ func sampling(t *rapid.T) events.Sampling {
 	}
 }
 
+func form(t *rapid.T) events.OutputForm {
+	return events.OutputForm{Name: token[string](t), Schema: append(bytes(t), '{'), Strict: flag(t)}
+}
+
 func generation(t *rapid.T) events.Generation {
 	return events.Generation{Effort: maybe(t, id[string]), MaxOutputTokens: count(t), Sampling: maybe(t, sampling)}
 }

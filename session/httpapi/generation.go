@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"strconv"
 
 	"github.com/lash-go/lash/events"
@@ -19,6 +20,13 @@ type TurnGeneration struct {
 	Effort          string   `json:"effort,omitempty" jsonschema:"of reasoning, as the provider spells it"`
 	MaxOutputTokens int64    `json:"max_output_tokens,omitempty" jsonschema:"of a reply"`
 	Sampling        Sampling `json:"sampling,omitzero"`
+}
+
+// AnswerForm is the form of a turn's answer. Left out: text.
+type AnswerForm struct {
+	Name   string          `json:"name" jsonschema:"of the schema: 1 to 64 of A-Z a-z 0-9 _ -"`
+	Schema json.RawMessage `json:"schema" jsonschema:"of the JSON that the answer is: an object of up to 32 KiB"`
+	Strict bool            `json:"strict,omitempty" jsonschema:"the schema binds the provider"`
 }
 
 func (s Sampling) given() events.Sampling {

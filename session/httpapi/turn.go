@@ -24,6 +24,7 @@ type NewTurn struct {
 
 	Extension  Extension      `json:"extension,omitzero" jsonschema:"for the protocol"`
 	Generation TurnGeneration `json:"generation,omitzero"`
+	Output     AnswerForm     `json:"output,omitzero" jsonschema:"of the answer, which is checked; the model may repair it once"`
 }
 
 // PendingTurn is a turn that has not ended.
@@ -94,6 +95,7 @@ func (in *NewTurn) request(c *call) (api.TurnRequest, error) {
 		return api.TurnRequest{}, err
 	}
 	input := events.TurnInput{Parts: parts, Continue: in.Continue, Options: in.Options, Plugins: in.Plugins, Extension: in.Extension.extension(), Generation: in.Generation.given()}
+	input.Output = events.OutputForm{Name: in.Output.Name, Schema: in.Output.Schema, Strict: in.Output.Strict}
 	if in.Text != "" {
 		input.Parts = []events.Part{{Kind: events.PartText, Text: in.Text}}
 	}

@@ -18,7 +18,7 @@ func (m *modelCall) complete(ctx context.Context) (llm.Response, int, error) {
 	req := llm.Request{
 		Session: m.session, Turn: m.Owes.Turn, Iteration: m.Owes.Iteration, Effect: m.effect,
 		Model: m.model(), MaxOutputTokens: m.Prompt.Config.MaxOutputTokens, Effort: m.Prompt.Config.Effort,
-		Sampling: m.Prompt.Config.Sampling,
+		Sampling: m.Prompt.Config.Sampling, Output: llm.Output(plugin.OutputOf(m.At.input.Output)),
 		Messages: m.rendered(m.Prompt.Messages), Tools: toolSpecs(m.Prompt.Tools),
 	}
 	if m.Preamble.HideTools {

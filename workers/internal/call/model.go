@@ -138,6 +138,9 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int, 
 		Provider: m.providerID(), Model: cmp.Or(resp.Model, m.model()), Detail: Clip(resp.Detail),
 		Attempts: exceptOne(attempts), Millis: time.Since(started).Milliseconds(),
 	}}
+	if n, _ := turn.Calls(resp.Parts); n == 0 && reading.Correct == "" && !m.At.input.Output.IsZero() {
+		reply.Fault = Clip(plugin.OutputOf(m.At.input.Output).Fault(textOf(resp.Parts)))
+	}
 	if prose := textOf(resp.Parts); prose != "" {
 		if to := m.Stack.ProjectProse(prose); to != prose {
 			reply.Shown = []events.Part{{Kind: events.PartText, Text: strings.ToValidUTF8(to, "\uFFFD")}}
