@@ -13,6 +13,7 @@ import (
 var (
 	addedSampling   = events.Sampling{Temperature: "0.2", TopP: "1", Seed: "-7", Stop: []string{"END", "\n\n"}}
 	addedGeneration = events.Generation{Effort: "low", MaxOutputTokens: 100, Sampling: addedSampling}
+	addedFailed     = []events.FailedTry{{Error: "rate_limit", Code: "slow_down", Status: 429, Message: "later", Wait: 2000}}
 )
 
 // addedPayloads are events with the fields that kinds got after their golden
@@ -21,6 +22,10 @@ var addedPayloads = map[string][]events.Payload{
 	"generation": {
 		&events.SessionConfigured{Config: events.Config{Model: "claude", Instructions: "Be brief.", Sampling: addedSampling}},
 		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts, Generation: addedGeneration}},
+	},
+	"calls": {
+		&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Attempts: 2, Failed: addedFailed},
+		&events.ModelFailed{Prompt: goldenPrompt, Error: "server", Provider: "openai", Model: "m1", Raw: `{"error":"down"}`, Retryable: true, Failed: addedFailed},
 	},
 	"output": {
 		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts, Output: events.OutputForm{Name: "city", Schema: []byte(`{"type":"object"}`), Strict: true}}},

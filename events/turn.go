@@ -266,6 +266,20 @@ type ModelReplied struct {
 	Message   MessageID  `msgpack:"i,omitempty"` // id of the message, where the default is taken
 	Shown     []Part     `msgpack:"h,omitempty"` // text that users see in place of what the model said, where a plugin projects that
 	Fault     string     `msgpack:"f,omitempty"` // why the reply is no answer of the form that the turn asks for; at most 4000 characters
+
+	Failed []FailedTry `msgpack:"r,omitempty"` // the tries before the one that brought it, oldest first; of many the last [MaxFailedTries]
+}
+
+// MaxFailedTries is how many failed tries of a model call are recorded. [ModelReplied.Attempts] counts all.
+const MaxFailedTries = 16
+
+// FailedTry is one try of a model call that brought no reply.
+type FailedTry struct {
+	Error   string `msgpack:"k"` // kind of the failure, as package llm names it
+	Code    string `msgpack:"c,omitempty"`
+	Status  int64  `msgpack:"h,omitempty"` // HTTP status
+	Message string `msgpack:"m,omitempty"`
+	Wait    int64  `msgpack:"w,omitempty"` // milliseconds until the next try
 }
 
 // Validate implements [Payload].
@@ -301,6 +315,12 @@ type ModelFailed struct {
 	Status    int64     `msgpack:"h,omitempty"` // HTTP status
 	Message   string    `msgpack:"m,omitempty"`
 	Attempts  int64     `msgpack:"a,omitempty"`
+
+	Provider  string      `msgpack:"v,omitempty"`
+	Model     string      `msgpack:"o,omitempty"` // that was asked for
+	Raw       string      `msgpack:"w,omitempty"` // what the provider sent, without secrets; at most 4000 characters
+	Retryable bool        `msgpack:"y,omitempty"` // the same request may succeed later
+	Failed    []FailedTry `msgpack:"r,omitempty"` // the tries before the last one, as of [ModelReplied]
 }
 
 // Validate implements [Payload].

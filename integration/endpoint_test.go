@@ -81,7 +81,7 @@ func setupEndpoint(t *testing.T, replies []llmtest.Reply, factories ...plugin.Fa
 	b, e := setupIdle(t), &endpoint{replies: replies}
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
-	provider, err := openai.New(openai.Config{APIKey: "k", BaseURL: server.URL})
+	provider, err := openai.New(openai.Config{APIKey: llmtest.Key, BaseURL: server.URL})
 	must(t, "provider", err, nil)
 	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
 	must(t, "plugins", err, nil)

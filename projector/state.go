@@ -8,7 +8,7 @@ import (
 )
 
 // FoldVersion changes whenever Apply or the snapshot's shape does. Snapshots of another version are discarded.
-const FoldVersion = 8
+const FoldVersion = 9
 
 // ErrPartial is a question that needs segments which are not attached yet; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -145,6 +145,8 @@ type ScheduledTurn struct {
 	Busy  events.WhenBusy  `msgpack:"b,omitempty"`
 	Seq   events.Seq       `msgpack:"q"` // of the commit that accepted it
 	Asked events.Millis    `msgpack:"a"` // when it was accepted
+
+	Cancel events.TurnCancelRequested `msgpack:"x,omitempty"`
 
 	Callers []string `msgpack:"c,omitempty"`
 }
@@ -292,6 +294,9 @@ type TurnRecord struct {
 	Callers string           `msgpack:"cl,omitempty"` // as of its end, with blanks between: records can be compared
 	By      events.TurnID    `msgpack:"b,omitempty"`  // of a turn that was diverted: the one in its way, or that took its message in
 	Session events.SessionID `msgpack:"w,omitempty"`  // of one that branched: where it goes on
+
+	Cancel   events.TurnCancelRequested `msgpack:"cx,omitempty"` // of a cancelled one: the evidence
+	Protocol string                     `msgpack:"pr,omitempty"` // as of its end; empty is "standard"
 }
 
 // SettledInput is an input that was accepted or cancelled.

@@ -101,13 +101,13 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return &events.ModelReplied{
 			Iteration: count(t), Prompt: prompt(t), Parts: list(t, 0, part), Stop: stop(t), Usage: maybe(t, usage),
 			Provider: text(t), Model: text(t), Attempts: count(t), Millis: count(t), Message: maybe(t, id[events.MessageID]),
-			Detail: text(t), Shown: shown(t), Fault: text(t),
+			Detail: text(t), Shown: shown(t), Fault: text(t), Failed: list(t, 0, failedTry),
 		}
 	},
 	events.KindModelFailed: func(t *rapid.T) events.Payload {
 		return &events.ModelFailed{
 			Iteration: count(t), Prompt: prompt(t), Error: id[string](t), Code: text(t), Status: count(t),
-			Message: text(t), Attempts: count(t),
+			Message: text(t), Attempts: count(t), Provider: text(t), Model: text(t), Raw: text(t), Retryable: flag(t), Failed: list(t, 0, failedTry),
 		}
 	},
 	events.KindToolStateApplied: func(t *rapid.T) events.Payload {

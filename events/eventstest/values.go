@@ -70,6 +70,10 @@ func sampling(t *rapid.T) events.Sampling {
 	}
 }
 
+func failedTry(t *rapid.T) events.FailedTry {
+	return events.FailedTry{Error: id[string](t), Code: text(t), Status: count(t), Message: text(t), Wait: count(t)}
+}
+
 func form(t *rapid.T) events.OutputForm {
 	return events.OutputForm{Name: token[string](t), Schema: append(bytes(t), '{'), Strict: flag(t)}
 }

@@ -107,6 +107,7 @@ type Error struct {
 	Status     int           // HTTP status, 0 when none came
 	Code       string        // the provider's own code
 	Message    string        // safe to record: no secrets, at most 4000 characters
+	Raw        string        // what the provider sent, where it sent anything; likewise safe to record
 	RetryAfter time.Duration // what the provider asked for, 0 when it did not
 	Err        error
 }

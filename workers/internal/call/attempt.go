@@ -29,7 +29,18 @@ func (m *modelCall) complete(ctx context.Context) (llm.Response, int, error) {
 	return m.env.withRetries(ctx, func(ctx context.Context) (llm.Response, error) {
 		return m.attempt(ctx, provider, req, deltas)
 	}, func(n int, wait time.Duration, failure *llm.Error) {
+		m.tried(wait, failure)
 		deltas.retry(n, m.env.Retry.Attempts, wait, failure)
+	})
+}
+
+// tried notes a try that is followed by another one.
+func (m *modelCall) tried(wait time.Duration, failure *llm.Error) {
+	if len(m.tries) == events.MaxFailedTries {
+		m.tries = m.tries[1:]
+	}
+	m.tries = append(m.tries, events.FailedTry{
+		Error: string(failure.Kind), Code: failure.Code, Status: int64(failure.Status), Message: Clip(failure.Message), Wait: wait.Milliseconds(),
 	})
 }
 
