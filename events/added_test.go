@@ -27,6 +27,9 @@ var addedPayloads = map[string][]events.Payload{
 		&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Attempts: 2, Failed: addedFailed},
 		&events.ModelFailed{Prompt: goldenPrompt, Error: "server", Provider: "openai", Model: "m1", Raw: `{"error":"down"}`, Retryable: true, Failed: addedFailed},
 	},
+	"tools": {&events.ToolStateApplied{Generation: 1, Tools: []events.ToolEntry{{
+		Name: "read", Namespace: "files", Aliases: []string{"open", "cat"}, Output: []byte(`{"type":"string"}`), Examples: [][]byte{[]byte(`{"path":"a"}`)},
+	}}}},
 	"output": {
 		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts, Output: events.OutputForm{Name: "city", Schema: []byte(`{"type":"object"}`), Strict: true}}},
 		&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Fault: "is no JSON"},

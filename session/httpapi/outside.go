@@ -85,6 +85,10 @@ func (t *Tool) entry() (events.ToolEntry, error) {
 	e := events.ToolEntry{
 		Name: t.Name, Description: t.Description, Schema: t.Schema, Effects: events.Effects(t.Effects), Source: t.Source,
 		Availability: events.Override(t.Availability).Level(), Override: t.Override, Orphan: t.Orphan, Serial: t.Serial,
+		Namespace: t.Namespace, Aliases: t.Aliases, Output: t.Output,
+	}
+	for _, example := range t.Examples {
+		e.Examples = append(e.Examples, example)
 	}
 	if t.Effects == "non_idempotent" {
 		e.Effects = events.EffectsNonIdempotent

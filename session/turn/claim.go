@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -171,7 +172,9 @@ func Offer(have *projector.Catalog, tools []events.ToolEntry) *events.ToolStateA
 
 func sameTool(x, y events.ToolEntry) bool {
 	return x.Name == y.Name && x.Description == y.Description && string(x.Schema) == string(y.Schema) &&
-		x.Effects == y.Effects && x.Source == y.Source && x.Availability == y.Availability && x.Orphan == y.Orphan && x.Serial == y.Serial
+		x.Effects == y.Effects && x.Source == y.Source && x.Availability == y.Availability && x.Orphan == y.Orphan && x.Serial == y.Serial &&
+		x.Namespace == y.Namespace && slices.Equal(x.Aliases, y.Aliases) && string(x.Output) == string(y.Output) &&
+		slices.EqualFunc(x.Examples, y.Examples, bytes.Equal)
 }
 
 // accept admits pending inputs at a checkpoint, and the messages of turns that

@@ -1,7 +1,9 @@
 package call
 
 import (
+	"bytes"
 	"context"
+	"strings"
 	"time"
 
 	"github.com/lash-go/lash/events"
@@ -81,7 +83,19 @@ func (m *modelCall) endStream(ctx context.Context, err error) {
 func toolSpecs(entries []events.ToolEntry) []llm.Tool {
 	list := make([]llm.Tool, len(entries))
 	for i := range entries {
-		list[i] = llm.Tool{Name: entries[i].Name, Description: entries[i].Description, InputSchema: entries[i].Schema}
+		list[i] = llm.Tool{Name: entries[i].Name, Description: described(&entries[i]), InputSchema: entries[i].Schema}
 	}
 	return list
+}
+
+// described is all that a model is told of a tool beside the schema of its arguments.
+func described(t *events.ToolEntry) string {
+	text := t.Description
+	if len(t.Output) > 0 {
+		text += "\n\nReturns JSON of the schema " + string(t.Output)
+	}
+	if len(t.Examples) > 0 {
+		text += "\n\nExamples of arguments:\n" + string(bytes.Join(t.Examples, []byte("\n")))
+	}
+	return strings.TrimPrefix(text, "\n\n")
 }
