@@ -30,6 +30,12 @@ var addedPayloads = map[string][]events.Payload{
 	"tools": {&events.ToolStateApplied{Generation: 1, Tools: []events.ToolEntry{{
 		Name: "read", Namespace: "files", Aliases: []string{"open", "cat"}, Output: []byte(`{"type":"string"}`), Examples: [][]byte{[]byte(`{"path":"a"}`)},
 	}}}},
+	"layers": {
+		&events.SessionConfigured{Config: events.Config{Layers: []events.PromptLayer{
+			{Slot: events.SlotIntro, Op: events.LayerReplace, Title: "Who", Content: "You are."}, {Slot: events.SlotGuidance, Op: events.LayerClear},
+		}}},
+		&events.TurnRequested{Input: events.TurnInput{Continue: true, Layers: []events.PromptLayer{{Slot: events.SlotEnvironment, Op: events.LayerAdd, Content: "Here."}}}},
+	},
 	"output": {
 		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts, Output: events.OutputForm{Name: "city", Schema: []byte(`{"type":"object"}`), Strict: true}}},
 		&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Fault: "is no JSON"},

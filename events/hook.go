@@ -157,10 +157,8 @@ func (p *TurnPrepared) Validate() error {
 		}
 	}
 	for i := range p.Contributions {
-		switch p.Contributions[i].Slot {
-		case SlotIntro, SlotExecution, SlotGuidance, SlotProjectInstructions, SlotRuntimeContext, SlotEnvironment:
-		default:
-			return invalid(fmt.Sprintf("contributions[%d].slot", i), fmt.Sprintf("unknown %q", p.Contributions[i].Slot))
+		if err := p.Contributions[i].Slot.check(fmt.Sprintf("contributions[%d].slot", i)); err != nil {
+			return err
 		}
 		if err := p.Contributions[i].Minimum.validate(fmt.Sprintf("contributions[%d].minimum", i)); err != nil {
 			return err

@@ -18,6 +18,8 @@ type Config struct {
 
 	Instructions string   `msgpack:"i,omitempty"` // the system prompt, before what plugins contribute; at most [MaxInstructionsBytes]
 	Sampling     Sampling `msgpack:"s,omitempty"`
+
+	Layers []PromptLayer `msgpack:"l,omitempty"` // of the prompt's template, in order
 }
 
 // ForkedFrom says which history a session began as a copy of.
@@ -126,6 +128,9 @@ func (c Config) validate() error {
 	}
 	if n := len(c.Instructions); n > MaxInstructionsBytes {
 		return &FieldError{Field: "config.instructions", Reason: fmt.Sprintf("has %d bytes, limit is %d", n, MaxInstructionsBytes), Err: ErrTooLarge}
+	}
+	if err := validateLayers("config.layers", c.Layers); err != nil {
+		return err
 	}
 	return c.Sampling.Validate("config.sampling")
 }

@@ -16,13 +16,15 @@ type TurnInput struct {
 
 	Generation Generation `msgpack:"n,omitempty"`
 	Output     OutputForm `msgpack:"f,omitempty"` // of its answer
+
+	Layers []PromptLayer `msgpack:"l,omitempty"` // of the prompt's template, over those of the configuration
 }
 
 func (in *TurnInput) validate() error {
 	if in.Continue && len(in.Parts) > 0 {
 		return invalid("input.parts", "must be empty where continue is set")
 	}
-	return errors.Join(validateParts(in.Parts), in.Generation.validate("input.generation"), in.Output.validate("input.output"))
+	return errors.Join(validateParts(in.Parts), in.Generation.validate("input.generation"), in.Output.validate("input.output"), validateLayers("input.layers", in.Layers))
 }
 
 // Extension is a protocol's own addition to a turn or a session.

@@ -158,13 +158,16 @@ func (b *bundle) overHTTP(d *door) way {
 }
 
 func configJSON(c events.Config) object {
-	return object{"instructions": c.Instructions, "effort": c.Effort, "max_output_tokens": c.MaxOutputTokens, "sampling": samplingJSON(c.Sampling)}
+	return object{"instructions": c.Instructions, "effort": c.Effort, "max_output_tokens": c.MaxOutputTokens, "sampling": samplingJSON(c.Sampling), "layers": layersJSON(c.Layers)}
 }
 
 func inputJSON(in events.TurnInput) object {
 	out := object{"text": in.Parts[0].Text, "generation": object{
 		"effort": in.Generation.Effort, "max_output_tokens": in.Generation.MaxOutputTokens, "sampling": samplingJSON(in.Generation.Sampling),
 	}}
+	if len(in.Layers) > 0 {
+		out["layers"] = layersJSON(in.Layers)
+	}
 	if f := in.Output; !f.IsZero() {
 		out["output"] = object{"name": f.Name, "schema": json.RawMessage(f.Schema), "strict": f.Strict}
 	}
@@ -180,6 +183,14 @@ func samplingJSON(s events.Sampling) object {
 	}
 	if len(s.Stop) > 0 {
 		out["stop"] = s.Stop
+	}
+	return out
+}
+
+func layersJSON(list []events.PromptLayer) []object {
+	out := []object{}
+	for _, l := range list {
+		out = append(out, object{"slot": l.Slot, "op": l.Op, "title": l.Title, "content": l.Content})
 	}
 	return out
 }

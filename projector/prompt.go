@@ -45,10 +45,10 @@ func (s *State) Prompt() (Prompt, error) {
 	return p, nil
 }
 
-// generated is a configuration with what the running turn says about its replies.
+// generated is a configuration with what the running turn says in its place.
 func (s *State) generated(c events.Config) events.Config {
 	if t := s.Turn(); t != nil {
-		return t.Input.Generation.Over(c)
+		return t.Input.Over(c)
 	}
 	return c
 }

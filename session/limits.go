@@ -62,6 +62,9 @@ func inputBytes(in *events.TurnInput) int {
 	for _, stop := range in.Generation.Sampling.Stop {
 		n += len(stop)
 	}
+	for i := range in.Layers {
+		n += partExtra + len(in.Layers[i].Title) + len(in.Layers[i].Content)
+	}
 	for id, text := range in.Plugins {
 		n += len(id) + len(text)
 	}

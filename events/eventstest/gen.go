@@ -301,7 +301,7 @@ func Unknown(turn events.TurnID, kind string, raw []byte) events.Event {
 }
 
 func turnInput(t *rapid.T) events.TurnInput {
-	in := events.TurnInput{Options: bytes(t), Extension: maybe(t, extension), Plugins: labels(t), Generation: maybe(t, generation), Output: maybe(t, form)}
+	in := events.TurnInput{Options: bytes(t), Extension: maybe(t, extension), Plugins: labels(t), Generation: maybe(t, generation), Output: maybe(t, form), Layers: list(t, 0, layer)}
 	if rapid.Bool().Draw(t, "continue") {
 		in.Continue = true
 		return in

@@ -74,6 +74,19 @@ func failedTry(t *rapid.T) events.FailedTry {
 	return events.FailedTry{Error: id[string](t), Code: text(t), Status: count(t), Message: text(t), Wait: count(t)}
 }
 
+func layer(t *rapid.T) events.PromptLayer {
+	l := events.PromptLayer{Slot: slot(t), Op: one(t, events.LayerAdd, events.LayerReplace, events.LayerClear)}
+	if l.Op != events.LayerClear {
+		l.Title, l.Content = text(t), text(t)+"."
+	}
+	return l
+}
+
+func slot(t *rapid.T) events.Slot {
+	return one(t, events.SlotIntro, events.SlotExecution, events.SlotGuidance, events.SlotProjectInstructions,
+		events.SlotRuntimeContext, events.SlotEnvironment)
+}
+
 func form(t *rapid.T) events.OutputForm {
 	return events.OutputForm{Name: token[string](t), Schema: append(bytes(t), '{'), Strict: flag(t)}
 }
@@ -86,7 +99,7 @@ func config(t *rapid.T) events.Config {
 	return events.Config{
 		Provider: maybe(t, id[string]), Model: maybe(t, id[string]), Effort: maybe(t, id[string]),
 		MaxOutputTokens: count(t), ContextWindow: count(t), MaxIterations: count(t),
-		Protocol: maybe(t, id[string]), RetainMillis: count(t), Instructions: text(t), Sampling: maybe(t, sampling),
+		Protocol: maybe(t, id[string]), RetainMillis: count(t), Instructions: text(t), Sampling: maybe(t, sampling), Layers: list(t, 0, layer),
 	}
 }
 
@@ -278,8 +291,7 @@ func viewItem(t *rapid.T) events.ViewItem {
 
 func contribution(t *rapid.T) events.Contribution {
 	return events.Contribution{
-		Slot: one(t, events.SlotIntro, events.SlotExecution, events.SlotGuidance, events.SlotProjectInstructions,
-			events.SlotRuntimeContext, events.SlotEnvironment),
+		Slot:  slot(t),
 		Title: text(t), Priority: rapid.Int64().Draw(t, "priority"), Tools: list(t, 0, id[string]), Minimum: override(t),
 		Content: text(t),
 	}

@@ -22,6 +22,30 @@ type TurnGeneration struct {
 	Sampling        Sampling `json:"sampling,omitzero"`
 }
 
+// PromptLayer changes one slot of the system prompt.
+type PromptLayer struct {
+	Slot    events.Slot    `json:"slot" jsonschema:"intro, execution, guidance, project_instructions, runtime_context or environment, which stand in this order"`
+	Op      events.LayerOp `json:"op" jsonschema:"add behind what plugins contribute to the slot, replace it, or clear the slot"`
+	Title   string         `json:"title,omitempty" jsonschema:"heading over the content"`
+	Content string         `json:"content,omitempty" jsonschema:"of add and replace"`
+}
+
+func givenLayers(list []PromptLayer) []events.PromptLayer {
+	var out []events.PromptLayer
+	for _, l := range list {
+		out = append(out, events.PromptLayer(l))
+	}
+	return out
+}
+
+func layersOf(list []events.PromptLayer) []PromptLayer {
+	var out []PromptLayer
+	for _, l := range list {
+		out = append(out, PromptLayer(l))
+	}
+	return out
+}
+
 // AnswerForm is the form of a turn's answer. Left out: text.
 type AnswerForm struct {
 	Name   string          `json:"name" jsonschema:"of the schema: 1 to 64 of A-Z a-z 0-9 _ -"`
@@ -68,7 +92,7 @@ func (c SessionConfig) given() events.Config {
 	return events.Config{
 		Provider: c.Provider, Model: c.Model, Effort: c.Effort, MaxOutputTokens: c.MaxOutputTokens, ContextWindow: c.ContextWindow,
 		MaxIterations: c.MaxIterations, Protocol: c.Protocol, RetainMillis: c.RetainMillis,
-		Instructions: c.Instructions, Sampling: c.Sampling.given(),
+		Instructions: c.Instructions, Sampling: c.Sampling.given(), Layers: givenLayers(c.Layers),
 	}
 }
 
@@ -76,6 +100,6 @@ func configOf(c events.Config) SessionConfig {
 	return SessionConfig{
 		Provider: c.Provider, Model: c.Model, Effort: c.Effort, MaxOutputTokens: c.MaxOutputTokens, ContextWindow: c.ContextWindow,
 		MaxIterations: c.MaxIterations, Protocol: c.Protocol, RetainMillis: c.RetainMillis,
-		Instructions: c.Instructions, Sampling: samplingOf(c.Sampling),
+		Instructions: c.Instructions, Sampling: samplingOf(c.Sampling), Layers: layersOf(c.Layers),
 	}
 }

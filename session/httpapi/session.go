@@ -105,6 +105,8 @@ type ConfigChange struct {
 
 	Instructions *string   `json:"instructions,omitempty"`
 	Sampling     *Sampling `json:"sampling,omitempty" jsonschema:"instead of all that was set before"`
+
+	Layers *[]PromptLayer `json:"layers,omitempty" jsonschema:"instead of all that there were"`
 }
 
 // state is that of the session in the path.
@@ -143,6 +145,9 @@ func (in *ConfigChange) apply(cfg events.Config) events.Config {
 	set(&cfg.Instructions, in.Instructions)
 	if in.Sampling != nil {
 		cfg.Sampling = in.Sampling.given()
+	}
+	if in.Layers != nil {
+		cfg.Layers = givenLayers(*in.Layers)
 	}
 	return cfg
 }

@@ -73,6 +73,8 @@ type SessionConfig struct {
 
 	Instructions string   `json:"instructions,omitempty" jsonschema:"the system prompt, before what plugins add: up to 64 KiB"`
 	Sampling     Sampling `json:"sampling,omitzero"`
+
+	Layers []PromptLayer `json:"layers,omitempty" jsonschema:"of the system prompt, over what plugins contribute: up to 32 of 32 KiB together"`
 }
 
 func givenParts(list []GivenPart) []events.Part {

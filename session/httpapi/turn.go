@@ -25,6 +25,8 @@ type NewTurn struct {
 	Extension  Extension      `json:"extension,omitzero" jsonschema:"for the protocol"`
 	Generation TurnGeneration `json:"generation,omitzero"`
 	Output     AnswerForm     `json:"output,omitzero" jsonschema:"of the answer, which is checked; the model may repair it once"`
+
+	Layers []PromptLayer `json:"layers,omitempty" jsonschema:"of the system prompt for this turn, over those of the session: up to 32 of 32 KiB together"`
 }
 
 // PendingTurn is a turn that has not ended.
@@ -96,6 +98,7 @@ func (in *NewTurn) request(c *call) (api.TurnRequest, error) {
 	}
 	input := events.TurnInput{Parts: parts, Continue: in.Continue, Options: in.Options, Plugins: in.Plugins, Extension: in.Extension.extension(), Generation: in.Generation.given()}
 	input.Output = events.OutputForm{Name: in.Output.Name, Schema: in.Output.Schema, Strict: in.Output.Strict}
+	input.Layers = givenLayers(in.Layers)
 	if in.Text != "" {
 		input.Parts = []events.Part{{Kind: events.PartText, Text: in.Text}}
 	}
