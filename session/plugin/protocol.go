@@ -151,7 +151,7 @@ type Reading struct {
 }
 
 // ToolCode is the name of the tool that a protocol's code runs as: part of no catalogue.
-const ToolCode = "run_code"
+const ToolCode = api.ToolCode
 
 // ExecRequest is code to run.
 type ExecRequest struct {
