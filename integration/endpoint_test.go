@@ -53,6 +53,9 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	text, end := llmtest.OpenAI{}.Stream(reply)
+	if reply.Fault == llmtest.FaultError {
+		end = llmtest.OpenAI{}.FailureEvent(&llm.Error{Message: "scripted"})
+	}
 	_, _ = io.WriteString(w, text+end)
 }
 
