@@ -65,7 +65,6 @@ func setupWrappers(t *testing.T) (*fleet, *seenByPlugins) {
 		r.Monitor(events.MonitorSpec{ID: "m", Command: "echo declared; sleep 1000", Persistent: true, ArmOn: events.ArmSessionStart, Wake: events.WakeNotify})
 		r.Monitor(events.MonitorSpec{ID: "idle", Command: "true"})
 		r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return nil, nil })
-		r.Trigger("fired", []byte(`{"type":"object"}`))
 		plugin.AddTool(r, plugin.Tool{Name: "do"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) { return "did", s.do(ctx, c) })
 	})
 	speaker := plugin.OfDriver("speaker", plugin.DriverFunc(func(in plugin.PreambleInput) plugin.Preamble {
@@ -215,8 +214,8 @@ func TestPreambleInput(t *testing.T) {
 		t.Errorf("got %d preambles, want one of each of two prompts at least", len(s.preambles))
 	}
 	for i, in := range s.preambles {
-		if len(in.Triggers) != 1 || in.Triggers[0].Name != "fired" || len(in.Extensions["words"]) != 1 || len(in.Tools) == 0 {
-			t.Errorf("preamble %d: got triggers %v, extensions %v and %d tools", i, in.Triggers, in.Extensions, len(in.Tools))
+		if len(in.Extensions["words"]) != 1 || len(in.Tools) == 0 {
+			t.Errorf("preamble %d: got extensions %v and %d tools", i, in.Extensions, len(in.Tools))
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -284,10 +283,6 @@ func withOverrides(tools []events.ToolEntry, state *projector.Catalog) []events.
 		}
 	}
 	return list
-}
-
-func sortedTriggers(byName map[string]Trigger) []Trigger {
-	return slices.SortedFunc(maps.Values(byName), func(a, b Trigger) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // CatalogItem is a tool as catalogues list it.

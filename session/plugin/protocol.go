@@ -127,7 +127,6 @@ func (f DriverFunc) Preamble(in PreambleInput) Preamble { return f(in) }
 type PreambleInput struct {
 	Tools      []events.ToolEntry // that the session offers
 	Extensions Extensions
-	Triggers   []Trigger
 	Options    json.RawMessage // turn options that count
 }
 
