@@ -96,7 +96,8 @@ func (c SessionConfig) given() events.Config {
 	}
 }
 
-func configOf(c events.Config) SessionConfig {
+// ConfigOf is a configuration as requests and answers have it.
+func ConfigOf(c events.Config) SessionConfig {
 	return SessionConfig{
 		Provider: c.Provider, Model: c.Model, Effort: c.Effort, MaxOutputTokens: c.MaxOutputTokens, ContextWindow: c.ContextWindow,
 		MaxIterations: c.MaxIterations, Protocol: c.Protocol, RetainMillis: c.RetainMillis,

@@ -116,7 +116,7 @@ func (c *call) state() (*projector.State, error) {
 
 func sessionOf(s *projector.State) Session {
 	out := Session{
-		ID: s.Session, Seq: s.Seq, Status: s.Status, Config: configOf(s.Config), Parent: s.Parent, Forked: s.Forked.Session, Labels: s.Labels,
+		ID: s.Session, Seq: s.Seq, Status: s.Status, Config: ConfigOf(s.Config), Parent: s.Parent, Forked: s.Forked.Session, Labels: s.Labels,
 		Leaf: s.Leaf, Frame: s.Frame().ID, Turns: s.Turns, Queue: []events.TurnID{}, Inputs: []events.InputID{}, Owner: s.Owner, Grants: make([]Granted, len(s.Grants)), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
 	if t := s.Turn(); t != nil {
