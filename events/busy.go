@@ -22,8 +22,8 @@ func (b WhenBusy) Check(in TurnInput) error {
 	case BusyEnqueue, BusyReject, BusyInterrupt, BusyBranch:
 		return nil
 	case BusyInject:
-		if in.Continue || len(in.Options) > 0 || !in.Extension.IsZero() || len(in.Plugins) > 0 {
-			return invalid("busy", "a message alone can be injected: no continue, options, extension or input for plugins")
+		if in.Continue || len(in.Options) > 0 || !in.Extension.IsZero() || len(in.Plugins) > 0 || !in.Generation.IsZero() || !in.Output.IsZero() || len(in.Layers) > 0 {
+			return invalid("busy", "a message alone can be injected: no continue, options, extension, input for plugins, generation, output or layers")
 		}
 		return nil
 	}

@@ -167,10 +167,8 @@ func (p *TurnPrepared) Validate() error {
 
 func validateContributions(list []Contribution) error {
 	for i := range list {
-		switch list[i].Slot {
-		case SlotIntro, SlotExecution, SlotGuidance, SlotProjectInstructions, SlotRuntimeContext, SlotEnvironment:
-		default:
-			return invalid(fmt.Sprintf("contributions[%d].slot", i), fmt.Sprintf("unknown %q", list[i].Slot))
+		if err := list[i].Slot.check(fmt.Sprintf("contributions[%d].slot", i)); err != nil {
+			return err
 		}
 		if err := list[i].Minimum.validate(fmt.Sprintf("contributions[%d].minimum", i)); err != nil {
 			return err

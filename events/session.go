@@ -15,6 +15,11 @@ type Config struct {
 	MaxIterations   int64  `msgpack:"n,omitempty"` // model calls a turn; 0 means no limit
 	Protocol        string `msgpack:"r,omitempty"` // what a model's reply means; empty is "standard", tool calling
 	RetainMillis    int64  `msgpack:"d,omitempty"` // after the last event the session is erased; 0 leaves it to the node, negative keeps it for ever
+
+	Instructions string   `msgpack:"i,omitempty"` // the system prompt, before what plugins contribute; at most [MaxInstructionsBytes]
+	Sampling     Sampling `msgpack:"s,omitempty"`
+
+	Layers []PromptLayer `msgpack:"l,omitempty"` // of the prompt's template, in order
 }
 
 // ForkedFrom says which history a session began as a copy of.
@@ -121,7 +126,13 @@ func (c Config) validate() error {
 	if len(c.Protocol) > MaxIDBytes || len(c.Provider) > MaxIDBytes || len(c.Model) > MaxIDBytes || len(c.Effort) > MaxIDBytes {
 		return invalid("config", fmt.Sprintf("protocol, provider, model and effort have at most %d bytes", MaxIDBytes))
 	}
-	return nil
+	if n := len(c.Instructions); n > MaxInstructionsBytes {
+		return &FieldError{Field: "config.instructions", Reason: fmt.Sprintf("has %d bytes, limit is %d", n, MaxInstructionsBytes), Err: ErrTooLarge}
+	}
+	if err := validateLayers("config.layers", c.Layers); err != nil {
+		return err
+	}
+	return c.Sampling.Validate("config.sampling")
 }
 
 // SessionFirstInputTaken gives the first turn's input to whoever took it: one taker, once.

@@ -1,6 +1,10 @@
 package events
 
-import "fmt"
+import (
+	"bytes"
+	"fmt"
+	"slices"
+)
 
 // Effects is what a tool declares that running it does to the world.
 type Effects string
@@ -37,7 +41,19 @@ type ToolEntry struct {
 	Override     Override     `msgpack:"v,omitempty"` // as a host set it
 	Orphan       bool         `msgpack:"x,omitempty"` // no source offers it now; the override waits for its return
 	Serial       bool         `msgpack:"l,omitempty"` // runs alone, after the others of its reply
+
+	Namespace string   `msgpack:"p,omitempty"` // that it is found under, with others
+	Aliases   []string `msgpack:"i,omitempty"` // other words that it is found by; it is called by its name alone
+	Output    []byte   `msgpack:"u,omitempty"` // JSON schema of what it returns, where that is JSON
+	Examples  [][]byte `msgpack:"t,omitempty"` // arguments of calls, JSON each
 }
+
+// Limits of what a tool says about itself.
+const (
+	MaxAliases      = 16
+	MaxExamples     = 8
+	MaxExampleBytes = 4 << 10 // of each
+)
 
 // Override is a host's own choice of availability: empty for none, else one of the levels, "showcased" spelled out.
 type Override string
@@ -100,7 +116,9 @@ func (t *ToolEntry) Callable() bool { return t.Effective().Rank() >= AvailCallab
 // SameOffer reports whether two entries are the same but for the overrides that hosts set.
 func SameOffer(x, y ToolEntry) bool {
 	return x.Name == y.Name && x.Description == y.Description && string(x.Schema) == string(y.Schema) &&
-		x.Effects == y.Effects && x.Source == y.Source && x.Availability == y.Availability && x.Orphan == y.Orphan && x.Serial == y.Serial
+		x.Effects == y.Effects && x.Source == y.Source && x.Availability == y.Availability && x.Orphan == y.Orphan && x.Serial == y.Serial &&
+		x.Namespace == y.Namespace && slices.Equal(x.Aliases, y.Aliases) && string(x.Output) == string(y.Output) &&
+		slices.EqualFunc(x.Examples, y.Examples, bytes.Equal)
 }
 
 // ToolStateApplied replaces the tool catalogue.
@@ -134,6 +152,27 @@ func (t *ToolEntry) validate() error {
 	}
 	if err := t.Override.validate("tools.override"); err != nil {
 		return err
+	}
+	if t.Namespace != "" {
+		if err := CheckToken("tools.namespace", t.Namespace); err != nil {
+			return err
+		}
+	}
+	if len(t.Aliases) > MaxAliases {
+		return &FieldError{Field: "tools.aliases", Reason: fmt.Sprintf("are %d, limit is %d", len(t.Aliases), MaxAliases), Err: ErrTooLarge}
+	}
+	for _, alias := range t.Aliases {
+		if alias == "" || len(alias) > MaxTokenBytes {
+			return invalid("tools.aliases", fmt.Sprintf("has one of %d bytes, want 1 to %d", len(alias), MaxTokenBytes))
+		}
+	}
+	if len(t.Examples) > MaxExamples {
+		return &FieldError{Field: "tools.examples", Reason: fmt.Sprintf("are %d, limit is %d", len(t.Examples), MaxExamples), Err: ErrTooLarge}
+	}
+	for _, example := range t.Examples {
+		if len(example) == 0 || len(example) > MaxExampleBytes {
+			return invalid("tools.examples", fmt.Sprintf("has one of %d bytes, want 1 to %d", len(example), MaxExampleBytes))
+		}
 	}
 	return validateEffects(t.Effects)
 }

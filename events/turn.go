@@ -13,6 +13,18 @@ type TurnInput struct {
 	Options   []byte            `msgpack:"o,omitempty"` // JSON: the protocol's turn options, for this turn only
 	Extension Extension         `msgpack:"e,omitempty"` // for the protocol
 	Plugins   map[string]string `msgpack:"g,omitempty"` // JSON for plugins, by plugin id
+
+	Generation Generation `msgpack:"n,omitempty"`
+	Output     OutputForm `msgpack:"f,omitempty"` // of its answer
+
+	Layers []PromptLayer `msgpack:"l,omitempty"` // of the prompt's template, over those of the configuration
+}
+
+func (in *TurnInput) validate() error {
+	if in.Continue && len(in.Parts) > 0 {
+		return invalid("input.parts", "must be empty where continue is set")
+	}
+	return errors.Join(validateParts(in.Parts), in.Generation.validate("input.generation"), in.Output.validate("input.output"), validateLayers("input.layers", in.Layers))
 }
 
 // Extension is a protocol's own addition to a turn or a session.
@@ -36,9 +48,6 @@ type TurnRequested struct {
 
 // Validate implements [Payload].
 func (p *TurnRequested) Validate() error {
-	if p.Input.Continue && len(p.Input.Parts) > 0 {
-		return invalid("input.parts", "must be empty where continue is set")
-	}
 	if p.Switches < 0 || p.Switches > MaxSwitches {
 		return invalid("switches", fmt.Sprintf("is %d, limit is %d", p.Switches, MaxSwitches))
 	}
@@ -58,7 +67,7 @@ func (p *TurnRequested) Validate() error {
 			return err
 		}
 	}
-	return errors.Join(p.Busy.Check(p.Input), validateParts(p.Input.Parts), validateCallers(p.Callers))
+	return errors.Join(p.Input.validate(), p.Busy.Check(p.Input), validateCallers(p.Callers))
 }
 
 func validateCallers(list []string) error {
@@ -137,10 +146,7 @@ type TurnScheduled struct {
 
 // Validate implements [Payload].
 func (p *TurnScheduled) Validate() error {
-	if p.Input.Continue && len(p.Input.Parts) > 0 {
-		return invalid("input.parts", "must be empty where continue is set")
-	}
-	return errors.Join(validateTime("at", p.At), p.Busy.Check(p.Input), validateParts(p.Input.Parts), validateCallers(p.Callers))
+	return errors.Join(validateTime("at", p.At), p.Input.validate(), p.Busy.Check(p.Input), validateCallers(p.Callers))
 }
 
 // maxYear bounds times that are set: RFC 3339, in which servers are told of them, has no later one.
@@ -170,7 +176,7 @@ type TurnEnd string
 const (
 	EndFinished      TurnEnd = "finished"        // by the model's answer
 	EndToolValue     TurnEnd = "tool_value"      // by a tool's value, see [ControlFinish]
-	EndSubmitted     TurnEnd = "submitted_value" // by the value that a protocol's code submitted, see [ControlSubmit]
+	EndSubmitted     TurnEnd = "submitted_value" // by an answer of the form that was asked for, or the value that a protocol's code submitted, see [ControlSubmit]
 	EndSwitched      TurnEnd = "frame_switch"    // a follow-on turn goes on in a new frame
 	EndCancelled     TurnEnd = "cancelled"
 	EndIncomplete    TurnEnd = "incomplete"
@@ -278,6 +284,21 @@ type ModelReplied struct {
 	Detail    string     `msgpack:"d,omitempty"` // the provider's own words on a bad stop
 	Message   MessageID  `msgpack:"i,omitempty"` // id of the message, where the default is taken
 	Shown     []Part     `msgpack:"h,omitempty"` // text that users see in place of what the model said, where a plugin projects that
+	Fault     string     `msgpack:"f,omitempty"` // why the reply is no answer of the form that the turn asks for; at most 4000 characters
+
+	Failed []FailedTry `msgpack:"r,omitempty"` // the tries before the one that brought it, oldest first; of many the last [MaxFailedTries]
+}
+
+// MaxFailedTries is how many failed tries of a model call are recorded. [ModelReplied.Attempts] counts all.
+const MaxFailedTries = 16
+
+// FailedTry is one try of a model call that brought no reply.
+type FailedTry struct {
+	Error   string `msgpack:"k"` // kind of the failure, as package llm names it
+	Code    string `msgpack:"c,omitempty"`
+	Status  int64  `msgpack:"h,omitempty"` // HTTP status
+	Message string `msgpack:"m,omitempty"`
+	Wait    int64  `msgpack:"w,omitempty"` // milliseconds until the next try
 }
 
 // Validate implements [Payload].
@@ -340,6 +361,12 @@ type ModelFailed struct {
 	Status    int64     `msgpack:"h,omitempty"` // HTTP status
 	Message   string    `msgpack:"m,omitempty"`
 	Attempts  int64     `msgpack:"a,omitempty"`
+
+	Provider  string      `msgpack:"v,omitempty"`
+	Model     string      `msgpack:"o,omitempty"` // that was asked for
+	Raw       string      `msgpack:"w,omitempty"` // what the provider sent, without secrets; at most 4000 characters
+	Retryable bool        `msgpack:"y,omitempty"` // the same request may succeed later
+	Failed    []FailedTry `msgpack:"r,omitempty"` // the tries before the last one, as of [ModelReplied]
 }
 
 // Validate implements [Payload].

@@ -245,15 +245,15 @@ func testMutators(t *testing.T) {
 	id := b.open(session.CreateRequest{Config: events.Config{Model: "m0"}})
 	must(t, "configure", b.setModel(id, "m1"), nil)
 	want := events.Config{Model: "m1", Effort: "high"}
-	equal(t, "configuration", b.state(id).Config, want)
+	alike(t, "configuration", b.state(id).Config, want)
 	equal(t, "changes", len(find[*events.SessionConfigured](b, id)), 1)
 	equalLists(t, "asked", c.asked, []string{"first m1", "second m0 m1 m1", "third high"})
 	equal(t, "warned", len(c.warned), 1)
 	equal(t, "of the first", strings.Contains(c.warned[0], "settings config") && strings.Contains(c.warned[0], errMutator.Error()), true)
 	last := c.told[len(c.told)-1]
 	equal(t, "told", last.Kind, plugin.SessionConfigChanged)
-	equal(t, "of", last.Change, plugin.ConfigChange{Session: id, Previous: events.Config{Model: "m0"}, Current: want})
-	equal(t, "with the state after it", last.State.Config, want)
+	alike(t, "of", last.Change, plugin.ConfigChange{Session: id, Previous: events.Config{Model: "m0"}, Current: want})
+	alike(t, "with the state after it", last.State.Config, want)
 	equal(t, "not of the opening", slices.ContainsFunc(c.told[:len(c.told)-1], func(e plugin.Lifecycle) bool { return e.Kind == plugin.SessionConfigChanged }), false)
 }
 

@@ -135,7 +135,7 @@ func webRows() map[*operation.Row]webRow {
 func newSession(in api.CreateArgs) httpapi.NewSession {
 	r := in.Request
 	out := httpapi.NewSession{
-		ID: r.ID, Config: httpapi.SessionConfig(r.Config), Parent: r.Parent, Labels: r.Labels, Nodes: givenNodes(r.Nodes), Options: r.Options, Access: httpapi.ToolAccess(r.Access),
+		ID: r.ID, Config: httpapi.ConfigOf(r.Config), Parent: r.Parent, Labels: r.Labels, Nodes: givenNodes(r.Nodes), Options: r.Options, Access: httpapi.ToolAccess(r.Access),
 		Start: r.Start, From: r.From, Relation: r.Relation, Plugins: r.Plugins, Subagent: httpapi.Subagent(r.Subagent), Usage: r.Usage,
 	}
 	if len(in.Head) > 0 {

@@ -65,7 +65,6 @@ func setupWrappers(t *testing.T) (*fleet, *seenByPlugins) {
 		r.Monitor(events.MonitorSpec{ID: "m", Command: "echo declared; sleep 1000", Persistent: true, ArmOn: events.ArmSessionStart, Wake: events.WakeNotify})
 		r.Monitor(events.MonitorSpec{ID: "idle", Command: "true"})
 		r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return nil, nil })
-		r.Trigger("fired", []byte(`{"type":"object"}`))
 		plugin.AddTool(r, plugin.Tool{Name: "do"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) { return "did", s.do(ctx, c) })
 	})
 	speaker := plugin.OfDriver("speaker", plugin.DriverFunc(func(in plugin.PreambleInput) plugin.Preamble {
@@ -195,12 +194,13 @@ func TestCompletionOptions(t *testing.T) {
 	t.Parallel()
 	f, s := setupWrappers(t)
 	s.does(f, "", func(ctx context.Context, c plugin.Call) error {
-		_, err := c.Host.Complete(ctx, plugin.CompletionRequest{Effort: "high", MaxTokens: 321, Messages: []events.Message{plugin.Say(events.RoleUser, "aside")}}, "test")
+		_, err := c.Host.Complete(ctx, plugin.CompletionRequest{Effort: "high", MaxTokens: 321, Sampling: events.Sampling{Temperature: "0.5"}, Messages: []events.Message{plugin.Say(events.RoleUser, "aside")}}, "test")
 		return err
 	})
 	equal(t, "asked", len(s.direct), 1)
 	equal(t, "effort", s.direct[0].Effort, "high")
 	equal(t, "limit of output", s.direct[0].MaxOutputTokens, 321)
+	equal(t, "temperature", s.direct[0].Sampling.Temperature, "0.5")
 }
 
 // TestPreambleInput wants what a driver is promised to be given for every prompt.
@@ -214,8 +214,8 @@ func TestPreambleInput(t *testing.T) {
 		t.Errorf("got %d preambles, want one of each of two prompts at least", len(s.preambles))
 	}
 	for i, in := range s.preambles {
-		if len(in.Triggers) != 1 || in.Triggers[0].Name != "fired" || len(in.Extensions["words"]) != 1 || len(in.Tools) == 0 {
-			t.Errorf("preamble %d: got triggers %v, extensions %v and %d tools", i, in.Triggers, in.Extensions, len(in.Tools))
+		if len(in.Extensions["words"]) != 1 || len(in.Tools) == 0 {
+			t.Errorf("preamble %d: got extensions %v and %d tools", i, in.Extensions, len(in.Tools))
 		}
 	}
 }

@@ -15,24 +15,50 @@ var template = []events.Slot{
 	events.SlotProjectInstructions, events.SlotRuntimeContext, events.SlotEnvironment,
 }
 
-// system renders what plugins contributed to the prompt, as a catalogue gates it.
-func (s *State) system(catalog *Catalog) string {
+// system renders the instructions of a configuration, and behind them the slots of the
+// template: what plugins contributed to the running turn's prompt, as a catalogue gates
+// it, with the configuration's layers over it.
+func (s *State) system(catalog *Catalog, config *events.Config) string {
 	var sections []string
+	if text := strings.TrimSpace(config.Instructions); text != "" {
+		sections = append(sections, text)
+	}
+	t := s.Turn()
+	contributed := t != nil && t.Owes(events.PointBeforeTurn)
 	for _, slot := range template {
+		var own []string
 		for i := range s.Contributions {
-			if c := &s.Contributions[i]; c.Slot == slot && catalog.opens(c) {
-				sections = append(sections, section(c))
+			if c := &s.Contributions[i]; contributed && c.Slot == slot && catalog.opens(c) {
+				own = append(own, section(c.Title, c.Content))
 			}
 		}
+		sections = append(sections, layered(slot, own, config.Layers)...)
 	}
 	return strings.Join(sections, "\n\n")
 }
 
-func section(c *events.Contribution) string {
-	if c.Title == "" {
-		return strings.TrimSpace(c.Content)
+// layered lays layers over the sections of a slot.
+func layered(slot events.Slot, sections []string, layers []events.PromptLayer) []string {
+	for i := range layers {
+		l := &layers[i]
+		if l.Slot != slot {
+			continue
+		}
+		if l.Op != events.LayerAdd {
+			sections = nil
+		}
+		if l.Op != events.LayerClear {
+			sections = append(sections, section(l.Title, l.Content))
+		}
 	}
-	return "## " + c.Title + "\n\n" + strings.TrimSpace(c.Content)
+	return sections
+}
+
+func section(title, content string) string {
+	if title == "" {
+		return strings.TrimSpace(content)
+	}
+	return "## " + title + "\n\n" + strings.TrimSpace(content)
 }
 
 // opens reports whether a contribution's gate is open: some tool of it is offered far enough.

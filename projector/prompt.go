@@ -12,9 +12,9 @@ import (
 // Prompt is what a model is asked, before a provider gives it its wire form.
 type Prompt struct {
 	Ref      events.PromptRef
-	Config   events.Config
+	Config   events.Config      // with what the running turn says in its place
 	Messages []events.Message   // visible in the frame; every call directly followed by its result
-	System   string             // what plugins contributed; stands before the messages
+	System   string             // the instructions and what plugins contributed; stands before the messages
 	Tools    []events.ToolEntry // callable ones, by name
 	Spilled  bool               // some part's body is in a blob
 }
@@ -26,7 +26,7 @@ func (s *State) Prompt() (Prompt, error) {
 		return Prompt{}, err
 	}
 	frame := s.Frame()
-	p := Prompt{Config: s.Config, Tools: s.Catalog.callable()}
+	p := Prompt{Config: s.generated(s.Config), Tools: s.Catalog.callable()}
 	nodes := s.visible(path, frame)
 	t := s.Turn()
 	if t != nil && t.Viewed {
@@ -36,29 +36,31 @@ func (s *State) Prompt() (Prompt, error) {
 		p.Messages, p.Spilled = s.body.prompt(frame.ID, nodes)
 	}
 	var chain string
-	chain, p.System = s.bound(s.body.chainDigest(path), &s.Catalog)
+	chain, p.System = s.bound(s.body.chainDigest(path), &s.Catalog, &p.Config)
 	p.Ref = events.PromptRef{Leaf: s.Leaf, Catalog: s.Catalog.Generation, Config: s.ConfigSeq}
 	if len(s.Frames) > 1 {
 		p.Ref.Frame = frame.ID
 	}
-	p.Ref.Digest = promptDigest(s.Config, s.Catalog.Digest, frame, chain)
+	p.Ref.Digest = promptDigest(p.Config, s.Catalog.Digest, frame, chain)
 	return p, nil
 }
 
-// bound binds a chain to what the running turn shows and no path has: its view
-// and the system text, which it also gives.
-func (s *State) bound(chain string, catalog *Catalog) (bound, system string) {
-	t := s.Turn()
-	if t == nil {
-		return chain, ""
+// generated is a configuration with what the running turn says in its place.
+func (s *State) generated(c events.Config) events.Config {
+	if t := s.Turn(); t != nil {
+		return t.Input.Over(c)
 	}
-	if t.Viewed {
+	return c
+}
+
+// bound binds a chain to what the prompt shows and no path has: the running
+// turn's view, and the system text, which it also gives.
+func (s *State) bound(chain string, catalog *Catalog, config *events.Config) (bound, system string) {
+	if t := s.Turn(); t != nil && t.Viewed {
 		chain = hexSum(appendField(appendField(nil, chain), digestOf(events.TurnPrepared{Upto: t.Upto, View: t.View})))
 	}
-	if t.Owes(events.PointBeforeTurn) {
-		if system = s.system(catalog); system != "" {
-			chain = hexSum(appendField(appendField(nil, chain), system))
-		}
+	if system = s.system(catalog, config); system != "" {
+		chain = hexSum(appendField(appendField(nil, chain), system))
 	}
 	return chain, system
 }
@@ -69,6 +71,9 @@ func promptDigest(config events.Config, catalog string, frame Frame, chain strin
 	b := make([]byte, 0, 512)
 	if config.Protocol != "" {
 		chain = hexSum(appendField(appendField(nil, chain), config.Protocol))
+	}
+	if !config.Sampling.IsZero() {
+		chain = hexSum(appendField(appendField(nil, chain), digestOf(config.Sampling)))
 	}
 	for _, s := range []string{config.Provider, config.Model, config.Effort, catalog, string(frame.ID), string(frame.Keep), chain} {
 		b = appendField(b, s)

@@ -75,3 +75,48 @@ func TestPromptDigestOfPlugins(t *testing.T) {
 		})
 	}
 }
+
+// TestPromptDigestOfConfig rebuilds the digest with what a configuration and a turn say of prompts and replies.
+func TestPromptDigestOfConfig(t *testing.T) {
+	t.Parallel()
+	const link = "root"
+	sampling := events.Sampling{Temperature: "0", Stop: []string{"END"}}
+	layers := []events.PromptLayer{{Slot: events.SlotGuidance, Op: events.LayerAdd, Title: "How", Content: " slowly "}}
+	for name, tc := range map[string]struct {
+		config events.Config
+		input  events.TurnInput
+		effort string
+		chain  string
+	}{
+		"instructions": {config: events.Config{Instructions: "\nBe.\n"}, chain: sum(nil, link, "Be.")},
+		"layers":       {config: events.Config{Instructions: "Be.", Layers: layers}, chain: sum(nil, link, "Be.\n\n## How\n\nslowly")},
+		"turn_layers":  {config: events.Config{Layers: layers}, input: events.TurnInput{Layers: layers[:1]}, chain: sum(nil, link, "## How\n\nslowly\n\n## How\n\nslowly")},
+		"sampling":     {config: events.Config{Sampling: sampling}, chain: sum(nil, link, encodedSum(t, sampling))},
+		"turn": {
+			config: events.Config{Effort: "low", Sampling: sampling}, effort: "high",
+			input: events.TurnInput{Generation: events.Generation{Effort: "high", Sampling: events.Sampling{Seed: "1"}}},
+			chain: sum(nil, link, encodedSum(t, events.Sampling{Temperature: "0", Seed: "1", Stop: []string{"END"}})),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.input.Continue = true
+			h := begin(t).add("", &events.SessionConfigured{Config: tc.config}).add("t1", &events.TurnRequested{Input: tc.input})
+			h.add("t1", &events.TurnStarted{Attempt: 1, Worker: "w"})
+			want := sum([]byte{0, 0, 0}, "", "", tc.effort, "", string(h.Frame().ID), "", tc.chain)
+			if got := prompt(t, h.State); got.Ref.Digest != want {
+				t.Errorf("got digest %s, system text %q, want %s", got.Ref.Digest, got.System, want)
+			}
+		})
+	}
+}
+
+// encodedSum is the hex sha256 of the msgpack map.
+func encodedSum(t *testing.T, s events.Sampling) string {
+	t.Helper()
+	data, err := events.EncodePayload(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum(data)
+}

@@ -159,6 +159,8 @@ type ScheduledTurn struct {
 	Seq   events.Seq       `msgpack:"q"` // of the commit that accepted it
 	Asked events.Millis    `msgpack:"a"` // when it was accepted
 
+	Cancel events.TurnCancelRequested `msgpack:"x,omitempty"`
+
 	Callers []string `msgpack:"c,omitempty"`
 }
 
@@ -189,6 +191,7 @@ type Turn struct {
 	Usage       events.Usage               `msgpack:"u,omitempty"`
 	ToolCalls   int64                      `msgpack:"tc,omitempty"`
 	AnyResult   bool                       `msgpack:"ar,omitempty"` // the newest message of the turn holds tool results
+	Faults      int64                      `msgpack:"fa,omitempty"` // answers in a row that were not of the form that the turn asks for
 
 	Root     events.TurnID      `msgpack:"rt,omitempty"` // of a follow-on: the turn that a host asked for
 	Switches int64              `msgpack:"sw,omitempty"` // frame switches that led here
@@ -310,6 +313,9 @@ type TurnRecord struct {
 	Callers string           `msgpack:"cl,omitempty"` // as of its end, with blanks between: records can be compared
 	By      events.TurnID    `msgpack:"b,omitempty"`  // of a turn that was diverted: the one in its way, or that took its message in
 	Session events.SessionID `msgpack:"w,omitempty"`  // of one that branched: where it goes on
+
+	Cancel   events.TurnCancelRequested `msgpack:"cx,omitempty"` // of a cancelled one: the evidence
+	Protocol string                     `msgpack:"pr,omitempty"` // as of its end; empty is "standard"
 }
 
 // SettledInput is an input that was accepted or cancelled.

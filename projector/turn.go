@@ -125,6 +125,12 @@ func (s *State) applyCancel(id events.TurnID, p *events.TurnCancelRequested) {
 			s.Queue = queue
 		}
 	}
+	for i := range s.Scheduled {
+		if s.Scheduled[i].ID == id { // ends in the same commit
+			s.Scheduled = slices.Clone(s.Scheduled)
+			s.Scheduled[i].Cancel = *p
+		}
+	}
 }
 
 func (s *State) applyReplied(id events.TurnID, p *events.ModelReplied, at events.Millis) {
@@ -149,6 +155,12 @@ func (s *State) applyReplied(id events.TurnID, p *events.ModelReplied, at events
 			m.Stop = p.Stop
 		}
 		s.appendMessage(m, id, at)
+	}
+	switch {
+	case p.Fault != "":
+		t.Faults++
+	case len(t.Calls) == 0:
+		t.Faults = 0
 	}
 	if len(t.Calls) == 0 {
 		t.Iteration, t.Replied = t.Iteration+1, false
@@ -238,7 +250,8 @@ func (s *State) finishCalls(t *Turn, id events.MessageID, at events.Millis) {
 }
 
 func (s *State) applyCompleted(id events.TurnID, p *events.TurnCompleted, at events.Millis) {
-	record := TurnRecord{ID: id, End: p.End, Issue: p.Issue, Tool: p.Tool, Call: p.Call, CompletedAt: at, Seq: s.Seq}
+	record := TurnRecord{ID: id, End: p.End, Issue: p.Issue, Tool: p.Tool, Call: p.Call, CompletedAt: at, Seq: s.Seq, Protocol: s.Config.Protocol}
+	var cancel events.TurnCancelRequested
 	if t := s.running(id); t != nil {
 		if p.Notice != "" {
 			text := fmt.Sprintf("turn limit reached (%d)", s.Config.MaxIterations)
@@ -247,14 +260,20 @@ func (s *State) applyCompleted(id events.TurnID, p *events.TurnCompleted, at eve
 		record.Index, record.Attempts, record.Usage = t.Index, t.Attempt, t.Usage
 		record.ModelCalls, record.ToolCalls = t.Iteration, t.ToolCalls
 		record.RequestedAt, record.StartedAt, record.Input, record.Asked = t.RequestedAt, t.StartedAt, InputDigest(t.Input), t.Seq
+		cancel = t.Cancel
 		record.Callers, s.Callers = strings.Join(t.Callers, " "), t.Callers
 		s.Run = nil
 	} else if q, ok := s.dequeue(id); ok {
 		record.RequestedAt, record.Input, record.Asked = q.RequestedAt, InputDigest(q.Input), q.Seq
+		cancel = q.Cancel
 	} else if due, ok := s.unschedule(id); ok {
 		record.RequestedAt, record.Input, record.Asked = due.Asked, InputDigest(due.Input), due.Seq
+		cancel = due.Cancel
 	} else {
 		return
+	}
+	if p.End == events.EndCancelled {
+		record.Cancel = cancel
 	}
 	s.recordTurn(record)
 }

@@ -181,7 +181,8 @@ func (v *Verifier) digest(s *State, ref *events.PromptRef) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	chain, _ = s.bound(chain, &catalog)
+	config = s.generated(config)
+	chain, _ = s.bound(chain, &catalog, &config)
 	return promptDigest(config, catalog.Digest, frame, chain), nil
 }
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -124,6 +125,10 @@ type assembly struct {
 	inner bool // code called tools
 	begun bool
 	child []*events.UsageCharged
+
+	models []api.ModelCallRecord
+	failed bool // the last code that ran
+	before bool // code failed, or an answer was not of the form that was asked for
 }
 
 // assembledCall is a call with its place in the turn.
@@ -171,6 +176,8 @@ func (a *assembly) event(p events.Payload) {
 		for _, call := range p.Calls {
 			a.result(p.Iteration, &events.ToolResult{Call: call, Outcome: events.OutcomeLost, Text: projector.LostText})
 		}
+	case *events.ModelFailed:
+		a.modelFailed(p)
 	case *events.TurnStarted:
 		a.begun = true
 	case *events.ToolNestedCalled:
@@ -183,6 +190,11 @@ func (a *assembly) event(p events.Payload) {
 }
 
 func (a *assembly) replied(p *events.ModelReplied) {
+	a.models = append(a.models, api.ModelCallRecord{
+		Iteration: p.Iteration, Provider: p.Provider, Model: p.Model, Stop: p.Stop, Fault: p.Fault, DurationMillis: p.Millis,
+		Usage: usageOf(p.Usage), Attempts: max(p.Attempts, 1), Failed: failedTries(p.Failed),
+	})
+	a.before = a.before || p.Fault != ""
 	if a.last = textOf(p.Parts, events.PartText); a.last != "" {
 		a.prose, a.shown = a.last, a.last
 		if len(p.Shown) > 0 {
@@ -200,11 +212,30 @@ func (a *assembly) replied(p *events.ModelReplied) {
 	}
 }
 
+func (a *assembly) modelFailed(p *events.ModelFailed) {
+	tries := append(failedTries(p.Failed), api.FailedTry{Kind: p.Error, Code: p.Code, Status: p.Status, Message: p.Message})
+	a.models = append(a.models, api.ModelCallRecord{
+		Iteration: p.Iteration, Provider: p.Provider, Model: p.Model, Attempts: max(p.Attempts, 1), Failed: tries,
+	})
+}
+
+func failedTries(list []events.FailedTry) []api.FailedTry {
+	out := make([]api.FailedTry, len(list))
+	for i, f := range list {
+		out[i] = api.FailedTry{Kind: f.Error, Code: f.Code, Status: f.Status, Message: f.Message, WaitSeconds: float64(f.Wait) / 1000}
+	}
+	return out
+}
+
 func (a *assembly) result(iteration int64, r *events.ToolResult) {
 	for i := range a.calls {
 		c := &a.calls[i]
 		if c.iteration == iteration && c.index == r.Call && !c.done {
 			c.Output, c.Outcome, c.DurationMillis, c.done = outputOf(r), r.Outcome, r.Millis, true
+			if c.Tool == plugin.ToolCode {
+				a.failed = r.Outcome == events.OutcomeFailure
+				a.before = a.before || a.failed
+			}
 		}
 	}
 }
@@ -227,12 +258,28 @@ func (a *assembly) outcome(r *projector.TurnRecord) TurnOutcome {
 	return outcomeOf(a.ended, a.last, a.given(r.Call))
 }
 
+// standardProtocol is what a configuration means that names none.
+const standardProtocol = "standard"
+
+// outputState judges what is to be shown. Of code alone nothing is, while prose that a plugin hides is output.
+func (a *assembly) outputState(shown string, end events.TurnEnd) api.OutputState {
+	switch {
+	case shown == "" && a.failed:
+		return api.OutputTraceback
+	case a.prose == "", shown == "" && a.code:
+		return api.OutputEmpty
+	case a.before && !end.Stopped():
+		return api.OutputRecovered
+	}
+	return OutputUsable
+}
+
 func (a *assembly) assemble(r projector.TurnRecord) api.AssembledTurn {
 	t := api.AssembledTurn{
 		Turn: r.ID, Seq: r.Seq, Outcome: a.outcome(&r), HadToolCalls: a.inner, HadCode: a.code,
 		StartedAt: r.StartedAt, Usage: usageOf(r.Usage), ToolCalls: []api.ToolCallRecord{},
-		Output: AssistantOutput{SafeText: a.shown, RawText: a.prose, State: OutputUsable},
-		Errors: []api.ErrorEnvelope{},
+		Output: AssistantOutput{SafeText: a.shown, RawText: a.prose},
+		Errors: []api.ErrorEnvelope{}, Protocol: cmp.Or(r.Protocol, standardProtocol), ModelCalls: append([]api.ModelCallRecord{}, a.models...),
 	}
 	for i := range a.calls {
 		t.ToolCalls = append(t.ToolCalls, a.calls[i].ToolCallRecord)
@@ -246,8 +293,9 @@ func (a *assembly) assemble(r projector.TurnRecord) api.AssembledTurn {
 		a.prose = a.cut
 		t.Output.RawText = a.cut
 	}
-	if a.prose == "" {
-		t.Output.State = api.OutputEmpty
+	t.Output.State = a.outputState(t.Output.SafeText, r.End)
+	if r.Cancel.Request != "" {
+		t.Cancellation = &api.Cancellation{ID: r.Cancel.Request, Origin: r.Cancel.Origin, Reason: r.Cancel.Reason}
 	}
 	if r.StartedAt != 0 {
 		t.DurationMillis = int64(r.CompletedAt - r.StartedAt)

@@ -102,5 +102,5 @@ func checkCompletion(r *plugin.CompletionRequest) error {
 			return err
 		}
 	}
-	return (&events.SessionConfigured{Config: events.Config{Model: r.Model, Effort: r.Effort, MaxOutputTokens: r.MaxTokens}}).Validate()
+	return (&events.SessionConfigured{Config: events.Config{Model: r.Model, Effort: r.Effort, MaxOutputTokens: r.MaxTokens, Sampling: r.Sampling}}).Validate()
 }

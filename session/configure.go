@@ -48,7 +48,7 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req Configure
 			return err
 		}
 	}
-	if h.plugins == nil || change.Current == change.Previous {
+	if h.plugins == nil || change.Current.Equal(change.Previous) {
 		return nil
 	}
 	return h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
@@ -90,7 +90,7 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req ConfigureReq
 		return change, err
 	}
 	change.Current = req.Change(s.Config)
-	if change.Current == s.Config {
+	if change.Current.Equal(s.Config) {
 		return change, nil
 	}
 	asks, err := h.asksPlugins()
@@ -132,11 +132,11 @@ func (h *Host) Locked(c events.Config) (events.Config, error) {
 
 // configure records a change, unless the configuration is not what it was made from: then it moved.
 func (h *Host) configure(ctx context.Context, asked api.Asked, change plugin.ConfigChange, wanted command) (moved bool, err error) {
-	if change.Current == change.Previous {
+	if change.Current.Equal(change.Previous) {
 		return false, nil
 	}
 	err = h.decideAsked(ctx, change.Session, wanted, asked, func(s *projector.State) ([]events.Event, error) {
-		if moved = s.Config != change.Previous; moved {
+		if moved = !s.Config.Equal(change.Previous); moved {
 			return nil, nil
 		}
 		return []events.Event{events.Of("", &events.SessionConfigured{Config: change.Current})}, open(s)

@@ -223,7 +223,7 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 // locked holds what is asked for to the operator's locks, and to the protocols that there are. What is taken over
 // from a session that is older than a lock is for the nodes to hold to it.
 func (o *opening) locked() (err error) {
-	if o.req.Config != (events.Config{}) {
+	if !o.req.Config.IsZero() {
 		if o.req.Config, err = o.h.locks.Config(o.req.Config); err != nil {
 			return err
 		}
@@ -256,7 +256,7 @@ func (o *opening) opened() *events.SessionOpened {
 	if o.req.First != nil {
 		p.First = *o.req.First
 	}
-	if p.Config == (events.Config{}) {
+	if p.Config.IsZero() {
 		switch {
 		case o.base != nil:
 			p.Config = o.base.Config

@@ -69,7 +69,13 @@ func roomFor(s *projector.State, size int) error {
 }
 
 func inputBytes(in *events.TurnInput) int {
-	n := partsBytes(in.Parts) + len(in.Options) + len(in.Extension.Type) + len(in.Extension.Body)
+	n := partsBytes(in.Parts) + len(in.Output.Schema) + len(in.Options) + len(in.Extension.Type) + len(in.Extension.Body)
+	for _, stop := range in.Generation.Sampling.Stop {
+		n += len(stop)
+	}
+	for i := range in.Layers {
+		n += partExtra + len(in.Layers[i].Title) + len(in.Layers[i].Content)
+	}
 	for id, text := range in.Plugins {
 		n += len(id) + len(text)
 	}

@@ -18,6 +18,8 @@ func outcomeOf(p *events.TurnCompleted, text, value string) TurnOutcome {
 	switch {
 	case p.End == events.EndToolValue:
 		return TurnOutcome{Type: api.OutcomeToolValue, ToolName: p.Tool, Value: value}
+	case p.End == events.EndSubmitted && p.Tool == "": // an answer of the form that was asked for
+		return TurnOutcome{Type: OutcomeSubmittedValue, Value: text}
 	case p.End == events.EndSubmitted:
 		return TurnOutcome{Type: OutcomeSubmittedValue, Value: value}
 	case p.End == events.EndSwitched:
@@ -38,7 +40,7 @@ func divertedOutcome(p *events.TurnDiverted) TurnOutcome {
 // turnError collects what a turn's error is told from.
 type turnError struct {
 	stop    events.StopReason // of the last reply
-	failure string            // kind of the failure of the last model call
+	failure *events.ModelFailed
 }
 
 func (t *turnError) learn(p events.Payload) {
@@ -46,12 +48,15 @@ func (t *turnError) learn(p events.Payload) {
 	case *events.ModelReplied:
 		t.stop = p.Stop
 	case *events.ModelFailed:
-		t.failure = p.Error
+		t.failure = p
 	}
 }
 
 func (t *turnError) envelope(i events.Issue) api.ErrorEnvelope {
-	e := api.ErrorEnvelope{Kind: i.Kind, Code: i.Code, UserMessage: i.Message, ProviderFailureKind: t.failure}
+	e := api.ErrorEnvelope{Kind: i.Kind, Code: i.Code, UserMessage: i.Message}
+	if f := t.failure; f != nil {
+		e.ProviderFailureKind, e.Raw, e.Retryable = f.Error, f.Raw, &f.Retryable
+	}
 	if e.UserMessage == "" {
 		e.UserMessage = i.Code
 	}

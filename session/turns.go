@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -117,7 +118,8 @@ func (h *Host) prepare(ctx context.Context, id events.SessionID, req TurnRequest
 	if err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", req.ID)); err != nil {
 		return events.TurnInput{}, fmt.Errorf("submit turn: %w", err)
 	}
-	if err := errors.Join(busyOf(req.WhenBusy).Check(req.Input), h.locks.Options("input.plugins", req.Input.Plugins)); err != nil {
+	if err := errors.Join(busyOf(req.WhenBusy).Check(req.Input), h.locks.Options("input.plugins", req.Input.Plugins), h.locks.Generation("input.generation", req.Input.Generation),
+		plugin.OutputOf(req.Input.Output).Check("input.output")); err != nil {
 		return events.TurnInput{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
 	spilled, err := Spill(ctx, h.b, &events.TurnRequested{Input: req.Input})

@@ -19,6 +19,7 @@ import (
 	"github.com/lash-go/lash/workers/builtin/subagent"
 	"github.com/lash-go/lash/workers/builtin/timer"
 	"github.com/lash-go/lash/workers/builtin/todo"
+	"github.com/lash-go/lash/workers/builtin/toolsearch"
 )
 
 // pluginFlags choose the shipped plugins and set them up.
@@ -69,6 +70,7 @@ func shippedPlugins() []shipped {
 			return background.Factory(background.Config{Dir: f.Root}), nil
 		}},
 		{"timer", "lets the model wait, for seconds or for days, without a node that waits", false, false, plain(timer.Factory(timer.Config{}))},
+		{"tool_search", "lets the model find tools that are searchable, and call what it found", false, false, plain(toolsearch.Factory())},
 	}
 }
 

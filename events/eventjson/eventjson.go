@@ -37,6 +37,15 @@ func Raw(data []byte) json.RawMessage {
 	return text
 }
 
+// Raws is [Raw] of each of a list; none is nil.
+func Raws(list [][]byte) []json.RawMessage {
+	var out []json.RawMessage
+	for _, data := range list {
+		out = append(out, Raw(data))
+	}
+	return out
+}
+
 type jsonWriter struct {
 	bytes.Buffer
 	err error

@@ -107,13 +107,13 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return &events.ModelReplied{
 			Iteration: count(t), Prompt: prompt(t), Parts: list(t, 0, part), Stop: stop(t), Usage: maybe(t, usage),
 			Provider: text(t), Model: text(t), Attempts: count(t), Millis: count(t), Message: maybe(t, id[events.MessageID]),
-			Detail: text(t), Shown: shown(t),
+			Detail: text(t), Shown: shown(t), Fault: text(t), Failed: list(t, 0, failedTry),
 		}
 	},
 	events.KindModelFailed: func(t *rapid.T) events.Payload {
 		return &events.ModelFailed{
 			Iteration: count(t), Prompt: prompt(t), Error: id[string](t), Code: text(t), Status: count(t),
-			Message: text(t), Attempts: count(t),
+			Message: text(t), Attempts: count(t), Provider: text(t), Model: text(t), Raw: text(t), Retryable: flag(t), Failed: list(t, 0, failedTry),
 		}
 	},
 	events.KindModelInterrupted: func(t *rapid.T) events.Payload {
@@ -325,7 +325,7 @@ func Unknown(turn events.TurnID, kind string, raw []byte) events.Event {
 }
 
 func turnInput(t *rapid.T) events.TurnInput {
-	in := events.TurnInput{Options: bytes(t), Extension: maybe(t, extension), Plugins: labels(t)}
+	in := events.TurnInput{Options: bytes(t), Extension: maybe(t, extension), Plugins: labels(t), Generation: maybe(t, generation), Output: maybe(t, form), Layers: list(t, 0, layer)}
 	if rapid.Bool().Draw(t, "continue") {
 		in.Continue = true
 		return in

@@ -63,11 +63,43 @@ func labels(t *rapid.T) map[string]string {
 	return m
 }
 
+func sampling(t *rapid.T) events.Sampling {
+	return events.Sampling{
+		Temperature: one[events.Number](t, "", "0", "0.25", "2"), TopP: one[events.Number](t, "", "1", "0.5e-1"),
+		Seed: one[events.Number](t, "", "0", "-9223372036854775808"), Stop: list(t, 0, id[string]),
+	}
+}
+
+func failedTry(t *rapid.T) events.FailedTry {
+	return events.FailedTry{Error: id[string](t), Code: text(t), Status: count(t), Message: text(t), Wait: count(t)}
+}
+
+func layer(t *rapid.T) events.PromptLayer {
+	l := events.PromptLayer{Slot: slot(t), Op: one(t, events.LayerAdd, events.LayerReplace, events.LayerClear)}
+	if l.Op != events.LayerClear {
+		l.Title, l.Content = text(t), text(t)+"."
+	}
+	return l
+}
+
+func slot(t *rapid.T) events.Slot {
+	return one(t, events.SlotIntro, events.SlotExecution, events.SlotGuidance, events.SlotProjectInstructions,
+		events.SlotRuntimeContext, events.SlotEnvironment)
+}
+
+func form(t *rapid.T) events.OutputForm {
+	return events.OutputForm{Name: token[string](t), Schema: append(bytes(t), '{'), Strict: flag(t)}
+}
+
+func generation(t *rapid.T) events.Generation {
+	return events.Generation{Effort: maybe(t, id[string]), MaxOutputTokens: count(t), Sampling: maybe(t, sampling)}
+}
+
 func config(t *rapid.T) events.Config {
 	return events.Config{
 		Provider: maybe(t, id[string]), Model: maybe(t, id[string]), Effort: maybe(t, id[string]),
 		MaxOutputTokens: count(t), ContextWindow: count(t), MaxIterations: count(t),
-		Protocol: maybe(t, id[string]), RetainMillis: count(t),
+		Protocol: maybe(t, id[string]), RetainMillis: count(t), Instructions: text(t), Sampling: maybe(t, sampling), Layers: list(t, 0, layer),
 	}
 }
 
@@ -150,6 +182,8 @@ func tool(t *rapid.T) events.ToolEntry {
 		Effects: one(t, events.EffectsNonIdempotent, events.EffectsIdempotent, events.EffectsNone), Source: text(t),
 		Availability: one(t, events.AvailOff, events.AvailSearchable, events.AvailCallable, events.AvailShowcased),
 		Override:     override(t), Orphan: flag(t), Serial: flag(t),
+		Namespace: maybe(t, token[string]), Aliases: list(t, 0, id[string]), Output: bytes(t),
+		Examples: list(t, 0, func(t *rapid.T) []byte { return append(bytes(t), '1') }),
 	}
 }
 
@@ -263,8 +297,7 @@ func viewItem(t *rapid.T) events.ViewItem {
 
 func contribution(t *rapid.T) events.Contribution {
 	return events.Contribution{
-		Slot: one(t, events.SlotIntro, events.SlotExecution, events.SlotGuidance, events.SlotProjectInstructions,
-			events.SlotRuntimeContext, events.SlotEnvironment),
+		Slot:  slot(t),
 		Title: text(t), Priority: rapid.Int64().Draw(t, "priority"), Tools: list(t, 0, id[string]), Minimum: override(t),
 		Content: text(t),
 	}

@@ -139,4 +139,6 @@ type ErrorEnvelope struct {
 	TerminalReason      events.StopReason `json:"terminal_reason,omitempty"` // of the reply that ended the turn, where it did not end by itself
 	UserMessage         string            `json:"user_message"`
 	ProviderFailureKind string            `json:"provider_failure_kind,omitempty"` // as package llm names it
+	Raw                 string            `json:"raw,omitempty"`                   // what the provider sent, without secrets; at most 4000 characters
+	Retryable           *bool             `json:"retryable,omitempty"`             // of a failed model call: whether the same request may succeed later
 }

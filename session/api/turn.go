@@ -98,6 +98,39 @@ type AssembledTurn struct {
 	ChildrenUsage  []ChildUsage     `json:"children_usage"` // charged while the turn ran, sorted by source and model
 	ToolCalls      []ToolCallRecord `json:"tool_calls"`     // in the order of the replies
 	Errors         []ErrorEnvelope  `json:"errors"`
+
+	Protocol     string            `json:"protocol"`               // as of its end: "standard" or another
+	ModelCalls   []ModelCallRecord `json:"llm_calls"`              // in order, those that failed too
+	Cancellation *Cancellation     `json:"cancellation,omitempty"` // of a turn that was cancelled: the first request
+}
+
+// Cancellation is the evidence of a cancel.
+type Cancellation struct {
+	ID     string `json:"id"`
+	Origin string `json:"origin,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// ModelCallRecord is one model call of a turn, with its tries.
+type ModelCallRecord struct {
+	Iteration      int64             `json:"iteration"` // from 0
+	Provider       string            `json:"provider,omitempty"`
+	Model          string            `json:"model,omitempty"`
+	Stop           events.StopReason `json:"stop,omitempty"` // why the reply ended; empty: there was none
+	Fault          string            `json:"fault,omitempty"`
+	DurationMillis int64             `json:"duration_ms,omitempty"`
+	Usage          TokenUsage        `json:"usage"`
+	Attempts       int64             `json:"attempts"` // all tries
+	Failed         []FailedTry       `json:"failed"`   // those that brought no reply, oldest first; of many the last
+}
+
+// FailedTry is one try of a model call that brought no reply.
+type FailedTry struct {
+	Kind        string  `json:"kind"` // as package llm names it
+	Code        string  `json:"code,omitempty"`
+	Status      int64   `json:"status,omitempty"` // HTTP status
+	Message     string  `json:"message,omitempty"`
+	WaitSeconds float64 `json:"wait_seconds,omitempty"` // until the next one
 }
 
 // ChildUsage is what child sessions used.
@@ -110,10 +143,12 @@ type ChildUsage struct {
 // OutputState says what an assistant's output is good for.
 type OutputState string
 
-// The states that exist so far; those of the specification that are missing belong to code-executing protocols.
+// The states.
 const (
-	OutputUsable OutputState = "usable"
-	OutputEmpty  OutputState = "empty_output"
+	OutputUsable    OutputState = "usable"
+	OutputEmpty     OutputState = "empty_output"
+	OutputTraceback OutputState = "traceback_only"       // no text, and the last code that ran failed
+	OutputRecovered OutputState = "recovered_from_error" // the turn's answer, after code failed or an answer was not of the form that was asked for
 )
 
 // AssistantOutput is the last text that the assistant wrote in the turn.

@@ -68,7 +68,7 @@ func getView(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	out := View{Session: v.Session, Seq: v.Seq, Frame: v.Frame.ID, Config: SessionConfig(v.Config), Messages: messages(v.Messages), Nodes: make([]Node, len(v.Nodes))}
+	out := View{Session: v.Session, Seq: v.Seq, Frame: v.Frame.ID, Config: ConfigOf(v.Config), Messages: messages(v.Messages), Nodes: make([]Node, len(v.Nodes))}
 	for i, n := range v.Nodes {
 		out.Nodes[i] = nodeOf(n)
 	}

@@ -85,6 +85,10 @@ func (t *Tool) entry() (events.ToolEntry, error) {
 	e := events.ToolEntry{
 		Name: t.Name, Description: t.Description, Schema: t.Schema, Effects: events.Effects(t.Effects), Source: t.Source,
 		Availability: events.Override(t.Availability).Level(), Override: t.Override, Orphan: t.Orphan, Serial: t.Serial,
+		Namespace: t.Namespace, Aliases: t.Aliases, Output: t.Output,
+	}
+	for _, example := range t.Examples {
+		e.Examples = append(e.Examples, example)
 	}
 	if t.Effects == "non_idempotent" {
 		e.Effects = events.EffectsNonIdempotent
@@ -105,6 +109,7 @@ type NewCompletion struct {
 	ToolChoice ToolChoice     `json:"tool_choice,omitzero"`
 	Output     OutputForm     `json:"output,omitzero"`
 	MaxTokens  int64          `json:"max_tokens,omitempty" jsonschema:"of output"`
+	Sampling   Sampling       `json:"sampling,omitzero"`
 }
 
 // GivenTool is a tool that a completion may name.
@@ -180,6 +185,7 @@ func actionResult(got plugin.Result) ActionResult {
 func (in NewCompletion) args(c *call) (operation.CompleteArgs, error) {
 	req := plugin.CompletionRequest{
 		Model: in.Model, Effort: in.Effort, ToolChoice: plugin.ToolChoice(in.ToolChoice), Output: plugin.Output(in.Output), MaxTokens: in.MaxTokens,
+		Sampling: in.Sampling.given(),
 	}
 	err := c.named(len(in.Messages), func(i int) (string, []GivenPart) { return fmt.Sprintf("messages[%d].parts", i), in.Messages[i].Parts })
 	if err != nil {

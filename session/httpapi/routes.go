@@ -86,7 +86,9 @@ func turnRoutes() []route {
 		from(operation.Turn, route{header: []param{preferParam}, held: true, answers: ended, handle: getTurn}).taking(waitParam),
 		bodiless(operation.Turns, (*call).page, turns).taking(limitParam, cursorParam),
 		ask(operation.Cancel, CancelTurn.args, cancelled),
-		from(operation.WatchTurn, route{handle: watchTurn}).streaming(map[string]reflect.Type{"event": of[api.SessionEvent](), "problem": of[problem]()}),
+		from(operation.WatchTurn, route{handle: watchTurn}).
+			taking(text("as", "activity: as an app shows them, with correlation ids; left out: the events themselves")).
+			streaming(map[string]reflect.Type{"event": of[api.SessionEvent](), "activity": of[api.TurnActivity](), "problem": of[problem]()}),
 		makes(operation.Inject, NewInput.args, madeInput, inputPath),
 		from(&operation.CancelInputs.Row, route{answers: ok[CancelledInput](http.StatusOK), handle: cancelInput}).taking(param{name: "following", schema: object{"type": "boolean"}, about: "with all that were injected after it"}),
 		bodiless(operation.TakeFirstInput, nothing, firstInput).ofAny(),

@@ -102,11 +102,16 @@ type ConfigChange struct {
 	ContextWindow   *int64  `json:"context_window,omitempty"`
 	MaxIterations   *int64  `json:"max_iterations,omitempty"`
 	Protocol        *string `json:"protocol,omitempty"`
+
+	Instructions *string   `json:"instructions,omitempty"`
+	Sampling     *Sampling `json:"sampling,omitempty" jsonschema:"instead of all that was set before"`
+
+	Layers *[]PromptLayer `json:"layers,omitempty" jsonschema:"instead of all that there were"`
 }
 
 func sessionOf(s *projector.State) Session {
 	out := Session{
-		ID: s.Session, Seq: s.Seq, Status: s.Status, Config: SessionConfig(s.Config), Parent: s.Parent, Forked: s.Forked.Session, Labels: s.Labels,
+		ID: s.Session, Seq: s.Seq, Status: s.Status, Config: ConfigOf(s.Config), Parent: s.Parent, Forked: s.Forked.Session, Labels: s.Labels,
 		Leaf: s.Leaf, Frame: s.Frame().ID, Turns: s.Turns, Queue: []events.TurnID{}, Inputs: []events.InputID{}, Owner: s.Owner, Grants: make([]Granted, len(s.Grants)), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
 	if t := s.Turn(); t != nil {
@@ -132,6 +137,13 @@ func (in *ConfigChange) apply(cfg events.Config) events.Config {
 	set(&cfg.ContextWindow, in.ContextWindow)
 	set(&cfg.MaxIterations, in.MaxIterations)
 	set(&cfg.Protocol, in.Protocol)
+	set(&cfg.Instructions, in.Instructions)
+	if in.Sampling != nil {
+		cfg.Sampling = in.Sampling.given()
+	}
+	if in.Layers != nil {
+		cfg.Layers = givenLayers(*in.Layers)
+	}
 	return cfg
 }
 
@@ -147,7 +159,7 @@ func (in NewSession) args(c *call) (args api.CreateArgs, err error) {
 		return args, err
 	}
 	args.Request = api.CreateRequest{
-		Config: events.Config(in.Config), Parent: in.Parent, Labels: in.Labels, Nodes: nodes, Options: in.Options,
+		Config: in.Config.given(), Parent: in.Parent, Labels: in.Labels, Nodes: nodes, Options: in.Options,
 		Access: events.ToolAccess(in.Access), Start: in.Start, From: in.From, Relation: in.Relation, Plugins: in.Plugins,
 		Subagent: events.Subagent(in.Subagent), Usage: in.Usage,
 	}

@@ -70,6 +70,11 @@ type SessionConfig struct {
 	MaxIterations   int64  `json:"max_iterations,omitempty" jsonschema:"model calls a turn"`
 	Protocol        string `json:"protocol,omitempty" jsonschema:"standard or code"`
 	RetainMillis    int64  `json:"retain_ms,omitempty" jsonschema:"after the last event the session is erased; negative keeps it for ever"`
+
+	Instructions string   `json:"instructions,omitempty" jsonschema:"the system prompt, before what plugins add: up to 64 KiB"`
+	Sampling     Sampling `json:"sampling,omitzero"`
+
+	Layers []PromptLayer `json:"layers,omitempty" jsonschema:"of the system prompt, over what plugins contribute: up to 32 of 32 KiB together"`
 }
 
 func givenParts(list []GivenPart) []events.Part {

@@ -62,6 +62,11 @@ type Tool struct {
 	Override     events.Override `json:"override,omitempty" jsonschema:"as a host set it"`
 	Orphan       bool            `json:"orphan,omitempty" jsonschema:"no source offers it now"`
 	Serial       bool            `json:"serial,omitempty" jsonschema:"runs alone, after the others of its reply"`
+
+	Namespace string            `json:"namespace,omitempty" jsonschema:"that it is found under"`
+	Aliases   []string          `json:"aliases,omitempty" jsonschema:"other words that it is found by"`
+	Output    json.RawMessage   `json:"output_schema,omitempty" jsonschema:"of what it returns, where that is JSON"`
+	Examples  []json.RawMessage `json:"examples,omitempty" jsonschema:"arguments of calls"`
 }
 
 // ToolLevel overrides how far tools are offered, all or none.
@@ -78,7 +83,10 @@ type Generation struct {
 func toolOf(t *events.ToolEntry) Tool {
 	out := Tool{
 		Name: t.Name, Description: t.Description, Effects: Effects(t.Effects), Source: t.Source, Availability: Level(events.Overridden(t.Availability)),
-		Override: t.Override, Orphan: t.Orphan, Serial: t.Serial,
+		Override: t.Override, Orphan: t.Orphan, Serial: t.Serial, Namespace: t.Namespace, Aliases: t.Aliases, Examples: eventjson.Raws(t.Examples),
+	}
+	if len(t.Output) > 0 {
+		out.Output = eventjson.Raw(t.Output)
 	}
 	if t.Effects == events.EffectsNonIdempotent {
 		out.Effects = "non_idempotent"

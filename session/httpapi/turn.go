@@ -22,7 +22,11 @@ type NewTurn struct {
 	Options  json.RawMessage   `json:"options,omitempty" jsonschema:"of the protocol, for this turn"`
 	Plugins  map[string]string `json:"plugins,omitempty" jsonschema:"JSON for plugins, by plugin"`
 
-	Extension Extension `json:"extension,omitzero" jsonschema:"for the protocol"`
+	Extension  Extension      `json:"extension,omitzero" jsonschema:"for the protocol"`
+	Generation TurnGeneration `json:"generation,omitzero"`
+	Output     AnswerForm     `json:"output,omitzero" jsonschema:"of the answer, which is checked; the model may repair it once"`
+
+	Layers []PromptLayer `json:"layers,omitempty" jsonschema:"of the system prompt for this turn, over those of the session: up to 32 of 32 KiB together"`
 }
 
 // PendingTurn is a turn that has not ended.
@@ -100,7 +104,9 @@ func (in *NewTurn) request(c *call) (api.TurnRequest, error) {
 	if err != nil {
 		return api.TurnRequest{}, err
 	}
-	input := events.TurnInput{Parts: parts, Continue: in.Continue, Options: in.Options, Plugins: in.Plugins, Extension: in.Extension.extension()}
+	input := events.TurnInput{Parts: parts, Continue: in.Continue, Options: in.Options, Plugins: in.Plugins, Extension: in.Extension.extension(), Generation: in.Generation.given()}
+	input.Output = events.OutputForm{Name: in.Output.Name, Schema: in.Output.Schema, Strict: in.Output.Strict}
+	input.Layers = givenLayers(in.Layers)
 	if in.Text != "" {
 		input.Parts = []events.Part{{Kind: events.PartText, Text: in.Text}}
 	}

@@ -106,15 +106,27 @@ func deltaOf(d *api.Delta) Delta {
 }
 
 func watchTurn(c *call) (reply, error) {
-	list, err := c.s.cfg.Service.WatchTurn(c.Context(), c.session, c.turn())
-	if err != nil {
-		return reply{}, err
+	as := c.URL.Query().Get("as")
+	if as != "" && as != "activity" {
+		return reply{}, invalidParam("as", "must be activity, where it is given")
 	}
-	return reply{stream: func(yield func(message, error) bool) {
+	list, err := c.s.cfg.Service.WatchTurn(c.Context(), c.session, c.turn())
+	switch {
+	case err != nil:
+		return reply{}, err
+	case as != "":
+		return reply{stream: messagesOf("activity", api.Activities(list))}, nil
+	}
+	return reply{stream: messagesOf("event", list)}, nil
+}
+
+// messagesOf sends each of a list under one name.
+func messagesOf[T any](name string, list iter.Seq2[T, error]) iter.Seq2[message, error] {
+	return func(yield func(message, error) bool) {
 		for e, err := range list {
-			if !yield(message{name: "event", data: &e}, err) {
+			if !yield(message{name: name, data: &e}, err) {
 				return
 			}
 		}
-	}}, nil
+	}
 }

@@ -115,6 +115,14 @@ func (l *Locks) Config(c events.Config) (events.Config, error) {
 	return c, errors.Join(errs...)
 }
 
+// Generation refuses what a turn may not ask of its replies. What it leaves out is bound by the configuration.
+func (l *Locks) Generation(field string, g events.Generation) error {
+	if g.MaxOutputTokens == 0 {
+		return nil
+	}
+	return atMost(field+".max_output_tokens", &g.MaxOutputTokens, l.MaxOutputTokens)
+}
+
 // Options refuses options for plugins whose options are the node's alone.
 func (l *Locks) Options(field string, options map[string]string) error {
 	for _, id := range l.Plugins {

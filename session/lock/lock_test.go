@@ -58,13 +58,25 @@ func TestConfig(t *testing.T) {
 			(l.MaxIterations == 0 || in.MaxIterations <= l.MaxIterations) && (l.MaxOutputTokens == 0 || in.MaxOutputTokens <= l.MaxOutputTokens) &&
 			(in.RetainMillis <= 0 || in.RetainMillis >= l.LeastRetain.Milliseconds())
 		got, err := l.Config(in)
-		if (err == nil) != ok || ok && got != want {
+		if (err == nil) != ok || ok && !got.Equal(want) {
 			t.Fatalf("got %+v, %v, want %+v, allowed %v", got, err, want, ok)
 		}
 		if err != nil && (!errors.Is(err, api.ErrForbidden) || !errors.As(err, new(*events.FieldError))) {
 			t.Fatalf("got %v, want the field named", err)
 		}
 	})
+}
+
+// TestGeneration holds a turn to the limit that its session's configuration is held to.
+func TestGeneration(t *testing.T) {
+	t.Parallel()
+	l := lock.Locks{MaxOutputTokens: 10}
+	for tokens, refused := range map[int64]bool{0: false, 10: false, 11: true} {
+		err := l.Generation("input.generation", events.Generation{MaxOutputTokens: tokens})
+		if e, ok := errors.AsType[*events.FieldError](err); ok != refused || ok && e.Field != "input.generation.max_output_tokens" {
+			t.Errorf("%d tokens: got %v, want refused %v", tokens, err, refused)
+		}
+	}
 }
 
 func TestOptions(t *testing.T) {

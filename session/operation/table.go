@@ -168,7 +168,7 @@ type CompleteArgs struct {
 // replaceConfig replaces the configuration, if it is the one that the request was made from. It tells whether that moved.
 func replaceConfig(ctx context.Context, h Host, id events.SessionID, in api.ConfigureArgs) (moved bool, err error) {
 	err = h.Configure(ctx, id, api.ConfigureRequest{IdempotencyKey: in.Key, Change: func(now events.Config) events.Config {
-		if moved = now != in.Previous; moved {
+		if moved = !now.Equal(in.Previous); moved {
 			return now
 		}
 		return in.Current

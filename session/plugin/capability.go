@@ -83,6 +83,17 @@ type CompletionRequest struct {
 	ToolChoice ToolChoice         `json:",omitzero"` // Defaults to the model's own. Like Output it is left out of older digests
 	Output     Output             `json:",omitzero"` // Defaults to text
 	MaxTokens  int64              // of output; 0 leaves it to the provider
+	Sampling   events.Sampling    `json:",omitzero"` // Defaults to the session's, field by field
+	// Stream gets the reply as it comes, in order, from one goroutine, before the call returns. It must not block.
+	// A reply of the history is not streamed, and neither is one that a client over NATS asks for.
+	Stream func(CompletionDelta) `json:"-" msgpack:"-"`
+}
+
+// CompletionDelta is a piece of a reply in flight: never truth.
+type CompletionDelta struct {
+	Kind  events.PartKind // text or reasoning
+	Text  string          // whole UTF-8 characters
+	Reset bool            // instead of both: the try failed, and what it brought is taken back
 }
 
 // Completion is the reply to it.

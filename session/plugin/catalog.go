@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -220,10 +220,6 @@ func withOverrides(tools []events.ToolEntry, state *projector.Catalog) []events.
 	return list
 }
 
-func sortedTriggers(byName map[string]Trigger) []Trigger {
-	return slices.SortedFunc(maps.Values(byName), func(a, b Trigger) int { return strings.Compare(a.Name, b.Name) })
-}
-
 // CatalogItem is a tool as catalogues list it.
 type CatalogItem struct {
 	Name         string          `json:"name"`
@@ -234,6 +230,11 @@ type CatalogItem struct {
 	Showcased    bool            `json:"showcased"`
 	Searchable   bool            `json:"searchable"`
 	Contract     json.RawMessage `json:"contract,omitempty"`
+
+	Namespace string            `json:"namespace,omitempty"`
+	Aliases   []string          `json:"aliases,omitempty"`
+	Output    json.RawMessage   `json:"output_schema,omitempty"`
+	Examples  []json.RawMessage `json:"examples,omitempty"`
 }
 
 // ListTools lists tools from searchable on, one JSON object each.
@@ -247,6 +248,7 @@ func ListTools(tools []events.ToolEntry) []json.RawMessage {
 		data, err := json.Marshal(CatalogItem{
 			Name: t.Name, Description: t.Description, Source: t.Source, Availability: string(events.Overridden(level)),
 			Callable: t.Callable(), Showcased: level == events.AvailShowcased, Searchable: true, Contract: t.Schema,
+			Namespace: t.Namespace, Aliases: t.Aliases, Output: t.Output, Examples: eventjson.Raws(t.Examples),
 		})
 		if err == nil { // a schema that is no JSON was refused when the tool was added
 			list = append(list, data)

@@ -83,7 +83,7 @@ func hookError(owner, point string, err error) error {
 // turn options that count. A panic of the driver is an error.
 func (s *Session) Preamble(tools []events.ToolEntry, options json.RawMessage) (Preamble, error) {
 	d := s.c.driver
-	in := PreambleInput{Tools: tools, Extensions: s.build.Extensions, Triggers: s.Triggers(), Options: options}
+	in := PreambleInput{Tools: tools, Extensions: s.build.Extensions, Options: options}
 	return caught(d.Plugin, "preamble", func() (Preamble, error) { return d.Value.Preamble(in), nil })
 }
 

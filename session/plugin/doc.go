@@ -108,7 +108,6 @@
 //	001 ProtocolSessionPlugin.before_llm_call                    Protocol.BeforeModelCall
 //	001 ProtocolSessionContext.session_id                        ProtocolSession.Session
 //	001 ProtocolBeforeLlmCallContext.direct_llm_completion       ModelCallContext.Host
-//	001 ProtocolBeforeLlmCallContext.process_scope               ModelCallContext.Host
 //	001 ProtocolLlmCallAction.SwitchAgentFrame                   events.FrameSwitch
 //	001 ProtocolRuntimeContext.protocol_turn_options             ProtocolRuntime.Options
 //	001 ProtocolRuntimeContext.set_protocol_turn_options         ProtocolRuntime.SetOptions
@@ -129,7 +128,6 @@
 //	002 PluginSession.tool_access                                Session.Access
 //	002 PluginSession.subagent_context                           Session.Subagent
 //	002 PluginSession.extensions                                 Session.Extensions
-//	002 PluginSession.triggers                                   Session.Triggers
 //	002 PluginSession.host                                       Session.Host
 //	002 PluginSession.tools                                      Session.Tools
 //	002 PluginSession.tool_registry                              Session.Catalog
@@ -191,4 +189,12 @@
 //	003 SessionError.ProviderUnconfigured                        api.ErrProviderUnconfigured
 //	003 SessionError.ProviderUnavailable                         api.ErrProviderUnavailable
 //	003 SessionError.Protocol                                    api.ErrProtocol
+//
+// Left out, with the reason:
+//
+//   - 002 PluginSession.triggers, a catalogue of event types that something raises later, and 003's use of it. An event from outside
+//     is a request of a host here: a turn, an injected input, the result of a pending call or of a task. Each of these has
+//     an id under which it happens once, and its place in the history. A subscription beside them would be a second way in.
+//   - 001 ProtocolBeforeLlmCallContext.process_scope, under which processes are started. Tasks are the only processes here. What a
+//     protocol starts with ModelCallContext.Host is named after the effect that started it, so a scope would say nothing more.
 package plugin

@@ -164,7 +164,7 @@ func (h *Host) registered(in BuildContext) (*Session, error) {
 	}
 	s.c = contributions{
 		tools: NewTools(), owners: make(map[string]string), reserved: make(map[toolID]*Registered),
-		actions: make(map[string]Owned[action]), triggers: make(map[string]Trigger),
+		actions: make(map[string]Owned[action]),
 	}
 	var err error
 	if in.Extensions, err = h.extensions(); err != nil {
@@ -287,9 +287,6 @@ func (s *Session) Subagent() events.Subagent { return s.build.Subagent }
 
 // Extensions are those of every factory.
 func (s *Session) Extensions() Extensions { return s.build.Extensions }
-
-// Triggers are the declared event types, by name.
-func (s *Session) Triggers() []Trigger { return sortedTriggers(s.c.triggers) }
 
 // Tools are those that the plugins registered, before overlays and restrictions. It must not be changed.
 func (s *Session) Tools() *Tools { return s.c.tools }

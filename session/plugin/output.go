@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/google/jsonschema-go/jsonschema"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/schema"
 )
@@ -29,37 +31,69 @@ type ToolChoice struct {
 // Check refuses an output and a tool choice that no provider could keep to.
 // The error is an [*events.FieldError].
 func (r *CompletionRequest) Check() error {
-	if err := r.Output.check(); err != nil {
+	if err := r.Output.Check("output"); err != nil {
+		return err
+	}
+	if err := r.Sampling.Validate("sampling"); err != nil {
 		return err
 	}
 	return r.ToolChoice.check(r.Tools)
 }
 
-func (o *Output) check() error {
+// OutputOf is the form of a turn's answer as one of a reply.
+func OutputOf(f events.OutputForm) Output {
+	return Output{Name: f.Name, Schema: f.Schema, Strict: f.Strict}
+}
+
+// Check refuses what is no form. The error is an [*events.FieldError] of a field below the one that is given.
+func (o Output) Check(field string) error {
 	if len(o.Schema) == 0 {
 		switch {
 		case o.Name != "":
-			return invalid("output.name", "stands without a schema")
+			return invalid(field+".name", "stands without a schema")
 		case o.Strict:
-			return invalid("output.strict", "stands without a schema")
+			return invalid(field+".strict", "stands without a schema")
 		}
 		return nil
 	}
 	if o.JSON {
-		return invalid("output.json", "stands beside a schema")
+		return invalid(field+".json", "stands beside a schema")
 	}
-	if err := events.CheckToken("output.name", o.Name); err != nil {
+	if err := events.CheckToken(field+".name", o.Name); err != nil {
 		return err
 	}
-	if !bytes.HasPrefix(bytes.TrimLeft(o.Schema, " \t\r\n"), []byte("{")) {
-		return invalid("output.schema", "is not a JSON object")
-	}
-	s, err := schema.Parse("output.schema", o.Schema)
-	if err != nil {
-		return err
-	}
-	_, err = schema.Compile("output.schema", s)
+	_, err := o.compiled(field)
 	return err
+}
+
+func (o Output) compiled(field string) (*jsonschema.Resolved, error) {
+	if !bytes.HasPrefix(bytes.TrimLeft(o.Schema, " \t\r\n"), []byte("{")) {
+		return nil, invalid(field+".schema", "is not a JSON object")
+	}
+	s, err := schema.Parse(field+".schema", o.Schema)
+	if err != nil {
+		return nil, err
+	}
+	return schema.Compile(field+".schema", s)
+}
+
+// Fault says why a text is not JSON that matches the schema: "is no JSON". Empty: it is.
+func (o Output) Fault(text string) string {
+	compiled, err := o.compiled("output")
+	if err == nil {
+		err = events.CheckJSON("it", []byte(text))
+	}
+	if err != nil {
+		return "cannot be checked: " + err.Error()
+	}
+	var value any
+	if json.Unmarshal([]byte(text), &value) != nil {
+		return "is no JSON"
+	}
+	if err := compiled.Validate(value); err != nil {
+		return "does not match the schema: " + err.Error()
+	}
+	return ""
 }
 
 func (c *ToolChoice) check(tools []events.ToolEntry) error {

@@ -129,7 +129,6 @@ func (f DriverFunc) Preamble(in PreambleInput) Preamble { return f(in) }
 type PreambleInput struct {
 	Tools      []events.ToolEntry // that the session offers
 	Extensions Extensions
-	Triggers   []Trigger
 	Options    json.RawMessage // turn options that count
 }
 
@@ -153,7 +152,7 @@ type Reading struct {
 }
 
 // ToolCode is the name of the tool that a protocol's code runs as: part of no catalogue.
-const ToolCode = "run_code"
+const ToolCode = api.ToolCode
 
 // ExecRequest is code to run.
 type ExecRequest struct {

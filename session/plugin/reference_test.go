@@ -12,8 +12,8 @@ import (
 )
 
 // rows of the reference interfaces, by document: as many as the
-// reference has methods, and types that stand for one.
-var rows = map[string]int{"000": 45, "001": 26, "002": 39, "003": 27}
+// reference has methods, and types that stand for one, but for those that are left out.
+var rows = map[string]int{"000": 45, "001": 25, "002": 38, "003": 27}
 
 // TestReference holds the table of the package documentation against the
 // source: every row names something that exists, every document has all its rows, none stands twice.
@@ -26,6 +26,11 @@ func TestReference(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, gone := range []string{"002 PluginSession.triggers", "001 ProtocolBeforeLlmCallContext.process_scope"} {
+		if !strings.Contains(string(doc), "//   - "+gone+", ") {
+			t.Errorf("%s: got no reason why it is left out", gone)
+		}
 	}
 	count, seen := make(map[string]int), make(map[string]bool)
 	for _, row := range regexp.MustCompile(`(?m)^//\t(00[0-3]) (\S+)\s+(\S+)$`).FindAllStringSubmatch(string(doc), -1) {

@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,7 +36,6 @@ type contributions struct {
 	lifecycle    []Owned[LifecycleFunc]
 	catalog      []Owned[CatalogFunc]
 	actions      map[string]Owned[action]
-	triggers     map[string]Trigger
 	monitors     []Owned[events.MonitorSpec]
 	projector    *Owned[ProjectFunc]
 	protocol     *Owned[Protocol]
@@ -180,22 +178,6 @@ func (r *Registrar) CodeExecutor(e CodeExecutor) { slot(r, "code executor", &r.c
 // One plugin may. It is asked once for each reply, and recorded with it.
 func (r *Registrar) ProjectProse(fn ProseFunc) {
 	slot(r, "assistant prose projector", &r.c.proseProject, fn)
-}
-
-// Trigger is a named event type that a plugin may raise.
-type Trigger struct {
-	Plugin string
-	Name   string
-	Schema json.RawMessage // JSON schema of the payload
-}
-
-// Trigger declares an event type.
-func (r *Registrar) Trigger(name string, schema json.RawMessage) {
-	if old, taken := r.c.triggers[name]; taken {
-		r.fail("trigger %s is registered by %s and by %s", name, old.Plugin, r.plugin)
-		return
-	}
-	r.c.triggers[name] = Trigger{r.plugin, name, schema}
 }
 
 // sorted puts what has priorities in order.

@@ -27,9 +27,6 @@ func TestSlotsTwice(t *testing.T) {
 		},
 		"action": func(r *plugin.Registrar) { r.Action(plugin.ActionDef{Name: "act"}, nil) },
 		"tool":   func(r *plugin.Registrar) { plugin.AddTool(r, plugin.Tool{Name: "add"}, tool) },
-		"trigger": func(r *plugin.Registrar) {
-			r.Trigger("mail", nil)
-		},
 	} {
 		once := func(r *plugin.Registrar) error { register(r); return nil }
 		h, err := plugin.NewHost(plugin.HostConfig{Factories: []plugin.Factory{plugin.Func("one", once), plugin.Func("two", once)}})

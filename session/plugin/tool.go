@@ -29,6 +29,11 @@ type Tool struct {
 	Portable bool
 	// Schema is the JSON schema of the arguments. Defaults to what the type of the arguments says.
 	Schema *jsonschema.Schema
+
+	Namespace string             // that it is found under, with others: as a name; or empty
+	Aliases   []string           // other words that it is found by; it is called by its name alone
+	Output    *jsonschema.Schema // of what it returns, where that is JSON: for its readers, results are not held to it
+	Examples  []json.RawMessage  // arguments of calls, which the schema accepts
 }
 
 // Retry says when a failed call is tried again (host specification 6.7).
@@ -247,10 +252,40 @@ func register(tool Tool, run Handler) (*Registered, error) {
 		Name: tool.Name, Description: tool.Description, Schema: text, Effects: tool.Effects, Source: tool.Source,
 		Availability: tool.Level, Serial: tool.Serial,
 	}
+	registered := &Registered{Tool: tool, Handler: run, schema: resolved}
+	if err := registered.describe(&entry); err != nil {
+		return nil, fmt.Errorf("tool %s: %w", tool.Name, err)
+	}
 	if err := checkEntry(entry); err != nil {
 		return nil, fmt.Errorf("tool %s: %w", tool.Name, err)
 	}
-	return &Registered{Tool: tool, Handler: run, schema: resolved, entry: entry}, nil
+	registered.entry = entry
+	return registered, nil
+}
+
+// describe adds what a tool says for those who look for it.
+func (r *Registered) describe(entry *events.ToolEntry) error {
+	entry.Namespace, entry.Aliases = r.Namespace, r.Aliases
+	if r.Output != nil {
+		if _, err := schema.Compile("output", r.Output); err != nil {
+			return err
+		}
+		text, err := json.Marshal(r.Output)
+		if err != nil {
+			return fmt.Errorf("output: %w", err)
+		}
+		entry.Output = text
+	}
+	for i, example := range r.Examples {
+		if !json.Valid(example) {
+			return fmt.Errorf("examples[%d]: is no JSON", i)
+		}
+		if _, err := r.Check(example); err != nil {
+			return fmt.Errorf("examples[%d]: %w", i, err)
+		}
+		entry.Examples = append(entry.Examples, example)
+	}
+	return nil
 }
 
 // checkEntry finds what no catalogue could hold.

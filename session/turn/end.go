@@ -43,7 +43,7 @@ func (m *machine) complete(c events.TurnCompleted) {
 		Root: root, Switches: n, Callers: m.t.Callers,
 		Input: events.TurnInput{
 			Parts:   []events.Part{{Kind: events.PartText, Text: c.Switch.Task}},
-			Options: m.t.Input.Options, Extension: m.t.Input.Extension, // the host asked for all of it
+			Options: m.t.Input.Options, Extension: m.t.Input.Extension, Generation: m.t.Input.Generation, Output: m.t.Input.Output, Layers: m.t.Input.Layers, // the host asked for all of it
 		},
 	})
 }

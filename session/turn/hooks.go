@@ -90,7 +90,7 @@ func (m *machine) checkpoint(in Hooks) {
 	}
 	switch {
 	case added == 0:
-		m.end(events.TurnCompleted{End: events.EndFinished})
+		m.answered()
 	case limit:
 		m.maxTurns()
 	default:

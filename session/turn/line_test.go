@@ -26,7 +26,11 @@ func (a args) input(i int) events.TurnInput {
 	if a.word(i) == "" {
 		return events.TurnInput{Continue: true}
 	}
-	return events.TurnInput{Parts: textParts(a.word(i))}
+	in := events.TurnInput{Parts: textParts(a.word(i))}
+	if name := a.get("form"); name != "" {
+		in.Output = events.OutputForm{Name: name, Schema: []byte("{}")}
+	}
+	return in
 }
 
 // machine reads a line that is an input of the machine.
@@ -46,7 +50,7 @@ func (a args) machine(t *testing.T, name string, tools []events.ToolEntry, s *pr
 			c.Problem = events.Issue{Kind: "input_validation", Code: code}
 		}
 		return c
-	case "reply": // reply [<text>] [call=<tool>]... [think=<text>] [stop=<reason>] [usage=<in>,<out>]
+	case "reply": // reply [<text>] [call=<tool>]... [think=<text>] [stop=<reason>] [usage=<in>,<out>] [fault=<why>]
 		return a.reply(iteration)
 	case "fail": // fail <kind> [code=<code>]
 		return turn.Failure{ModelFailed: events.ModelFailed{Iteration: iteration, Error: a.word(0), Code: a.get("code"), Message: "down"}}
@@ -98,6 +102,7 @@ func (a args) reply(iteration int64) turn.Reply {
 			r.Parts = append(r.Parts, events.Part{Kind: events.PartToolCall, Call: "c", Tool: tool, Args: []byte("{}")})
 		}
 	}
+	r.Fault = a.get("fault")
 	return turn.Reply{ModelReplied: r}
 }
 
@@ -138,6 +143,7 @@ func render(e *events.Event) string {
 		add("text", textOf(p.Parts))
 		add("stop", p.Stop)
 		add("message", p.Message)
+		add("fault", p.Fault)
 	case *events.ModelInterrupted:
 		add("iteration", p.Iteration)
 		add("text", textOf(p.Parts))

@@ -30,12 +30,28 @@ func (m *machine) reply(in Reply) (Output, error) {
 		m.out.Linger = true // the decisions may join
 	case len(calls) > 0:
 		m.begin(r.Iteration, calls, nil)
+	case r.Fault != "" && m.t.Faults > 0:
+		m.end(events.TurnCompleted{End: events.EndProviderError, Issue: events.Issue{Kind: "output", Code: "invalid_output", Message: r.Fault}})
+	case r.Fault != "":
+		m.correct(fmt.Sprintf(misformed, r.Fault), r.Iteration)
 	case in.Correct != "":
 		m.correct(in.Correct, r.Iteration)
 	default:
 		m.beforeCompletion(r.Iteration + 1)
 	}
 	return m.done()
+}
+
+// misformed is what the model is told of an answer that is not of the form that was asked for.
+const misformed = "Your reply is not what was asked for: it %s. Reply again, with nothing but JSON that matches the schema."
+
+// answered ends a turn by the model's answer.
+func (m *machine) answered() {
+	end := events.EndFinished
+	if !m.t.Input.Output.IsZero() {
+		end = events.EndSubmitted
+	}
+	m.end(events.TurnCompleted{End: end})
 }
 
 // correct lets the model try again, told what its reply lacked.
@@ -58,7 +74,7 @@ func (m *machine) beforeCompletion(next int64) {
 		m.out.Linger = true
 		m.emit(&events.TurnCheckpointed{At: events.AtBeforeCompletion})
 	case m.limitReached(next) || m.accept(events.AtBeforeCompletion) == 0:
-		m.end(events.TurnCompleted{End: events.EndFinished})
+		m.answered()
 	}
 }
 

@@ -38,6 +38,7 @@ type Request struct {
 	Model           string
 	MaxOutputTokens int64  // 0 leaves it to the adapter
 	Effort          string // reasoning effort as the provider spells it; empty leaves it out
+	Sampling        events.Sampling
 
 	Messages []events.Message // every tool call is followed by its result; system messages may stand anywhere
 	Tools    []Tool           // sorted by name
@@ -107,6 +108,7 @@ type Error struct {
 	Status     int           // HTTP status, 0 when none came
 	Code       string        // the provider's own code
 	Message    string        // safe to record: no secrets, at most 4000 characters
+	Raw        string        // what the provider sent, where it sent anything; likewise safe to record
 	RetryAfter time.Duration // what the provider asked for, 0 when it did not
 	Err        error
 }

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,6 +43,19 @@ func Redact(text, secret string) string {
 		text = strings.ReplaceAll(text, secret, "[redacted]")
 	}
 	return Clip(strings.TrimSpace(text))
+}
+
+// Raw is what an endpoint sent, made fit to be recorded as of [Redact]. JSON is
+// written anew: escapes of the endpoint's own would hide a secret.
+func Raw(body []byte, secret string) string {
+	var value any
+	var plain bytes.Buffer
+	encoder := json.NewEncoder(&plain)
+	encoder.SetEscapeHTML(false)
+	if json.Unmarshal(body, &value) == nil && encoder.Encode(value) == nil {
+		body = plain.Bytes()
+	}
+	return Redact(string(body), secret)
 }
 
 // StatusKind classifies an HTTP status when the body says nothing better.

@@ -51,6 +51,9 @@ func (*protocol) ValidateTurn(_ context.Context, in events.TurnInput) error {
 	if _, err := ParseOptions(in.Options); err != nil {
 		return fmt.Errorf("%w: %w", api.ErrProtocol, err)
 	}
+	if !in.Output.IsZero() {
+		return &events.FieldError{Field: "input.output", Reason: "programs submit values: give the option finish_schema instead", Err: api.ErrProtocol}
+	}
 	return nil
 }
 

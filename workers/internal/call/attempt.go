@@ -1,8 +1,10 @@
 package call
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	"github.com/lash-go/lash/events"
@@ -19,6 +21,7 @@ func (m *modelCall) complete(ctx context.Context) (llm.Response, int, error) {
 	req := llm.Request{
 		Session: m.session, Turn: m.Owes.Turn, Iteration: m.Owes.Iteration, Effect: m.effect,
 		Model: m.model(), MaxOutputTokens: m.Prompt.Config.MaxOutputTokens, Effort: m.Prompt.Config.Effort,
+		Sampling: m.Prompt.Config.Sampling, Output: llm.Output(plugin.OutputOf(m.At.input.Output)),
 		Messages: m.rendered(m.Prompt.Messages), Tools: toolSpecs(m.Prompt.Tools),
 	}
 	if m.Preamble.HideTools {
@@ -29,7 +32,18 @@ func (m *modelCall) complete(ctx context.Context) (llm.Response, int, error) {
 	return m.env.withRetries(ctx, func(ctx context.Context) (llm.Response, error) {
 		return m.attempt(ctx, provider, req, deltas)
 	}, func(n int, wait time.Duration, failure *llm.Error) {
+		m.gaveUp(wait, failure)
 		deltas.retry(n, m.env.Retry.Attempts, wait, failure)
+	})
+}
+
+// gaveUp notes a try that failed, and is followed by another one.
+func (m *modelCall) gaveUp(wait time.Duration, failure *llm.Error) {
+	if len(m.tries) == events.MaxFailedTries {
+		m.tries = m.tries[1:]
+	}
+	m.tries = append(m.tries, events.FailedTry{
+		Error: string(failure.Kind), Code: failure.Code, Status: int64(failure.Status), Message: Clip(failure.Message), Wait: wait.Milliseconds(),
 	})
 }
 
@@ -75,7 +89,19 @@ func (m *modelCall) endStream(ctx context.Context, err error) {
 func toolSpecs(entries []events.ToolEntry) []llm.Tool {
 	list := make([]llm.Tool, len(entries))
 	for i := range entries {
-		list[i] = llm.Tool{Name: entries[i].Name, Description: entries[i].Description, InputSchema: entries[i].Schema}
+		list[i] = llm.Tool{Name: entries[i].Name, Description: described(&entries[i]), InputSchema: entries[i].Schema}
 	}
 	return list
+}
+
+// described is all that a model is told of a tool beside the schema of its arguments.
+func described(t *events.ToolEntry) string {
+	text := t.Description
+	if len(t.Output) > 0 {
+		text += "\n\nReturns JSON of the schema " + string(t.Output)
+	}
+	if len(t.Examples) > 0 {
+		text += "\n\nExamples of arguments:\n" + string(bytes.Join(t.Examples, []byte("\n")))
+	}
+	return strings.TrimPrefix(text, "\n\n")
 }

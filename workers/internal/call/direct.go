@@ -3,6 +3,7 @@ package call
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -11,7 +12,7 @@ import (
 )
 
 // Complete asks a model for a plugin, with the session's provider and the retry
-// policy. There are no hooks, no tools that run and no stream. The host takes
+// policy. There are no hooks and no tools that run. The host takes
 // it as [session.Config.Complete].
 func (e *Env) Complete(ctx context.Context, req session.DirectCall) (plugin.Completion, error) {
 	config := req.Config
@@ -25,13 +26,15 @@ func (e *Env) Complete(ctx context.Context, req session.DirectCall) (plugin.Comp
 	}
 	model := cmp.Or(req.Model, config.Model, e.Model)
 	about := api.TraceEvent{Provider: cmp.Or(config.Provider, e.Provider), Model: model, Source: req.Source}
+	sink, retried := streamTo(req.Stream)
 	resp, _, err := e.traced(req.Where, about, func() (llm.Response, int, error) {
 		return e.withRetries(ctx, func(ctx context.Context) (llm.Response, error) {
 			return complete(ctx, provider, llm.Request{
 				Session: req.Session, Model: model, MaxOutputTokens: req.MaxTokens, Effort: cmp.Or(req.Effort, config.Effort),
+				Sampling: req.Sampling.Over(config.Sampling),
 				Messages: messages, Tools: toolSpecs(req.Tools), ToolChoice: llm.ToolChoice(req.ToolChoice), Output: llm.Output(req.Output),
-			}, nil)
-		}, nil)
+			}, sink)
+		}, retried)
 	})
 	if err != nil {
 		return plugin.Completion{}, err
@@ -39,4 +42,13 @@ func (e *Env) Complete(ctx context.Context, req session.DirectCall) (plugin.Comp
 	return plugin.Completion{
 		Text: textOf(resp.Parts), Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage, Model: cmp.Or(resp.Model, model),
 	}, nil
+}
+
+// streamTo gives a provider's pieces to a stream, and takes them back where a try is followed by another; both are nil without one.
+func streamTo(stream func(plugin.CompletionDelta)) (func(llm.Delta), func(int, time.Duration, *llm.Error)) {
+	if stream == nil {
+		return nil, nil
+	}
+	add := func(d llm.Delta) { stream(plugin.CompletionDelta{Kind: d.Kind, Text: d.Text}) }
+	return add, func(int, time.Duration, *llm.Error) { stream(plugin.CompletionDelta{Reset: true}) }
 }

@@ -49,6 +49,7 @@ type modelCall struct {
 	tried   int          // attempts that were begun
 	spent   events.Usage // on attempts that failed
 	name    string       // of the model, as the provider told it last
+	tries   []events.FailedTry
 }
 
 func (m *modelCall) run(ctx context.Context) (in turn.Input) {
@@ -140,8 +141,11 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int) 
 	reply := turn.Reply{Correct: reading.Correct, ModelReplied: events.ModelReplied{
 		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage,
 		Provider: m.providerID(), Model: cmp.Or(resp.Model, m.model()), Detail: Clip(resp.Detail),
-		Attempts: exceptOne(attempts), Millis: time.Since(m.started).Milliseconds(),
+		Attempts: exceptOne(attempts), Millis: time.Since(m.started).Milliseconds(), Failed: m.tries,
 	}}
+	if n, _ := turn.Calls(resp.Parts); n == 0 && reading.Correct == "" && !m.At.input.Output.IsZero() {
+		reply.Fault = Clip(plugin.OutputOf(m.At.input.Output).Fault(textOf(resp.Parts)))
+	}
 	if prose := textOf(resp.Parts); prose != "" {
 		if to := m.Stack.ProjectProse(prose); to != prose {
 			reply.Shown = []events.Part{{Kind: events.PartText, Text: strings.ToValidUTF8(to, "\uFFFD")}}
@@ -162,9 +166,13 @@ func (m *modelCall) failed(ctx context.Context, err error, attempts int) turn.In
 		}
 		return turn.Interrupted{ModelInterrupted: *cut}
 	}
-	f := events.ModelFailed{Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Error: "runtime", Message: Clip(err.Error()), Attempts: exceptOne(attempts)}
+	f := events.ModelFailed{
+		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Error: "runtime", Message: Clip(err.Error()), Attempts: exceptOne(attempts),
+		Provider: m.providerID(), Model: m.model(), Failed: m.tries,
+	}
 	if failure, ok := errors.AsType[*llm.Error](err); ok {
 		f.Error, f.Code, f.Status, f.Message = string(failure.Kind), failure.Code, int64(failure.Status), Clip(failure.Message)
+		f.Raw, f.Retryable = Clip(failure.Raw), failure.Retryable()
 	}
 	return turn.Failure{ModelFailed: f, Cut: cut}
 }

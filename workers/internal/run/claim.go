@@ -238,13 +238,16 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 		c.Refused = r.providerIssue()
 	}
 	config, err := r.p.cfg.Host.Locked(r.state.Config)
+	if err == nil {
+		_, err = r.p.cfg.Host.Locked(in.Generation.Over(config))
+	}
 	if err != nil && c.Refused.IsZero() {
 		code, _ := api.Code(err)
 		c.Refused = issueOf("session", code, err)
 	}
 	if c.Refused.IsZero() {
 		c.Beside = append(r.unsaved(), r.declared()...)
-		if config != r.state.Config {
+		if !config.Equal(r.state.Config) {
 			c.Beside = append(c.Beside, &events.SessionConfigured{Config: config})
 		}
 	}

@@ -258,11 +258,13 @@ func TestParams(t *testing.T) {
 		say(events.RoleSystem, text("note")))
 	req.Messages = append([]events.Message{say(events.RoleSystem, text("one")), say(events.RoleSystem, text("two"))}, req.Messages...)
 	req.Effort = "high"
+	req.Sampling = events.Sampling{Temperature: "0.5", TopP: "0", Stop: []string{"END"}}
 	if _, err := b.Complete(t.Context(), req, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`"max_tokens":4096`, `"output_config":{"effort":"high"}`, `"thinking":{"type":"adaptive"}`, `"cache_control":{"type":"ephemeral"}`,
+		`"max_tokens":4096`, `"temperature":0.5`, `"top_p":0,`, `"stop_sequences":["END"]`,
+		`"output_config":{"effort":"high"}`, `"thinking":{"type":"adaptive"}`, `"cache_control":{"type":"ephemeral"}`,
 		`"system":[{"text":"one","type":"text"},{"text":"two","type":"text"}]`,
 		`{"id":"a_b","input":{},"name":"f","type":"tool_use"}`,
 		`{"tool_use_id":"a_b","is_error":false,`, `{"tool_use_id":"call_2","is_error":true,`, `{"tool_use_id":"call_3","is_error":true,`, `{"tool_use_id":"call_4","is_error":true,`,
@@ -279,6 +281,19 @@ func TestParams(t *testing.T) {
 	}
 	if !strings.Contains(b.body, `"messages":[{"content":[{"text":"[the conversation continues here]"`) || strings.Contains(b.body, `"thinking"`) {
 		t.Errorf("request: got %s, want a user first and no thinking", b.body)
+	}
+}
+
+// TestSamplingRefused asks for what the API does not have: nothing is left out silently.
+func TestSamplingRefused(t *testing.T) {
+	t.Parallel()
+	p := open(t, anthropic.Config{APIKey: key, BaseURL: "http://127.0.0.1:1"})
+	for _, s := range []events.Sampling{{Seed: "1"}, {Temperature: "1.5"}} {
+		req := request()
+		req.Sampling = s
+		if _, err := p.Complete(t.Context(), req, nil); err == nil || err.(*llm.Error).Kind != llm.KindRequest { //nolint:errorlint // the contract says so
+			t.Errorf("%+v: got %v, want it refused", s, err)
+		}
 	}
 }
 

@@ -31,15 +31,16 @@ func (p *Provider) explain(status int, body []byte) *llm.Error {
 	if !ok {
 		f.Message = string(body)
 	}
-	return p.failed(status, f)
+	return p.failed(status, f, body)
 }
 
 // failed maps f; status is 0 inside a stream.
-func (p *Provider) failed(status int, f failure) *llm.Error {
+func (p *Provider) failed(status int, f failure, raw []byte) *llm.Error {
 	return &llm.Error{
 		Kind:    f.kind(status),
 		Code:    llm.Redact(f.Type, p.key),
 		Message: llm.Redact(f.Message, p.key),
+		Raw:     llm.Raw(raw, p.key),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/anthropics/anthropic-sdk-go"
@@ -36,6 +37,9 @@ func params(req llm.Request) (anthropic.MessageNewParams, error) {
 			out.Thinking.OfAdaptive = &anthropic.ThinkingConfigAdaptiveParam{}
 		}
 	}
+	if err := sample(&out, req.Sampling); err != nil {
+		return out, err
+	}
 	var err error
 	if out.OutputConfig.Format, err = format(req.Output); err != nil {
 		return out, err
@@ -58,6 +62,24 @@ func params(req llm.Request) (anthropic.MessageNewParams, error) {
 	}
 	out.Messages = turns(messages, llm.ToolNames(req.Tools))
 	return out, nil
+}
+
+// sample sends what is set. The API has no seed, and its temperatures end at 1.
+func sample(out *anthropic.MessageNewParams, s events.Sampling) error {
+	if s.Seed != "" {
+		return &llm.Error{Kind: llm.KindRequest, Message: "the provider knows no seed"}
+	}
+	if v, err := strconv.ParseFloat(string(s.Temperature), 64); err == nil {
+		if v > 1 {
+			return &llm.Error{Kind: llm.KindRequest, Message: "the provider's temperatures end at 1"}
+		}
+		out.Temperature = param.NewOpt(v)
+	}
+	if v, err := strconv.ParseFloat(string(s.TopP), 64); err == nil {
+		out.TopP = param.NewOpt(v)
+	}
+	out.StopSequences = s.Stop
+	return nil
 }
 
 // toolChoice is empty where the model chooses: that is the API's default too.

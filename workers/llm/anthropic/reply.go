@@ -84,7 +84,7 @@ func (r *reply) failure(data []byte) error {
 	if !ok {
 		f.Message = string(data)
 	}
-	return r.p.failed(0, f)
+	return r.p.failed(0, f, data)
 }
 
 func malformed(err error) error {

@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/openai/openai-go/v3"
@@ -29,6 +30,7 @@ func (p *Provider) params(req llm.Request) (openai.ChatCompletionNewParams, erro
 	default:
 		params.MaxTokens = param.NewOpt(req.MaxOutputTokens) // the only name some endpoints know
 	}
+	sample(&params, req.Sampling)
 	for _, t := range req.Tools {
 		tool, err := tool(t)
 		if err != nil {
@@ -52,6 +54,20 @@ func (p *Provider) params(req llm.Request) (openai.ChatCompletionNewParams, erro
 		params.Messages = append(params.Messages, p.message(m, names)...)
 	}
 	return params, nil
+}
+
+// sample sends what is set, as it was written.
+func sample(params *openai.ChatCompletionNewParams, s events.Sampling) {
+	if v, err := strconv.ParseFloat(string(s.Temperature), 64); err == nil {
+		params.Temperature = param.NewOpt(v)
+	}
+	if v, err := strconv.ParseFloat(string(s.TopP), 64); err == nil {
+		params.TopP = param.NewOpt(v)
+	}
+	if v, err := strconv.ParseInt(string(s.Seed), 10, 64); err == nil {
+		params.Seed = param.NewOpt(v)
+	}
+	params.Stop.OfStringArray = s.Stop
 }
 
 // toolChoice is empty where the model chooses: that is the API's default too.

@@ -59,7 +59,7 @@ func (r *reply) event(e ssestream.Event) error {
 	}
 	if e.Type == "error" || len(envelope.Error) > 0 && string(envelope.Error) != "null" {
 		f, _ := parseFailure(data)
-		return r.p.failed(0, f)
+		return r.p.failed(0, f, data)
 	}
 	var chunk openai.ChatCompletionChunk
 	if err := json.Unmarshal(data, &chunk); err != nil {

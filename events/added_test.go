@@ -1,0 +1,90 @@
+package events_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+)
+
+var (
+	addedSampling   = events.Sampling{Temperature: "0.2", TopP: "1", Seed: "-7", Stop: []string{"END", "\n\n"}}
+	addedGeneration = events.Generation{Effort: "low", MaxOutputTokens: 100, Sampling: addedSampling}
+	addedFailed     = []events.FailedTry{{Error: "rate_limit", Code: "slow_down", Status: 429, Message: "later", Wait: 2000}}
+)
+
+// addedPayloads are events with the fields that kinds got after their golden
+// file was written, which stays as it is. Each addition has a file of its own.
+var addedPayloads = map[string][]events.Payload{
+	"generation": {
+		&events.SessionConfigured{Config: events.Config{Model: "claude", Instructions: "Be brief.", Sampling: addedSampling}},
+		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts, Generation: addedGeneration}},
+	},
+	"calls": {
+		&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Attempts: 2, Failed: addedFailed},
+		&events.ModelFailed{Prompt: goldenPrompt, Error: "server", Provider: "openai", Model: "m1", Raw: `{"error":"down"}`, Retryable: true, Failed: addedFailed},
+	},
+	"tools": {&events.ToolStateApplied{Generation: 1, Tools: []events.ToolEntry{{
+		Name: "read", Namespace: "files", Aliases: []string{"open", "cat"}, Output: []byte(`{"type":"string"}`), Examples: [][]byte{[]byte(`{"path":"a"}`)},
+	}}}},
+	"layers": {
+		&events.SessionConfigured{Config: events.Config{Layers: []events.PromptLayer{
+			{Slot: events.SlotIntro, Op: events.LayerReplace, Title: "Who", Content: "You are."}, {Slot: events.SlotGuidance, Op: events.LayerClear},
+		}}},
+		&events.TurnRequested{Input: events.TurnInput{Continue: true, Layers: []events.PromptLayer{{Slot: events.SlotEnvironment, Op: events.LayerAdd, Content: "Here."}}}},
+	},
+	"output": {
+		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts, Output: events.OutputForm{Name: "city", Schema: []byte(`{"type":"object"}`), Strict: true}}},
+		&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Fault: "is no JSON"},
+	},
+}
+
+// TestAddedGolden is [TestGolden] for additions.
+func TestAddedGolden(t *testing.T) {
+	t.Parallel()
+	for name, payloads := range addedPayloads {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := &events.Commit{
+				ID: "01JD6Z0000000000000000000A", Session: "s1", At: 1732180000123,
+				Actor: events.Actor{Kind: events.ActorNode, ID: "w1"}, Cause: "cmd-1",
+			}
+			for _, p := range payloads {
+				want.Events = append(want.Events, events.Of("t1", p))
+			}
+			data, err := events.Encode(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join("testdata", "golden", "added", name+".hex")
+			if *update {
+				if err := os.WriteFile(path, lines(data), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			golden := readGolden(t, path)
+			if !bytes.Equal(data, golden) {
+				t.Errorf("encode: got\n%swant\n%s", lines(data), lines(golden))
+			}
+			got, err := events.Decode(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("decode: got %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+// markAdded notes the fields that additions set.
+func markAdded(set map[string]bool) {
+	for _, payloads := range addedPayloads {
+		for _, p := range payloads {
+			markSet(set, reflect.ValueOf(p).Elem())
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package events
+
+import "fmt"
+
+// MaxFormBytes is how large the JSON schema of a turn's answer may be.
+const MaxFormBytes = 32 << 10
+
+// OutputForm is the form of a turn's answer. The zero value is text.
+type OutputForm struct {
+	Name   string `msgpack:"n,omitempty"` // of the schema: 1 to 64 letters, digits, "_" and "-"
+	Schema []byte `msgpack:"s,omitempty"` // JSON schema, an object, of the JSON that the answer is
+	Strict bool   `msgpack:"b,omitempty"` // the schema binds the provider, where it knows schemas that do not
+}
+
+// IsZero reports whether the answer is text.
+func (f OutputForm) IsZero() bool { return f.Name == "" && len(f.Schema) == 0 && !f.Strict }
+
+func (f OutputForm) validate(field string) error {
+	switch {
+	case f.IsZero():
+		return nil
+	case len(f.Schema) == 0:
+		return invalid(field+".schema", "is empty")
+	case len(f.Schema) > MaxFormBytes:
+		return &FieldError{Field: field + ".schema", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(f.Schema), MaxFormBytes), Err: ErrTooLarge}
+	}
+	return CheckToken(field+".name", f.Name)
+}

@@ -1,0 +1,78 @@
+package events
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Limits of the layers of a configuration, and of a turn.
+const (
+	MaxLayers      = 32
+	MaxLayersBytes = 32 << 10 // of all their titles and contents
+)
+
+// LayerOp is what a layer does to its slot.
+type LayerOp string
+
+// The operations.
+const (
+	LayerAdd     LayerOp = "add"     // behind what is in the slot
+	LayerReplace LayerOp = "replace" // in place of what is in the slot
+	LayerClear   LayerOp = "clear"   // nothing is in the slot
+)
+
+// PromptLayer changes one slot of the prompt's template. Those of a session's
+// configuration come after what plugins contribute, those of a turn after these, each in order.
+type PromptLayer struct {
+	Slot    Slot    `msgpack:"s"`
+	Op      LayerOp `msgpack:"o"`
+	Title   string  `msgpack:"t,omitempty"` // heading over the content; empty: none
+	Content string  `msgpack:"c,omitempty"` // of add and replace
+}
+
+// check refuses a slot that the template does not have. The error is a [*FieldError] of the field.
+func (s Slot) check(field string) error {
+	switch s {
+	case SlotIntro, SlotExecution, SlotGuidance, SlotProjectInstructions, SlotRuntimeContext, SlotEnvironment:
+		return nil
+	}
+	return invalid(field, fmt.Sprintf("unknown %q", s))
+}
+
+func validateLayers(field string, list []PromptLayer) error {
+	if len(list) > MaxLayers {
+		return &FieldError{Field: field, Reason: fmt.Sprintf("has %d layers, limit is %d", len(list), MaxLayers), Err: ErrTooLarge}
+	}
+	size := 0
+	for i := range list {
+		l, at := &list[i], fmt.Sprintf("%s[%d]", field, i)
+		if err := l.Slot.check(at + ".slot"); err != nil {
+			return err
+		}
+		switch l.Op {
+		case LayerAdd, LayerReplace:
+			if strings.TrimSpace(l.Content) == "" {
+				return invalid(at+".content", "is blank")
+			}
+		case LayerClear:
+			if l.Content != "" || l.Title != "" {
+				return invalid(at+".content", "must be empty where the slot is cleared")
+			}
+		default:
+			return invalid(at+".op", fmt.Sprintf("unknown %q", l.Op))
+		}
+		size += len(l.Title) + len(l.Content)
+	}
+	if size > MaxLayersBytes {
+		return &FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", size, MaxLayersBytes), Err: ErrTooLarge}
+	}
+	return nil
+}
+
+// Over is a configuration with what a turn says in its place.
+func (in *TurnInput) Over(c Config) Config {
+	c = in.Generation.Over(c)
+	c.Layers = slices.Concat(c.Layers, in.Layers)
+	return c
+}

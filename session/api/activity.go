@@ -1,0 +1,169 @@
+package api
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/lash-go/lash/events"
+)
+
+// ActivityType says what an activity is about.
+type ActivityType string
+
+// The activities. Each carries the session event that it comes from.
+const (
+	ActivityModelRequest   ActivityType = "model_request_started"
+	ActivityModelResponse  ActivityType = "model_request_completed"
+	ActivityProse          ActivityType = "assistant_prose_delta"
+	ActivityReasoning      ActivityType = "reasoning_delta"
+	ActivityReset          ActivityType = "model_attempt_reset"
+	ActivityRetry          ActivityType = "retry_status"
+	ActivityCodeStarted    ActivityType = "code_block_started"
+	ActivityCodeCompleted  ActivityType = "code_block_completed"
+	ActivityCallStarted    ActivityType = "tool_call_started"
+	ActivityCallCompleted  ActivityType = "tool_call_completed"
+	ActivityMessage        ActivityType = "message"
+	ActivityPlugin         ActivityType = "plugin_surface"
+	ActivityInputAccepted  ActivityType = "queued_input_accepted"
+	ActivityMessagesAdded  ActivityType = "queued_messages_committed"
+	ActivityUsage          ActivityType = "usage"
+	ActivityChildUsage     ActivityType = "child_usage"
+	ActivityError          ActivityType = "error"
+	ActivitySubmittedValue ActivityType = "submitted_value"
+	ActivityToolValue      ActivityType = "tool_value"
+	ActivityOutcome        ActivityType = "turn_outcome" // any other
+	ActivityDone           ActivityType = "done"
+)
+
+// ToolCode is the name of the tool that a protocol's code runs as: part of no catalogue.
+const ToolCode = "run_code"
+
+// TurnActivity is a turn's event as an app shows it: what belongs together has one
+// correlation id, as the deltas of one run of text, or the start and the end of a call.
+type TurnActivity struct {
+	ID          string       `json:"id"` // names it in its turn's stream: the turn, a slash and its number from 1
+	Correlation string       `json:"correlation_id"`
+	Type        ActivityType `json:"type"`
+	Retracted   []string     `json:"retracted,omitempty"` // of model_attempt_reset: whose text must not be shown any more
+	Event       SessionEvent `json:"event"`
+}
+
+// Activities makes activities of a turn's events, one of each, in their order. An error is terminal, as theirs are.
+func Activities(list iter.Seq2[SessionEvent, error]) iter.Seq2[TurnActivity, error] {
+	return func(yield func(TurnActivity, error) bool) {
+		var a activities
+		for e, err := range list {
+			if err != nil {
+				yield(TurnActivity{}, err)
+				return
+			}
+			if !yield(a.next(e), nil) {
+				return
+			}
+		}
+	}
+}
+
+// activities knows what the last events began.
+type activities struct {
+	n     int
+	run   string       // of the text that streams; empty: none does
+	kind  ActivityType // of the run
+	shown []string     // the runs of the attempt in flight
+	open  []openCall   // in the order of their starts
+}
+
+type openCall struct {
+	id          events.CallID
+	name        string
+	iteration   int64
+	correlation string
+}
+
+func (a *activities) next(e SessionEvent) TurnActivity {
+	a.n++
+	id := fmt.Sprintf("%s/%d", e.Turn, a.n)
+	t := TurnActivity{ID: id, Correlation: id, Type: activityOf(&e), Event: e}
+	switch e.Type { //nolint:exhaustive // the others stand alone
+	case EventTextDelta, EventReasoningDelta:
+		if a.run == "" || a.kind != t.Type {
+			a.run, a.kind = id, t.Type
+			a.shown = append(a.shown, id)
+		}
+		t.Correlation = a.run
+		return t
+	case EventAttemptReset:
+		t.Retracted, a.shown = a.shown, nil
+	case EventLLMResponse:
+		a.shown = nil
+	case EventToolCallStart:
+		a.open = append(a.open, openCall{e.CallID, e.Name, e.Iteration, id})
+	case EventToolCall:
+		t.Correlation = a.ended(&e, id)
+	}
+	a.run = ""
+	return t
+}
+
+// ended is the correlation of a call that returned: models repeat ids, so the first that is open counts.
+func (a *activities) ended(e *SessionEvent, otherwise string) string {
+	for i, c := range a.open {
+		if c.id == e.CallID && c.name == e.Name && c.iteration == e.Iteration {
+			a.open = append(a.open[:i:i], a.open[i+1:]...)
+			return c.correlation
+		}
+	}
+	return otherwise
+}
+
+func activityOf(e *SessionEvent) ActivityType {
+	switch e.Type {
+	case EventToolCallStart:
+		return either(e.Name == ToolCode, ActivityCodeStarted, ActivityCallStarted)
+	case EventToolCall:
+		return either(e.Name == ToolCode, ActivityCodeCompleted, ActivityCallCompleted)
+	case EventTurnOutcome:
+		switch e.TurnOutcome.Type { //nolint:exhaustive // the rest has no name of its own
+		case OutcomeSubmittedValue:
+			return ActivitySubmittedValue
+		case OutcomeToolValue:
+			return ActivityToolValue
+		}
+		return ActivityOutcome
+	case EventTextDelta:
+		return ActivityProse
+	case EventReasoningDelta:
+		return ActivityReasoning
+	case EventLLMRequest:
+		return ActivityModelRequest
+	case EventLLMResponse:
+		return ActivityModelResponse
+	case EventTokenUsage:
+		return ActivityUsage
+	case EventChildTokenUsage:
+		return ActivityChildUsage
+	case EventRetryStatus:
+		return ActivityRetry
+	case EventInputAccepted:
+		return ActivityInputAccepted
+	case EventMessagesAdded:
+		return ActivityMessagesAdded
+	case EventPlugin:
+		return ActivityPlugin
+	case EventAttemptReset:
+		return ActivityReset
+	case EventMessage:
+		return ActivityMessage
+	case EventError:
+		return ActivityError
+	case EventDone:
+	}
+	return ActivityDone
+}
+
+func either(is bool, yes, no ActivityType) ActivityType {
+	if is {
+		return yes
+	}
+	return no
+}

@@ -1,0 +1,106 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Sampling says how a model chooses what it writes. What is left out is the provider's.
+type Sampling struct {
+	Temperature *float64 `json:"temperature,omitempty" jsonschema:"0 to 2"`
+	TopP        *float64 `json:"top_p,omitempty" jsonschema:"0 to 1"`
+	Seed        *int64   `json:"seed,omitempty"`
+	Stop        []string `json:"stop,omitempty" jsonschema:"texts that end a reply: up to 16 of 256 bytes"`
+}
+
+// TurnGeneration is what one turn says about its replies. What is left out is the session's.
+type TurnGeneration struct {
+	Effort          string   `json:"effort,omitempty" jsonschema:"of reasoning, as the provider spells it"`
+	MaxOutputTokens int64    `json:"max_output_tokens,omitempty" jsonschema:"of a reply"`
+	Sampling        Sampling `json:"sampling,omitzero"`
+}
+
+// PromptLayer changes one slot of the system prompt.
+type PromptLayer struct {
+	Slot    events.Slot    `json:"slot" jsonschema:"intro, execution, guidance, project_instructions, runtime_context or environment, which stand in this order"`
+	Op      events.LayerOp `json:"op" jsonschema:"add behind what plugins contribute to the slot, replace it, or clear the slot"`
+	Title   string         `json:"title,omitempty" jsonschema:"heading over the content"`
+	Content string         `json:"content,omitempty" jsonschema:"of add and replace"`
+}
+
+func givenLayers(list []PromptLayer) []events.PromptLayer {
+	var out []events.PromptLayer
+	for _, l := range list {
+		out = append(out, events.PromptLayer(l))
+	}
+	return out
+}
+
+func layersOf(list []events.PromptLayer) []PromptLayer {
+	var out []PromptLayer
+	for _, l := range list {
+		out = append(out, PromptLayer(l))
+	}
+	return out
+}
+
+// AnswerForm is the form of a turn's answer. Left out: text.
+type AnswerForm struct {
+	Name   string          `json:"name" jsonschema:"of the schema: 1 to 64 of A-Z a-z 0-9 _ -"`
+	Schema json.RawMessage `json:"schema" jsonschema:"of the JSON that the answer is: an object of up to 32 KiB"`
+	Strict bool            `json:"strict,omitempty" jsonschema:"the schema binds the provider"`
+}
+
+func (s Sampling) given() events.Sampling {
+	out := events.Sampling{Temperature: numberOf(s.Temperature), TopP: numberOf(s.TopP), Stop: s.Stop}
+	if s.Seed != nil {
+		out.Seed = events.Number(strconv.FormatInt(*s.Seed, 10))
+	}
+	return out
+}
+
+func numberOf(v *float64) events.Number {
+	if v == nil {
+		return ""
+	}
+	return events.Number(strconv.FormatFloat(*v, 'g', -1, 64))
+}
+
+func samplingOf(s events.Sampling) Sampling {
+	out := Sampling{Temperature: float(s.Temperature), TopP: float(s.TopP), Stop: s.Stop}
+	if v, err := strconv.ParseInt(string(s.Seed), 10, 64); err == nil {
+		out.Seed = &v
+	}
+	return out
+}
+
+func float(n events.Number) *float64 {
+	v, err := strconv.ParseFloat(string(n), 64)
+	if err != nil {
+		return nil
+	}
+	return &v
+}
+
+func (g TurnGeneration) given() events.Generation {
+	return events.Generation{Effort: g.Effort, MaxOutputTokens: g.MaxOutputTokens, Sampling: g.Sampling.given()}
+}
+
+func (c SessionConfig) given() events.Config {
+	return events.Config{
+		Provider: c.Provider, Model: c.Model, Effort: c.Effort, MaxOutputTokens: c.MaxOutputTokens, ContextWindow: c.ContextWindow,
+		MaxIterations: c.MaxIterations, Protocol: c.Protocol, RetainMillis: c.RetainMillis,
+		Instructions: c.Instructions, Sampling: c.Sampling.given(), Layers: givenLayers(c.Layers),
+	}
+}
+
+// ConfigOf is a configuration as requests and answers have it.
+func ConfigOf(c events.Config) SessionConfig {
+	return SessionConfig{
+		Provider: c.Provider, Model: c.Model, Effort: c.Effort, MaxOutputTokens: c.MaxOutputTokens, ContextWindow: c.ContextWindow,
+		MaxIterations: c.MaxIterations, Protocol: c.Protocol, RetainMillis: c.RetainMillis,
+		Instructions: c.Instructions, Sampling: samplingOf(c.Sampling), Layers: layersOf(c.Layers),
+	}
+}

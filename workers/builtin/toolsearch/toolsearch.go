@@ -1,0 +1,164 @@
+// Package toolsearch lets the model look for tools that it was not told of: those
+// of the level searchable. The tool search_tools ranks the session's catalogue by the
+// words of a query, and what it found is callable from the next model call on.
+//
+// Guarantees: a tool that is off is never found, one that is not found stays as it is,
+// and one that a host set to searchable stays that; what was found lands with
+// the result, both or neither, and stays found in the session. It imports session/plugin and events.
+package toolsearch
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// ID names the plugin in histories.
+const ID = "tool_search"
+
+// Limits of a search.
+const (
+	DefaultLimit  = 5
+	MaxLimit      = 20
+	MaxQueryBytes = 400
+)
+
+// Factory builds the plugin.
+func Factory() plugin.Factory {
+	return plugin.New(ID, func(plugin.BuildContext) (plugin.Plugin, error) { return &search{}, nil })
+}
+
+// search has the names of the tools that were found, sorted.
+type search struct{ plugin.State[[]string] }
+
+// Register implements [plugin.Plugin].
+func (s *search) Register(r *plugin.Registrar) error {
+	r.Catalog(s.lift)
+	plugin.AddTool(r, plugin.Tool{
+		Name: "search_tools", Effects: events.EffectsIdempotent,
+		Description: "Looks for further tools by words of their names, namespaces and descriptions. What it finds can be called from then on.",
+		Examples:    []json.RawMessage{json.RawMessage(`{"query":"send mail"}`)},
+	}, s.run)
+	return nil
+}
+
+// lift makes what was found callable, unless something else than searchable was made of it.
+func (s *search) lift(in plugin.CatalogContext) (plugin.CatalogContribution, error) {
+	levels := make(map[string]events.Availability)
+	found := s.Load()
+	for i := range in.Tools {
+		if t := &in.Tools[i]; t.Availability == events.AvailSearchable && slices.Contains(found, t.Name) {
+			levels[t.Name] = events.AvailCallable
+		}
+	}
+	return plugin.CatalogContribution{Levels: levels}, nil
+}
+
+// Query is the arguments of the tool search_tools.
+type Query struct {
+	Query string `json:"query" jsonschema:"words, in any order"`
+	Limit int    `json:"limit,omitempty" jsonschema:"how many tools at most: 1 to 20, 5 where it is left out"`
+}
+
+// Found is a tool that a search found.
+type Found struct {
+	Name        string          `json:"name"`
+	Namespace   string          `json:"namespace,omitempty"`
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"schema,omitempty"` // of its arguments
+	Callable    bool            `json:"callable"`         // false: a host keeps it from being called
+}
+
+func (s *search) run(ctx context.Context, call plugin.Call, in Query) ([]Found, error) {
+	limit := cmp.Or(in.Limit, DefaultLimit)
+	words := strings.Fields(strings.ToLower(in.Query))
+	switch {
+	case len(words) == 0, len(in.Query) > MaxQueryBytes:
+		return nil, invalid(fmt.Sprintf("query has %d bytes, want a word, and at most %d bytes", len(in.Query), MaxQueryBytes))
+	case limit < 1 || limit > MaxLimit:
+		return nil, invalid(fmt.Sprintf("limit is %d, want 1 to %d", limit, MaxLimit))
+	}
+	state, err := call.Host.SnapshotCurrent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, fresh := []Found{}, []string{}
+	for _, t := range Rank(state.Catalog.Tools, words, limit) {
+		lifted := t.Override == "" && t.Availability == events.AvailSearchable
+		list = append(list, Found{Name: t.Name, Namespace: t.Namespace, Description: t.Description, Schema: t.Schema, Callable: lifted || t.Callable()})
+		if lifted {
+			fresh = append(fresh, t.Name)
+		}
+	}
+	if len(fresh) > 0 {
+		s.Update(func(found *[]string) { // another search may run beside this one
+			all := slices.Concat(*found, fresh)
+			slices.Sort(all)
+			*found = slices.Compact(all)
+		})
+	}
+	return list, nil
+}
+
+func invalid(message string) error {
+	return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: message}
+}
+
+// Rank gives the tools that lower-case words are about, the best first, of equal
+// ones by name. Those that are off are never among them, nor is a tool that no word fits.
+func Rank(tools []events.ToolEntry, words []string, limit int) []events.ToolEntry {
+	type ranked struct {
+		tool  *events.ToolEntry
+		score int
+	}
+	var list []ranked
+	for i := range tools {
+		t := &tools[i]
+		if score := scoreOf(t, words); score > 0 && t.Effective().Rank() >= events.AvailSearchable.Rank() {
+			list = append(list, ranked{t, score})
+		}
+	}
+	slices.SortFunc(list, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(a.tool.Name, b.tool.Name))
+	})
+	var out []events.ToolEntry
+	for _, r := range list[:min(limit, len(list))] {
+		out = append(out, *r.tool)
+	}
+	return out
+}
+
+// What a word is worth, by where it stands.
+const (
+	whole   = 8 // it is the name, or an alias
+	inName  = 4 // part of one
+	inSpace = 2
+	inText  = 1
+)
+
+func scoreOf(t *events.ToolEntry, words []string) int {
+	names := []string{strings.ToLower(t.Name)}
+	for _, alias := range t.Aliases {
+		names = append(names, strings.ToLower(alias))
+	}
+	space, text, score := strings.ToLower(t.Namespace), strings.ToLower(t.Description), 0
+	for _, w := range words {
+		switch {
+		case slices.Contains(names, w):
+			score += whole
+		case slices.ContainsFunc(names, func(n string) bool { return strings.Contains(n, w) }):
+			score += inName
+		case strings.Contains(space, w):
+			score += inSpace
+		case strings.Contains(text, w):
+			score += inText
+		}
+	}
+	return score
+}
