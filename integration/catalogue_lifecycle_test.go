@@ -280,7 +280,7 @@ func testClose(t *testing.T) {
 	must(t, "close", b.CloseSession(b.ctx, id, "over"), nil)
 	s, seq := b.state(id), b.last(id)
 	equal(t, "status", s.Status, projector.StatusClosed)
-	equal(t, "task", b.listed(id, "job").State, events.TaskCancelled)
+	equal(t, "task, whose policy is to be kept", b.listed(id, "job").State, events.TaskRunning)
 	equal(t, "stashed input", taken(b, b.Host, id), "")
 	equal(t, "status of the child", b.state(child).Status, projector.StatusOpen)
 	equalLists(t, "messages are kept", b.messages(id), []string{"user go"})

@@ -120,7 +120,10 @@ func TestServeGate(t *testing.T) {
 	if err != nil || r.End != events.EndFinished || r.Text != "done" {
 		t.Errorf("turn: got %+v, %v", r, err)
 	}
-	run(exitFailed, "approve", "s", "t/0/1")
+	run(exitOK, "approve", "s", "t/0/1") // the same answer, after the turn's end
+	if out := run(exitDifferent, "approve", "s", "t/0/1", "--deny", "no"); !strings.Contains(out, "somebody has answered otherwise") {
+		t.Errorf("another answer after the turn's end: got %q", out)
+	}
 	for name, want := range map[string]string{"docs/a": "allowed", "b": "approved", "c": ""} {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want || (err == nil) != (want != "") {
 			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
