@@ -61,7 +61,7 @@ func references() map[reflect.Type]map[string]reach {
 		reflect.TypeFor[plugin.Driver](): {"Preamble": why(inTheTurn)},
 		reflect.TypeFor[*plugin.Registrar](): {
 			"Action": by(&operation.InvokeAction.Row), "Monitor": by(&operation.StartMonitor.Row), "Tools": by(&operation.ToolState.Row), "Catalog": by(&operation.ToolCatalog.Row), "Compact": by(&operation.Compact.Row),
-			"MutateConfig": by(&operation.Configure.Row),
+			"MutateConfig":  by(&operation.Configure.Row),
 			"AfterToolCall": why(inTheTurn), "AfterTurn": why(inTheTurn), "BeforeToolCall": why(inTheTurn), "BeforeTurn": why(inTheTurn), "Checkpoint": why(inTheTurn), "CodeExecutor": why(inTheTurn),
 			"Driver": why(inTheTurn), "Lifecycle": why(inTheTurn), "ProjectProse": why(inTheTurn), "ProjectToolResult": why(inTheTurn), "Prompt": why(inTheTurn), "Protocol": why(inTheTurn),
 			"Reserve": why(ofClosure), "Response": why(inTheTurn), "Stream": why(inTheTurn), "StreamEnd": why(inTheTurn), "TransformContext": why(inTheTurn),
