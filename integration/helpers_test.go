@@ -263,6 +263,7 @@ func (b *bundle) await(id events.SessionID, what string, ok func(*projector.Stat
 		}
 		select {
 		case <-live.C:
+		case <-time.After(time.Second): // tests take live messages away
 		case <-b.ctx.Done():
 			b.t.Fatalf("await %s: %v", what, context.Cause(b.ctx))
 		}

@@ -93,8 +93,11 @@ func Register(s *projector.State, reg events.TaskRegistered) ([]events.Event, er
 	if err := reg.Validate(); err != nil {
 		return nil, err
 	}
-	if t, ok := here(s, reg.Task); ok && t.Live() {
+	switch t, ok := here(s, reg.Task); {
+	case ok && t.Live():
 		return nil, fmt.Errorf("task %s: %w", reg.Task, ErrRunning)
+	case ok && reg.Child != "" && t.Child == reg.Child:
+		return nil, nil // it ended before its creator, which a worker runs again, came here again: a child is one work
 	}
 	if err := roomFor(s, reg); err != nil {
 		return nil, err

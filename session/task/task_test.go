@@ -168,6 +168,23 @@ func TestRegister(t *testing.T) {
 	}
 }
 
+// TestRegisterChildOnce cancels the task of a child, and then registers it as its creator does that runs again.
+func TestRegisterChildOnce(t *testing.T) {
+	t.Parallel()
+	h, reg := begin(t, "s1"), events.TaskRegistered{Task: "k", Child: "kid", State: events.TaskRunning}
+	h.add(task.Register(h.State, reg))
+	h.add(task.Complete(h.State, "k", events.TaskCancelled, "enough"), nil)
+	list, err := task.Register(h.State, reg)
+	if err != nil || len(list) != 0 {
+		t.Errorf("the same child again: got %v and %v, want nothing", list, err)
+	}
+	reg.Child = "other"
+	h.add(task.Register(h.State, reg))
+	if got := h.state("k"); got != events.TaskRunning {
+		t.Errorf("another child: got %q, want %q", got, events.TaskRunning)
+	}
+}
+
 // TestClaim fences: of two workers that saw the same claim one wins, and the loser's word counts no more.
 func TestClaim(t *testing.T) {
 	t.Parallel()

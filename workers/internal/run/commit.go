@@ -238,7 +238,6 @@ func (r *run) redo(ctx context.Context, inputs []turn.Input, ahead bool) error {
 	if err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state); err != nil {
 		return err
 	}
-	r.p.cfg.Host.WakePassing(r.state)
 	if r.stack.Session != nil {
 		if err := r.openStack(ctx); err != nil {
 			return err

@@ -46,6 +46,7 @@ type run struct {
 	unmarked    bool      // it appended, and told no projector yet
 	branchLater bool      // a turn could not branch off just now: not before the next tick
 	telling     telling
+	passed      events.Seq // of the state whose tasks had their wakes, see [session.Host.WakePassing]
 }
 
 func newRun(p *Pool, id events.SessionID, w *bus.Wake) *run {
@@ -226,6 +227,10 @@ const (
 )
 
 func (r *run) advanceOnce(ctx context.Context) (pace, error) {
+	if r.state.Seq != r.passed { // what this worker folded may be a cancel whose host gave no hint, also before it took the turn over
+		r.p.cfg.Host.WakePassing(r.state)
+		r.passed = r.state.Seq
+	}
 	t := r.state.Turn()
 	owes := turn.Owed(r.state)
 	parked := owes.Parked() && !owes.Stop
@@ -397,9 +402,6 @@ func (r *run) catchUp(ctx context.Context) error {
 	}
 	before, began, count := r.state.Seq, time.Now(), r.arrived()
 	err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state)
-	if r.state.Seq != before {
-		r.p.cfg.Host.WakePassing(r.state)
-	}
 	switch {
 	case r.state.Seq != before && r.stack.Session != nil:
 		err = errors.Join(err, r.openStack(ctx))
