@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -146,9 +147,14 @@ func TestWrongPassword(t *testing.T) {
 				if command == "approvals" {
 					args = append(args, "s")
 				}
-				cmd := exec.CommandContext(limited(t), os.Args[0])
+				ctx, stop := context.WithCancel(limited(t))
+				defer stop()
+				cmd := exec.CommandContext(ctx, os.Args[0])
 				cmd.Args = append([]string{"lash-node"}, args...)
-				said, err := cmd.CombinedOutput()
+				heard := &untilWaiting{stop: stop}
+				cmd.Stdout, cmd.Stderr = heard, heard
+				err := cmd.Run()
+				said := heard.Bytes()
 				if err == nil || !bytes.Contains(said, []byte("127.0.0.1")) {
 					t.Errorf("got %v and %s, want a refusal that names the server", err, said)
 				}
@@ -156,6 +162,20 @@ func TestWrongPassword(t *testing.T) {
 			})
 		}
 	}
+}
+
+// untilWaiting keeps what a program says, and stops it once it says that it waits.
+type untilWaiting struct {
+	bytes.Buffer
+	stop func()
+}
+
+func (w *untilWaiting) Write(p []byte) (int, error) {
+	n, err := w.Buffer.Write(p)
+	if bytes.Contains(w.Bytes(), []byte("lash-node: waiting: ")) {
+		w.stop()
+	}
+	return n, err
 }
 
 // TestWrongHeaders has headers for the collector that cannot be read, which the
