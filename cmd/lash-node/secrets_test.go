@@ -154,7 +154,7 @@ func TestWrongPassword(t *testing.T) {
 				heard := &untilWaiting{stop: stop}
 				cmd.Stdout, cmd.Stderr = heard, heard
 				err := cmd.Run()
-				said := heard.Bytes()
+				said := heard.said.Bytes()
 				if err == nil || !bytes.Contains(said, []byte("127.0.0.1")) {
 					t.Errorf("got %v and %s, want a refusal that names the server", err, said)
 				}
@@ -166,13 +166,13 @@ func TestWrongPassword(t *testing.T) {
 
 // untilWaiting keeps what a program says, and stops it once it says that it waits.
 type untilWaiting struct {
-	bytes.Buffer
+	said bytes.Buffer
 	stop func()
 }
 
 func (w *untilWaiting) Write(p []byte) (int, error) {
-	n, err := w.Buffer.Write(p)
-	if bytes.Contains(w.Bytes(), []byte("lash-node: waiting: ")) {
+	n, err := w.said.Write(p)
+	if bytes.Contains(w.said.Bytes(), []byte("lash-node: waiting: ")) {
 		w.stop()
 	}
 	return n, err
