@@ -91,9 +91,13 @@ func (g Generation) IsZero() bool {
 	return g.Effort == "" && g.MaxOutputTokens == 0 && g.Sampling.IsZero()
 }
 
-// Over is a configuration with what g says in its place.
+// Over is a configuration with what g says in its place. A limit of output
+// stays the smaller one: a turn may ask for less than the session allows, not for more.
 func (g Generation) Over(c Config) Config {
-	c.Effort, c.MaxOutputTokens = cmp.Or(g.Effort, c.Effort), cmp.Or(g.MaxOutputTokens, c.MaxOutputTokens)
+	c.Effort = cmp.Or(g.Effort, c.Effort)
+	if g.MaxOutputTokens != 0 && (c.MaxOutputTokens == 0 || g.MaxOutputTokens < c.MaxOutputTokens) {
+		c.MaxOutputTokens = g.MaxOutputTokens
+	}
 	c.Sampling = g.Sampling.Over(c.Sampling)
 	return c
 }

@@ -64,6 +64,10 @@ func contents(t *testing.T) []privileged {
 	list := []privileged{
 		{"options", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Options = map[string]string{"gate": "{}"} }), create(`"options":{"gate":"{}"}`)},
 		{"config.protocol", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Config.Protocol = "code" }), create(`"config":{"protocol":"code"}`)},
+		{"config.instructions", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Config.Instructions = "x" }), create(`"config":{"instructions":"x"}`)},
+		{"config.layers", operation.Create.Name, creates(func(r *api.CreateRequest) {
+			r.Config.Layers = []events.PromptLayer{{Slot: events.SlotIntro, Op: events.LayerClear}}
+		}), create(`"config":{"layers":[{"slot":"intro","op":"clear"}]}`)},
 		{"config.retain_ms", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Config.RetainMillis = -1 }), create(`"config":{"retain_ms":-1}`)},
 		{"access", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Access.Tools = []string{"x"} }), create(`"access":{"tools":["x"]}`)},
 		{"access", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Access.Hidden = []string{"x"} }), fork(`"access":{"hidden":["x"]}`)},
@@ -89,8 +93,11 @@ func contents(t *testing.T) []privileged {
 		set  func(*events.TurnInput)
 		http string
 	}{
-		"input.plugins":   {func(in *events.TurnInput) { in.Plugins = map[string]string{"gate": "{}"} }, `"plugins":{"gate":"{}"}`},
-		"input.options":   {func(in *events.TurnInput) { in.Options = []byte("{}") }, `"options":{}`},
+		"input.plugins": {func(in *events.TurnInput) { in.Plugins = map[string]string{"gate": "{}"} }, `"plugins":{"gate":"{}"}`},
+		"input.options": {func(in *events.TurnInput) { in.Options = []byte("{}") }, `"options":{}`},
+		"input.layers": {func(in *events.TurnInput) {
+			in.Layers = []events.PromptLayer{{Slot: events.SlotIntro, Op: events.LayerClear}}
+		}, `"layers":[{"slot":"intro","op":"clear"}]`},
 		"input.extension": {func(in *events.TurnInput) { in.Extension = events.Extension{Type: "x", Body: []byte("{}")} }, `"extension":{"type":"x","body":{}}`},
 	} {
 		now, later := "", ""

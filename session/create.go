@@ -286,6 +286,9 @@ func (o *opening) bind(p *events.SessionOpened) {
 	if p.Subagent.IsZero() {
 		p.Subagent = o.base.Subagent
 	}
+	if p.Config.Instructions == "" && len(p.Config.Layers) == 0 {
+		p.Config.Instructions, p.Config.Layers = o.base.Config.Instructions, o.base.Config.Layers
+	}
 	if len(o.base.Options) > 0 {
 		options := maps.Clone(o.base.Options)
 		maps.Copy(options, p.Options)

@@ -57,13 +57,16 @@ func (h *Host) stopChild(ctx context.Context, parent events.SessionID, t *projec
 	return err == nil, err
 }
 
-// liveTurns are the turns of a session that run or wait.
+// liveTurns are the turns of a session that run or wait, also for their time.
 func liveTurns(s *projector.State) (ids []events.TurnID) {
 	if t := s.Turn(); t != nil {
 		ids = append(ids, t.ID)
 	}
 	for i := range s.Queue {
 		ids = append(ids, s.Queue[i].ID)
+	}
+	for i := range s.Scheduled {
+		ids = append(ids, s.Scheduled[i].ID)
 	}
 	return ids
 }

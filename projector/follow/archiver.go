@@ -150,7 +150,9 @@ func (a *Archiver) restful(s *projector.State) bool {
 		return false
 	}
 	for i := range s.Tasks {
-		if s.Tasks[i].Owing() {
+		t := &s.Tasks[i]
+		outside := t.Runner == "" && t.Worker == "" && t.Child == "" && s.Status == projector.StatusClosed // whose program's next word brings the session back
+		if t.Owing() && !outside {
 			return false
 		}
 	}

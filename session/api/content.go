@@ -18,6 +18,10 @@ func (r *CreateRequest) Configures() string {
 		return "config.protocol"
 	case r.Config.RetainMillis != 0:
 		return "config.retain_ms"
+	case r.Config.Instructions != "":
+		return "config.instructions"
+	case len(r.Config.Layers) > 0:
+		return "config.layers"
 	case !r.Access.IsZero():
 		return "access"
 	case !r.Subagent.IsZero():
@@ -39,6 +43,8 @@ func (r *TurnRequest) Configures() string {
 		return "input.options"
 	case !in.Extension.IsZero():
 		return "input.extension"
+	case len(in.Layers) > 0: // they are the system's words
+		return "input.layers"
 	}
 	return ""
 }

@@ -94,10 +94,10 @@ func Register(s *projector.State, reg events.TaskRegistered) ([]events.Event, er
 		return nil, err
 	}
 	switch t, ok := here(s, reg.Task); {
-	case ok && t.Live():
-		return nil, fmt.Errorf("task %s: %w", reg.Task, ErrRunning)
-	case ok && reg.Child != "" && t.Child == reg.Child:
+	case ok && !t.Live() && reg.Child != "" && t.Child == reg.Child:
 		return nil, nil // it ended before its creator, which a worker runs again, came here again: a child is one work
+	case ok && t.Owing():
+		return nil, fmt.Errorf("task %s: %w", reg.Task, ErrRunning)
 	}
 	if err := roomFor(s, reg); err != nil {
 		return nil, err

@@ -179,6 +179,11 @@ func TestRegisterChildOnce(t *testing.T) {
 		t.Errorf("the same child again: got %v and %v, want nothing", list, err)
 	}
 	reg.Child = "other"
+	if _, err := task.Register(h.State, reg); !errors.Is(err, task.ErrRunning) {
+		t.Errorf("another child before the cancel is passed on: got %v, want %v", err, task.ErrRunning)
+	}
+	rec, _ := h.Task("k")
+	h.add(task.PassedOn(h.State, "k", rec.Seq), nil)
 	h.add(task.Register(h.State, reg))
 	if got := h.state("k"); got != events.TaskRunning {
 		t.Errorf("another child: got %q, want %q", got, events.TaskRunning)

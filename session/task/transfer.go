@@ -42,7 +42,7 @@ func Arrive(s *projector.State, list []events.TaskRegistered) ([]events.Event, e
 		switch {
 		case ok && t.From == reg.From && sameCopy(t, &reg):
 			continue
-		case ok && t.Live() && (t.From != reg.From || t.CreatedAt != reg.Created):
+		case ok && t.Owing() && (t.From != reg.From || t.CreatedAt != reg.Created):
 			return nil, fmt.Errorf("task %s: %w", reg.Task, ErrRunning)
 		}
 		out, regs = append(out, events.Of("", &reg)), append(regs, reg)
