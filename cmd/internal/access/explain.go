@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 
@@ -43,10 +44,12 @@ func Final(err error) bool {
 	return errors.Is(err, bus.ErrInbox) || errors.Is(err, nats.ErrPermissionViolation)
 }
 
-// isRefusedCertificate reports whether the other side ended the handshake.
+// isRefusedCertificate reports whether the other side ended the handshake, by an
+// alert or by closing the connection, which may come first.
 func isRefusedCertificate(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "remote error" // as crypto/tls calls an alert
+	closed := errors.Is(err, nats.ErrTLS) && (ok || errors.Is(err, io.EOF))
+	return closed || ok && op.Op == "remote error" // as crypto/tls calls an alert
 }
 
 // user is who asks, by its certificate, and its name.

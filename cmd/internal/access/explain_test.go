@@ -1,0 +1,36 @@
+package access_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/cmd/internal/access"
+)
+
+// TestRefusedCertificate has every way in which a server that refuses a certificate ends the connection, and two that are none.
+func TestRefusedCertificate(t *testing.T) {
+	t.Parallel()
+	write := &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}
+	for name, tc := range map[string]struct {
+		err     error
+		refused bool
+	}{
+		"alert":        {&net.OpError{Op: "remote error", Err: tls.AlertError(42)}, true},
+		"closed":       {fmt.Errorf("%w: closed: %w", nats.ErrTLS, io.EOF), true},
+		"broken_pipe":  {fmt.Errorf("%w: closed: %w", nats.ErrTLS, write), true},
+		"no_tls":       {fmt.Errorf("%w: %w", nats.ErrTLS, tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}), false},
+		"nobody_there": {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, false},
+	} {
+		got := (&access.Flags{}).Explain(tc.err, "is the node running?").Error()
+		if strings.Contains(got, "--tls-cert and --tls-key are a user's") != tc.refused || strings.Contains(got, "is the node running?") == tc.refused {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+}
