@@ -1,8 +1,6 @@
 package events_test
 
 import (
-	"bytes"
-	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
@@ -55,27 +53,7 @@ func TestAddedGolden(t *testing.T) {
 			for _, p := range payloads {
 				want.Events = append(want.Events, events.Of("t1", p))
 			}
-			data, err := events.Encode(want)
-			if err != nil {
-				t.Fatal(err)
-			}
-			path := filepath.Join("testdata", "golden", "added", name+".hex")
-			if *update {
-				if err := os.WriteFile(path, lines(data), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			golden := readGolden(t, path)
-			if !bytes.Equal(data, golden) {
-				t.Errorf("encode: got\n%swant\n%s", lines(data), lines(golden))
-			}
-			got, err := events.Decode(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("decode: got %+v, want %+v", got, want)
-			}
+			holdsGolden(t, filepath.Join("testdata", "golden", "added", name+".hex"), want)
 		})
 	}
 }

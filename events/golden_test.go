@@ -53,27 +53,7 @@ func TestGolden(t *testing.T) {
 				t.Fatalf("%s has no literal in literals_test.go", kind)
 			}
 			want := goldenCommit(kind)
-			data, err := events.Encode(want)
-			if err != nil {
-				t.Fatal(err)
-			}
-			path := goldenPath(kind, events.Version(kind))
-			if *update {
-				if err := os.WriteFile(path, lines(data), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			golden := readGolden(t, path)
-			if !bytes.Equal(data, golden) {
-				t.Errorf("encode: got\n%swant\n%s", lines(data), lines(golden))
-			}
-			got, err := events.Decode(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("decode: got %+v, want %+v", got, want)
-			}
+			holdsGolden(t, goldenPath(kind, events.Version(kind)), want)
 		})
 	}
 }
@@ -161,4 +141,29 @@ func structsOf(p events.Payload) []reflect.Type {
 	}
 	walk(reflect.TypeOf(p).Elem())
 	return list
+}
+
+// holdsGolden holds a commit against the bytes of a golden file, both ways. With -update it writes the file.
+func holdsGolden(t *testing.T, path string, want *events.Commit) {
+	t.Helper()
+	data, err := events.Encode(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(path, lines(data), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden := readGolden(t, path)
+	if !bytes.Equal(data, golden) {
+		t.Errorf("encode: got\n%swant\n%s", lines(data), lines(golden))
+	}
+	got, err := events.Decode(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("decode: got %+v, want %+v", got, want)
+	}
 }

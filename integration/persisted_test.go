@@ -50,7 +50,7 @@ func (b *bundle) tells(held bool) *teller {
 func toldAll(s *projector.State) bool { return s.Idle() && len(s.Untold) == 0 }
 
 // TestPersistedIsToldAfterDeath kills the node that tells plugins of a turn's end, at every place where it may
-// be: the plugins are told again, by whoever comes next, and not after that.
+// be: the next worker tells the plugins again, and no worker after it does.
 func TestPersistedIsToldAfterDeath(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(b *bundle, id events.SessionID, dead *teller) *teller{

@@ -22,7 +22,7 @@ func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID
 	if req.ID == "" {
 		req.ID = ulid.Make().String()
 	}
-	if caller, ok := api.CallerOf(ctx); ok { // who says so is known: nobody names another
+	if caller, ok := api.CallerOf(ctx); ok { // the server authenticated the caller, whose name stands in place of the request's
 		req.Origin = caller.Name
 	}
 	ctx, asked := api.TakeAsked(ctx)

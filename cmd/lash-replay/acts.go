@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/events/eventjson"
 )
 
-// act is what somebody did about a turn.
+// act is an answer to a question about a call, or a cancel of a turn.
 type act struct {
 	said  string
 	event eventjson.Event

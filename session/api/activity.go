@@ -69,7 +69,7 @@ type activities struct {
 	n     int
 	run   string       // of the text that streams; empty: none does
 	kind  ActivityType // of the run
-	shown []string     // the runs of the attempt in flight
+	shown []string     // correlation ids of the text that the current attempt has streamed
 	open  []openCall   // in the order of their starts
 }
 

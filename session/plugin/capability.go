@@ -89,7 +89,7 @@ type CompletionRequest struct {
 	Stream func(CompletionDelta) `json:"-" msgpack:"-"`
 }
 
-// CompletionDelta is a piece of a reply in flight: never truth.
+// CompletionDelta is a piece of a reply that is being streamed. Only the recorded reply counts.
 type CompletionDelta struct {
 	Kind  events.PartKind // text or reasoning
 	Text  string          // whole UTF-8 characters

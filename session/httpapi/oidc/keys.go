@@ -32,10 +32,10 @@ type keys struct {
 
 	mu   sync.RWMutex
 	list []jose.JSONWebKey
-	had  bool // there were keys once: who is unknown since then is nobody
+	had  bool // keys were read once: a token that no key signs is refused from then on
 }
 
-// ready is false until the first keys were read: until then nobody can tell whose a token is.
+// ready is false until the first keys were read: until then no token can be checked.
 func (k *keys) ready() bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()

@@ -216,9 +216,9 @@ func TestKeysRotate(t *testing.T) {
 	}
 }
 
-// TestIssuerIsDownAtStart starts while the issuer does not answer: nobody can
-// tell whose a token is, and says so, until the keys were read, for a token or by
-// itself. What is no signed token is for others all the same.
+// TestIssuerIsDownAtStart starts while the issuer does not answer. A signed token
+// cannot be checked, and the error says so, until the keys were read. Other
+// credentials are left to the other sources of callers.
 func TestIssuerIsDownAtStart(t *testing.T) {
 	t.Parallel()
 	for name, comes := range map[string]func(*issuer){
