@@ -11,28 +11,14 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"go.uber.org/goleak"
 
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
 )
-
-// leakChecked fails a run that leaves goroutines behind.
-type leakChecked struct{ m *testing.M }
-
-func (l leakChecked) Run() int {
-	code := l.m.Run()
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	return code
-}
 
 func TestMain(m *testing.M) {
 	_ = os.Setenv("HOME", "/no-home") // nodes run commands in login shells: not with somebody's profile
-	testscript.Main(leakChecked{m}, map[string]func(){"lash-node": main, "exits": exits})
+	testscript.Main(bustest.LeakChecked{M: m}, map[string]func(){"lash-node": main, "exits": exits})
 }
 
 // exits CODE COMMAND...: runs the command and wants that exit code.

@@ -6,25 +6,12 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"go.uber.org/goleak"
+
+	"github.com/lash-go/lash/bus/bustest"
 )
 
-// leakChecked fails a run that leaves goroutines behind.
-type leakChecked struct{ m *testing.M }
-
-func (l leakChecked) Run() int {
-	code := l.m.Run()
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	return code
-}
-
 func TestMain(m *testing.M) {
-	testscript.Main(leakChecked{m}, map[string]func(){
+	testscript.Main(bustest.LeakChecked{M: m}, map[string]func(){
 		"lash-replay": main,
 		"make-store":  helper(makeStore),
 		"make-three":  helper(makeThree),
