@@ -60,20 +60,23 @@ func (f *fleet) drain(w *workers.Node) (stopped <-chan struct{}) {
 	return done
 }
 
-// naks hears of jobs that workers give back.
-func (f *fleet) naks() <-chan *nats.Msg {
+// passed hears of wakes of turns that are queued, or given back by a worker.
+func (f *fleet) passed() <-chan *nats.Msg {
 	f.t.Helper()
 	list := make(chan *nats.Msg, 64)
-	sub, err := f.bus.Conn().ChanSubscribe("$JS.EVENT.ADVISORY.CONSUMER.MSG_NAKED.lash-work.turn", list)
-	must(f.t, "listen for jobs given back", err, nil)
+	for _, subject := range []string{"lash.work.turn.>", "$JS.EVENT.ADVISORY.CONSUMER.MSG_NAKED.lash-work.turn"} {
+		sub, err := f.bus.Conn().ChanSubscribe(subject, list)
+		must(f.t, "listen for wakes", err, nil)
+		f.t.Cleanup(func() { _ = sub.Unsubscribe() })
+	}
 	must(f.t, "flush", f.bus.Conn().Flush(), nil)
-	f.t.Cleanup(func() { _ = sub.Unsubscribe() })
 	return list
 }
 
 // TestFleetDrain stops a worker softly while a call of its is in flight: what
 // it comes to is recorded, the next worker goes on from there, and it gets the
-// job because it was given back, not because the first one was quiet.
+// wake because it was given back, or because a new one replaced it, not because
+// the first one was quiet.
 func TestFleetDrain(t *testing.T) {
 	t.Parallel()
 	for _, during := range []string{"model", "tool"} {
@@ -101,15 +104,16 @@ func TestFleetDrain(t *testing.T) {
 				return reply(call("k", "pay", "{}"))(ctx, req)
 			}
 			first := f.worker()
-			naks := f.naks()
+			wakes := f.passed()
 			id := f.open(session.CreateRequest{})
 			f.submit(id, "t1", text("go"))
+			receive(f.bundle, "wake of the turn", wakes)
 			receive(f.bundle, "call in flight", begun)
 			second := f.worker()
 			stopped := f.drain(first)
 			close(release)
 			receive(f.bundle, "stop", stopped)
-			receive(f.bundle, "job given back", naks)
+			receive(f.bundle, "wake given back or replaced", wakes)
 			equal(t, "end", f.ended(id, "t1").End, events.EndFinished)
 			equalLists(t, "messages", f.messages(id), []string{"user go", "assistant k:pay{}", "user k=paid", "assistant done"})
 			equalLists(t, "tool runs", tools, []events.EffectID{"t1/0/0"})
@@ -119,6 +123,7 @@ func TestFleetDrain(t *testing.T) {
 			equal(t, "attempts", len(starts), 2)
 			equal(t, "first worker", starts[0].Worker, first.ID())
 			equal(t, "second worker", starts[1].Worker, second.ID())
+			equal(t, "releases", len(find[*events.TurnReleased](f.bundle, id)), 1)
 			verified(t, f.bus, id)
 		})
 	}
