@@ -44,6 +44,18 @@ func (b *Bus) Stray(ctx context.Context, session events.SessionID) error {
 	return b.makeStream(ctx, b.sessionConfig(session, b.names.firstStream(session)))
 }
 
+// StrayWith makes that stream with a commit in it, as the server may that is just deleting one of its name.
+func (b *Bus) StrayWith(ctx context.Context, c *events.Commit) error {
+	data, err := events.Encode(c)
+	if err == nil {
+		err = b.Stray(ctx, c.Session)
+	}
+	if err == nil {
+		_, err = b.Log().publish(ctx, c, data, 0)
+	}
+	return err
+}
+
 // Unbegun removes a session's first stream if it has no commit, at any age.
 func (b *Bus) Unbegun(ctx context.Context, session events.SessionID) error {
 	return b.unbegun(ctx, session)

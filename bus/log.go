@@ -61,10 +61,16 @@ func (l Log) first(ctx context.Context, c *events.Commit, data []byte) (events.S
 	}
 	row, rowErr := l.b.archived(ctx, c.Session)
 	if conflicts {
-		if rowErr == nil && row.Revision != 0 { // the stream that refused it is not the session's
-			rowErr = l.b.clear(ctx, c.Session, row)
+		if rowErr != nil || row.Revision == 0 {
+			return 0, errors.Join(err, rowErr)
 		}
-		return 0, errors.Join(err, rowErr)
+		if rowErr = l.b.clear(ctx, c.Session, row); rowErr != nil { // the stream that refused it is not the session's
+			return 0, errors.Join(err, rowErr)
+		}
+		if err = l.begins(ctx, c, err); err != nil {
+			return 0, err
+		}
+		return 1, nil
 	}
 	err = rowErr
 	plain := l.b.names.firstStream(c.Session)

@@ -102,11 +102,14 @@ func TestSlowCreator(t *testing.T) {
 	}
 	want := say(t, b, "s", nil, 3)
 	mustGoCold(t, b, "s", 3)
+	empty := func() error { return b.Stray(t.Context(), "s") }
+	filled := func() error { return b.StrayWith(t.Context(), commit("s", 98)) }
 	for _, try := range []struct {
+		stray   func() error
 		publish func() (events.Seq, error)
 		want    events.Seq
-	}{{again, 1}, {publish, 0}, {again, 1}} {
-		if err := b.Stray(t.Context(), "s"); err != nil {
+	}{{empty, again, 1}, {empty, publish, 0}, {empty, again, 1}, {filled, again, 1}, {filled, publish, 0}} {
+		if err := try.stray(); err != nil {
 			t.Fatal(err)
 		}
 		seq, err := try.publish()

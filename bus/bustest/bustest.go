@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// Start boots a server in the test's directory and opens a bus on it, in
+// Start boots a server and opens a bus on it, in
 // process. Both end with the test.
 func Start(tb testing.TB) *bus.Bus {
 	tb.Helper()
@@ -21,7 +21,7 @@ func Start(tb testing.TB) *bus.Bus {
 func Server(tb testing.TB, cfg busembed.Config) *busembed.Server {
 	tb.Helper()
 	if cfg.StoreDir == "" {
-		cfg.StoreDir = tb.TempDir()
+		cfg.StoreDir = storeDir(tb)
 	}
 	s, err := busembed.Start(cfg)
 	if err != nil {
@@ -56,7 +56,7 @@ type Cluster struct {
 // StartCluster boots three servers on loopback ports. They end with the test.
 func StartCluster(tb testing.TB) *Cluster {
 	tb.Helper()
-	servers, err := busembed.StartCluster(tb.TempDir())
+	servers, err := busembed.StartCluster(storeDir(tb))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,0 +1,10 @@
+//go:build !linux
+
+package bustest
+
+import "testing"
+
+func storeDir(tb testing.TB) string {
+	tb.Helper()
+	return tb.TempDir()
+}
