@@ -29,7 +29,7 @@ var (
 	ApplyExtension = tells(Row{"apply_extension", "applyExtension", configure, ByKey, post + "/extensions", "Hand the protocol an object of its own"}, Host.ApplyExtension)
 
 	State    = gets(Row{"", "getSession", read, Looks, get, "A session's state"}, Host.State)
-	View     = webOnly(Row{"", "getView", read, Looks, get + "/view", "The conversation in the current frame"})
+	View     = webOnly(Row{"", "getView", read, Looks, get + "/view", "The conversation in the current frame, and what else turns depend on"})
 	Observe  = webOnly(Row{"", "watchEvents", read, Looks, get + "/events", "Commits after a cursor, and the reply in flight"})
 	Sessions = row(Row{"", "listSessions", read, Looks, get + "/v1/sessions", "Sessions that the caller may read, from the directory, which lags by about a second"},
 		func(ctx context.Context, h Host, _ events.SessionID, q api.SessionQuery) (api.SessionPage, error) {
