@@ -335,7 +335,7 @@ func (s StopReason) validate(field string) error {
 type ModelInterrupted struct {
 	Iteration int64     `msgpack:"n"`
 	Prompt    PromptRef `msgpack:"p"`
-	Parts     []Part    `msgpack:"x,omitempty"` // text and reasoning of the last attempt, as it was streamed
+	Parts     []Part    `msgpack:"x,omitempty"` // text and reasoning of the last attempt, as it was streamed; of very many runs the last are one of each kind
 	Usage     Usage     `msgpack:"u,omitempty"` // of all attempts, as far as the provider told
 	Provider  string    `msgpack:"v,omitempty"`
 	Model     string    `msgpack:"m,omitempty"`

@@ -183,7 +183,7 @@ func (m *modelCall) cut() *events.ModelInterrupted {
 		return nil
 	}
 	return &events.ModelInterrupted{
-		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Parts: m.stream.shown, Usage: m.spent,
+		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Parts: m.stream.shown.parts(), Usage: m.spent,
 		Provider: m.providerID(), Model: cmp.Or(m.name, m.model()), Attempts: exceptOne(m.tried), Millis: time.Since(m.started).Milliseconds(),
 	}
 }
