@@ -133,7 +133,7 @@ func TestPiecesEnd(t *testing.T) {
 }
 
 // TestPiecesOfStrangers has requests say tokens that are in use, or too long: they are answered without pieces, and
-// their end ends nobody else's.
+// the end of one leaves the others' requests alone.
 func TestPiecesOfStrangers(t *testing.T) {
 	t.Parallel()
 	on := bustest.Start(t)

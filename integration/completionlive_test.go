@@ -127,7 +127,7 @@ func TestCompletionStreamIsOnesOwn(t *testing.T) {
 		must(t, "publish", nc.PublishMsg(m), nil)
 		must(t, "flush", nc.Flush(), nil)
 	}
-	n.until("the refusals", func() bool { // one of each server's list of what is wrong; an auditor asks nobody
+	n.until("the refusals", func() bool { // one of each server's list of what is wrong; an auditor may send no request
 		return slices.ContainsFunc(refused.all(), func(s string) bool {
 			return strings.Contains(strings.ToLower(s), "permissions violation for publish") && strings.Contains(s, "lash.api.complete")
 		})
@@ -151,7 +151,7 @@ func TestCompletionStreamIsOnesOwn(t *testing.T) {
 }
 
 // TestCompletionStreamOverHTTP has what refuses a completion before its model aloud as an answer, and what ends it later
-// as the last event, also where the server stops. A client that reads nothing keeps nobody waiting, and gets it all in the end.
+// as the last event, also where the server stops. A client that reads nothing delays no other work, and gets it all in the end.
 func TestCompletionStreamOverHTTP(t *testing.T) {
 	t.Parallel()
 	const path = "/v1/sessions/s1/completions/stream"
