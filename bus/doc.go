@@ -70,6 +70,18 @@
 // other without an answer nobody knows. Answers go to inboxes only: a request
 // that wants its answer elsewhere is counted, and not looked at.
 //
+// A client may take an answer that is made for long in pieces. They come to its inbox before the answer, numbered, and nothing
+// sends them again. Such a client says every second that it listens, to all nodes, under a token that it made for this one request.
+// Nodes that are older, and operations without pieces, just answer.
+//
+//	client                                   node that works on the request
+//	request, Lash-Stream: TOKEN      ──────►
+//	                                 ◄────── Lash-Piece: 0, 1, ...
+//	to all: Lash-Stream: TOKEN       ──────► every second
+//	to all: the same, and Lash-End   ──────► cancels the request: the client gave up, or asks another node
+//	nothing for 10 s                         cancels it too: the client, or the way to it, is gone
+//	                                 ◄────── the answer
+//
 // # Hot and cold sessions
 //
 // A hot session has a stream; a cold one costs the server an entry in the

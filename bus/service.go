@@ -1,11 +1,14 @@
 package bus
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -28,11 +31,21 @@ const headerCaller = "Nats-Request-Info"
 // workingEvery is how often a node says that it works on a request.
 const workingEvery = time.Second
 
-// AnswerFunc answers one request. from is the user who sent it, as the server authenticated
-// it; empty where the request comes from the nodes' own account, whose users may
-// write histories themselves. code is that of the error which the answer holds,
-// for the statistics; empty for none.
-type AnswerFunc func(ctx context.Context, from string, request []byte) (answer []byte, code string)
+// Incoming is a request as a service gets it.
+type Incoming struct {
+	// From is the user who sent it, as the server authenticated it. Empty where it
+	// comes from the nodes' own account, whose users may write histories themselves.
+	From string
+	Data []byte
+	// Piece sends the client a piece of the answer before the whole. It waits for
+	// nothing, and is not for use by several goroutines at once. Nil: the client does not want pieces.
+	Piece func(data []byte)
+}
+
+// AnswerFunc answers one request. code is that of the error which the answer
+// holds, for the statistics; empty for none. Where the client wants pieces, ctx
+// ends soon after it went away.
+type AnswerFunc func(ctx context.Context, r Incoming) (answer []byte, code string)
 
 // callerOf is the user who sent a request from another account. The server puts
 // its name in place of what a client may have written. It refuses a client's own
@@ -56,6 +69,7 @@ type ServiceConfig struct {
 	Metadata    map[string]string     // of this instance, for those who discover it
 	Operations  map[string]AnswerFunc // by name
 	Concurrency int                   // requests worked on at once
+	Listening   time.Duration         // how long a client that takes pieces may say nothing before its request is cancelled. Defaults to 10 s
 	Long        []string              // operations that may take as long as a model does: as many at once besides, which keep no other waiting
 }
 
@@ -68,6 +82,8 @@ type Service struct {
 	long  chan struct{}   // likewise, of those that may take long
 	ctx   context.Context //nolint:containedctx // of the requests, ends with Stop
 	end   context.CancelFunc
+
+	listeners listeners
 
 	mu      sync.Mutex
 	stopped bool
@@ -87,7 +103,7 @@ type OperationStats struct {
 // Serve offers the service until Stop.
 func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 	ctx, end := context.WithCancel(context.Background()) // ends with Stop
-	s := &Service{b: b, room: make(chan struct{}, cfg.Concurrency), long: make(chan struct{}, cfg.Concurrency), ctx: ctx, end: end, stats: make(map[string]*OperationStats)}
+	s := &Service{b: b, room: make(chan struct{}, cfg.Concurrency), long: make(chan struct{}, cfg.Concurrency), ctx: ctx, end: end, stats: make(map[string]*OperationStats), listeners: listeners{within: cmp.Or(cfg.Listening, listeningWithin), stop: func() {}, open: make(map[string]*listener)}}
 	for op := range cfg.Operations {
 		s.stats[op] = &OperationStats{Errors: make(map[string]int64)}
 	}
@@ -110,6 +126,9 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 			return nil, errors.Join(fmt.Errorf("serve %s: %w", op, err), s.Stop(ctx))
 		}
 	}
+	if s.listeners.stop, err = b.listen(b.names.operation(opListening), s.listeners.heard); err != nil {
+		return nil, errors.Join(fmt.Errorf("serve: %w", err), s.Stop(ctx))
+	}
 	once, cancel := b.timeout(ctx)
 	defer cancel()
 	_ = b.nc.FlushWithContext(once) // so that requests come from now on; where it fails, they do when the server is back
@@ -119,8 +138,9 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 // take works on a request beside the others. It waits for room, and what comes
 // meanwhile waits with it, or goes to somebody else when its sender loses patience.
 func (s *Service) take(op string, room chan struct{}, req micro.Request, answer AnswerFunc) {
-	reply, request := req.Reply(), req.Data()
-	from, err := callerOf(reply, req.Headers().Get(headerCaller))
+	reply, in, token := req.Reply(), Incoming{Data: req.Data()}, req.Headers().Get(headerStream)
+	var err error
+	in.From, err = callerOf(reply, req.Headers().Get(headerCaller))
 	if err != nil || !isReply(reply) {
 		s.refuse(op)
 		return
@@ -134,7 +154,14 @@ func (s *Service) take(op string, room chan struct{}, req micro.Request, answer 
 	go func() { // Stop waits for it
 		defer s.work.Done()
 		defer func() { <-room }()
-		s.run(op, reply, func() ([]byte, string) { return answer(s.ctx, from, request) })
+		s.run(op, reply, func() ([]byte, string) {
+			ctx, forget, ok := s.listeners.add(s.ctx, token)
+			defer forget()
+			if ok {
+				in.Piece = s.pieces(reply)
+			}
+			return answer(ctx, in)
+		})
 	}()
 }
 
@@ -221,6 +248,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	s.mu.Unlock()
 	cut := context.AfterFunc(ctx, s.end)
 	s.work.Wait()
+	s.listeners.stop()
 	cut()
 	s.end()
 	return mapError(err)
@@ -229,7 +257,8 @@ func (s *Service) Stop(ctx context.Context) error {
 // Request asks once for an operation of the service, and waits as long as
 // whoever has it goes on saying that it works: at most silence without a word.
 // Errors: [ErrNobody] where it was not done, [events.ErrOutcomeUnknown] where nobody knows.
-func (b *Bus) Request(ctx context.Context, op string, request []byte, silence time.Duration) ([]byte, error) {
+// piece, which may be nil, gets pieces of the answer, in order, and the request is cancelled when this returns before the answer is there.
+func (b *Bus) Request(ctx context.Context, op string, request []byte, silence time.Duration, piece PieceFunc) ([]byte, error) {
 	if int64(len(request)) > b.nc.MaxPayload() {
 		return nil, &events.FieldError{
 			Field: "request", Reason: fmt.Sprintf("has %d bytes, the server's limit is %d", len(request), b.nc.MaxPayload()), Err: events.ErrTooLarge,
@@ -241,7 +270,13 @@ func (b *Bus) Request(ctx context.Context, op string, request []byte, silence ti
 		return nil, fmt.Errorf("request %s: %w", op, mapError(err))
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	if err := b.nc.PublishRequest(b.names.operation(op), inbox, request); err != nil {
+	m := &nats.Msg{Subject: b.names.operation(op), Reply: inbox, Data: request}
+	if piece != nil {
+		token := rand.Text()
+		m.Header = nats.Header{headerStream: {token}}
+		defer b.listening(token)()
+	}
+	if err := b.nc.PublishMsg(m); err != nil {
 		return nil, fmt.Errorf("request %s: %w", op, mapError(err))
 	}
 	for {
@@ -251,11 +286,16 @@ func (b *Bus) Request(ctx context.Context, op string, request []byte, silence ti
 		switch {
 		case isUnheard(err):
 			return nil, fmt.Errorf("request %s: %w", op, ErrNobody)
+		case errors.Is(err, nats.ErrSlowConsumer): // pieces were dropped that piece did not take in time
 		case err != nil:
 			return nil, fmt.Errorf("request %s: %w", op, mapError(err))
 		case m.Header.Get(headerGone) != "":
 			return nil, fmt.Errorf("request %s: %w", op, ErrNobody)
 		case m.Header.Get(headerWorking) != "":
+		case m.Header.Get(headerPiece) != "":
+			if n, err := strconv.Atoi(m.Header.Get(headerPiece)); err == nil && piece != nil {
+				piece(n, m.Data)
+			}
 		default:
 			return m.Data, nil
 		}

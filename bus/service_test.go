@@ -38,16 +38,16 @@ func TestServiceAnswersOnce(t *testing.T) {
 	var mu sync.Mutex
 	done := make(map[string]int)
 	for range 2 {
-		serve(t, bustest.Open(t, server), func(_ context.Context, _ string, request []byte) ([]byte, string) {
+		serve(t, bustest.Open(t, server), func(_ context.Context, r bus.Incoming) ([]byte, string) {
 			mu.Lock()
 			defer mu.Unlock()
-			done[string(request)]++
-			return request, ""
+			done[string(r.Data)]++
+			return r.Data, ""
 		})
 	}
 	asking := bustest.Open(t, server)
 	for _, text := range []string{"a", "b", "c", "d"} {
-		got, err := asking.Request(t.Context(), "do", []byte(text), 10*time.Second)
+		got, err := asking.Request(t.Context(), "do", []byte(text), 10*time.Second, nil)
 		if err != nil || string(got) != text {
 			t.Errorf("got %q and %v, want %q", got, err, text)
 		}
@@ -64,12 +64,12 @@ func TestServiceAnswersOnce(t *testing.T) {
 func TestServiceNobody(t *testing.T) {
 	t.Parallel()
 	on := bustest.Start(t)
-	_, err := on.Request(t.Context(), "do", nil, 10*time.Second)
+	_, err := on.Request(t.Context(), "do", nil, 10*time.Second, nil)
 	if !errors.Is(err, bus.ErrNobody) || errors.Is(err, events.ErrOutcomeUnknown) {
 		t.Errorf("got %v, want %v and no doubt", err, bus.ErrNobody)
 	}
 	large := make([]byte, on.Conn().MaxPayload()+1)
-	if _, err := on.Request(t.Context(), "do", large, time.Second); !errors.Is(err, events.ErrTooLarge) {
+	if _, err := on.Request(t.Context(), "do", large, time.Second, nil); !errors.Is(err, events.ErrTooLarge) {
 		t.Errorf("got %v, want %v", err, events.ErrTooLarge)
 	}
 }
@@ -80,7 +80,7 @@ func TestServicePatience(t *testing.T) {
 	server := bustest.Server(t, busembed.Config{})
 	finish := make(chan struct{})
 	runs := make(chan struct{}, 2)
-	serve(t, bustest.Open(t, server), func(context.Context, string, []byte) ([]byte, string) {
+	serve(t, bustest.Open(t, server), func(context.Context, bus.Incoming) ([]byte, string) {
 		runs <- struct{}{}
 		<-finish
 		return []byte("done"), ""
@@ -92,7 +92,7 @@ func TestServicePatience(t *testing.T) {
 	}
 	var answers sync.WaitGroup
 	answers.Go(func() {
-		got, err := asking.Request(t.Context(), "do", nil, 5*time.Second)
+		got, err := asking.Request(t.Context(), "do", nil, 5*time.Second, nil)
 		if err != nil || string(got) != "done" {
 			t.Errorf("got %q and %v, want done", got, err)
 		}
@@ -115,8 +115,8 @@ func TestServiceStops(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	began, finish := make(chan struct{}), make(chan struct{})
-	s := serve(t, bustest.Open(t, server), func(_ context.Context, _ string, request []byte) ([]byte, string) {
-		if string(request) == "later" {
+	s := serve(t, bustest.Open(t, server), func(_ context.Context, r bus.Incoming) ([]byte, string) {
+		if string(r.Data) == "later" {
 			return nil, ""
 		}
 		close(began)
@@ -126,7 +126,7 @@ func TestServiceStops(t *testing.T) {
 	asking := bustest.Open(t, server)
 	var working sync.WaitGroup
 	working.Go(func() {
-		got, err := asking.Request(t.Context(), "do", []byte("first"), 10*time.Second)
+		got, err := asking.Request(t.Context(), "do", []byte("first"), 10*time.Second, nil)
 		if err != nil || string(got) != "done" {
 			t.Errorf("request at hand: got %q and %v, want done", got, err)
 		}
@@ -139,7 +139,7 @@ func TestServiceStops(t *testing.T) {
 		}
 	})
 	for stopped := false; !stopped; { // the server hears of the stop at some time
-		_, err := asking.Request(t.Context(), "do", []byte("later"), 10*time.Second)
+		_, err := asking.Request(t.Context(), "do", []byte("later"), 10*time.Second, nil)
 		if stopped = errors.Is(err, bus.ErrNobody); err != nil && !stopped {
 			t.Fatalf("request after the stop: got %v, want %v", err, bus.ErrNobody)
 		}
@@ -154,7 +154,7 @@ func TestServiceCutOff(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	began := make(chan struct{})
-	s := serve(t, bustest.Open(t, server), func(ctx context.Context, _ string, _ []byte) ([]byte, string) {
+	s := serve(t, bustest.Open(t, server), func(ctx context.Context, _ bus.Incoming) ([]byte, string) {
 		close(began)
 		<-ctx.Done()
 		return []byte("cut"), ""
@@ -162,7 +162,7 @@ func TestServiceCutOff(t *testing.T) {
 	asking := bustest.Open(t, server)
 	var working sync.WaitGroup
 	working.Go(func() {
-		_, err := asking.Request(t.Context(), "do", nil, 2*time.Second)
+		_, err := asking.Request(t.Context(), "do", nil, 2*time.Second, nil)
 		if !errors.Is(err, events.ErrOutcomeUnknown) {
 			t.Errorf("request that was cut off: got %v, want %v", err, events.ErrOutcomeUnknown)
 		}
@@ -179,7 +179,7 @@ func TestServiceAnswersInboxesOnly(t *testing.T) {
 	t.Parallel()
 	on := bustest.Start(t)
 	looked := make(chan struct{}, 8)
-	serve(t, on, func(context.Context, string, []byte) ([]byte, string) {
+	serve(t, on, func(context.Context, bus.Incoming) ([]byte, string) {
 		looked <- struct{}{}
 		return nil, ""
 	})
@@ -207,7 +207,7 @@ func TestServiceAnswersInboxesOnly(t *testing.T) {
 		}
 	}
 	// Each subscription takes its messages in order: what is asked properly comes last.
-	if _, err := on.Request(t.Context(), "do", nil, 10*time.Second); err != nil {
+	if _, err := on.Request(t.Context(), "do", nil, 10*time.Second, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := on.Ask(t.Context(), "w1", nil); err != nil {
@@ -237,9 +237,9 @@ func TestInboxIsOne(t *testing.T) {
 func TestServiceStatistics(t *testing.T) {
 	t.Parallel()
 	on := bustest.Start(t)
-	serve(t, on, func(_ context.Context, _ string, request []byte) ([]byte, string) { return nil, string(request) })
+	serve(t, on, func(_ context.Context, r bus.Incoming) ([]byte, string) { return nil, string(r.Data) })
 	for _, code := range []string{"", "not_there", "not_there"} {
-		if _, err := on.Request(t.Context(), "do", []byte(code), 10*time.Second); err != nil {
+		if _, err := on.Request(t.Context(), "do", []byte(code), 10*time.Second, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

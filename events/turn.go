@@ -287,7 +287,11 @@ type ModelReplied struct {
 	Fault     string     `msgpack:"f,omitempty"` // why the reply is no answer of the form that the turn asks for; at most 4000 characters
 
 	Failed []FailedTry `msgpack:"r,omitempty"` // the tries before the one that brought it, oldest first; of many the last [MaxFailedTries]
+	Spent  Usage       `msgpack:"w,omitempty"` // on all those tries, as far as the provider told
 }
+
+// Cost is what the reply and the tries before it have used.
+func (p *ModelReplied) Cost() Usage { return p.Usage.Add(p.Spent) }
 
 // MaxFailedTries is how many failed tries of a model call are recorded. [ModelReplied.Attempts] counts all.
 const MaxFailedTries = 16
@@ -331,7 +335,7 @@ func (s StopReason) validate(field string) error {
 type ModelInterrupted struct {
 	Iteration int64     `msgpack:"n"`
 	Prompt    PromptRef `msgpack:"p"`
-	Parts     []Part    `msgpack:"x,omitempty"` // text and reasoning of the last attempt, as it was streamed
+	Parts     []Part    `msgpack:"x,omitempty"` // text and reasoning of the last attempt, as it was streamed; of very many runs the last are one of each kind
 	Usage     Usage     `msgpack:"u,omitempty"` // of all attempts, as far as the provider told
 	Provider  string    `msgpack:"v,omitempty"`
 	Model     string    `msgpack:"m,omitempty"`

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 )
 
@@ -49,6 +50,8 @@ func TestBodiesAreSoughtOnce(t *testing.T) {
 		before, last := counted.n.Load(), d.last("s1")
 		d.refused(404, "unknown_blob", method, s+path, body)
 		equal(t, "looks for "+path, counted.n.Load()-before, 1)
+		many := d.refused(413, "too_large", method, s+path, strings.Replace(body, missing, strings.Repeat(missing+",", api.MaxDigests)+missing, 1))
+		equal(t, "too many of "+path, strings.Contains(string(many.body), `"field":"digests"`), true)
 		equal(t, "commits after "+path, d.last("s1"), last)
 	}
 }

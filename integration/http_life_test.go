@@ -30,7 +30,8 @@ func validBodies() map[string]string {
 		"grant": `{"rights":["read"]}`, "storeBlob": `{"x":1}`, "rewriteMessages": `{"messages":[]}`, "setProtocolOptions": `{"options":{}}`, "applyExtension": `{"type":"x"}`,
 		"applyTools": `{"generation":0,"tools":[]}`, "invokeAction": `{"name":"greet"}`, "complete": `{"messages":[{"role":"user","parts":[{"type":"text","text":"aside"}]}]}`,
 		"registerTask": `{}`, "progressTask": `{"message":"on"}`, "endTask": `{"state":"completed"}`, "stopTask": `{}`, "cancelTasks": `{}`,
-		"transferTasks": `{"to":"elsewhere","tasks":["k1"]}`,
+		"streamCompletion": `{"messages":[{"role":"user","parts":[{"type":"text","text":"aside"}]}]}`,
+		"transferTasks":    `{"to":"elsewhere","tasks":["k1"]}`,
 	}
 }
 
@@ -440,7 +441,9 @@ func (d *door) hold(token string, n int) (release func()) {
 }
 
 // takesLong tells operations that are held open for as long as their work takes.
-func takesLong(id string) bool { return id == "invokeAction" || id == "complete" }
+func takesLong(id string) bool {
+	return id == "invokeAction" || id == "complete" || id == "streamCompletion"
+}
 
 // busy holds all the requests and all the streams of a token that nothing else had streams with.
 func (d *door) busy() {

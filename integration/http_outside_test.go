@@ -20,7 +20,6 @@ import (
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/standard"
 	"github.com/lash-go/lash/workers/llm"
-	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
 // outside does with a session what hosts in the process of a node do.
@@ -47,16 +46,18 @@ func (d *door) outside(s string) {
 	d.want(204, "PUT", s+"/messages", `{"messages":[{"id":"r1","role":"user","parts":[{"type":"text","text":"anew"}]},{"role":"user","parts":[],"transient":true}]}`)
 	has("view", d.want(200, "GET", s+"/view", ""), `"messages":[{"id":"r1","role":"user","parts":[{"type":"text","text":"anew"}]}]`)
 
-	d.model.rescript(reply(text("as you say")), reply(text("for the second time")))
-	const aside = `{"messages":[{"role":"user","parts":[{"type":"text","text":"aside"}]}]}`
+	d.model.rescript(reply(text("as you say")), reply(text("for the second time")), reply(text("as it comes")))
 	first := d.want(200, "POST", s+"/completions", aside, "Idempotency-Key", "paid")
 	equal(d.t, "completion", first.text("text"), "as you say")
 	equal(d.t, "the same with its key", string(d.want(200, "POST", s+"/completions", aside, "Idempotency-Key", "paid").body), string(first.body))
 	equal(d.t, "completion without a key", d.want(200, "POST", s+"/completions", aside).text("text"), "for the second time")
-	d.model.rescript(func(context.Context, llm.Request) (scripted.Answer, error) {
-		return scripted.Answer{}, &llm.Error{Kind: llm.KindRequest, Message: "no"}
-	})
-	d.refused(422, "completion_failed", "POST", s+"/completions", aside)
+	streamed := d.streamOf("writer", "POST", s+"/completions/stream", aside).until(func(m received) bool { return m.name == "result" })
+	equal(d.t, "events of a completion", len(streamed), 2)
+	has("its delta", answered{body: []byte(streamed[0].data)}, `"text":"as it comes"`)
+	d.model.rescript(fails(llm.KindRequest, "no"), fails(llm.KindRequest, "no"))
+	for _, path := range []string{"/completions", "/completions/stream"} {
+		d.refused(422, "completion_failed", "POST", s+path, aside)
+	}
 	d.tasksOutside(s, has)
 }
 

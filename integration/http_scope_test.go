@@ -26,7 +26,7 @@ func leastScopes() map[string]string {
 		"cancelTask": "write", "stopMonitor": "write", "takeUpdates": "write",
 
 		"rewriteMessages": "write", "takeFirstInput": "write", "setProtocolOptions": "write", "applyExtension": "write", "applyTools": "write",
-		"invokeAction": "write", "complete": "write", "registerTask": "write", "progressTask": "write", "endTask": "write", "stopTask": "write",
+		"invokeAction": "write", "complete": "write", "streamCompletion": "write", "registerTask": "write", "progressTask": "write", "endTask": "write", "stopTask": "write",
 		"cancelTasks": "write", "transferTasks": "write",
 
 		"startMonitor": "admin",

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -165,7 +166,13 @@ type sse struct {
 // stream opens a stream. Closing it is the test's affair; it ends with the test.
 func (d *door) stream(token, path string, header ...string) *sse {
 	d.t.Helper()
-	r := d.request(token, http.MethodGet, path, "", header...)
+	return d.streamOf(token, http.MethodGet, path, "", header...)
+}
+
+// streamOf is stream with another method, and a body.
+func (d *door) streamOf(token, method, path, body string, header ...string) *sse {
+	d.t.Helper()
+	r := d.request(token, method, path, body, header...)
 	got, err := d.client.Do(r)
 	must(d.t, "stream", err, nil)
 	if got.StatusCode != http.StatusOK {
@@ -173,10 +180,9 @@ func (d *door) stream(token, path string, header ...string) *sse {
 		_ = got.Body.Close()
 		d.t.Fatalf("%s: got %d %s, want a stream", path, got.StatusCode, body)
 	}
-	d.doc.check(d.t, http.MethodGet, r.URL.Path, got.StatusCode, got.Header, nil)
-	s := &sse{d: d, path: path, body: got.Body, lines: bufio.NewScanner(got.Body)}
-	s.lines.Buffer(nil, 4<<20)
-	s.shape = d.doc.Paths[d.doc.path(http.MethodGet, r.URL.Path)]["get"].Responses["200"].Content["text/event-stream"].Schema
+	d.doc.check(d.t, method, r.URL.Path, got.StatusCode, got.Header, nil)
+	s := &sse{d: d, path: path, body: got.Body, lines: scanMessages(got.Body)}
+	s.shape = d.doc.Paths[d.doc.path(method, r.URL.Path)][strings.ToLower(method)].Responses["200"].Content["text/event-stream"].Schema
 	d.t.Cleanup(s.close)
 	return s
 }
@@ -185,9 +191,25 @@ func (s *sse) close() { _ = s.body.Close() }
 
 // next is the next event; io.EOF where the server ended the stream as it should.
 func (s *sse) next() (received, error) {
-	var m received
-	for s.lines.Scan() {
-		name, value, _ := strings.Cut(s.lines.Text(), ": ")
+	m, err := nextMessage(s.lines)
+	if err != nil {
+		return m, err
+	}
+	shown, err := json.Marshal(map[string]any{"event": m.name, "id": m.id, "data": json.RawMessage(m.data)})
+	must(s.d.t, "event", err, nil)
+	s.d.doc.validate(s.d.t, s.path+" "+m.name, s.shape, shown)
+	return m, nil
+}
+
+func scanMessages(body io.Reader) *bufio.Scanner {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, 4<<20)
+	return lines
+}
+
+func nextMessage(lines *bufio.Scanner) (m received, err error) {
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), ": ")
 		switch name {
 		case "id":
 			m.id = value
@@ -196,19 +218,12 @@ func (s *sse) next() (received, error) {
 		case "data":
 			m.data = value
 		case "":
-			if m.name == "" {
-				continue // of a comment, or the time to retry
+			if m.name != "" { // else of a comment, or the time to retry
+				return m, nil
 			}
-			shown, err := json.Marshal(map[string]any{"event": m.name, "id": m.id, "data": json.RawMessage(m.data)})
-			must(s.d.t, "event", err, nil)
-			s.d.doc.validate(s.d.t, s.path+" "+m.name, s.shape, shown)
-			return m, nil
 		}
 	}
-	if err := s.lines.Err(); err != nil {
-		return m, err
-	}
-	return m, io.EOF
+	return m, cmp.Or(lines.Err(), io.EOF)
 }
 
 // until takes events up to the first that is enough.

@@ -233,6 +233,26 @@ type webTransport struct {
 
 // do is a request, until it was answered.
 func (w *webTransport) do(ctx context.Context, r *operation.Row, id events.SessionID, key string, s sent) ([]byte, error) {
+	got, err := w.send(ctx, r, id, key, s)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = got.Body.Close() }()
+	body, err := io.ReadAll(got.Body)
+	if err != nil {
+		return nil, err
+	}
+	if seq, err := strconv.ParseUint(got.Header.Get("Lash-Seq"), 10, 64); err == nil {
+		api.Note(ctx, id, events.Seq(seq))
+	}
+	if got.StatusCode < 400 {
+		return body, nil
+	}
+	return nil, s.problem(body)
+}
+
+// send is a request, until its answer begins.
+func (w *webTransport) send(ctx context.Context, r *operation.Row, id events.SessionID, key string, s sent) (*http.Response, error) {
 	data, raw := s.body.([]byte)
 	if !raw && s.body != nil {
 		var err error
@@ -250,35 +270,54 @@ func (w *webTransport) do(ctx context.Context, r *operation.Row, id events.Sessi
 	if key = cmp.Or(s.key, key); key != "" && !s.named {
 		req.Header.Set("Idempotency-Key", key)
 	}
-	got, err := w.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = got.Body.Close() }()
-	body, err := io.ReadAll(got.Body)
-	if err != nil {
-		return nil, err
-	}
-	if seq, err := strconv.ParseUint(got.Header.Get("Lash-Seq"), 10, 64); err == nil {
-		api.Note(ctx, id, events.Seq(seq))
-	}
-	if got.StatusCode < 400 {
-		return body, nil
-	}
+	return w.client.Do(req)
+}
+
+// problem is the error that a problem is of.
+func (s *sent) problem(body []byte) error {
 	var p struct {
 		Code, Detail string
 		Details      map[string]string
 	}
 	if err := json.Unmarshal(body, &p); err != nil {
-		return nil, fmt.Errorf("%d %s: %w", got.StatusCode, body, err)
+		return fmt.Errorf("%s: %w", body, err)
 	}
 	if p.Details["field"] == "id" {
 		p.Details["field"] = cmp.Or(s.id, "id")
 	}
 	if p.Code == "invalid_body" || p.Code == "invalid_parameter" {
-		return nil, &events.FieldError{Field: strings.TrimSuffix(p.Details["field"], "_ms"), Reason: p.Details["reason"], Err: events.ErrInvalid}
+		return &events.FieldError{Field: strings.TrimSuffix(p.Details["field"], "_ms"), Reason: p.Details["reason"], Err: events.ErrInvalid}
 	}
-	return nil, api.DecodeError(api.ErrorBody{Code: p.Code, Message: p.Detail, Details: p.Details})
+	return api.DecodeError(api.ErrorBody{Code: p.Code, Message: p.Detail, Details: p.Details})
+}
+
+// completion asks for one as it comes, and gives its result's JSON.
+func (w *webTransport) completion(ctx context.Context, id events.SessionID, key string, s sent, stream func(plugin.CompletionDelta)) ([]byte, error) {
+	got, err := w.send(ctx, operation.StreamCompletion, id, key, s)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = got.Body.Close() }()
+	if got.StatusCode >= 400 {
+		body, err := io.ReadAll(got.Body)
+		return nil, cmp.Or(err, s.problem(body))
+	}
+	for lines := scanMessages(got.Body); ; {
+		m, err := nextMessage(lines)
+		switch {
+		case err != nil:
+			return nil, err
+		case m.name == "result":
+			return []byte(m.data), nil
+		case m.name == "problem":
+			return nil, s.problem([]byte(m.data))
+		}
+		var d httpapi.CompletionDelta
+		if err := json.Unmarshal([]byte(m.data), &d); err != nil {
+			return nil, err
+		}
+		stream(plugin.CompletionDelta(d))
+	}
 }
 
 // fetched is the answer to a request, made the host's type.
@@ -287,7 +326,12 @@ func fetched[R, Out any](ctx context.Context, w *webTransport, r *operation.Row,
 }
 
 func fetchedAs[R, Out any](ctx context.Context, w *webTransport, r *operation.Row, id events.SessionID, key string, s sent, answer func(R) Out) (out Out, err error) {
-	data, err := w.do(ctx, r, id, key, s)
+	var data []byte
+	if stream := operation.StreamOf(ctx); stream != nil && r == &operation.Complete.Row {
+		data, err = w.completion(ctx, id, key, s, stream)
+	} else {
+		data, err = w.do(ctx, r, id, key, s)
+	}
 	if err != nil {
 		return out, err
 	}

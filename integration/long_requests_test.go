@@ -56,7 +56,7 @@ func TestLongRequestsKeepNobodyWaiting(t *testing.T) {
 	receive(n.bundle, "an action of another user", began)
 	inside, data := n.inside(&api.ActionArgs{Name: "wait"})
 	for range all { // more than there is room for besides
-		asking.Go(func() { _, _ = n.bus.Request(inside, string(operation.InvokeAction.Name), data, 1<<40) })
+		asking.Go(func() { _, _ = n.bus.Request(inside, string(operation.InvokeAction.Name), data, 1<<40, nil) })
 	}
 	for range all - share - 1 {
 		receive(n.bundle, "an action of a node's program", began)

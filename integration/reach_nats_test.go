@@ -44,9 +44,10 @@ func bodiesInSession() map[operation.Name]any {
 // natsDoor asks nodes for operations, as users of the outer account.
 type natsDoor struct {
 	*bundle
-	conns map[string]*nats.Conn // by user
-	node  *workers.Node
-	start func() *workers.Node // another one like it
+	deployed *deployment
+	conns    map[string]*nats.Conn // by user
+	node     *workers.Node
+	start    func() *workers.Node // another one like it
 }
 
 // askRaw asks for an operation and gives the answer, whatever it is.
@@ -79,7 +80,7 @@ func (n *natsDoor) askRaw(user string, op operation.Name, r api.Request, body an
 func natsDoorOf(t *testing.T, cfg workers.Config, script ...step) *natsDoor {
 	t.Helper()
 	d := install(t).boot()
-	n := &natsDoor{bundle: d.bundleOf("node@acme", script...), conns: make(map[string]*nats.Conn)}
+	n := &natsDoor{bundle: d.bundleOf("node@acme", script...), deployed: d, conns: make(map[string]*nats.Conn)}
 	n.start = func() *workers.Node {
 		cfg.Bus, cfg.Roles = d.open(bus.Open, d.config("node@acme")), []workers.Role{workers.RoleAPI}
 		node, err := workers.NewNode(cfg)

@@ -16,6 +16,8 @@ import (
 type reach struct {
 	by  *operation.Row
 	why string
+	// streams is how it is had over HTTP while it goes on, where that is another operation.
+	streams *operation.Row
 }
 
 // Why what a process has is not asked for through a door.
@@ -33,12 +35,12 @@ func references() map[reflect.Type]map[string]reach {
 	why := func(text string) reach { return reach{why: text} }
 	return map[reflect.Type]map[string]reach{
 		reflect.TypeFor[plugin.RuntimeHost](): {
-			"SnapshotCurrent": {&operation.State.Row, wholeOnly}, "SnapshotSession": {&operation.State.Row, wholeOnly},
+			"SnapshotCurrent": {by: &operation.State.Row, why: wholeOnly}, "SnapshotSession": {by: &operation.State.Row, why: wholeOnly},
 			"ToolCatalog": by(&operation.ToolCatalog.Row), "ToolState": by(&operation.ToolState.Row), "ApplyToolState": by(&operation.ApplyToolState.Row),
 			"SetToolsAvailability": by(&operation.SetAvailability.Row), "SetToolAvailability": by(&operation.SetAvailability.Row), "ToolOutput": by(&operation.ToolOutput.Row),
 			"CreateSession": by(&operation.Create.Row), "TakeFirstTurnInput": by(&operation.TakeFirstInput.Row), "CloseSession": by(&operation.Close.Row),
 			"StartTurnStream": by(operation.WatchTurn), "AwaitTurn": by(operation.Turn), "CancelTurn": by(&operation.Cancel.Row), "StartTurn": why(toTurnEnd),
-			"InjectTurnInput": by(&operation.Inject.Row), "AppendNodes": by(&operation.AppendNodes.Row), "Complete": by(&operation.Complete.Row),
+			"InjectTurnInput": by(&operation.Inject.Row), "AppendNodes": by(&operation.AppendNodes.Row), "Complete": {by: &operation.Complete.Row, streams: operation.StreamCompletion},
 			"SpawnHiddenTask": why(ofClosure), "AwaitHiddenTasks": why(ofClosure), "SpawnManagedTask": why(ofClosure), "CancelManagedTask": by(&operation.CancelTask.Row),
 			"RegisterBackgroundTask": by(&operation.RegisterTask.Row), "UnregisterBackgroundTask": by(&operation.EndTask.Row), "CompleteBackgroundTask": by(&operation.EndTask.Row),
 			"TransitionBackgroundTask": by(&operation.ProgressTask.Row), "ListBackgroundTasks": by(&operation.Tasks.Row), "CancelBackgroundTask": by(&operation.CancelTask.Row),
@@ -53,7 +55,7 @@ func references() map[reflect.Type]map[string]reach {
 			"AppendNodes": by(&operation.AppendNodes.Row), "ApplyExtension": by(&operation.ApplyExtension.Row),
 		},
 		reflect.TypeFor[*plugin.ProtocolRuntime](): {
-			"Options": {&operation.State.Row, wholeOnly}, "Change": why(ofProcess), "SetOptions": by(&operation.ProtocolOptions.Row), "SetOptionsAllFrames": by(&operation.ProtocolOptions.Row),
+			"Options": {by: &operation.State.Row, why: wholeOnly}, "Change": why(ofProcess), "SetOptions": by(&operation.ProtocolOptions.Row), "SetOptionsAllFrames": by(&operation.ProtocolOptions.Row),
 		},
 		reflect.TypeFor[plugin.CodeExecutor](): {
 			"Execute": why(inTheTurn), "Dirty": why(ofProcess), "Snapshot": why(ofProcess), "Restore": why(ofProcess),
@@ -97,7 +99,7 @@ func TestReferences(t *testing.T) {
 			if r.by == nil && r.why == "" {
 				t.Errorf("%s.%s: wants an operation, or the reason that it has none", typ, name)
 			}
-			reached = append(reached, r.by)
+			reached = append(reached, r.by, r.streams)
 		}
 	}
 	for _, r := range operation.All() {

@@ -35,7 +35,7 @@ func copies(t *testing.T, on *bus.Bus, op operation.Name, r api.Request, in any)
 	var sending sync.WaitGroup
 	for i := range answers {
 		sending.Go(func() {
-			reply, err := on.Request(limited(t), string(op), data, 30*time.Second)
+			reply, err := on.Request(limited(t), string(op), data, 30*time.Second, nil)
 			if err == nil {
 				err = events.DecodePayload(reply, &answers[i])
 			}

@@ -138,8 +138,8 @@ func (s *State) applyReplied(id events.TurnID, p *events.ModelReplied, at events
 	if t == nil || t.Replied || p.Iteration != t.Iteration {
 		return
 	}
-	s.charge(TurnSource, p.Model, p.Usage)
-	t.Usage = t.Usage.Add(p.Usage)
+	s.charge(TurnSource, p.Model, p.Cost())
+	t.Usage = t.Usage.Add(p.Cost())
 	s.Prompted = p.Usage.Input + p.Usage.CacheRead + p.Usage.CacheWrite
 	t.Replied, t.Calls, t.AnyResult = true, nil, false
 	t.Gated, t.Asks, t.Nested, t.Resolved = false, nil, nil, nil

@@ -15,18 +15,40 @@ type ReadView struct {
 	Nodes    []*Node          // what the frame shows of the active path, of every kind, in order
 	Messages []events.Message // of those nodes, the first of equal ids
 	Spilled  bool             // some node's body is in a blob
+	Standing Standing
+}
+
+// Standing is what stands beside the conversation, and what turns depend on, as the history has it. The
+// configuration and the frame, with the protocol's options and state, are the view's own.
+type Standing struct {
+	Catalog       Catalog                // of the session's own tools
+	Overlay       events.SessionOverlaid // over them
+	Access        events.ToolAccess
+	Extensions    []events.Extension    // that the protocol is handed
+	Contributions []events.Contribution // of plugins to the prompts of turns
+	Options       map[string]string     // JSON for plugins, by plugin id
+	Plugins       []PluginState         // sorted by plugin
+}
+
+func (s *State) standing() Standing {
+	return Standing{
+		Catalog: s.Catalog, Overlay: s.Overlay.SessionOverlaid, Access: s.Access, Extensions: slices.Clip(s.Extensions), Contributions: slices.Clip(s.Contributions),
+		Options: s.Options, Plugins: slices.Clone(s.Plugins), // which change in place
+	}
 }
 
 // View materialises the active path in the current frame (host specification 1.5).
 func (s *State) View() (ReadView, error) {
 	if shown := s.body.shown; shown != nil && shown.is(s) {
-		return shown.ReadView, nil
+		v := shown.ReadView
+		v.Standing = s.standing()
+		return v, nil
 	}
 	path, err := s.Path()
 	if err != nil {
 		return ReadView{}, err
 	}
-	v := ReadView{Session: s.Session, Seq: s.Seq, Frame: s.Frame(), Config: s.Config}
+	v := ReadView{Session: s.Session, Seq: s.Seq, Frame: s.Frame(), Config: s.Config, Standing: s.standing()}
 	v.Nodes = slices.Clip(s.visible(path, v.Frame))
 	v.Messages, v.Spilled = s.body.viewed(v.Frame.ID, v.Nodes)
 	return v, nil

@@ -192,7 +192,7 @@ func (a *assembly) event(p events.Payload) {
 func (a *assembly) replied(p *events.ModelReplied) {
 	a.models = append(a.models, api.ModelCallRecord{
 		Iteration: p.Iteration, Provider: p.Provider, Model: p.Model, Stop: p.Stop, Fault: p.Fault, DurationMillis: p.Millis,
-		Usage: usageOf(p.Usage), Attempts: max(p.Attempts, 1), Failed: failedTries(p.Failed),
+		Usage: usageOf(p.Cost()), Attempts: max(p.Attempts, 1), Failed: failedTries(p.Failed),
 	})
 	a.before = a.before || p.Fault != ""
 	if a.last = textOf(p.Parts, events.PartText); a.last != "" {

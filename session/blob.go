@@ -41,6 +41,14 @@ func (h *Host) StoreBlob(ctx context.Context, id events.SessionID, body []byte) 
 
 // FindBlobs implements [api.Bodies]. What merely says the digest, as the text of a message, names nothing.
 func (h *Host) FindBlobs(ctx context.Context, id events.SessionID, digests ...string) ([]events.BlobRef, error) {
+	if len(digests) > api.MaxDigests {
+		return nil, &events.FieldError{Field: "digests", Reason: fmt.Sprintf("name %d bodies, limit is %d", len(digests), api.MaxDigests), Err: events.ErrTooLarge}
+	}
+	return h.findBlobs(ctx, id, digests)
+}
+
+// findBlobs is FindBlobs of any number.
+func (h *Host) findBlobs(ctx context.Context, id events.SessionID, digests []string) ([]events.BlobRef, error) {
 	look := search{found: make(map[string]events.BlobRef, len(digests))}
 	for _, digest := range digests {
 		if err := events.CheckDigest("digest", digest); err != nil {

@@ -82,13 +82,28 @@ func (s *services) direct(state *projector.State, req plugin.CompletionRequest, 
 	if err != nil {
 		return DirectCall{}, nil, err
 	}
-	req.MaxTokens = config.MaxOutputTokens
+	req.MaxTokens, req.Stream = config.MaxOutputTokens, inPieces(req.Stream)
 	digest, err := requestDigest(req)
 	if err == nil && (source == "" || len(source) > events.MaxIDBytes) {
 		err = &events.FieldError{Field: "source", Reason: "is empty or too long", Err: events.ErrInvalid}
 	}
 	fact := &events.ModelCompleted{Key: short(cmp.Or(req.Key, digest)), Request: digest, Source: source}
 	return DirectCall{CompletionRequest: req, Session: s.id, Config: state.Config, Source: source, Where: s.where()}, fact, err
+}
+
+// inPieces is a stream whose pieces are no larger than [plugin.MaxDeltaBytes].
+func inPieces(stream func(plugin.CompletionDelta)) func(plugin.CompletionDelta) {
+	if stream == nil {
+		return nil
+	}
+	return func(d plugin.CompletionDelta) {
+		for len(d.Text) > plugin.MaxDeltaBytes {
+			piece := cmp.Or(events.Clip(d.Text, plugin.MaxDeltaBytes, ""), d.Text[:plugin.MaxDeltaBytes]) // of what is no UTF-8
+			stream(plugin.CompletionDelta{Kind: d.Kind, Text: piece})
+			d.Text = d.Text[len(piece):]
+		}
+		stream(d)
+	}
 }
 
 // ask asks the model, and puts the reply into the fact.

@@ -258,8 +258,8 @@ func (e *EventStream) replied(p *events.ModelReplied) {
 	e.given = make(map[int64]string)
 	e.complete(textOf(p.Parts, events.PartReasoning))
 	e.emit(SessionEvent{Type: EventLLMResponse, Content: e.text, DurationMillis: p.Millis})
-	if !p.Usage.IsZero() {
-		usage, sum := usageOf(p.Usage), usageOf(t.Usage.Add(p.Usage))
+	if cost := p.Cost(); !cost.IsZero() {
+		usage, sum := usageOf(cost), usageOf(t.Usage.Add(cost))
 		e.emit(SessionEvent{Type: EventTokenUsage, Usage: &usage, Cumulative: &sum})
 	}
 	for i := range p.Parts {

@@ -51,8 +51,8 @@ func (h *Host) shown(ctx context.Context, s *projector.State) error {
 	for _, ref := range blobRefs(blobRefs(nil, reflect.ValueOf(s.Frames)), reflect.ValueOf(nodes)) {
 		digests = append(digests, ref.Digest)
 	}
-	if len(digests) > 0 {
-		_, err = h.FindBlobs(api.Naming(api.Needing(ctx, api.RightRead), s.Session), s.Session, digests...)
+	if len(digests) > 0 { // as many as a session has
+		_, err = h.findBlobs(api.Naming(api.Needing(ctx, api.RightRead), s.Session), s.Session, digests)
 	}
 	return err
 }

@@ -179,7 +179,7 @@ func (c *counter) used(more events.Usage) {
 
 func (c *counter) replied(turn events.TurnID, p *events.ModelReplied) {
 	c.ModelCalls++
-	c.used(p.Usage)
+	c.used(p.Cost())
 	key := replyKey{turn, p.Iteration}
 	if _, twice := c.calls[key]; twice {
 		return // the first counts

@@ -56,7 +56,7 @@ func summary(ev *events.Event) string {
 func workSummary(ev *events.Event) string {
 	switch p := ev.Payload.(type) {
 	case *events.ModelReplied:
-		return joined(iteration(p.Iteration), "stop "+string(p.Stop), prefixed("model ", p.Model), usageSummary(p.Usage), partsSummary(p.Parts))
+		return joined(iteration(p.Iteration), "stop "+string(p.Stop), prefixed("model ", p.Model), usageSummary(p.Cost()), partsSummary(p.Parts))
 	case *events.ModelInterrupted:
 		return joined(iteration(p.Iteration), "cut off", prefixed("model ", p.Model), usageSummary(p.Usage), partsSummary(p.Parts))
 	case *events.ModelFailed:

@@ -107,7 +107,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return &events.ModelReplied{
 			Iteration: count(t), Prompt: prompt(t), Parts: list(t, 0, part), Stop: stop(t), Usage: maybe(t, usage),
 			Provider: text(t), Model: text(t), Attempts: count(t), Millis: count(t), Message: maybe(t, id[events.MessageID]),
-			Detail: text(t), Shown: shown(t), Fault: text(t), Failed: list(t, 0, failedTry),
+			Detail: text(t), Shown: shown(t), Fault: text(t), Failed: list(t, 0, failedTry), Spent: maybe(t, usage),
 		}
 	},
 	events.KindModelFailed: func(t *rapid.T) events.Payload {

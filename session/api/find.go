@@ -29,7 +29,7 @@ type Finder interface {
 	// session that the directory says has some, as the sessions' states say now.
 	// A page costs what one of Sessions does, and the states. Errors: [*events.FieldError].
 	PendingApprovals(ctx context.Context, p Page) (ApprovalPage, error)
-	// ViewAt is the conversation as it stood at a sequence, or at the end where
+	// ViewAt is the conversation, with what stood beside it, as it was at a sequence, or at the end where
 	// that comes before; the view says which. It costs a fold from the beginning.
 	// Errors: [events.ErrNoSession], [*events.FieldError] for sequence 0.
 	ViewAt(ctx context.Context, id events.SessionID, seq events.Seq) (projector.ReadView, error)

@@ -70,13 +70,14 @@ func (c *Client) Ask(ctx context.Context, op *operation.Row, id events.SessionID
 	if err != nil {
 		return err
 	}
+	follow := newFollower(operation.StreamOf(ctx))
 	unknown := false // some try may have been done
 	unanswered := func(err error) bool {
 		unknown = unknown || isUnknown(err)
 		return isUndone(err) || isUnknown(err) && op.Repeat != operation.Once
 	}
 	err = repeat(ctx, unanswered, func() error {
-		seq, err := c.once(ctx, op.Name, data, out)
+		seq, err := c.once(ctx, op.Name, data, out, follow)
 		api.Note(ctx, id, seq)
 		if unanswered(err) {
 			c.log.Debug("not answered", zap.String("op", string(op.Name)), zap.Error(err))
@@ -120,8 +121,8 @@ func (c *Client) encode(r api.Request, in any) (data []byte, err error) {
 }
 
 // once is one try.
-func (c *Client) once(ctx context.Context, name operation.Name, data []byte, out any) (events.Seq, error) {
-	reply, err := c.b.Request(ctx, string(name), data, c.silence)
+func (c *Client) once(ctx context.Context, name operation.Name, data []byte, out any, follow *follower) (events.Seq, error) {
+	reply, err := c.b.Request(ctx, string(name), data, c.silence, follow.try())
 	if err != nil {
 		return 0, err
 	}

@@ -58,6 +58,13 @@
 // the state of that moment. A caller that calls a method again after it
 // gave up makes a new request, unless the ids and keys in it are its own.
 //
+// # Completions as they come
+//
+// [plugin.CompletionRequest.Stream] gets the pieces of a completion, which come to this client's inbox alone, before Complete
+// returns the whole, which is as without it. It must not block: what it does not take in time is dropped. Pieces are sent once.
+// Where one was lost, or another node is asked since the first does not answer, what came is taken back with a Reset.
+// When ctx ends, the node cancels the call of its model. It does so 10 s after the last word of a client that is gone.
+//
 // # Tasks of this program
 //
 // A task that [Client.RegisterTask] registers is run by the program that calls

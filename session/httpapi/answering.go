@@ -55,6 +55,9 @@ func (s *Server) ended(w *answering, began time.Time) {
 	}
 }
 
+// panicError is what a recovered panic says, for the log.
+func panicError(v any) error { return fmt.Errorf("panic: %v\n%s", v, debug.Stack()) }
+
 // recovered answers for a handler that panicked, or cuts the connection where an answer has begun.
 func (s *Server) recovered(w *answering, r *http.Request) {
 	v := recover()
@@ -64,7 +67,7 @@ func (s *Server) recovered(w *answering, r *http.Request) {
 	if v == http.ErrAbortHandler { //nolint:errorlint,err113 // how handlers cut a connection, never wrapped
 		panic(v)
 	}
-	err := fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+	err := panicError(v)
 	if w.begun {
 		w.record.Code = s.told(r, err).Code // which is in the log, and not in the answer
 		panic(http.ErrAbortHandler)

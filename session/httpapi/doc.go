@@ -30,6 +30,12 @@
 // reconnects with it misses nothing. When the server drains, streams end and
 // their connections close; the client resumes elsewhere.
 //
+// POST /v1/sessions/{session}/completions/stream sends the reply to a direct completion as it comes: "delta", and one
+// last event, "result", which is what /completions answers, or "problem". What refuses it before the model speaks is an
+// answer as everywhere. A client that disconnects cancels the call of the model. A server that drains lets it end, as
+// /completions, and when it cuts it off says so as the "problem" cancelled: it may have been done, and the same request with its
+// key finds that. What a slow client has not read waits in the server's memory: never more than the one reply.
+//
 // What a token may in a session, [api.Caller.May] says: the service holds every
 // request to it, on the state that it answers from or appends to. A session that the token
 // does not reach is answered as one that does not exist.

@@ -49,6 +49,7 @@ type View struct {
 	Config   SessionConfig    `json:"config"`
 	Messages []Message        `json:"messages"`
 	Nodes    []Node           `json:"nodes" jsonschema:"what the frame shows of the active branch, in order"`
+	Standing Standing         `json:"standing" jsonschema:"what stands beside the conversation, and what turns depend on"`
 }
 
 // Node is a node of the graph.
@@ -68,7 +69,9 @@ func getView(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	out := View{Session: v.Session, Seq: v.Seq, Frame: v.Frame.ID, Config: ConfigOf(v.Config), Messages: messages(v.Messages), Nodes: make([]Node, len(v.Nodes))}
+	out := View{
+		Session: v.Session, Seq: v.Seq, Frame: v.Frame.ID, Config: ConfigOf(v.Config), Messages: messages(v.Messages), Nodes: make([]Node, len(v.Nodes)), Standing: standingOf(&v),
+	}
 	for i, n := range v.Nodes {
 		out.Nodes[i] = nodeOf(n)
 	}

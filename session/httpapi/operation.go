@@ -87,7 +87,10 @@ func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) er
 	case err != nil:
 		return err
 	case out.stream != nil:
-		o.s.stream(c, out.stream)
+		if out.release != nil {
+			defer out.release()
+		}
+		o.s.stream(c, out)
 		return nil
 	case o.gives:
 		o.s.send(c, out)

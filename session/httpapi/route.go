@@ -50,9 +50,10 @@ type reply struct {
 	body     any                       // JSON; nil: none
 	data     []byte                    // instead of JSON: bytes that no browser may show
 	size     int                       // of the bytes, of which a HEAD has none
-	release  func()                    // called when the bytes are out; nil: nothing is
+	release  func()                    // called when the bytes or the stream are out; nil: nothing is
 	location string                    // of what was made
 	stream   iter.Seq2[message, error] // nil: it is none
+	outcome  bool                      // the stream's last message says how it came out, also where the server cuts it off
 }
 
 // call is a request to an operation.

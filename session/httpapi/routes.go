@@ -93,6 +93,8 @@ func turnRoutes() []route {
 		from(&operation.CancelInputs.Row, route{answers: ok[CancelledInput](http.StatusOK), handle: cancelInput}).taking(param{name: "following", schema: object{"type": "boolean"}, about: "with all that were injected after it"}),
 		bodiless(operation.TakeFirstInput, nothing, firstInput).ofAny(),
 		ask(operation.Complete, NewCompletion.args, completed).slow().refusing(http.StatusUnprocessableEntity),
+		from(operation.StreamCompletion, route{request: of[NewCompletion](), handle: body(streamCompletion)}).slow().refusing(http.StatusUnprocessableEntity).
+			streaming(map[string]reflect.Type{"delta": of[CompletionDelta](), "result": of[Completed](), "problem": of[problem]()}),
 	}
 }
 

@@ -154,6 +154,9 @@ func (s *Server) begin() bool {
 	return !s.closed
 }
 
+// lastWord is how long the answers of requests that are cut off may take.
+const lastWord = time.Second
+
 // cutWait is how long requests that are cut off may take to notice.
 const cutWait = 5 * time.Second
 
@@ -171,7 +174,11 @@ func (s *Server) Stop(ctx context.Context) {
 	}
 	if err := s.http.Shutdown(ctx); err != nil {
 		s.log.Warn("requests were cut off", zap.Error(err))
-		_ = s.http.Close() // of connections that are of no use
+		s.cut()
+		soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+		defer cancel()
+		_ = s.http.Shutdown(soon) // so that clients read that they were
+		_ = s.http.Close()        // of connections that are of no use
 	}
 	s.cut()
 	s.served.Wait()

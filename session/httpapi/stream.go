@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"iter"
 	"net/http"
 	"sync"
 	"time"
@@ -18,7 +17,7 @@ type message struct {
 }
 
 // stream sends messages until they end, the client is gone, or the server drains.
-func (s *Server) stream(c *call, list iter.Seq2[message, error]) {
+func (s *Server) stream(c *call, r reply) {
 	h := c.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
@@ -38,14 +37,14 @@ func (s *Server) stream(c *call, list iter.Seq2[message, error]) {
 	defer beside.Wait()
 	defer stop()
 	beside.Go(func() { out.keepAlive(open, s.cfg.KeepAlive) })
-	for m, err := range list {
+	for m, err := range r.stream {
 		switch {
 		case err == nil:
 			err = out.send(c, m)
-		case c.Context().Err() == nil:
+		case c.Context().Err() == nil || r.outcome:
 			p := s.told(c.Request, err)
 			recordOf(c.w).Code = p.Code
-			_ = out.send(c, message{name: "problem", data: p}) // it ends either way
+			_ = out.last(c, message{name: "problem", data: p}) // it ends either way
 		}
 		if err != nil {
 			return
@@ -62,7 +61,29 @@ type eventWriter struct {
 	w  http.ResponseWriter
 }
 
+// send sends a message as soon as the caller may move so many bytes.
 func (e *eventWriter) send(c *call, m message) error {
+	data, err := m.encode()
+	if err == nil {
+		err = await(c.Context(), c.left, len(data))
+	}
+	if err != nil {
+		return err
+	}
+	return e.write(data)
+}
+
+// last sends the last message at once, also where the request was cut off.
+func (e *eventWriter) last(c *call, m message) error {
+	data, err := m.encode()
+	if err != nil {
+		return err
+	}
+	spend(c.left, len(data))
+	return e.write(data)
+}
+
+func (m *message) encode() ([]byte, error) {
 	var b bytes.Buffer
 	if m.id != "" {
 		b.WriteString("id: " + m.id + "\n")
@@ -71,13 +92,10 @@ func (e *eventWriter) send(c *call, m message) error {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(m.data); err != nil { // on one line, and ends it
-		return err
+		return nil, err
 	}
 	b.WriteByte('\n')
-	if err := await(c.Context(), c.left, b.Len()); err != nil {
-		return err
-	}
-	return e.write(b.Bytes())
+	return b.Bytes(), nil
 }
 
 func (e *eventWriter) write(data []byte) error {

@@ -120,6 +120,21 @@ type Host interface {
 	InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (plugin.Result, error)
 }
 
+// streamKey is where a context has what gets the pieces of a completion.
+type streamKey struct{}
+
+// WithStream has a completion that is asked for with the context handed to stream as it comes: see [plugin.CompletionRequest].
+// A request that travels has no function in it.
+func WithStream(ctx context.Context, stream func(plugin.CompletionDelta)) context.Context {
+	return context.WithValue(ctx, streamKey{}, stream)
+}
+
+// StreamOf is what [WithStream] put into a context; nil: nothing.
+func StreamOf(ctx context.Context) func(plugin.CompletionDelta) {
+	stream, _ := ctx.Value(streamKey{}).(func(plugin.CompletionDelta))
+	return stream
+}
+
 // What the table below makes while the package is initialised, and nothing changes later.
 //
 //nolint:gochecknoglobals // read-only

@@ -180,6 +180,9 @@ func (r Remote) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (*e
 
 // Complete is that of [Host]. It spends money once: its repeats have a key.
 func (r Remote) Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
+	if req.Stream != nil {
+		ctx = WithStream(ctx, req.Stream)
+	}
 	return ask(ctx, r, Complete, id, CompleteArgs{Request: req, Source: source})
 }
 

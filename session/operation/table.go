@@ -29,7 +29,7 @@ var (
 	ApplyExtension = tells(Row{"apply_extension", "applyExtension", configure, ByKey, post + "/extensions", "Hand the protocol an object of its own"}, Host.ApplyExtension)
 
 	State    = gets(Row{"", "getSession", read, Looks, get, "A session's state"}, Host.State)
-	View     = webOnly(Row{"", "getView", read, Looks, get + "/view", "The conversation in the current frame"})
+	View     = webOnly(Row{"", "getView", read, Looks, get + "/view", "The conversation in the current frame, and what else turns depend on"})
 	Observe  = webOnly(Row{"", "watchEvents", read, Looks, get + "/events", "Commits after a cursor, and the reply in flight"})
 	Sessions = row(Row{"", "listSessions", read, Looks, get + "/v1/sessions", "Sessions that the caller may read, from the directory, which lags by about a second"},
 		func(ctx context.Context, h Host, _ events.SessionID, q api.SessionQuery) (api.SessionPage, error) {
@@ -68,8 +68,11 @@ var (
 	TakeFirstInput = row(Row{"take_first_input", "takeFirstInput", write, ByKey, post + "/first-input", "Take the first turn's input, which is there once; empty for an unknown session"}, takeFirstInput)
 	Complete       = row(Row{"complete", "complete", write, ByKey, post + "/completions", "Ask the session's model outside of turns, however long that takes; with a key it is paid for once"},
 		func(ctx context.Context, h Host, id events.SessionID, in CompleteArgs) (plugin.Completion, error) {
+			in.Request.Stream = StreamOf(ctx)
 			return h.Complete(ctx, id, in.Request, in.Source)
 		})
+	// StreamCompletion is Complete over HTTP, as it comes. Over NATS Complete streams by itself, where the client asks for that.
+	StreamCompletion = webOnly(Row{"", "streamCompletion", write, ByKey, post + "/completions/stream", "The same as it comes: deltas, and at last the result or the problem; a client that goes away stops it"})
 )
 
 // The conversation.

@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/events/eventstest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/plugin"
 )
 
 // TestEncoding has what operations take, and what they give, over NATS.
@@ -21,7 +22,7 @@ func TestEncoding(t *testing.T) {
 	if len(values) < 70 {
 		t.Fatalf("got %d types, want those of all operations", len(values))
 	}
-	eventstest.TestEncoding(t, values...)
+	eventstest.TestEncoding(t, append(values, plugin.CompletionDelta{})...)
 }
 
 // TestRows holds every row to what all of them promise.
@@ -40,7 +41,7 @@ func TestRows(t *testing.T) {
 		name := string(r.Name) + "/" + r.ID
 		if r.Name != "" {
 			once("name", string(r.Name))
-		} else if r.Needs != api.RightRead && r != &operation.Fork.Row {
+		} else if r.Needs != api.RightRead && r != &operation.Fork.Row && r != operation.StreamCompletion {
 			t.Errorf("%s: changes something, and has no name over NATS", name)
 		}
 		if looks := r.Repeat == operation.Looks; looks != (r.Needs == api.RightRead) {

@@ -85,15 +85,19 @@ type CompletionRequest struct {
 	MaxTokens  int64              // of output; 0 leaves it to the provider
 	Sampling   events.Sampling    `json:",omitzero"` // Defaults to the session's, field by field
 	// Stream gets the reply as it comes, in order, from one goroutine, before the call returns. It must not block.
-	// A reply of the history is not streamed, and neither is one that a client over NATS asks for.
+	// A reply of the history is not streamed. Over NATS pieces may be lost on their way: then what came before is taken
+	// back, and no more comes of that try.
 	Stream func(CompletionDelta) `json:"-" msgpack:"-"`
 }
 
+// MaxDeltaBytes bounds the text of one piece of a reply. A longer one comes as several.
+const MaxDeltaBytes = 64 << 10
+
 // CompletionDelta is a piece of a reply that is being streamed. Only the recorded reply counts.
 type CompletionDelta struct {
-	Kind  events.PartKind // text or reasoning
-	Text  string          // whole UTF-8 characters
-	Reset bool            // instead of both: the try failed, and what it brought is taken back
+	Kind  events.PartKind `msgpack:"k,omitempty"` // text or reasoning
+	Text  string          `msgpack:"t,omitempty"` // whole UTF-8 characters, of 1 to [MaxDeltaBytes] bytes
+	Reset bool            `msgpack:"r,omitempty"` // instead of both: what came so far is taken back, as the try failed
 }
 
 // Completion is the reply to it.

@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/plugin"
 )
 
 // Config of a service. Everything has a default.
@@ -48,8 +49,8 @@ func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) 
 		if takesLong(name) {
 			long = append(long, string(name))
 		}
-		answers[string(name)] = func(ctx context.Context, from string, data []byte) ([]byte, string) {
-			return d.answer(ctx, op, from, data)
+		answers[string(name)] = func(ctx context.Context, r bus.Incoming) ([]byte, string) {
+			return d.answer(streaming(ctx, r.Piece), op, r.From, r.Data)
 		}
 	}
 	s, err := b.Serve(bus.ServiceConfig{Version: version, Metadata: cfg.Metadata, Operations: answers, Concurrency: cfg.Concurrency, Long: long})
@@ -57,6 +58,18 @@ func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) 
 		return nil, err
 	}
 	return s.Stop, nil
+}
+
+// streaming has a completion sent in pieces, where the client takes them.
+func streaming(ctx context.Context, piece func([]byte)) context.Context {
+	if piece == nil {
+		return ctx
+	}
+	return operation.WithStream(ctx, func(d plugin.CompletionDelta) {
+		if data, err := events.EncodePayload(&d); err == nil { // as it is of every delta
+			piece(data)
+		}
+	})
 }
 
 // door is one served host.

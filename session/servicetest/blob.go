@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -47,6 +48,11 @@ var blobCases = []testCase{
 		unknown := strings.Repeat("0f", 32)
 		_, err = b.FindBlobs(b.ctx, id, unknown)
 		b.must("find", err, api.ErrUnknownBlob)
+		many := slices.Repeat([]string{unknown}, api.MaxDigests+1)
+		_, err = b.FindBlobs(b.ctx, id, many...)
+		equal(b, "find more than may be named", as[*events.FieldError](b, "digests", err).Field, "digests")
+		_, err = b.FindBlobs(b.ctx, id, many[1:]...)
+		b.must("find as many as may be named", err, api.ErrUnknownBlob)
 		_, err = b.FindBlobs(b.ctx, "nobody", unknown)
 		b.must("find in nothing", err, events.ErrNoSession)
 		_, err = b.StoreBlob(b.ctx, "nobody", []byte("x"))

@@ -1,9 +1,11 @@
 package servicetest
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
@@ -66,6 +68,37 @@ var outsideCases = []testCase{
 			}
 		}
 		b.must("close", b.CloseSession(b.ctx, id, "done"), nil)
+		_, err = b.Complete(b.ctx, id, ask, "me")
+		b.must("complete in a closed session", err, api.ErrClosed)
+	}},
+	{"complete_streaming", func(b *bench) {
+		id := b.open()
+		for what, said := range map[string]string{"short": "aside", "long": strings.Repeat("é ", plugin.MaxDeltaBytes)} {
+			var streamed strings.Builder
+			ask := plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, said)}, Stream: func(d plugin.CompletionDelta) {
+				if len(d.Text) > plugin.MaxDeltaBytes || d.Kind != events.PartText || d.Reset || !utf8.ValidString(d.Text) {
+					b.t.Errorf("%s: got a delta of %d bytes, %q, reset %t, want whole text", what, len(d.Text), d.Kind, d.Reset)
+				}
+				streamed.WriteString(d.Text)
+			}}
+			got, err := b.Complete(b.ctx, id, ask, "me")
+			b.must("complete", err, nil)
+			ask.Stream = nil
+			whole, err := b.Complete(b.ctx, id, ask, "me")
+			b.must("complete without a stream", err, nil)
+			equal(b, what+": result", got, whole)
+			equal(b, what+": streamed", streamed.String() == whole.Text, true)
+		}
+		ask := plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "hang")}}
+		ctx, cancel := context.WithCancel(b.ctx)
+		ask.Stream = func(plugin.CompletionDelta) { cancel() }
+		_, err := b.Complete(ctx, id, ask, "me")
+		equal(b, "cancelled by its caller", err != nil && b.ctx.Err() == nil, true)
+		ask.Messages, ask.Stream = nil, func(plugin.CompletionDelta) { b.t.Error("got a delta of what is refused") }
+		_, err = b.Complete(b.ctx, id, ask, "me")
+		equal(b, "field", as[*events.FieldError](b, "refused", err).Field, "messages")
+		b.must("close", b.CloseSession(b.ctx, id, "done"), nil)
+		ask.Messages = []events.Message{plugin.Say(events.RoleUser, "aside")}
 		_, err = b.Complete(b.ctx, id, ask, "me")
 		b.must("complete in a closed session", err, api.ErrClosed)
 	}},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -28,13 +29,22 @@ func (e *Env) Complete(ctx context.Context, req session.DirectCall) (plugin.Comp
 	about := api.TraceEvent{Provider: cmp.Or(config.Provider, e.Provider), Model: model, Source: req.Source}
 	sink, retried := streamTo(req.Stream)
 	resp, _, err := e.traced(req.Where, about, func() (llm.Response, int, error) {
-		return e.withRetries(ctx, func(ctx context.Context) (llm.Response, error) {
-			return complete(ctx, provider, llm.Request{
+		var spent events.Usage // on tries that failed
+		resp, tries, err := e.withRetries(ctx, func(ctx context.Context) (llm.Response, error) {
+			resp, err := complete(ctx, provider, llm.Request{
 				Session: req.Session, Model: model, MaxOutputTokens: req.MaxTokens, Effort: cmp.Or(req.Effort, config.Effort),
 				Sampling: req.Sampling.Over(config.Sampling),
 				Messages: messages, Tools: toolSpecs(req.Tools), ToolChoice: llm.ToolChoice(req.ToolChoice), Output: llm.Output(req.Output),
 			}, sink)
+			if err != nil {
+				spent = spent.Add(resp.Usage)
+			}
+			return resp, err
 		}, retried)
+		if err == nil {
+			resp.Usage = resp.Usage.Add(spent)
+		}
+		return resp, tries, err
 	})
 	if err != nil {
 		return plugin.Completion{}, err

@@ -141,7 +141,7 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int) 
 	reply := turn.Reply{Correct: reading.Correct, ModelReplied: events.ModelReplied{
 		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage,
 		Provider: m.providerID(), Model: cmp.Or(resp.Model, m.model()), Detail: Clip(resp.Detail),
-		Attempts: exceptOne(attempts), Millis: time.Since(m.started).Milliseconds(), Failed: m.tries,
+		Attempts: exceptOne(attempts), Millis: time.Since(m.started).Milliseconds(), Failed: m.tries, Spent: m.spent,
 	}}
 	if n, _ := turn.Calls(resp.Parts); n == 0 && reading.Correct == "" && !m.At.input.Output.IsZero() {
 		reply.Fault = Clip(plugin.OutputOf(m.At.input.Output).Fault(textOf(resp.Parts)))
@@ -183,7 +183,7 @@ func (m *modelCall) cut() *events.ModelInterrupted {
 		return nil
 	}
 	return &events.ModelInterrupted{
-		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Parts: m.stream.shown, Usage: m.spent,
+		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Parts: m.stream.shown.parts(), Usage: m.spent,
 		Provider: m.providerID(), Model: cmp.Or(m.name, m.model()), Attempts: exceptOne(m.tried), Millis: time.Since(m.started).Milliseconds(),
 	}
 }

@@ -24,8 +24,7 @@ type stream struct {
 	preamble plugin.Preamble
 	deltas   *deltas
 	text     strings.Builder // after the plugins
-	shown    []events.Part   // text and reasoning, after the plugins
-	piece    strings.Builder // of the last of these
+	shown    spoken          // after the plugins
 	streamed bool
 	aborted  bool
 	late     *time.Timer // cuts the provider off, after the reply was ended
@@ -51,13 +50,7 @@ func (s *stream) show(d llm.Delta) {
 		return
 	}
 	s.deltas.add(d)
-	d.Text = strings.ToValidUTF8(d.Text, "\uFFFD")
-	if n := len(s.shown); n == 0 || s.shown[n-1].Kind != d.Kind {
-		s.shown = append(s.shown, events.Part{Kind: d.Kind})
-		s.piece.Reset()
-	}
-	s.piece.WriteString(d.Text)
-	s.shown[len(s.shown)-1].Text = s.piece.String()
+	s.shown.add(d.Kind, strings.ToValidUTF8(d.Text, "\uFFFD"))
 }
 
 // pass lets the plugins transform a piece of text, and publishes it.

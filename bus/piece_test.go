@@ -1,0 +1,189 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+// follows offers "do" to clients that take pieces, and may say nothing for so long.
+func follows(t *testing.T, on *bus.Bus, listening time.Duration, do bus.AnswerFunc) {
+	t.Helper()
+	s, err := on.Serve(bus.ServiceConfig{Version: "1.0.0", Concurrency: 4, Listening: listening, Operations: map[string]bus.AnswerFunc{"do": do}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		now, cancel := context.WithCancel(context.Background()) // the test's own has ended
+		cancel()
+		_ = s.Stop(now)
+	})
+}
+
+// TestPieces gets every piece of an answer, in order, and then the answer, also where that takes longer than the
+// client may say nothing. A client that does not ask for pieces gets none.
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	const many = 1000
+	server := bustest.Server(t, busembed.Config{})
+	work := make(chan (<-chan struct{}), 1) // what the request works for
+	follows(t, bustest.Open(t, server), 5*time.Second, func(ctx context.Context, r bus.Incoming) ([]byte, string) {
+		if r.Piece == nil {
+			return []byte("no pieces"), ""
+		}
+		for n := range many {
+			r.Piece([]byte(strconv.Itoa(n)))
+		}
+		select {
+		case <-<-work:
+			return []byte("done"), ""
+		case <-ctx.Done():
+			return []byte(context.Cause(ctx).Error()), ""
+		}
+	})
+	asking := bustest.Open(t, server)
+	got, err := asking.Request(t.Context(), "do", nil, 10*time.Second, nil)
+	if err != nil || string(got) != "no pieces" {
+		t.Errorf("got %q and %v, want no pieces", got, err)
+	}
+	said, err := asking.Conn().SubscribeSync("lash.api.listening")
+	if err != nil {
+		t.Fatal(err)
+	}
+	enough := make(chan struct{})
+	work <- enough
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		defer close(enough)
+		for range 8 { // a word each second, and so beyond the node's patience
+			if _, err := said.NextMsg(20 * time.Second); err != nil {
+				t.Errorf("got %v, want the word that the client listens", err)
+				return
+			}
+		}
+	})
+	next := 0
+	got, err = asking.Request(t.Context(), "do", nil, 10*time.Second, func(n int, data []byte) {
+		if n != next || string(data) != strconv.Itoa(n) {
+			t.Errorf("got piece %d, %s, want %d", n, data, next)
+		}
+		next++
+	})
+	watching.Wait()
+	if err != nil || string(got) != "done" || next != many {
+		t.Errorf("got %q and %v after %d pieces, want done after %d", got, err, next, many)
+	}
+}
+
+// TestPiecesEnd has clients go away in every way: what they asked for is cancelled.
+func TestPiecesEnd(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		listening time.Duration
+		ask       func(t *testing.T, on *bus.Bus)
+	}{
+		"gives_up": {time.Hour, func(t *testing.T, on *bus.Bus) {
+			t.Helper()
+			ctx, cancel := context.WithCancel(t.Context())
+			if _, err := on.Request(ctx, "do", nil, time.Minute, func(int, []byte) { cancel() }); !errors.Is(err, events.ErrOutcomeUnknown) {
+				t.Errorf("got %v, want %v", err, events.ErrOutcomeUnknown)
+			}
+		}},
+		"says_nothing": {50 * time.Millisecond, func(t *testing.T, on *bus.Bus) {
+			t.Helper()
+			m := &nats.Msg{Subject: "lash.api.do", Reply: on.Conn().NewRespInbox(), Header: nats.Header{"Lash-Stream": {"x"}}}
+			if err := on.Conn().PublishMsg(m); err != nil {
+				t.Error(err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := bustest.Server(t, busembed.Config{})
+			ended := make(chan error, 1)
+			follows(t, bustest.Open(t, server), test.listening, func(ctx context.Context, r bus.Incoming) ([]byte, string) {
+				r.Piece([]byte("one"))
+				<-ctx.Done()
+				ended <- context.Cause(ctx)
+				return nil, ""
+			})
+			asking := bustest.Open(t, server)
+			test.ask(t, asking)
+			select {
+			case err := <-ended:
+				if err == nil || errors.Is(err, context.Canceled) {
+					t.Errorf("got %v, want that the client listens no more", err)
+				}
+			case <-time.After(time.Minute):
+				t.Error("the request goes on")
+			}
+		})
+	}
+}
+
+// TestPiecesOfStrangers has requests say tokens that are in use, or too long: they are answered without pieces, and
+// the end of one leaves the others' requests alone.
+func TestPiecesOfStrangers(t *testing.T) {
+	t.Parallel()
+	on := bustest.Start(t)
+	began, finish := make(chan struct{}), make(chan struct{})
+	follows(t, on, time.Hour, func(ctx context.Context, r bus.Incoming) ([]byte, string) {
+		if r.Piece == nil {
+			return []byte("no pieces"), ""
+		}
+		close(began)
+		select {
+		case <-finish:
+			return []byte("done"), ""
+		case <-ctx.Done():
+			return []byte("cut"), ""
+		}
+	})
+	ask := func(token string) *nats.Subscription {
+		inbox := on.Conn().NewRespInbox()
+		sub, err := on.Conn().SubscribeSync(inbox)
+		if err == nil {
+			err = on.Conn().PublishMsg(&nats.Msg{Subject: "lash.api.do", Reply: inbox, Header: nats.Header{"Lash-Stream": {token}}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sub
+	}
+	answer := func(sub *nats.Subscription) string {
+		for {
+			m, err := sub.NextMsg(time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.Header.Get("Lash-Working") == "" {
+				return string(m.Data)
+			}
+		}
+	}
+	first := ask("x")
+	<-began
+	for _, token := range []string{"x", strings.Repeat("x", 65)} {
+		if got := answer(ask(token)); got != "no pieces" {
+			t.Errorf("token of %d bytes: got %q, want no pieces", len(token), got)
+		}
+	}
+	if err := on.Conn().PublishMsg(&nats.Msg{Subject: "lash.api.listening", Header: nats.Header{"Lash-Stream": {"y"}, "Lash-End": {"1"}}}); err != nil {
+		t.Fatal(err)
+	}
+	close(finish)
+	if got := answer(first); got != "done" {
+		t.Errorf("got %q, want done", got)
+	}
+}

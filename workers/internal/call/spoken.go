@@ -1,0 +1,41 @@
+package call
+
+import (
+	"strings"
+
+	"github.com/lash-go/lash/events"
+)
+
+// maxRuns is how many runs of text and of reasoning are kept of a reply that is cut off. References to as many
+// bodies outside the log, and what stays inside, fit one event.
+const maxRuns = 256
+
+// spoken is what was streamed of a reply, in runs of one kind. From the last two of [maxRuns] on, all that comes
+// joins that one of its kind: nothing is left out, and which came first is no longer told.
+type spoken []*spokenRun
+
+type spokenRun struct {
+	kind events.PartKind
+	text strings.Builder
+}
+
+func (s *spoken) add(kind events.PartKind, text string) {
+	runs := *s
+	for i := len(runs) - 1; i >= 0 && (i == len(runs)-1 || len(runs) >= maxRuns); i-- {
+		if runs[i].kind == kind {
+			runs[i].text.WriteString(text)
+			return
+		}
+	}
+	run := &spokenRun{kind: kind}
+	run.text.WriteString(text)
+	*s = append(runs, run)
+}
+
+func (s spoken) parts() []events.Part {
+	var list []events.Part
+	for _, run := range s {
+		list = append(list, events.Part{Kind: run.kind, Text: run.text.String()})
+	}
+	return list
+}
