@@ -46,6 +46,7 @@ var kinds = map[Kind]kindInfo{
 	KindModelFailed:            row[ModelFailed](1),
 	KindModelInterrupted:       row[ModelInterrupted](1),
 	KindToolStateApplied:       row[ToolStateApplied](1),
+	KindToolSourcesApplied:     row[ToolSourcesApplied](1),
 	KindToolCalled:             row[ToolCalled](1),
 	KindToolReturned:           row[ToolReturned](1),
 	KindToolLost:               row[ToolLost](1),
@@ -122,6 +123,7 @@ const (
 	KindModelFailed            Kind = "model.failed"
 	KindModelInterrupted       Kind = "model.interrupted"
 	KindToolStateApplied       Kind = "tool.state_applied"
+	KindToolSourcesApplied     Kind = "tool.sources_applied"
 	KindToolCalled             Kind = "tool.called"
 	KindToolReturned           Kind = "tool.returned"
 	KindToolLost               Kind = "tool.lost"

@@ -121,6 +121,7 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindModelFailed: {&events.ModelFailed{
 		Iteration: 1, Prompt: goldenPrompt, Error: "rate_limited", Code: "429", Status: 429, Message: "slow down", Attempts: 5,
 	}},
+	events.KindToolSourcesApplied: {&events.ToolSourcesApplied{Sources: []string{"search", "mail"}}},
 	events.KindToolStateApplied: {&events.ToolStateApplied{Generation: 3, Tools: []events.ToolEntry{
 		{
 			Name: "read", Description: "reads", Schema: []byte(`{"type":"object"}`), Effects: events.EffectsNone,

@@ -36,7 +36,7 @@ func validBodies() map[string]string {
 
 // at fills the parameters of a path.
 func at(path, session string) string {
-	return strings.NewReplacer("{session}", session, "{turn}", "t1", "{input}", "i1", "{task}", "k1", "{monitor}", "m1", "{caller}", "guest", "{digest}", strings.Repeat("0f", 32)).Replace(path)
+	return strings.NewReplacer("{session}", session, "{turn}", "t1", "{input}", "i1", "{task}", "k1", "{source}", "more", "{monitor}", "m1", "{caller}", "guest", "{digest}", strings.Repeat("0f", 32)).Replace(path)
 }
 
 // query is what an operation cannot do without.
@@ -58,6 +58,7 @@ func TestHTTPDocument(t *testing.T) {
 			c.CompletionKey()
 			return plugin.Result{Pending: true}, nil
 		})
+		r.Source("more", ofNames("extra"))
 		plugin.AddAction(r, plugin.ActionDef{Name: "greet"}, func(_ context.Context, _ plugin.ActionContext, in struct{ Name string }) (string, error) {
 			return "hello " + in.Name, nil
 		})

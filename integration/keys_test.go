@@ -172,6 +172,24 @@ func keyedAsks() []keyedAsk {
 		}, func(n int) any { return new(levels(n)) }, func(n int) [3]string {
 			return send("PATCH", "/tools", object{"names": levels(n).Names, "level": levels(n).Level})
 		}},
+		{
+			operation.AddToolSource.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return h.AddToolSource(c, id, reason(n))
+			},
+			func(n int) any { return new(reason(n)) }, func(n int) [3]string { return send("PUT", "/tools/sources/"+reason(n), nil) },
+		},
+		{
+			operation.RemoveToolSource.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return h.RemoveToolSource(c, id, reason(n))
+			},
+			func(n int) any { return new(reason(n)) }, func(n int) [3]string { return send("DELETE", "/tools/sources/"+reason(n), nil) },
+		},
+		{
+			operation.RefreshCatalog.Name, false, func(c context.Context, h *session.Host, id events.SessionID, _ int) (any, error) {
+				return h.RefreshCatalog(c, id)
+			},
+			func(int) any { return &struct{}{} }, func(int) [3]string { return send("POST", "/tools/refresh", nil) },
+		},
 		{operation.CancelTask.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 			t, err := h.CancelTask(c, id, task(n))
 			return t.State, err
@@ -395,8 +413,8 @@ func TestKeyBelongsToItsRequest(t *testing.T) {
 			b.open(session.CreateRequest{ID: "base"})
 			all := slices.DeleteFunc(keyedAsks(), func(k keyedAsk) bool { return name == "http" && k.http == nil })
 			for _, k := range all {
-				if slices.Contains([]operation.Name{operation.Compact.Name, operation.ApplyExtension.Name, operation.Complete.Name}, k.op) {
-					continue // appends with a compactor, a protocol or a model only, see TestServiceCopiesAtOnce
+				if slices.Contains([]operation.Name{operation.Compact.Name, operation.ApplyExtension.Name, operation.Complete.Name, operation.AddToolSource.Name, operation.RemoveToolSource.Name}, k.op) {
+					continue // appends with a compactor, a protocol, a model or a source only, see TestServiceCopiesAtOnce
 				}
 				id, before := events.SessionID(k.op), events.Seq(0)
 				if !k.makes() {
@@ -414,7 +432,7 @@ func TestKeyBelongsToItsRequest(t *testing.T) {
 				for _, other := range all {
 					for caller := range 2 {
 						for n := range 3 {
-							bare := k.op == operation.TakeFirstInput.Name || name == "http" && k.op == operation.TakeUpdates.Name // which has no body there
+							bare := k.op == operation.TakeFirstInput.Name || k.op == operation.RefreshCatalog.Name || name == "http" && k.op == operation.TakeUpdates.Name // which has no body there
 							same := other.op == k.op && caller == 0 && (n == 0 || bare)
 							if _, code := ask(caller, other, id, n); !same && code != "different_content" {
 								t.Errorf("%s, then %s, caller %d, body %d: got %q, want it refused", k.op, other.op, caller, n, code)

@@ -136,6 +136,8 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 		s.applyInterrupted(ev.Turn, p)
 	case *events.ToolStateApplied:
 		s.applyCatalog(p)
+	case *events.ToolSourcesApplied:
+		s.ToolSources = p.Sources
 	case *events.ToolCalled:
 		s.applyCalled(ev.Turn, p)
 	case *events.ToolReturned:

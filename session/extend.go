@@ -48,6 +48,9 @@ func (h *Host) follow(ctx context.Context, st *stack, state *projector.State) er
 			return fmt.Errorf("restore session %s: %w", state.Session, err)
 		}
 	}
+	if err := st.plugins.FollowSources(state.ToolSources); err != nil {
+		return fmt.Errorf("session %s: %w", state.Session, err)
+	}
 	for f.extended < len(state.Extensions) {
 		if err := st.plugins.Protocol().ApplyExtension(ctx, state.Extensions[f.extended]); err != nil {
 			return fmt.Errorf("extension %d of session %s: %w", f.extended, state.Session, err)

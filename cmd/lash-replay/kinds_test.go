@@ -95,6 +95,7 @@ func (h *badHistory) kindsOfSession() {
 		&events.FrameStateSaved{State: []byte("x = 1")},
 		&events.PluginStateSaved{Plugin: "plan", Version: "1", Revision: 2, State: []byte(`{"on":true}`), Artifacts: []events.Artifact{{Name: "notes", Data: []byte("n")}}},
 		&events.ToolStateApplied{Generation: 1, Tools: []events.ToolEntry{{Name: "add", Source: "math"}, {Name: "slow", Source: "math"}}},
+		&events.ToolSourcesApplied{Sources: []string{"mail", "web"}},
 		&events.InputInjected{Input: "i1", Role: events.RoleUser, Parts: say("also this")},
 		&events.InputInjected{Input: "i2", Role: events.RoleUser, Parts: say("never mind")},
 		&events.InputCancelled{Inputs: []events.InputID{"i2"}},

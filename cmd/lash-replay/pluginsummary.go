@@ -108,6 +108,14 @@ func preparedSummary(p *events.TurnPrepared) string {
 	return joined(list...)
 }
 
+// sourcesSummary is the tool sources beside the session's plugins.
+func sourcesSummary(names []string) string {
+	if len(names) == 0 {
+		return "no tool sources"
+	}
+	return "tool sources " + strings.Join(names, ", ")
+}
+
 // overlaySummary is what lies over the session's own tools.
 func overlaySummary(p *events.SessionOverlaid) string {
 	if p.IsZero() {

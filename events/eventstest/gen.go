@@ -125,6 +125,9 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	events.KindToolStateApplied: func(t *rapid.T) events.Payload {
 		return &events.ToolStateApplied{Generation: count(t), Tools: tools(t)}
 	},
+	events.KindToolSourcesApplied: func(t *rapid.T) events.Payload {
+		return &events.ToolSourcesApplied{Sources: distinct(t, 0, token[string], func(name string) string { return name })}
+	},
 	events.KindToolCalled: func(t *rapid.T) events.Payload {
 		return &events.ToolCalled{Iteration: count(t), Calls: positions(t)}
 	},

@@ -119,6 +119,10 @@ func toolRoutes() []route {
 		ask(operation.ApplyToolState, Tools.args, generation),
 		ask(operation.SetAvailability, ToolLevel.args, generation),
 		bodiless(operation.ToolCatalog, nothing, toolCatalog),
+		bodiless(operation.ToolSources, nothing, toolSources),
+		bodiless(operation.AddToolSource, always((*call).source), generation),
+		bodiless(operation.RemoveToolSource, always((*call).source), generation),
+		bodiless(operation.RefreshCatalog, nothing, generation),
 		bodiless(operation.Actions, nothing, actions),
 		ask(operation.InvokeAction, Invocation.args, actionResult).slow().refusing(http.StatusUnprocessableEntity),
 	}

@@ -248,6 +248,26 @@ func (r Remote) SetToolsAvailability(ctx context.Context, id events.SessionID, n
 	return ask(ctx, r, SetAvailability, id, api.AvailabilityArgs{Names: names, Level: level})
 }
 
+// ToolSources implements [api.Service].
+func (r Remote) ToolSources(ctx context.Context, id events.SessionID) ([]api.ToolSource, error) {
+	return ask(ctx, r, ToolSources, id, None{})
+}
+
+// AddToolSource implements [api.Service].
+func (r Remote) AddToolSource(ctx context.Context, id events.SessionID, source string) (int64, error) {
+	return ask(ctx, r, AddToolSource, id, source)
+}
+
+// RemoveToolSource implements [api.Service].
+func (r Remote) RemoveToolSource(ctx context.Context, id events.SessionID, source string) (int64, error) {
+	return ask(ctx, r, RemoveToolSource, id, source)
+}
+
+// RefreshCatalog implements [api.Service].
+func (r Remote) RefreshCatalog(ctx context.Context, id events.SessionID) (int64, error) {
+	return ask(ctx, r, RefreshCatalog, id, None{})
+}
+
 // Actions is that of [Host].
 func (r Remote) Actions(ctx context.Context, id events.SessionID) ([]plugin.ActionDef, error) {
 	return ask(ctx, r, Actions, id, None{})
