@@ -29,6 +29,7 @@ var kinds = map[Kind]kindInfo{
 	KindSessionGranted:         row[SessionGranted](1),
 	KindSessionOverlaid:        row[SessionOverlaid](1),
 	KindSessionExtended:        row[SessionExtended](1),
+	KindSessionExtensionsSet:   row[SessionExtensionsSet](1),
 	KindBodyStored:             row[BodyStored](1),
 	KindGraphAppended:          row[GraphAppended](1),
 	KindGraphBranched:          row[GraphBranched](1),
@@ -106,6 +107,7 @@ const (
 	KindSessionGranted         Kind = "session.granted"
 	KindSessionOverlaid        Kind = "session.overlaid"
 	KindSessionExtended        Kind = "session.extended"
+	KindSessionExtensionsSet   Kind = "session.extensions_set"
 	KindBodyStored             Kind = "body.stored"
 	KindGraphAppended          Kind = "graph.appended"
 	KindGraphBranched          Kind = "graph.branched"

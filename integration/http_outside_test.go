@@ -38,6 +38,8 @@ func (d *door) outside(s string) {
 	again := d.want(200, "GET", s+"/tools", "")
 	equal(d.t, "tools as they were", strings.Replace(string(again.body), `"generation":`+generation, `"generation":`+tools.text("generation"), 1), string(tools.body))
 	d.refused(409, "generation", "PUT", s+"/tools", string(tools.body))
+	d.want(204, "PUT", s+"/extensions", `{"extensions":[]}`)
+	d.refused(400, "protocol", "PUT", s+"/extensions", `{"extensions":[{"type":"x"}]}`)
 	has("sources", d.want(200, "GET", s+"/tools/sources", ""), `{"name":"more","known":true}`)
 	d.want(200, "PUT", s+"/tools/sources/more", "")
 	has("sources with it", d.want(200, "GET", s+"/tools/sources", ""), `{"name":"more","added":true,"known":true}`)

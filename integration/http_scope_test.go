@@ -25,7 +25,7 @@ func leastScopes() map[string]string {
 		"approve": "write", "resolveCall": "write", "setTools": "write",
 		"cancelTask": "write", "stopMonitor": "write", "takeUpdates": "write",
 
-		"rewriteMessages": "write", "takeFirstInput": "write", "setProtocolOptions": "write", "applyExtension": "write", "applyTools": "write", "addToolSource": "write", "removeToolSource": "write", "refreshCatalog": "write",
+		"rewriteMessages": "write", "takeFirstInput": "write", "setProtocolOptions": "write", "applyExtension": "write", "applyTools": "write", "addToolSource": "write", "removeToolSource": "write", "refreshCatalog": "write", "replaceExtensions": "write",
 		"invokeAction": "write", "complete": "write", "registerTask": "write", "progressTask": "write", "endTask": "write", "stopTask": "write",
 		"cancelTasks": "write", "transferTasks": "write",
 

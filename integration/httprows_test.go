@@ -28,6 +28,13 @@ func webRows() map[*operation.Row]webRow {
 			return httpapi.ProtocolOptions{Options: in.Options, AllFrames: in.All}
 		}), silence),
 		&operation.ApplyExtension.Row: over(operation.ApplyExtension, body(extension), silence),
+		&operation.ReplaceExtensions.Row: over(operation.ReplaceExtensions, body(func(in []events.Extension) httpapi.Extensions {
+			out := httpapi.Extensions{Extensions: []httpapi.Extension{}}
+			for _, e := range in {
+				out.Extensions = append(out.Extensions, extension(e))
+			}
+			return out
+		}), silence),
 
 		&operation.Submit.Row:   over(operation.Submit, bodyOf("turn", func(in api.TurnRequest) httpapi.NewTurn { return newTurn(in, 0) }), func(p httpapi.PendingTurn) api.SubmitAnswer { return api.SubmitAnswer{Turn: p.Turn} }),
 		&operation.SubmitAt.Row: overAs(&operation.Submit.Row, bodyOf("turn", func(in api.SubmitAtArgs) httpapi.NewTurn { return newTurn(in.Request, in.At) }), func(p httpapi.PendingTurn) events.TurnID { return p.Turn }),

@@ -35,6 +35,7 @@ func nth[T any](n int, list ...T) T { return list[n] }
 
 // keyedAsks is every operation that makes a session or may change one, but those that clients never repeat.
 func keyedAsks() []keyedAsk {
+	type object = map[string]any
 	var (
 		reason = func(n int) string { return nth(n, "done", "over", "gone") }
 		config = func(n int) events.Config {
@@ -85,6 +86,16 @@ func keyedAsks() []keyedAsk {
 		extension = func(n int) events.Extension {
 			return events.Extension{Type: nth(n, "x", "y", "z"), Body: []byte("{}")}
 		}
+		replaced = func(n int) []events.Extension {
+			return nth(n, []events.Extension{}, []events.Extension{extension(0)}, []events.Extension{extension(1)})
+		}
+		extensions = func(list []events.Extension) []object {
+			out := []object{}
+			for _, e := range list {
+				out = append(out, object{"type": e.Type, "body": json.RawMessage(e.Body)})
+			}
+			return out
+		}
 		aside = func(n int) plugin.CompletionRequest {
 			return plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, reason(n))}}
 		}
@@ -99,7 +110,6 @@ func keyedAsks() []keyedAsk {
 		return [3]string{method, path, in(body)}
 	}
 	none := func(err error) (any, error) { return nil, err }
-	type object = map[string]any
 	return []keyedAsk{
 		{
 			operation.Close.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
@@ -172,6 +182,14 @@ func keyedAsks() []keyedAsk {
 		}, func(n int) any { return new(levels(n)) }, func(n int) [3]string {
 			return send("PATCH", "/tools", object{"names": levels(n).Names, "level": levels(n).Level})
 		}},
+		{
+			operation.ReplaceExtensions.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return none(h.ReplaceExtensions(c, id, replaced(n)))
+			},
+			func(n int) any { return new(replaced(n)) }, func(n int) [3]string {
+				return send("PUT", "/extensions", object{"extensions": extensions(replaced(n))})
+			},
+		},
 		{
 			operation.AddToolSource.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.AddToolSource(c, id, reason(n))

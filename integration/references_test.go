@@ -75,7 +75,7 @@ func oursAlone() []*operation.Row {
 	return []*operation.Row{
 		&operation.Fork.Row, &operation.Grant.Row, operation.View, operation.Observe, &operation.Sessions.Row, &operation.SubmitAt.Row, &operation.Turns.Row,
 		&operation.CancelInputs.Row, &operation.CancelInputsFrom.Row, &operation.Branch.Row, &operation.OpenFrame.Row, &operation.Rewrite.Row, &operation.PutBlob.Row, operation.ReadBlob,
-		&operation.Approvals.Row, &operation.PendingApprovals.Row, &operation.Approve.Row, &operation.Actions.Row, &operation.RequestCancel.Row,
+		&operation.ReplaceExtensions.Row, &operation.Approvals.Row, &operation.PendingApprovals.Row, &operation.Approve.Row, &operation.Actions.Row, &operation.RequestCancel.Row,
 	}
 }
 

@@ -24,7 +24,7 @@ func needs() map[api.Right][]string {
 			"take_first_input", "complete", "register_task", "progress_task", "end_task", "request_cancel_task", "cancel_tasks", "transfer_tasks",
 		},
 		api.RightApprove:   {"approve", "resolve_tool"},
-		api.RightConfigure: {"configure", "apply_tool_state", "set_availability", "add_tool_source", "remove_tool_source", "refresh_catalog", "set_protocol_options", "apply_extension"},
+		api.RightConfigure: {"configure", "apply_tool_state", "set_availability", "add_tool_source", "remove_tool_source", "refresh_catalog", "replace_extensions", "set_protocol_options", "apply_extension"},
 		api.RightCommand:   {"start_monitor"},
 		api.RightGrant:     {"grant"}, // which follows from the rights to write and to configure
 	}

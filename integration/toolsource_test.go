@@ -46,7 +46,13 @@ func holding(wait func(context.Context), sources map[string]plugin.SourceFunc) p
 // sourced starts a node of that patience.
 func (b *bundle) sourced(patience time.Duration, wait func(context.Context), sources map[string]plugin.SourceFunc) (n *workers.Node, kill func()) {
 	b.t.Helper()
-	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{holding(wait, sources)}})
+	return b.patient(patience, holding(wait, sources))
+}
+
+// patient starts a node that leaves sessions to others for so long, whose plugins it cannot build.
+func (b *bundle) patient(patience time.Duration, factories ...plugin.Factory) (n *workers.Node, kill func()) {
+	b.t.Helper()
+	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
 	must(b.t, "plugins", err, nil)
 	n, err = workers.NewNode(workers.Config{
 		Bus: bustest.Open(b.t, b.server), Plugins: stack, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(b.model.answer)}, Patience: patience,

@@ -100,6 +100,8 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 		if !p.Saved {
 			s.Extensions = append(slices.Clip(s.Extensions), p.Extension)
 		}
+	case *events.SessionExtensionsSet:
+		s.Extensions, s.Replaced = p.Extensions, s.Seq
 	case *events.BodyStored:
 		// for those who look for the body: the fold has none of it
 	case *events.GraphAppended:

@@ -89,6 +89,7 @@ func (h *badHistory) kindsOfSession() {
 		&events.SessionGranted{To: "guest", Rights: []events.SessionRight{events.GrantRead, events.GrantApprove}, By: "boss"},
 		&events.SessionOverlaid{Tools: []events.ToolEntry{{Name: "extra"}}, Contributions: []events.Contribution{{Slot: events.SlotGuidance, Content: "use extra"}}},
 		&events.SessionExtended{Extension: events.Extension{Type: "globals", Body: []byte(`{"x":1}`)}},
+		&events.SessionExtensionsSet{Extensions: []events.Extension{{Type: "globals", Body: []byte(`{"x":1}`)}}},
 		&events.BodyStored{Blob: projector.RefOf([]byte(storedBody)), By: "guest"},
 		&events.SessionConfigured{Config: events.Config{Model: "m1", Effort: "high"}},
 		&events.FrameConfigured{Options: []byte(`{"n":1}`), All: true},

@@ -26,6 +26,8 @@ func pluginSummary(ev *events.Event) string {
 		return overlaySummary(p)
 	case *events.SessionExtended:
 		return joined("extension "+quoted(p.Extension.Type), bodySummary(p.Extension.Body, events.BlobRef{}))
+	case *events.SessionExtensionsSet:
+		return counted(len(p.Extensions), "extension") + " in place of all"
 	case *events.FrameConfigured:
 		frames := "of the current frame"
 		if p.All {

@@ -164,6 +164,9 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	events.KindSessionOverlaid: func(t *rapid.T) events.Payload {
 		return &events.SessionOverlaid{Tools: tools(t), Contributions: list(t, 0, contribution), WithoutBase: flag(t)}
 	},
+	events.KindSessionExtensionsSet: func(t *rapid.T) events.Payload {
+		return &events.SessionExtensionsSet{Extensions: list(t, 0, func(t *rapid.T) events.Extension { return events.Extension{Type: id[string](t), Body: bytes(t)} })}
+	},
 	events.KindSessionExtended: func(t *rapid.T) events.Payload {
 		return &events.SessionExtended{Extension: events.Extension{Type: id[string](t), Body: bytes(t)}, Saved: flag(t)}
 	},

@@ -27,6 +27,7 @@ type Service interface {
 	TakeFirstTurnInput(ctx context.Context, id events.SessionID) (*events.Message, error)
 	SetProtocolOptions(ctx context.Context, id events.SessionID, options json.RawMessage, allFrames bool) error
 	ApplyExtension(ctx context.Context, id events.SessionID, e events.Extension) error
+	ReplaceExtensions(ctx context.Context, id events.SessionID, list []events.Extension) error
 
 	Submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, error)
 	SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req TurnRequest) (events.TurnID, error)

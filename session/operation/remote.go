@@ -127,6 +127,11 @@ func (r Remote) ApplyExtension(ctx context.Context, id events.SessionID, e event
 	return tell(ctx, r, ApplyExtension, id, e)
 }
 
+// ReplaceExtensions implements [api.Service].
+func (r Remote) ReplaceExtensions(ctx context.Context, id events.SessionID, list []events.Extension) error {
+	return tell(ctx, r, ReplaceExtensions, id, list)
+}
+
 // SubmitTurn implements [Host].
 func (r Remote) SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error) {
 	req.ID = newID(req.ID)

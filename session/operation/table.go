@@ -26,7 +26,8 @@ var (
 		func(ctx context.Context, h Host, id events.SessionID, in api.ProtocolOptionsArgs) (None, error) {
 			return None{}, h.SetProtocolOptions(ctx, id, in.Options, in.All)
 		})
-	ApplyExtension = tells(Row{"apply_extension", "applyExtension", configure, ByKey, post + "/extensions", "Hand the protocol an object of its own"}, Host.ApplyExtension)
+	ApplyExtension    = tells(Row{"apply_extension", "applyExtension", configure, ByKey, post + "/extensions", "Hand the protocol an object of its own"}, Host.ApplyExtension)
+	ReplaceExtensions = tells(Row{"replace_extensions", "replaceExtensions", configure, ByKey, put + "/extensions", "Put extensions, or none, in place of all that the session keeps, as where its protocol refuses one"}, Host.ReplaceExtensions)
 
 	State    = gets(Row{"", "getSession", read, Looks, get, "A session's state"}, Host.State)
 	View     = webOnly(Row{"", "getView", read, Looks, get + "/view", "The conversation in the current frame"})
