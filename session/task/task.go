@@ -138,10 +138,10 @@ func While(s *projector.State, c Claim, decide func() []events.Event) ([]events.
 	return decide(), nil
 }
 
-// Transition moves a live task to running or waiting.
+// Transition moves a live task to running or waiting. In a closed session it changes nothing, as [Progress].
 func Transition(s *projector.State, id events.TaskID, to events.TaskState) []events.Event {
 	t, ok := here(s, id)
-	if !ok || !t.Live() || t.State == to || t.State == events.TaskCancelling {
+	if !ok || !t.Live() || s.Status == projector.StatusClosed || t.State == to || t.State == events.TaskCancelling {
 		return nil
 	}
 	if to != events.TaskRunning && to != events.TaskWaiting {
@@ -150,9 +150,10 @@ func Transition(s *projector.State, id events.TaskID, to events.TaskState) []eve
 	return of(&events.TaskStateChanged{Task: id, State: to})
 }
 
-// Progress records what a live task has to say.
+// Progress records what a live task has to say. Of a task that goes on in a closed session only its
+// cancel and its end are recorded: its history does not grow on without end.
 func Progress(s *projector.State, id events.TaskID, message string) []events.Event {
-	if t, ok := here(s, id); !ok || !t.Live() {
+	if t, ok := here(s, id); !ok || !t.Live() || s.Status == projector.StatusClosed {
 		return nil
 	}
 	return of(&events.TaskProgressed{Task: id, Message: message})

@@ -400,3 +400,27 @@ func TestArgsTogether(t *testing.T) {
 	h.add(task.Complete(h.State, "k0", events.TaskCompleted, ""), nil)
 	h.add(task.Register(h.State, reg(n)))
 }
+
+// TestProgressOfClosedSession has a task that goes on when its session closes: the history does not grow on with it.
+func TestProgressOfClosedSession(t *testing.T) {
+	t.Parallel()
+	h := begin(t, "s1")
+	h.add(task.Register(h.State, events.TaskRegistered{Task: "k", Close: events.CloseKeep}))
+	for _, closed := range []bool{false, true} {
+		if closed {
+			h.add([]events.Event{events.Of("", &events.SessionClosed{})}, nil)
+		}
+		for name, tc := range map[string]struct {
+			list []events.Event
+			goes bool
+		}{
+			"progress": {task.Progress(h.State, "k", "on"), !closed}, "waits": {task.Transition(h.State, "k", events.TaskWaiting), !closed},
+			"request": {task.RequestCancel(h.State, "k", "enough"), true}, "cancel": {task.Cancel(h.State, "k", "enough"), true},
+			"end": {task.Complete(h.State, "k", events.TaskCompleted, ""), true},
+		} {
+			if got := len(tc.list) > 0; got != tc.goes {
+				t.Errorf("%s, closed %v: got recorded %v, want %v", name, closed, got, tc.goes)
+			}
+		}
+	}
+}
