@@ -124,6 +124,10 @@ var outsideCases = []testCase{
 		} {
 			equal(b, "field", as[*events.FieldError](b, field, b.ApplyExtension(b.ctx, id, wrong)).Field, field)
 		}
+		b.must("replace", b.ReplaceExtensions(b.ctx, id, nil), nil)
+		one := []events.Extension{{Type: "note"}}
+		equal(b, "field", as[*events.FieldError](b, "replace by one", b.ReplaceExtensions(b.ctx, id, one)).Field, "extensions[0]")
+		b.must("replace in nothing", b.ReplaceExtensions(b.ctx, "nobody", nil), events.ErrNoSession)
 		b.must("apply to nothing", b.ApplyExtension(b.ctx, "nobody", events.Extension{Type: "x"}), events.ErrNoSession)
 	}},
 }
