@@ -35,7 +35,7 @@ func (f *clientFlags) open(ctx context.Context, s *streams) (*client, error) {
 		}
 		servers = own.URL
 	}
-	opts, err := f.Options(servers, f.Store, s.err)
+	opts, err := f.Options(servers, f.Store, s.Err)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (f *clientFlags) open(ctx context.Context, s *streams) (*client, error) {
 	if err != nil {
 		return nil, f.Explain(err, "is the node running? lash-node serve starts one, --nats URL names its servers")
 	}
-	actor := cmp.Or(s.env("USER"), "lash-node")
+	actor := cmp.Or(s.Env("USER"), "lash-node")
 	h, err := session.New(session.Config{Bus: b, Actor: actor})
 	if err != nil {
 		b.Close()

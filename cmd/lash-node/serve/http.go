@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/httpapi/oidc"
@@ -38,7 +39,7 @@ type httpDoor struct {
 }
 
 // openHTTP checks everything and takes the address. Nothing is served before start.
-func (f *httpFlags) openHTTP(ctx context.Context, s *streams, service operation.Host, requests accesslog.Func, log *zap.Logger) (*httpDoor, error) {
+func (f *httpFlags) openHTTP(ctx context.Context, s *program.Streams, service operation.Host, requests accesslog.Func, log *zap.Logger) (*httpDoor, error) {
 	if f.HTTP == "" {
 		return nil, nil //nolint:nilnil // the node has none
 	}
@@ -61,7 +62,7 @@ func (f *httpFlags) openHTTP(ctx context.Context, s *streams, service operation.
 	if secure != nil {
 		scheme = "https"
 	}
-	write(s.err, "lash-node: sessions at %s://%s/v1, described at /v1/openapi.json\n", scheme, d.on.Addr())
+	s.Say("sessions at %s://%s/v1, described at /v1/openapi.json", scheme, d.on.Addr())
 	return d, nil
 }
 

@@ -1,32 +1,51 @@
-package main
+// Package serve is `lash-node serve` for programs that add tools, hooks, protocols and model providers of their own:
+// their main hands those to [Main], and has all flags, environment variables and outputs of the command.
+package serve
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"os"
-	"strconv"
-	"sync"
+	"path/filepath"
 	"time"
 
 	"github.com/alecthomas/kong"
-	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/cmd/internal/access"
-	"github.com/lash-go/lash/session"
-	"github.com/lash-go/lash/session/accesslog"
-	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
-	"github.com/lash-go/lash/workers/llm/anthropic"
-	"github.com/lash-go/lash/workers/llm/openai"
-	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-type serveCmd struct {
+// Config is what a program adds to the command. Its zero value is `lash-node serve`.
+type Config struct {
+	// Plugins stand behind the shipped ones in the stack of every session. --plugins knows them by their ids, and its
+	// "default" has them all. A shipped plugin's id is refused.
+	Plugins []plugin.Factory
+	// Providers are those that --provider, and a session's configuration, may name beside the shipped ones; one with the id of
+	// a shipped one replaces that. The first is the default of --provider.
+	Providers []llm.Provider
+	// Logger takes the node's log and its access log. Defaults to lines of JSON on standard error, as --debug says.
+	Logger *zap.Logger
+}
+
+// Main is the whole program: it runs a node by the flags of this process until a signal, and returns its exit code.
+func Main(cfg Config) (code int) { return cfg.cli(filepath.Base(os.Args[0]), &alone{}).Main() }
+
+// alone is the command as a program of its own.
+type alone struct {
+	Version kong.VersionFlag `help:"Print the version and the revision of the build."`
+	Command
+}
+
+func (cfg Config) cli(name string, into *alone) *program.CLI {
+	into.adds = cfg
+	return &program.CLI{Name: name, Description: "A lash node: runs sessions until a signal, on an embedded server, or on an existing NATS.", Flags: into}
+}
+
+// Command is the command line of a node that serves. Kong fills its flags; [Config] is what the program adds.
+type Command struct {
 	Config kong.ConfigFlag `help:"Read flags from a JSON object, by their names. Flags on the command line win." placeholder:"FILE"`
 
 	Store   string           `help:"Directory of the embedded server." default:".lash" placeholder:"DIR" type:"path"`
@@ -57,245 +76,19 @@ type serveCmd struct {
 	Trace        string        `help:"Append a line of JSON for everything that sessions do to this file: turns, model calls, tool calls, what plugins trace. Never waits: lines that cannot be written are lost, counted and warned of." placeholder:"FILE" type:"path"`
 	Debug        bool          `help:"Log every commit: what happened, not what was said."`
 	telemetryFlags
+
+	adds Config
 }
 
-func (c *serveCmd) Run(ctx context.Context, s *streams) error {
-	log, err := c.logger(s)
+// Run serves until ctx ends.
+func (c *Command) Run(ctx context.Context, s *program.Streams) error {
+	node, err := c.start(ctx, s)
 	if err != nil {
 		return err
 	}
-	if err := c.checkIdle(); err != nil {
-		return err
-	}
-	plugins, err := c.plugins(s)
-	if err != nil {
-		return err
-	}
-	providers, err := c.providers(s)
-	if err != nil {
-		return err
-	}
-	if err := c.checkModel(ctx, s, providers[c.Provider]); err != nil {
-		return err
-	}
-	scopes, err := c.natsScopes()
-	if err != nil {
-		return err
-	}
-	locks, err := c.locks()
-	if err != nil {
-		return err
-	}
-	b, closeBus, err := c.bus(ctx, s, log)
-	if err != nil {
-		return err
-	}
-	defer closeBus()
-	trace, closeTrace, err := c.trace(log)
-	if err != nil {
-		return err
-	}
-	defer closeTrace()
-	watched, err := c.watch(ctx, s, log)
-	if err != nil {
-		return err
-	}
-	defer watched.stop()
-	requests, err := c.access(s, watched)
-	if err != nil {
-		return err
-	}
-	node, err := workers.NewNode(workers.Config{
-		Bus: b, Providers: providers, Provider: c.Provider, Model: c.Model, Plugins: plugins, ArchiveAfter: c.ArchiveAfter, Retain: c.Retain, Logger: log,
-		Roles: rolesOf(c.Roles), Concurrency: c.Concurrency.Turn, HeldTasks: c.Concurrency.Task, HeldTools: c.Concurrency.Tool, MaxQueued: c.MaxQueued,
-		Trace: watched.trace(trace), Name: c.name(), Scopes: scopes, Locks: locks, Access: requests, ForbidSelfApproval: c.ForbidSelf,
-		MaxSessionsPerCaller: c.MaxSessions,
-	})
-	if err != nil {
-		return err
-	}
-	if err := watched.tell(b, node); err != nil {
-		return err
-	}
-	return c.serve(ctx, s, node, watched, requests, log)
-}
-
-// bus opens the bus, and starts the server where that is embedded.
-func (c *serveCmd) bus(ctx context.Context, s *streams, log *zap.Logger) (b *bus.Bus, stop func(), err error) {
-	cfg, stopServer, err := c.server(s)
-	if err != nil {
-		return nil, nil, err
-	}
-	cfg.Logger, cfg.MaxHot = log, c.MaxHot
-	cfg.Wait, cfg.Waiting = true, func(what string) { write(s.err, "lash-node: waiting: %s\n", what) }
-	if b, err = bus.Open(ctx, cfg); err != nil {
-		stopServer()
-		if c.NATS != "" {
-			err = c.Explain(err, "--nats URL names the servers")
-		}
-		return nil, nil, err
-	}
-	if has := b.Replicas(); has > c.Replicas {
-		write(s.err, "lash-node: shared streams have %d replicas, this node was told %d: keeps %d\n", has, c.Replicas, has)
-	}
-	return b, func() {
-		b.Close()
-		stopServer()
-	}, nil
-}
-
-// serve runs the node and its door until ctx ends, and stops them within the grace.
-func (c *serveCmd) serve(ctx context.Context, s *streams, node *workers.Node, watched *watched, requests accesslog.Func, log *zap.Logger) error {
-	door, err := c.openHTTP(ctx, s, node.Host(), requests, log)
-	if err != nil {
-		return err
-	}
-	if err := node.Start(ctx); err != nil {
-		door.stop(ctx)
-		return err
-	}
-	door.start()
-	watched.answer(node, s)
-	write(s.err, "lash-node: serving, provider %s; stop with ctrl-c\n", c.Provider)
+	s.Say("serving, provider %s; stop with ctrl-c", c.Provider)
 	<-ctx.Done()
-	write(s.err, "lash-node: handing running turns over, calls in flight may take %s\n", c.Grace)
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Grace)
-	defer cancel()
-	var stopping sync.WaitGroup
-	stopping.Go(func() { door.stop(grace) })
-	node.Stop(grace)
-	stopping.Wait()
+	s.Say("handing running turns over, calls in flight may take %s", c.Grace)
+	node.Stop()
 	return nil
-}
-
-// name is the node's, cut to what leaves room for its runs' own; empty where the host has none.
-func (c *serveCmd) name() string {
-	if c.Name != "" {
-		return c.Name
-	}
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		return ""
-	}
-	name := tokenOf(host)
-	return name[:min(len(name), workers.MaxName)]
-}
-
-// traceWait is how long what was traced last may take to be written.
-const traceWait = 2 * time.Second
-
-// trace is where the node's trace goes; nil without one.
-func (c *serveCmd) trace(log *zap.Logger) (trace session.TraceFunc, stop func(), err error) {
-	if c.Trace == "" {
-		return nil, func() {}, nil
-	}
-	file, err := workers.OpenTraceFile(c.Trace, log)
-	if err != nil {
-		return nil, nil, fmt.Errorf("--trace: %w", err)
-	}
-	return file.Trace, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), traceWait) // the command's own has ended
-		defer cancel()
-		if err := file.Close(ctx); err != nil {
-			log.Warn("trace", zap.Error(err))
-		}
-	}, nil
-}
-
-// logger writes through the terminal's filter: what is logged may quote a server or a history.
-func (c *serveCmd) logger(s *streams) (*zap.Logger, error) {
-	cfg := zap.NewProductionConfig()
-	if c.Debug {
-		cfg.Level.SetLevel(zap.DebugLevel)
-		cfg.Sampling = nil
-	}
-	return logTo(s, cfg)
-}
-
-// logTo is a log that goes where the program's words go, and is filtered there.
-func logTo(s *streams, cfg zap.Config) (*zap.Logger, error) {
-	core := zapcore.NewCore(zapcore.NewJSONEncoder(cfg.EncoderConfig), zapcore.AddSync(s.err), cfg.Level)
-	if cfg.Sampling != nil {
-		core = zapcore.NewSamplerWithOptions(core, time.Second, cfg.Sampling.Initial, cfg.Sampling.Thereafter)
-	}
-	return cfg.Build(zap.WrapCore(func(zapcore.Core) zapcore.Core { return core }), zap.ErrorOutput(zapcore.AddSync(s.err)))
-}
-
-// access logs and counts each request: the log of the node's work leaves lines out where there are many.
-func (c *serveCmd) access(s *streams, watched *watched) (accesslog.Func, error) {
-	cfg := zap.NewProductionConfig()
-	cfg.Sampling, cfg.DisableCaller = nil, true
-	log, err := logTo(s, cfg)
-	if err != nil {
-		return nil, err
-	}
-	return accesslog.Both(accesslog.Log(log), watched.metrics.Access), nil
-}
-
-// server is where the bus is: an embedded server that it starts, or existing ones.
-func (c *serveCmd) server(s *streams) (cfg bus.Config, stop func(), err error) {
-	cfg = bus.Config{URL: c.NATS, Prefix: c.Prefix, Inbox: c.Inbox, Replicas: c.Replicas}
-	if c.NATS != "" {
-		cfg.Options, err = c.Options(c.NATS, c.Store, s.err)
-		write(s.err, "lash-node: durability as %s keeps it, %d replicas\n", bus.Redacted(c.NATS), c.Replicas)
-		return cfg, func() {}, err
-	}
-	server, err := c.embedded(s)
-	if err != nil {
-		return cfg, nil, err
-	}
-	cfg.Options = []nats.Option{server.InProcess()}
-	return cfg, server.Stop, nil
-}
-
-// embedded starts a server in this process.
-func (c *serveCmd) embedded(s *streams) (*busembed.Server, error) {
-	if c.Replicas != 1 {
-		return nil, fmt.Errorf("--replicas %d: an embedded server has one; use --nats with a cluster", c.Replicas)
-	}
-	host, text, err := net.SplitHostPort(c.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("--listen: %w", err)
-	}
-	port, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		return nil, fmt.Errorf("--listen %s: port: %w", c.Listen, err)
-	}
-	if !busembed.Loopback(host) {
-		return nil, fmt.Errorf("--listen %s: an embedded server listens on 127.0.0.1, ::1 or localhost; for other machines run a server as in deploy/nats, and name it with --nats", c.Listen)
-	}
-	server, err := busembed.Start(busembed.Config{StoreDir: c.Store, Profile: c.Profile, Listen: true, Keyed: true, Host: host, Port: int(port)})
-	if err != nil {
-		return nil, err
-	}
-	write(s.err, "lash-node: embedded server at %s, store %s, durability %s: %s\n", server.URL(), c.Store, c.Profile, c.Profile.Promise())
-	return server, nil
-}
-
-// providers are all whose key is in the environment, and the scripted one.
-func (c *serveCmd) providers(s *streams) (map[string]llm.Provider, error) {
-	list := map[string]llm.Provider{"scripted": scripted.New(noModel)}
-	choice := "scripted"
-	if key := s.env("ANTHROPIC_API_KEY"); key != "" {
-		p, err := anthropic.New(anthropic.Config{APIKey: key, BaseURL: s.env("ANTHROPIC_BASE_URL")})
-		if err != nil {
-			return nil, err
-		}
-		list["anthropic"], choice = p, "anthropic"
-	}
-	key, base := s.env("OPENAI_API_KEY"), s.env("OPENAI_BASE_URL")
-	if key != "" || base != "" {
-		p, err := openai.New(openai.Config{APIKey: key, BaseURL: base})
-		if err != nil {
-			return nil, err
-		}
-		list["openai"], choice = p, "openai"
-	}
-	if c.Provider == "" {
-		c.Provider = choice
-	}
-	if list[c.Provider] == nil {
-		return nil, fmt.Errorf("--provider %s: its key is not in the environment (OPENAI_API_KEY or OPENAI_BASE_URL, ANTHROPIC_API_KEY)", c.Provider)
-	}
-	return list, nil
 }

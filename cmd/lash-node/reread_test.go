@@ -1,0 +1,82 @@
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// asks is a client of a node's HTTP door.
+func (s *serving) asks(t *testing.T, client *http.Client, token, method, path, body string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(limited(t), method, s.http+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	got, err := client.Do(r)
+	if err != nil {
+		return 0
+	}
+	_ = got.Body.Close()
+	return got.StatusCode
+}
+
+// until asks until a status comes.
+func (s *serving) until(t *testing.T, client *http.Client, token string, want int) {
+	t.Helper()
+	for ctx := limited(t); s.asks(t, client, token, "GET", "/sessions/s", "") != want; {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("token %s: never got %d", token, want)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// TestTokensAreReadAgain replaces the file of a node that serves: by another one, by a broken one, by an empty one, and back.
+func TestTokensAreReadAgain(t *testing.T) {
+	t.Parallel()
+	line := func(name, text string) string { return fmt.Sprintf("%s write %x\n", name, sha256.Sum256([]byte(text))) }
+	tokens := file(t, "tokens", []byte(line("me", "one")))
+	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokens)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	replace := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(tokens+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(tokens+".new", tokens); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.asks(t, client, "one", "POST", "/sessions", `{"id":"s"}`); got != http.StatusCreated {
+		t.Fatalf("create: got %d, want 201", got)
+	}
+	replace(line("me", "one") + line("you", "two"))
+	s.until(t, client, "two", http.StatusOK)
+	replace(line("you", "two"))
+	s.until(t, client, "one", http.StatusUnauthorized)
+	for _, bad := range []string{"you write hunter2\n", "", line("you", "two") + line("she", "two")} {
+		replace(bad)
+		for s.err.Scan() && !strings.Contains(s.err.Text(), "is not loaded: what was loaded before stays in use") {
+			if strings.Contains(s.err.Text(), "hunter2") {
+				t.Errorf("log: got %s, want nothing of the file", s.err.Text())
+			}
+		}
+		if got := s.asks(t, client, "two", "GET", "/sessions/s", ""); got != http.StatusOK {
+			t.Errorf("after the bad file %q: got %d, want 200", bad, got)
+		}
+	}
+	s.stop(t, syscall.SIGTERM)
+}
