@@ -48,9 +48,11 @@ const askEvery = 100 * time.Millisecond
 func (c *approvalsCmd) Run(ctx context.Context, s *streams) error {
 	list, err := c.collect(ctx, s)
 	deadline := time.Now().Add(c.Wait)
+	over := s.Waiting("a call that asks for an approval, %s in all", c.Wait)
 	for len(list) == 0 && !access.Final(err) && time.Now().Before(deadline) && bus.Sleep(ctx, askEvery) {
 		list, err = c.collect(ctx, s)
 	}
+	over()
 	switch {
 	case err != nil:
 		return err

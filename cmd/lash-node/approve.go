@@ -58,7 +58,9 @@ func (c *approveCmd) Run(ctx context.Context, s *streams) error {
 		return fmt.Errorf("%w: lash-node approvals lists the calls that wait", err)
 	}
 	if err == nil {
+		over := s.Waiting("a node that puts the answer into the history")
 		first := c.counted(ctx, on, before)
+		over()
 		if out.Recorded = first != nil; first != nil && first.Granted != out.Granted {
 			err = session.ErrDifferent
 		}

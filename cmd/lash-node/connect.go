@@ -39,7 +39,9 @@ func (f *clientFlags) open(ctx context.Context, s *streams) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
+	over := s.Waiting("the servers at %s", bus.Redacted(servers))
 	b, err := bus.OpenReader(ctx, bus.Config{URL: servers, Options: opts, Name: "lash-node", Prefix: f.Prefix, Inbox: f.Inbox})
+	over()
 	if err != nil {
 		return nil, f.Explain(err, "is the node running? lash-node serve starts one, --nats URL names its servers")
 	}

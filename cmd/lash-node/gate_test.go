@@ -95,7 +95,8 @@ func TestServeGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	var list []waiting
-	if err := json.Unmarshal([]byte(run(exitOK, "approvals", "--wait", "1m", "--json")), &list); err != nil || len(list) != 2 ||
+	asked, _, _ := lashNode(t, append([]string{"approvals", "--wait", "1m", "--json"}, on...)...)
+	if err := json.Unmarshal([]byte(asked), &list); err != nil || len(list) != 2 ||
 		list[0].Call != "t/0/1" || list[0].Question != "Let write_file run? b" || list[1].Tool != "run_command" {
 		t.Fatalf("approvals: got %+v, %v, want the write of b and the command", list, err)
 	}

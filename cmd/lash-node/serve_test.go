@@ -133,14 +133,14 @@ func serveCommand(t *testing.T, cmd *exec.Cmd) *serving {
 	for s.err.Scan() {
 		line := s.err.Text()
 		s.said = append(s.said, line)
-		if _, rest, ok := strings.Cut(line, "embedded server at "); ok {
-			s.url, rest, _ = strings.Cut(rest, ", store ")
-			s.store, _, _ = strings.Cut(rest, ", durability ")
+		if _, rest, ok := strings.Cut(line, "NATS on "); ok {
+			s.url, rest, _ = strings.Cut(rest, ", for programs with the credentials in ")
+			s.store = filepath.Dir(rest)
 		}
-		if _, rest, ok := strings.Cut(line, "metrics at "); ok {
-			s.ops = strings.TrimSuffix(rest, "/metrics")
+		if _, rest, ok := strings.Cut(line, "metrics on "); ok {
+			s.ops, _, _ = strings.Cut(rest, "/metrics, for everyone")
 		}
-		if _, rest, ok := strings.Cut(line, "sessions at "); ok {
+		if _, rest, ok := strings.Cut(line, "HTTP on "); ok {
 			s.http, _, _ = strings.Cut(rest, ",")
 		}
 		if strings.Contains(line, "serving, provider ") {

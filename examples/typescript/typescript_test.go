@@ -41,7 +41,7 @@ func served(t *testing.T) *url.URL {
 	}
 	node := child.Start(t, []string{"OPENAI_BASE_URL=" + child.WritesToAnn(t)}, "--store", filepath.Join(t.TempDir(), "st"),
 		"--listen", "127.0.0.1:0", "--model", "m", "--plugins", "gate,send_letter", "--http", "127.0.0.1:0", "--http-tokens", tokens)
-	_, rest, _ := strings.Cut(node.Await("sessions at "), "sessions at ")
+	_, rest, _ := strings.Cut(node.Await("HTTP on "), "HTTP on ")
 	at, _, _ := strings.Cut(rest, "/v1")
 	node.Await("serving, provider openai")
 	u, err := url.Parse(at)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -34,6 +35,15 @@ type Streams struct {
 // Say writes a line about the command itself to Err.
 func (s *Streams) Say(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.Err, "lash-node: "+format+"\n", args...)
+}
+
+// patience is how long a command may wait before it says what for.
+const patience = 2 * time.Second
+
+// Waiting says what the command waits for, if it still does after two seconds. It has to be called once that is over.
+func (s *Streams) Waiting(what string, args ...any) (over func()) {
+	slow := time.AfterFunc(patience, func() { s.Say("waiting for "+what, args...) })
+	return func() { slow.Stop() }
 }
 
 // CLI is a command line.

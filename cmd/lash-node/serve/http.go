@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -46,7 +47,7 @@ func (f *httpFlags) openHTTP(ctx context.Context, s *program.Streams, service op
 	d := &httpDoor{files: &rereader{log: log.Named("http")}}
 	secure, err := f.secure(d.files)
 	if err == nil {
-		err = d.identifiers(ctx, f, log)
+		err = d.identifiers(ctx, s, f, log)
 	}
 	if err == nil {
 		err = d.serve(f, service, secure, requests, log)
@@ -62,8 +63,26 @@ func (f *httpFlags) openHTTP(ctx context.Context, s *program.Streams, service op
 	if secure != nil {
 		scheme = "https"
 	}
-	s.Say("sessions at %s://%s/v1, described at /v1/openapi.json", scheme, d.on.Addr())
+	s.Say("HTTP on %s://%s/v1, for %s; described at /v1/openapi.json", scheme, d.on.Addr(), f.callers())
 	return d, nil
+}
+
+// callers is who may ask.
+func (f *httpFlags) callers() string {
+	var list []string
+	switch {
+	case f.HTTPTokens != "" && f.HTTPClientCA != "":
+		list = append(list, "bearers of tokens and holders of certificates in "+f.HTTPTokens)
+	case f.HTTPTokens != "":
+		list = append(list, "bearers of tokens in "+f.HTTPTokens)
+	}
+	if f.HTTPOIDC != "" {
+		list = append(list, "bearers of tokens of the issuer in "+f.HTTPOIDC)
+	}
+	if f.HTTPClientCA != "" && f.HTTPClientCert == "required" {
+		list = append(list, "all with a certificate of an authority in "+f.HTTPClientCA)
+	}
+	return strings.Join(list, ", ")
 }
 
 func (d *httpDoor) start() {

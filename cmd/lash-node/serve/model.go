@@ -30,9 +30,9 @@ func (c *Command) checkModel(ctx context.Context, s *program.Streams, p llm.Prov
 	}
 	ctx, cancel := context.WithTimeout(ctx, modelWait)
 	defer cancel()
-	slow := time.AfterFunc(2*time.Second, func() { s.Say("waiting for the list of models of %s", p.ID()) })
+	over := s.Waiting("the list of models of %s", p.ID())
 	names, err := lister.Models(ctx)
-	slow.Stop()
+	over()
 	slices.Sort(names)
 	failed, _ := errors.AsType[*llm.Error](err)
 	switch {

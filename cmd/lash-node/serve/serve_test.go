@@ -152,3 +152,19 @@ func TestAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestCallers has the sources of callers, each alone and together.
+func TestCallers(t *testing.T) {
+	t.Parallel()
+	for want, f := range map[string]httpFlags{
+		"bearers of tokens in t":                                                                          {HTTPTokens: "t"},
+		"bearers of tokens of the issuer in i":                                                            {HTTPOIDC: "i"},
+		"bearers of tokens in t, bearers of tokens of the issuer in i":                                    {HTTPTokens: "t", HTTPOIDC: "i"},
+		"bearers of tokens and holders of certificates in t":                                              {HTTPTokens: "t", HTTPClientCA: "c", HTTPClientCert: "optional"},
+		"bearers of tokens and holders of certificates in t, all with a certificate of an authority in c": {HTTPTokens: "t", HTTPClientCA: "c", HTTPClientCert: "required"},
+	} {
+		if got := f.callers(); got != want {
+			t.Errorf("%+v: got %q, want %q", f, got, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -67,10 +68,16 @@ func (c *Command) embedded(s *program.Streams) (*busembed.Server, error) {
 	if !busembed.Loopback(host) {
 		return nil, fmt.Errorf("--listen %s: an embedded server listens on 127.0.0.1, ::1 or localhost; for other machines run a server as in deploy/nats, and name it with --nats", c.Listen)
 	}
+	over := s.Waiting("the embedded server to read %s", c.Store)
 	server, err := busembed.Start(busembed.Config{StoreDir: c.Store, Profile: c.Profile, Listen: true, Keyed: true, Host: host, Port: int(port)})
-	if err != nil {
-		return nil, err
+	over()
+	switch {
+	case errors.Is(err, busembed.ErrHeld):
+		return nil, fmt.Errorf("%w: stop that one, or give --store another directory", err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: --store DIR names another directory, --listen HOST:PORT another address, whose port 0 is a free one", err)
 	}
-	s.Say("embedded server at %s, store %s, durability %s: %s", server.URL(), c.Store, c.Profile, c.Profile.Promise())
+	s.Say("NATS on %s, for programs with the credentials in %s", server.URL(), busembed.AccessFile(c.Store))
+	s.Say("store %s, durability %s: %s", c.Store, c.Profile, c.Profile.Promise())
 	return server, nil
 }

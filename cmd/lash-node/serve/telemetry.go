@@ -122,7 +122,7 @@ func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	var listen net.ListenConfig
 	on, err := listen.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
+		return nil, fmt.Errorf("%s: %w: give it another address, whose port 0 is a free one", flag, err)
 	}
 	return on, nil
 }
@@ -151,7 +151,7 @@ func (w *watched) answer(node *workers.Node, s *program.Streams) {
 		return
 	}
 	w.server = telemetry.Serve(w.on, w.registry, node.Ready)
-	s.Say("metrics at http://%s/metrics", w.server.Addr())
+	s.Say("metrics on http://%s/metrics, for everyone who reaches that", w.server.Addr())
 }
 
 // stop exports what waits. It comes after the node.
