@@ -46,8 +46,11 @@ func (c *demoEditCmd) Run(ctx context.Context, s *streams) (err error) {
 	if c.Store == "" {
 		c.Store = filepath.Join(dir, "store")
 	}
-	node, err := serve.Start(ctx, s, serve.Config{Providers: []llm.Provider{scripted.New(editModel)}, Logger: zap.NewNop()},
-		"--store", c.Store, "--listen", c.Listen, "--plugins", "gate,files", "--root", root, "--grace", stopGrace.String())
+	adds := serve.Config{Providers: []llm.Provider{scripted.New(editModel)}, Logger: zap.NewNop()}
+	node, err := serve.Start(ctx, s, adds, func(flags *serve.Command) {
+		flags.Store, flags.Listen, flags.Grace = c.Store, c.Listen, stopGrace
+		flags.Plugins, flags.Root = []string{"gate", "files"}, root
+	})
 	if err != nil {
 		return err
 	}

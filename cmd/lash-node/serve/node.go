@@ -27,17 +27,24 @@ type Node struct {
 	grace   time.Duration
 }
 
-// Start starts a node by the flags in args, for other commands of this program. It does not wait for a signal.
-func Start(ctx context.Context, s *program.Streams, cfg Config, args ...string) (*Node, error) {
+// Start starts a node for another command, which sets flags; the others have their defaults. It does not wait for a signal.
+func Start(ctx context.Context, s *program.Streams, cfg Config, set func(flags *Command)) (*Node, error) {
+	c, err := cfg.parsed(s)
+	if err != nil {
+		return nil, err
+	}
+	set(c)
+	return c.start(ctx, s)
+}
+
+// parsed are the flags of a command line.
+func (cfg Config) parsed(s *program.Streams, args ...string) (*Command, error) {
 	into := &alone{}
 	parser, err := cfg.cli("lash-node serve", into).Parser(s, func(int) {})
 	if err == nil {
 		_, err = parser.Parse(args)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return into.start(ctx, s)
+	return &into.Command, err
 }
 
 // Host gives and takes what clients of the node do.

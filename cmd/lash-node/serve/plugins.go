@@ -23,8 +23,8 @@ import (
 	"github.com/lash-go/lash/workers/builtin/toolsearch"
 )
 
-// pluginFlags choose the shipped plugins and set them up.
-type pluginFlags struct {
+// PluginFlags choose the plugins of sessions, and set the shipped ones up.
+type PluginFlags struct {
 	Plugins        []string      `help:"Plugins of every session, comma-separated, as listed above. \"default\" and \"none\" are two such lists." default:"default" placeholder:"LIST"`
 	Root           string        `help:"Directory that files, shell and background work in." placeholder:"DIR" type:"path"`
 	Allow          []string      `help:"A rule of the gate: calls that run at once. TOOL or TOOL:PATTERN, where * is any text of a path or command. Repeatable." placeholder:"RULE" sep:"none"`
@@ -33,7 +33,7 @@ type pluginFlags struct {
 	CommandTimeout time.Duration `help:"Of the shell's commands that name none; at most 10m." default:"2m"`
 }
 
-func (f *pluginFlags) rules() gate.Options {
+func (f *PluginFlags) rules() gate.Options {
 	return gate.Options{Allow: f.Allow, Ask: f.Ask, Deny: f.Deny}
 }
 
@@ -43,11 +43,11 @@ type shipped struct {
 	help   string
 	always bool // stands in the default list
 	rooted bool // needs --root, and a gate before it
-	build  func(*pluginFlags) (plugin.Factory, error)
+	build  func(*PluginFlags) (plugin.Factory, error)
 }
 
-func plain(f plugin.Factory) func(*pluginFlags) (plugin.Factory, error) {
-	return func(*pluginFlags) (plugin.Factory, error) { return f, nil }
+func plain(f plugin.Factory) func(*PluginFlags) (plugin.Factory, error) {
+	return func(*PluginFlags) (plugin.Factory, error) { return f, nil }
 }
 
 // shippedPlugins is every one of them, in the order of their stack. What a program adds stands behind them.
@@ -58,16 +58,16 @@ func shippedPlugins() []shipped {
 		{"todo", "a list of steps for the model", true, false, plain(todo.Factory())},
 		{"plan_mode", "plan first, act once the plan is approved", true, false, plain(planmode.Factory(planmode.Options{}))},
 		{"subagent", "agents that work for the model", true, false, plain(subagent.Factory(subagent.Config{}))},
-		{"gate", "asks before calls that must not run twice, or by --allow, --ask and --deny", true, false, func(f *pluginFlags) (plugin.Factory, error) {
+		{"gate", "asks before calls that must not run twice, or by --allow, --ask and --deny", true, false, func(f *PluginFlags) (plugin.Factory, error) {
 			return gate.Factory(gate.Config{Options: f.rules(), Root: f.Root}), f.rules().Check()
 		}},
-		{"files", "read, write, edit, list and search files below --root", false, true, func(f *pluginFlags) (plugin.Factory, error) {
+		{"files", "read, write, edit, list and search files below --root", false, true, func(f *PluginFlags) (plugin.Factory, error) {
 			return files.Factory(files.Config{Root: f.Root, Rules: f.rules()})
 		}},
-		{"shell", "commands in --root, with the rights of the node", false, true, func(f *pluginFlags) (plugin.Factory, error) {
+		{"shell", "commands in --root, with the rights of the node", false, true, func(f *PluginFlags) (plugin.Factory, error) {
 			return shell.Factory(shell.Config{Dir: f.Root, Timeout: f.CommandTimeout})
 		}},
-		{"background", "commands and monitors in --root that outlive a turn, with the rights of the node", false, true, func(f *pluginFlags) (plugin.Factory, error) {
+		{"background", "commands and monitors in --root that outlive a turn, with the rights of the node", false, true, func(f *PluginFlags) (plugin.Factory, error) {
 			return background.Factory(background.Config{Dir: f.Root}), nil
 		}},
 		{"timer", "lets the model wait, for seconds or for days, without a node that waits", false, false, plain(timer.Factory(timer.Config{}))},
@@ -165,7 +165,7 @@ func (c *Command) plugins(s *program.Streams) (*plugin.Host, error) {
 		case p.rooted && !gated:
 			s.Say("%s without gate: what it changes is not asked about", p.name)
 		}
-		factory, err := p.build(&c.pluginFlags)
+		factory, err := p.build(&c.PluginFlags)
 		if err != nil {
 			return nil, fmt.Errorf("--plugins %s: %w", p.name, err)
 		}

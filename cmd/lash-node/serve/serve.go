@@ -56,7 +56,7 @@ type Command struct {
 	access.Flags
 	Replicas int `help:"Replicas of every durable stream, with --nats: 1, 3 or 5. Where there are more already, that many." default:"1"`
 
-	pluginFlags
+	PluginFlags
 	httpFlags
 
 	Provider     string        `help:"Model provider of sessions that name none: openai, anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`

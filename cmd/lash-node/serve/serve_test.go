@@ -53,6 +53,16 @@ func quiet() *program.Streams {
 	return &program.Streams{Out: io.Discard, Err: io.Discard, Env: func(string) string { return "" }}
 }
 
+// started starts a node by a command line.
+func started(t *testing.T, cfg Config, args ...string) (*Node, error) {
+	t.Helper()
+	c, err := cfg.parsed(quiet(), args...)
+	if err != nil {
+		return nil, err
+	}
+	return c.start(t.Context(), quiet())
+}
+
 // TestAdditions starts nodes of a program with a tool and providers of its own, by flags: --plugins knows the tool, and
 // --provider and --model the providers.
 func TestAdditions(t *testing.T) {
@@ -72,7 +82,7 @@ func TestAdditions(t *testing.T) {
 				Providers: []llm.Provider{ownOf("mine", "m", "n"), ownOf("other", "o"), ownOf("scripted", "p")},
 			}
 			args := append(strings.Fields(tc.args), "--store", t.TempDir(), "--listen", "127.0.0.1:0")
-			node, err := Start(t.Context(), quiet(), cfg, args...)
+			node, err := started(t, cfg, args...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +123,7 @@ func TestAdditionsAreChecked(t *testing.T) {
 		"no_model":       {Config{Providers: []llm.Provider{ownOf("a", "large")}}, []string{"--model", "small"}, `--model small: a has none of that name; it has large`},
 		"no_flag":        {Config{}, []string{"--no-such"}, `--no-such`},
 	} {
-		node, err := Start(t.Context(), quiet(), tc.cfg, append(tc.args, "--store", store, "--listen", "nowhere")...)
+		node, err := started(t, tc.cfg, append(tc.args, "--store", store, "--listen", "nowhere")...)
 		if err == nil {
 			node.Stop()
 		}
