@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"strings"
+	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -71,7 +72,9 @@ func node(ctx context.Context, name, url string) error {
 		return err
 	}
 	_, err = io.Copy(io.Discard, os.Stdin)
-	n.Stop(ctx)
+	grace, cancel := context.WithTimeout(ctx, 5*time.Second) // for what runs
+	defer cancel()
+	n.Stop(grace)
 	return err
 }
 
