@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"bytes"
@@ -9,12 +9,13 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/httpapi/oidc"
 )
 
 // identifiers opens the sources of callers that the flags name.
-func (d *httpDoor) identifiers(ctx context.Context, f *httpFlags, log *zap.Logger) error {
+func (d *httpDoor) identifiers(ctx context.Context, s *program.Streams, f *httpFlags, log *zap.Logger) error {
 	if f.HTTPTokens == "" && f.HTTPOIDC == "" {
 		return errors.New("--http needs --http-tokens FILE or --http-oidc FILE; a line of tokens is made with: printf '%s write %s\\n' NAME $(printf %s \"$TOKEN\" | sha256sum | cut -d' ' -f1)")
 	}
@@ -36,6 +37,7 @@ func (d *httpDoor) identifiers(ctx context.Context, f *httpFlags, log *zap.Logge
 		return fmt.Errorf("--http-oidc: %w", err)
 	}
 	cfg.Tenant, cfg.Reserved, cfg.Logger = f.HTTPTenant, tokens.Has, log
+	defer s.Waiting("the keys of the issuer in %s", f.HTTPOIDC)()
 	if d.issuer, err = oidc.New(ctx, cfg); err != nil {
 		return fmt.Errorf("--http-oidc: %w", err)
 	}

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
@@ -43,7 +44,7 @@ type watched struct {
 }
 
 // watch makes what takes the node's records, and takes the address. It serves nothing yet.
-func (f *telemetryFlags) watch(ctx context.Context, s *streams, log *zap.Logger) (*watched, error) {
+func (f *telemetryFlags) watch(ctx context.Context, s *program.Streams, log *zap.Logger) (*watched, error) {
 	w := &watched{registry: prometheus.NewRegistry(), log: log}
 	err := f.export(ctx, s, w)
 	if err == nil && f.Ops != "" {
@@ -57,7 +58,7 @@ func (f *telemetryFlags) watch(ctx context.Context, s *streams, log *zap.Logger)
 }
 
 // export makes the metrics, and what exports spans where that is wanted.
-func (f *telemetryFlags) export(ctx context.Context, s *streams, w *watched) (err error) {
+func (f *telemetryFlags) export(ctx context.Context, s *program.Streams, w *watched) (err error) {
 	if w.metrics, err = telemetry.NewMetrics(w.registry); err != nil {
 		return err
 	}
@@ -87,8 +88,8 @@ func (f *telemetryFlags) export(ctx context.Context, s *streams, w *watched) (er
 }
 
 // checkHeaders refuses what the exporter cannot read: it would log that, and the credentials in it.
-func checkHeaders(s *streams, variable string) error {
-	headers := s.env(variable)
+func checkHeaders(s *program.Streams, variable string) error {
+	headers := s.Env(variable)
 	if headers == "" {
 		return nil
 	}
@@ -121,7 +122,7 @@ func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	var listen net.ListenConfig
 	on, err := listen.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
+		return nil, fmt.Errorf("%s: %w: give it another address, whose port 0 is a free one", flag, err)
 	}
 	return on, nil
 }
@@ -145,12 +146,12 @@ func (w *watched) tell(b *bus.Bus, node *workers.Node) error {
 }
 
 // answer serves at the address, where there is one.
-func (w *watched) answer(node *workers.Node, s *streams) {
+func (w *watched) answer(node *workers.Node, s *program.Streams) {
 	if w.on == nil {
 		return
 	}
 	w.server = telemetry.Serve(w.on, w.registry, node.Ready)
-	write(s.err, "lash-node: metrics at http://%s/metrics\n", w.server.Addr())
+	s.Say("metrics on http://%s/metrics, for everyone who reaches that", w.server.Addr())
 }
 
 // stop exports what waits. It comes after the node.

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -8,8 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/anthropic"
+	"github.com/lash-go/lash/workers/llm/openai"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
@@ -20,16 +23,16 @@ const (
 
 // checkModel refuses a model that is missing, or that the provider does not have.
 // A provider that gives no list, or does not answer, is taken at its word: it may come back.
-func (c *serveCmd) checkModel(ctx context.Context, s *streams, p llm.Provider) error {
+func (c *Command) checkModel(ctx context.Context, s *program.Streams, p llm.Provider) error {
 	lister, ok := p.(llm.Lister)
 	if !ok {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, modelWait)
 	defer cancel()
-	slow := time.AfterFunc(2*time.Second, func() { write(s.err, "lash-node: waiting for the list of models of %s\n", p.ID()) })
+	over := s.Waiting("the list of models of %s", p.ID())
 	names, err := lister.Models(ctx)
-	slow.Stop()
+	over()
 	slices.Sort(names)
 	failed, _ := errors.AsType[*llm.Error](err)
 	switch {
@@ -40,7 +43,7 @@ func (c *serveCmd) checkModel(ctx context.Context, s *streams, p llm.Provider) e
 	case c.Model == "":
 		return fmt.Errorf("--model is missing: %s has %s", p.ID(), shown(names))
 	case err != nil:
-		write(s.err, "lash-node: --model %s is not checked: %s gives no list of models: %s\n", c.Model, p.ID(), err)
+		s.Say("--model %s is not checked: %s gives no list of models: %s", c.Model, p.ID(), err)
 	case !slices.Contains(names, c.Model):
 		return fmt.Errorf("--model %s: %s has none of that name; it has %s", c.Model, p.ID(), shown(names))
 	}
@@ -61,4 +64,38 @@ func noModel(context.Context, llm.Request) (scripted.Answer, error) {
 	return scripted.Answer{Response: llm.Response{
 		Stop: events.StopEnd, Parts: []events.Part{{Kind: events.PartText, Text: text}},
 	}}, nil
+}
+
+// providers are those of the program, all others whose key is in the environment, and the scripted one.
+func (c *Command) providers(s *program.Streams) (map[string]llm.Provider, error) {
+	list := map[string]llm.Provider{"scripted": scripted.New(noModel)}
+	choice := "scripted"
+	if key := s.Env("ANTHROPIC_API_KEY"); key != "" {
+		p, err := anthropic.New(anthropic.Config{APIKey: key, BaseURL: s.Env("ANTHROPIC_BASE_URL")})
+		if err != nil {
+			return nil, err
+		}
+		list["anthropic"], choice = p, "anthropic"
+	}
+	key, base := s.Env("OPENAI_API_KEY"), s.Env("OPENAI_BASE_URL")
+	if key != "" || base != "" {
+		p, err := openai.New(openai.Config{APIKey: key, BaseURL: base})
+		if err != nil {
+			return nil, err
+		}
+		list["openai"], choice = p, "openai"
+	}
+	for i, p := range c.adds.Providers {
+		if i == 0 {
+			choice = p.ID()
+		}
+		list[p.ID()] = p
+	}
+	if c.Provider == "" {
+		c.Provider = choice
+	}
+	if list[c.Provider] == nil {
+		return nil, fmt.Errorf("--provider %s: its key is not in the environment (OPENAI_API_KEY or OPENAI_BASE_URL, ANTHROPIC_API_KEY)", c.Provider)
+	}
+	return list, nil
 }

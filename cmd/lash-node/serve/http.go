@@ -1,13 +1,15 @@
-package main
+package serve
 
 import (
 	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
+	"strings"
 
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/httpapi/oidc"
@@ -38,14 +40,14 @@ type httpDoor struct {
 }
 
 // openHTTP checks everything and takes the address. Nothing is served before start.
-func (f *httpFlags) openHTTP(ctx context.Context, s *streams, service operation.Host, requests accesslog.Func, log *zap.Logger) (*httpDoor, error) {
+func (f *httpFlags) openHTTP(ctx context.Context, s *program.Streams, service operation.Host, requests accesslog.Func, log *zap.Logger) (*httpDoor, error) {
 	if f.HTTP == "" {
 		return nil, nil //nolint:nilnil // the node has none
 	}
 	d := &httpDoor{files: &rereader{log: log.Named("http")}}
 	secure, err := f.secure(d.files)
 	if err == nil {
-		err = d.identifiers(ctx, f, log)
+		err = d.identifiers(ctx, s, f, log)
 	}
 	if err == nil {
 		err = d.serve(f, service, secure, requests, log)
@@ -61,8 +63,26 @@ func (f *httpFlags) openHTTP(ctx context.Context, s *streams, service operation.
 	if secure != nil {
 		scheme = "https"
 	}
-	write(s.err, "lash-node: sessions at %s://%s/v1, described at /v1/openapi.json\n", scheme, d.on.Addr())
+	s.Say("HTTP on %s://%s/v1, for %s; described at /v1/openapi.json", scheme, d.on.Addr(), f.callers())
 	return d, nil
+}
+
+// callers is who may ask.
+func (f *httpFlags) callers() string {
+	var list []string
+	switch {
+	case f.HTTPTokens != "" && f.HTTPClientCA != "":
+		list = append(list, "bearers of tokens and holders of certificates in "+f.HTTPTokens)
+	case f.HTTPTokens != "":
+		list = append(list, "bearers of tokens in "+f.HTTPTokens)
+	}
+	if f.HTTPOIDC != "" {
+		list = append(list, "bearers of tokens of the issuer in "+f.HTTPOIDC)
+	}
+	if f.HTTPClientCA != "" && f.HTTPClientCert == "required" {
+		list = append(list, "all with a certificate of an authority in "+f.HTTPClientCA)
+	}
+	return strings.Join(list, ", ")
 }
 
 func (d *httpDoor) start() {

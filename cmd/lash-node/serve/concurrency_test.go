@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"encoding/json"
@@ -51,9 +51,9 @@ func TestConcurrency(t *testing.T) {
 				args = append(args, "--config", file)
 			}
 			var cli struct {
-				Serve serveCmd `cmd:""`
+				Serve Command `cmd:""`
 			}
-			parser, err := kong.New(&cli, kong.Configuration(config.JSON), kong.Vars{"plugins": ""})
+			parser, err := kong.New(&cli, kong.Configuration(config.JSON))
 			if err != nil {
 				t.Fatal(err)
 			}

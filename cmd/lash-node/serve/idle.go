@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 )
 
 // checkIdle refuses flags that do nothing without another one: what they should bound would not be bounded.
-func (c *serveCmd) checkIdle() error {
+func (c *Command) checkIdle() error {
 	door, own := c.HTTP != "", c.NATS == ""
 	var errs []error
 	for _, f := range []struct {

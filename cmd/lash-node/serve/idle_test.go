@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"io"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/cmd/internal/access"
+	"github.com/lash-go/lash/cmd/internal/program"
 )
 
 // TestIdleFlags gives every flag of the HTTP door without a door, and every flag of
@@ -39,9 +40,9 @@ func TestIdleFlags(t *testing.T) {
 			value = "x"
 		}
 		var out strings.Builder
-		args := []string{"serve", "--store", t.TempDir(), "--listen", "nowhere", "--" + name, value}
-		code := run(t.Context(), args, &streams{out: io.Discard, err: &out, env: func(string) string { return "" }})
-		if want := "--" + name + " does nothing without " + needs; code != exitFailed || !strings.Contains(out.String(), want) {
+		args := []string{"--store", t.TempDir(), "--listen", "nowhere", "--" + name, value}
+		code := Config{}.cli("node", &alone{}).Run(t.Context(), args, &program.Streams{Out: io.Discard, Err: &out, Env: func(string) string { return "" }})
+		if want := "--" + name + " does nothing without " + needs; code != program.Failed || !strings.Contains(out.String(), want) {
 			t.Errorf("--%s: got exit code %d and %q, want %q", name, code, out.String(), want)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"bufio"
@@ -15,7 +15,7 @@ import (
 )
 
 // natsScopes reads what users of other accounts may do; nil without a file.
-func (c *serveCmd) natsScopes() (map[string]api.Reach, error) {
+func (c *Command) natsScopes() (map[string]api.Reach, error) {
 	if c.Scopes == "" {
 		return nil, nil //nolint:nilnil // the node's default
 	}
@@ -60,7 +60,7 @@ func checkUser(user string) error {
 }
 
 // locks reads what sessions cannot change; nothing without a file. The node's own provider is known by then.
-func (c *serveCmd) locks() (locks lock.Locks, err error) {
+func (c *Command) locks() (locks lock.Locks, err error) {
 	if c.Locks == "" {
 		return locks, nil
 	}
@@ -70,7 +70,7 @@ func (c *serveCmd) locks() (locks lock.Locks, err error) {
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	if locks, err = lock.Parse(file); err == nil {
-		err = errors.Join(knownPlugins(locks.Plugins), locks.CheckOwn(c.Provider, c.Model))
+		err = errors.Join(c.knownPlugins(locks.Plugins), locks.CheckOwn(c.Provider, c.Model))
 	}
 	if err != nil {
 		return locks, fmt.Errorf("--locks %s: %w", c.Locks, err)
@@ -80,9 +80,9 @@ func (c *serveCmd) locks() (locks lock.Locks, err error) {
 
 // knownPlugins refuses names of plugins that no node of this program can have: to lock their options locks nothing.
 // One that only other nodes of the fleet have may be locked: this one takes requests for their sessions.
-func knownPlugins(names []string) error {
+func (c *Command) knownPlugins(names []string) error {
 	var known []string
-	for _, p := range shippedPlugins() {
+	for _, p := range c.adds.known() {
 		known = append(known, p.name)
 	}
 	for _, f := range workers.Builtins() {
