@@ -108,7 +108,8 @@ func TestResponsesDialects(t *testing.T) {
 		"summaries": {
 			sse(added(0, `{"type":"reasoning","id":"rs_1","summary":[]}`), `{"type":"response.reasoning_summary_text.delta","output_index":0,"summary_index":0,"delta":"a"}`,
 				`{"type":"response.reasoning_summary_text.delta","output_index":0,"summary_index":1,"delta":"b"}`, added(1, message), streamed("output_text", 1, "ok"), end),
-			[]events.Part{{Kind: events.PartReasoning, Text: "a\n\nb"}, text[0]}, events.StopEnd,
+			[]events.Part{{Kind: events.PartReasoning, Text: "a\n\nb"}, text[0]},
+			events.StopEnd,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -266,8 +267,10 @@ func TestResponsesParams(t *testing.T) {
 		"no_tools": {func(r *llm.Request) { r.ToolChoice.None = true }, nil, []string{"tool_choice"}},
 		"files": {func(r *llm.Request) {
 			r.Messages[0].Parts = []events.Part{
-				{Kind: events.PartAttachment, MediaType: "application/pdf", Text: "aGk="}, {Kind: events.PartAttachment, MediaType: "application/pdf", Text: "https://x.example/a.pdf"},
-				{Kind: events.PartAttachment, MediaType: "image/png", Text: "https://x.example/a.png"}, {Kind: events.PartAttachment, MediaType: "audio/wav", Text: "aGk="},
+				{Kind: events.PartAttachment, MediaType: "application/pdf", Text: "aGk="},
+				{Kind: events.PartAttachment, MediaType: "application/pdf", Text: "https://x.example/a.pdf"},
+				{Kind: events.PartAttachment, MediaType: "image/png", Text: "https://x.example/a.png"},
+				{Kind: events.PartAttachment, MediaType: "audio/wav", Text: "aGk="},
 			}
 		}, []string{`"file_data":"data:application/pdf;base64,aGk="`, `"file_url":"https://x.example/a.pdf"`, `"image_url":"https://x.example/a.png"`, `an attachment of type \"audio/wav\"`}, nil},
 	} {
