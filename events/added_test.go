@@ -35,6 +35,10 @@ var addedPayloads = map[string][]events.Payload{
 		}}},
 		&events.TurnRequested{Input: events.TurnInput{Continue: true, Layers: []events.PromptLayer{{Slot: events.SlotEnvironment, Op: events.LayerAdd, Content: "Here."}}}},
 	},
+	"fallbacks": {
+		&events.SessionConfigured{Config: events.Config{Model: "m1", Fallbacks: []events.Fallback{{Model: "m2"}, {Provider: "anthropic", Model: "claude"}}}},
+		&events.ModelFailed{Prompt: goldenPrompt, Error: "server", Model: "m2", Retryable: true, Fallback: events.FallbackTo{Place: 2, Provider: "anthropic", Model: "claude"}},
+	},
 	"output": {
 		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts, Output: events.OutputForm{Name: "city", Schema: []byte(`{"type":"object"}`), Strict: true}}},
 		&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Fault: "is no JSON"},

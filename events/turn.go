@@ -371,6 +371,8 @@ type ModelFailed struct {
 	Raw       string      `msgpack:"w,omitempty"` // what the provider sent, without secrets; at most 4000 characters
 	Retryable bool        `msgpack:"y,omitempty"` // the same request may succeed later
 	Failed    []FailedTry `msgpack:"r,omitempty"` // the tries before the last one, as of [ModelReplied]
+
+	Fallback FallbackTo `msgpack:"f,omitempty"` // what is asked next; zero: nothing, the turn ends in this commit
 }
 
 // Validate implements [Payload].
@@ -378,5 +380,5 @@ func (p *ModelFailed) Validate() error {
 	if p.Iteration < 0 {
 		return invalid("iteration", "is negative")
 	}
-	return checkID("error", p.Error, true)
+	return errors.Join(p.Fallback.validate(), checkID("error", p.Error, true))
 }

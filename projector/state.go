@@ -8,7 +8,7 @@ import (
 )
 
 // FoldVersion changes whenever Apply or the snapshot's shape does. Snapshots of another version are discarded.
-const FoldVersion = 10
+const FoldVersion = 11
 
 // ErrPartial is a question that needs segments which are not attached yet; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -194,6 +194,7 @@ type Turn struct {
 	ToolCalls   int64                      `msgpack:"tc,omitempty"`
 	AnyResult   bool                       `msgpack:"ar,omitempty"` // the newest message of the turn holds tool results
 	Faults      int64                      `msgpack:"fa,omitempty"` // answers in a row that were not of the form that the turn asks for
+	Fallback    events.FallbackTo          `msgpack:"fb,omitempty"` // the model that the turn has come to; zero: the configuration's first
 
 	Root     events.TurnID      `msgpack:"rt,omitempty"` // of a follow-on: the turn that a host asked for
 	Switches int64              `msgpack:"sw,omitempty"` // frame switches that led here

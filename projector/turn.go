@@ -167,6 +167,13 @@ func (s *State) applyReplied(id events.TurnID, p *events.ModelReplied, at events
 	}
 }
 
+// applyFailed goes on with a fallback. Without one the turn ends by the turn.completed beside it.
+func (s *State) applyFailed(id events.TurnID, p *events.ModelFailed) {
+	if t := s.running(id); t != nil && !t.Replied && p.Iteration == t.Iteration && !p.Fallback.IsZero() {
+		t.Fallback = p.Fallback
+	}
+}
+
 func (s *State) applyInterrupted(id events.TurnID, p *events.ModelInterrupted) {
 	if t := s.running(id); t != nil && !t.Replied && p.Iteration == t.Iteration {
 		s.charge(TurnSource, p.Model, p.Usage)

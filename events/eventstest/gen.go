@@ -114,6 +114,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return &events.ModelFailed{
 			Iteration: count(t), Prompt: prompt(t), Error: id[string](t), Code: text(t), Status: count(t),
 			Message: text(t), Attempts: count(t), Provider: text(t), Model: text(t), Raw: text(t), Retryable: flag(t), Failed: list(t, 0, failedTry),
+			Fallback: maybe(t, fallbackTo),
 		}
 	},
 	events.KindModelInterrupted: func(t *rapid.T) events.Payload {

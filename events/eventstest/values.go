@@ -100,7 +100,16 @@ func config(t *rapid.T) events.Config {
 		Provider: maybe(t, id[string]), Model: maybe(t, id[string]), Effort: maybe(t, id[string]),
 		MaxOutputTokens: count(t), ContextWindow: count(t), MaxIterations: count(t),
 		Protocol: maybe(t, id[string]), RetainMillis: count(t), Instructions: text(t), Sampling: maybe(t, sampling), Layers: list(t, 0, layer),
+		Fallbacks: list(t, 0, fallback),
 	}
+}
+
+func fallback(t *rapid.T) events.Fallback {
+	return events.Fallback{Provider: maybe(t, id[string]), Model: id[string](t)}
+}
+
+func fallbackTo(t *rapid.T) events.FallbackTo {
+	return events.FallbackTo{Place: 1 + count(t), Provider: maybe(t, id[string]), Model: id[string](t)}
 }
 
 func forked(t *rapid.T) events.ForkedFrom {

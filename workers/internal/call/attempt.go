@@ -4,19 +4,21 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 )
 
 // complete asks the provider, as often as the retry policy says, and streams the reply.
 func (m *modelCall) complete(ctx context.Context) (llm.Response, int, error) {
-	provider, ok := m.env.Providers[m.providerID()]
-	if !ok {
-		return llm.Response{}, 0, &llm.Error{Kind: llm.KindRequest, Code: "provider_unavailable", Message: "provider " + m.providerID() + " is not configured on this node"}
+	provider, err := m.env.ProviderFor(m.session, m.Prompt.Config)
+	if missing, ok := errors.AsType[*api.ProviderError](err); ok {
+		return llm.Response{}, 0, &llm.Error{Kind: llm.KindRequest, Code: missing.Code(), Message: Clip(err.Error()), Err: err}
 	}
 	req := llm.Request{
 		Session: m.session, Turn: m.Owes.Turn, Iteration: m.Owes.Iteration, Effect: m.effect,

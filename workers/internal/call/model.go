@@ -174,7 +174,8 @@ func (m *modelCall) failed(ctx context.Context, err error, attempts int) turn.In
 		f.Error, f.Code, f.Status, f.Message = string(failure.Kind), failure.Code, int64(failure.Status), Clip(failure.Message)
 		f.Raw, f.Retryable = Clip(failure.Raw), failure.Retryable()
 	}
-	return turn.Failure{ModelFailed: f, Cut: cut}
+	_, missing := errors.AsType[*api.ProviderError](err)
+	return turn.Failure{ModelFailed: f, Cut: cut, Unavailable: missing}
 }
 
 // cut is what had come of the reply, and what it cost; nil where nothing is known of either.
