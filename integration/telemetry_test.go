@@ -65,14 +65,14 @@ func TestTraceAcrossNodes(t *testing.T) {
 		}
 	}
 	equal(t, "traces", len(ids), 1)
-	for name, n := range map[string]int{"turn": 1, "execute_tool add": 1} {
+	for name, n := range map[string]int{"invoke_agent": 1, "execute_tool add": 1} {
 		equal(t, "spans "+name, names[name], n)
 	}
 	equal(t, "spans of the first node, of its model calls and the tool", len(exporters[0].GetSpans()), 3)
 	equal(t, "spans of the second, of its model call and the turn", len(exporters[1].GetSpans()), 2)
 	for _, e := range exporters {
 		for _, s := range e.GetSpans() {
-			if s.Name != "turn" && !spans[s.Parent.SpanID().String()] {
+			if s.Name != "invoke_agent" && !spans[s.Parent.SpanID().String()] {
 				t.Errorf("span %s: got parent %s, which nobody exported", s.Name, s.Parent.SpanID())
 			}
 			if all := fmt.Sprintf("%+v", s); strings.Contains(all, "secret") || strings.Contains(all, `"A"`) {
@@ -108,7 +108,7 @@ func TestTraceOfToolNode(t *testing.T) {
 			named[s.Name] = append(named[s.Name], s)
 		}
 	}
-	turns, calls := named["turn"], named["execute_tool run"]
+	turns, calls := named["invoke_agent"], named["execute_tool run"]
 	if len(turns) != 1 || len(calls) != 1 {
 		t.Fatalf("got %d spans of the turn and %d of its call, want one each: %v", len(turns), len(calls), named)
 	}

@@ -12,12 +12,8 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// complete asks the provider, as often as the retry policy says, and streams the reply.
-func (m *modelCall) complete(ctx context.Context) (llm.Response, int, error) {
-	provider, ok := m.env.Providers[m.providerID()]
-	if !ok {
-		return llm.Response{}, 0, &llm.Error{Kind: llm.KindRequest, Code: "provider_unavailable", Message: "provider " + m.providerID() + " is not configured on this node"}
-	}
+// request is what the provider is asked.
+func (m *modelCall) request() llm.Request {
 	req := llm.Request{
 		Session: m.session, Turn: m.Owes.Turn, Iteration: m.Owes.Iteration, Effect: m.effect,
 		Model: m.model(), MaxOutputTokens: m.Prompt.Config.MaxOutputTokens, Effort: m.Prompt.Config.Effort,
@@ -26,6 +22,15 @@ func (m *modelCall) complete(ctx context.Context) (llm.Response, int, error) {
 	}
 	if m.Preamble.HideTools {
 		req.Tools = nil
+	}
+	return req
+}
+
+// complete asks the provider, as often as the retry policy says, and streams the reply.
+func (m *modelCall) complete(ctx context.Context, req llm.Request) (llm.Response, int, error) {
+	provider, ok := m.env.Providers[m.providerID()]
+	if !ok {
+		return llm.Response{}, 0, &llm.Error{Kind: llm.KindRequest, Code: "provider_unavailable", Message: "provider " + m.providerID() + " is not configured on this node"}
 	}
 	deltas := newDeltas(m.env.Bus, m.session, m.Owes.Turn, m.Owes.Iteration)
 	defer deltas.stop()

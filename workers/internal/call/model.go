@@ -14,7 +14,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
-	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/llm"
@@ -64,8 +63,10 @@ func (m *modelCall) run(ctx context.Context) (in turn.Input) {
 		return in
 	}
 	m.started = time.Now()
-	about := api.TraceEvent{Provider: m.providerID(), Model: m.model(), Source: projector.TurnSource}
-	resp, attempts, err := m.env.traced(m.where(), about, func() (llm.Response, int, error) { return m.complete(ctx) })
+	req := m.request()
+	resp, attempts, err := m.env.traced(m.where(), asking(m.providerID(), projector.TurnSource, &req), func() (llm.Response, int, error) {
+		return m.complete(ctx, req)
+	})
 	m.endStream(ctx, err)
 	if err != nil {
 		return m.failed(ctx, err, attempts)
