@@ -111,7 +111,7 @@ func (l *tags) model(e *api.TraceEvent) {
 
 // finish is a reason to stop in the conventions' words, where they have one.
 func finish(s events.StopReason) string {
-	switch s { //nolint:exhaustive // the others have no word of the conventions'
+	switch s {
 	case events.StopToolUse:
 		return "tool_calls"
 	case events.StopOutputLimit:

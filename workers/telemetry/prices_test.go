@@ -50,7 +50,10 @@ func TestNoPriceIsGuessed(t *testing.T) {
 func TestPricesAreChecked(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ from, to, field string }{
-		{"{", "", "prices"}, {"}]}", "}]} {}", "prices"}, {`"date"`, `"day"`, "prices"}, {"}]}", "}]}" + strings.Repeat(" ", 1<<20), "prices"}, {"10", `"10"`, "prices"},
+		{"{", "", "prices"},
+		{"}]}", "}]} {}", "prices"},
+		{`"date"`, `"day"`, "prices"},
+		{"}]}", "}]}" + strings.Repeat(" ", 1<<20), "prices"}, {"10", `"10"`, "prices"},
 		{"2026-01-02", "yesterday", "date"}, {`"source":"s"`, `"source":""`, "source"},
 		{`"provider":"p",`, "", "models[0].provider"}, {`["a","b"]`, "[]", "models[0].names"}, {`"b"`, `""`, "models[0].names"}, {`"b"`, `"a"`, "models[0].names"},
 		{`"b"`, `"` + strings.Repeat("b", 201) + `"`, "models[0].names"},
