@@ -55,10 +55,17 @@ func TestPricesAreChecked(t *testing.T) {
 		{`"date"`, `"day"`, "prices"},
 		{"}]}", "}]}" + strings.Repeat(" ", 1<<20), "prices"},
 		{"10", `"10"`, "prices"},
-		{"2026-01-02", "yesterday", "date"}, {`"source":"s"`, `"source":""`, "source"},
-		{`"provider":"p",`, "", "models[0].provider"}, {`["a","b"]`, "[]", "models[0].names"}, {`"b"`, `""`, "models[0].names"}, {`"b"`, `"a"`, "models[0].names"},
+		{"2026-01-02", "yesterday", "date"},
+		{`"source":"s"`, `"source":""`, "source"},
+		{`"provider":"p",`, "", "models[0].provider"},
+		{`["a","b"]`, "[]", "models[0].names"},
+		{`"b"`, `""`, "models[0].names"},
+		{`"b"`, `"a"`, "models[0].names"},
 		{`"b"`, `"` + strings.Repeat("b", 201) + `"`, "models[0].names"},
-		{`"input":1,`, "", "models[0].input"}, {`"output":10,`, "", "models[0].output"}, {`:10`, `:-1`, "models[0].output"}, {"0.5", "1e300", "models[0].cache_read"},
+		{`"input":1,`, "", "models[0].input"},
+		{`"output":10,`, "", "models[0].output"},
+		{`:10`, `:-1`, "models[0].output"},
+		{"0.5", "1e300", "models[0].cache_read"},
 	} {
 		_, err := telemetry.ParsePrices([]byte(strings.Replace(priced, c.from, c.to, 1)))
 		if f, ok := errors.AsType[*events.FieldError](err); !ok || f.Field != c.field {
