@@ -340,6 +340,13 @@ func entries(t *rapid.T) []events.UsageEntry {
 	}, func(e events.UsageEntry) string { return e.Model })
 }
 
+func traceParent(t *rapid.T) events.TraceParent {
+	return events.TraceParent{
+		Parent: "00-" + rapid.StringMatching(`[0-9a-f]{31}[1-9a-f]-[0-9a-f]{15}[1-9a-f]-0[0-3]`).Draw(t, "traceparent"),
+		State:  rapid.StringMatching(`[ -~]{0,40}`).Draw(t, "tracestate"),
+	}
+}
+
 // short draws the id of a task or of a monitor.
 func short[T ~string](t *rapid.T) T {
 	return T(rapid.StringMatching(`[A-Za-z0-9_-]{1,32}`).Draw(t, "short token"))
@@ -354,6 +361,7 @@ func registration(t *rapid.T) *events.TaskRegistered {
 		Restart: one(t, events.RestartNever, events.RestartAlways), Runner: text(t), Args: bytes(t), Worker: maybe(t, token[events.WorkerID]),
 		State: one(t, events.TaskPending, events.TaskRunning, events.TaskWaiting, events.TaskCancelling, events.TaskCompleted),
 		From:  maybe(t, token[events.SessionID]), Attempt: count(t), Created: events.Millis(count(t)), Summary: text(t),
+		Trace: maybe(t, traceParent),
 	}
 }
 

@@ -108,7 +108,7 @@ func (p *player) happen(words []string) {
 	case "request":
 		p.fold(events.TurnID(a.word(0)), &events.TurnRequested{Input: a.input(1)})
 	case "ask":
-		p.commit(p.told(turn.Request(p.s, events.TurnID(a.word(0)), a.input(1), events.WhenBusy(a.get("busy")), nil)))
+		p.commit(p.told(turn.Request(p.s, events.TurnID(a.word(0)), events.TurnRequested{Input: a.input(1), Busy: events.WhenBusy(a.get("busy"))})))
 	case "cancel":
 		p.fold(events.TurnID(a.word(0)), &events.TurnCancelRequested{Request: a.word(1)})
 	case "append":

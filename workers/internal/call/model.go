@@ -64,8 +64,10 @@ func (m *modelCall) run(ctx context.Context) (in turn.Input) {
 		return in
 	}
 	m.started = time.Now()
-	about := api.TraceEvent{Provider: m.providerID(), Model: m.model(), Source: projector.TurnSource}
-	resp, attempts, err := m.env.traced(m.where(), about, func() (llm.Response, int, error) { return m.complete(ctx) })
+	req := m.request()
+	resp, attempts, err := m.env.traced(m.where(), asking(m.providerID(), projector.TurnSource, &req), func() (llm.Response, int, error) {
+		return m.complete(ctx, req)
+	})
 	m.endStream(ctx, err)
 	if err != nil {
 		return m.failed(ctx, err, attempts)
