@@ -1,11 +1,18 @@
 package guide
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/llm"
@@ -48,4 +55,47 @@ func model(t *testing.T) (env []string) {
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	follow(t, root+"/README.md", t.TempDir(), model(t), nil)
+}
+
+// TestOperating does what the operator's guide says, on a machine whose folders are in one of the test.
+func TestOperating(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("needs openssl")
+	}
+	dir := t.TempDir()
+	free, err := busembed.FreePorts(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers, monitor := fmt.Sprintf("127.0.0.1:%d", free[0]), fmt.Sprintf("127.0.0.1:%d", free[1])
+	places := []string{
+		"/etc/nats", filepath.Join(dir, "nats"), "/etc/lash", filepath.Join(dir, "lash"), "/var/lib/nats", filepath.Join(dir, "store"),
+		"s1.nats.internal:4222", servers, "0.0.0.0:4222", servers, "127.0.0.1:8222", monitor,
+		"s1.nats.internal", "127.0.0.1", "s2.nats.internal", "127.0.0.2", "s3.nats.internal", "127.0.0.3",
+	}
+	install(t, filepath.Join(dir, "nats"), strings.NewReplacer(places...))
+	programs := map[string]string{
+		"nats-server": "github.com/nats-io/nats-server/v2", "lash-node": "./cmd/lash-node", "lash-replay": "./cmd/lash-replay",
+	}
+	follow(t, root+"/deploy/nats/OPERATING.md", dir, model(t), programs, places...)
+}
+
+// install copies deploy/nats.
+func install(t *testing.T, to string, places *strings.Replacer) {
+	t.Helper()
+	from := os.DirFS(filepath.Join(root, "deploy", "nats"))
+	err := fs.WalkDir(from, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return errors.Join(err, os.MkdirAll(filepath.Join(to, path), 0o750))
+		}
+		data, err := fs.ReadFile(from, path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, path), []byte(places.Replace(string(data))), 0o700) //nolint:gosec // scripts are run
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -73,7 +73,14 @@ func (u *user) do(b block, afterShell bool, shown string) error {
 	if b.kind() == "go" {
 		return isPart(b.text, b.info[1])
 	}
-	return os.WriteFile(filepath.Join(u.dir, filepath.Clean(b.info[1])), []byte(u.places.Replace(b.text)), 0o600)
+	file := u.places.Replace(b.info[1])
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(u.dir, file)
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(u.places.Replace(b.text)), 0o600)
 }
 
 func (u *user) types(b block, shown string) error {
