@@ -18,6 +18,7 @@ import (
 
 	"github.com/lash-go/lash/cmd/internal/terminal"
 	"github.com/lash-go/lash/cmd/internal/version"
+	"github.com/lash-go/lash/cmd/lash-node/chat"
 	"github.com/lash-go/lash/cmd/lash-node/config"
 )
 
@@ -31,6 +32,7 @@ const (
 type cli struct {
 	Version kong.VersionFlag `help:"Print the version and the revision of the build."`
 
+	Chat       chatCmd       `cmd:"" help:"Talk to a session in the terminal: on a node that runs, or on one that starts with it."`
 	Demo       demoCmd       `cmd:"" help:"Run recorded conversations through the whole runtime and compare every history with its recording."`
 	Bench      benchCmd      `cmd:"" help:"Measure lash beside raw NATS, in the same run."`
 	Soak       soakCmd       `cmd:"" help:"Run a fleet of processes under faults, and hold every history against its recording."`
@@ -48,6 +50,7 @@ type cli struct {
 
 // streams are what a command talks through.
 type streams struct {
+	in       *os.File // nil: there is nothing to read
 	out, err io.Writer
 	env      func(string) string
 }
@@ -61,7 +64,7 @@ func main() {
 		os.Exit(fail(&streams{err: os.Stderr}, fmt.Errorf("hide the environment from other processes: %w", err)))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], &streams{out: os.Stdout, err: os.Stderr, env: os.Getenv})
+	code := run(ctx, os.Args[1:], &streams{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv})
 	stop()
 	os.Exit(code)
 }
@@ -70,7 +73,7 @@ func run(ctx context.Context, args []string, raw *streams) (code int) {
 	out, warn := terminal.New(raw.out), terminal.New(raw.err)
 	defer out.Close()  //nolint:errcheck // nobody can be told
 	defer warn.Close() //nolint:errcheck // nobody can be told
-	return command(ctx, args, &streams{out: out, err: warn, env: raw.env})
+	return command(ctx, args, &streams{in: raw.in, out: out, err: warn, env: raw.env})
 }
 
 // command runs a command, which prints through a terminal's filter.
@@ -93,7 +96,7 @@ func command(ctx context.Context, args []string, s *streams) (code int) {
 		return exitDifferent
 	}
 	switch {
-	case errors.Is(err, errNothing) || errors.Is(err, errAnswered) || errors.Is(err, errNoLetter):
+	case errors.Is(err, errNothing) || errors.Is(err, errAnswered) || errors.Is(err, errNoLetter) || errors.Is(err, chat.ErrTurn):
 		_ = fail(s, err)
 		return exitDifferent
 	case err != nil:

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/lash-node/chat"
+	"github.com/lash-go/lash/events"
+	sessionclient "github.com/lash-go/lash/session/client"
+)
+
+type chatCmd struct {
+	clientFlags
+
+	Session  events.SessionID `help:"Go on with this session, whose last messages are shown. Without it a new one begins." placeholder:"ID"`
+	Provider string           `help:"Model provider of the node that starts here: openai, anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
+	Model    string           `help:"Model of the session." placeholder:"NAME"`
+	pluginFlags
+
+	Full      bool   `help:"Shorten nothing, and show what models think."`
+	Whole     bool   `help:"In a pipe: all of standard input is one prompt. Without it each line is one."`
+	Approvals string `help:"In a pipe: refuse calls that ask for an approval, or wait until somebody answers elsewhere." default:"refuse" enum:"refuse,wait"`
+	JSON      bool   `name:"json" help:"In a pipe: print the session's events, one object a line, as lash-replay events --json does."`
+}
+
+// Help implements [kong.HelpProvider].
+func (*chatCmd) Help() string {
+	return `Talk to a session. Several terminals may share one: each shows what all of them say. /help lists what can be typed.
+
+Begin, with a node in this process and its store in .lash:
+
+  OPENAI_API_KEY=... lash-node chat --model gpt-5-mini --plugins default,files,shell --root .
+
+Go on with a session of a node that runs elsewhere, or in another terminal:
+
+  lash-node chat --nats nats://localhost:4222 --session 01K...
+
+Where no server is named, the node that runs in --store is taken, else one starts in this process and ends with it.
+
+Where standard input or output is no terminal, each line of standard input is a prompt; the model's text goes to standard output as it is
+recorded, and everything else to standard error. Exit codes: 0 every turn was answered, 1 a turn ended without an answer, 2 it could not be done.`
+}
+
+// chatting is what a chat is connected to.
+type chatting struct {
+	bus   *bus.Bus
+	where string // flags that lead there
+	model string // of a new session; empty: the node's
+	stop  func()
+}
+
+func (c *chatCmd) Run(ctx context.Context, s *streams) error {
+	if c.Session != "" {
+		if err := events.CheckToken("session", c.Session); err != nil {
+			return err
+		}
+	}
+	link := chat.NewLink()
+	on, err := c.connect(ctx, s, link)
+	if err != nil {
+		return err
+	}
+	defer on.stop()
+	cl, err := sessionclient.New(sessionclient.Config{Bus: on.bus, Actor: actorOf(s)})
+	if err != nil {
+		return err
+	}
+	talk := &chat.Talk{Service: cl, Blobs: on.bus, Config: events.Config{Model: on.model}, Where: on.where, Full: c.Full, Link: link}
+	id := cmp.Or(c.Session, events.SessionID(ulid.Make().String()))
+	p := &chat.Pipe{
+		Talk: talk, In: s.input(), Out: s.out, Err: s.err, Session: id, Joins: c.Session != "",
+		Whole: c.Whole, JSON: c.JSON, Wait: c.Approvals == "wait",
+	}
+	return p.Run(ctx)
+}
+
+// actorOf is how histories name who types, where the door does not authenticate another name.
+func actorOf(s *streams) string {
+	user := s.env("USER")
+	if events.CheckToken("actor", user) != nil {
+		return "chat"
+	}
+	return user
+}
+
+// input is where prompts come from; nothing where the program was started without one.
+func (s *streams) input() io.Reader {
+	if s.in == nil {
+		return strings.NewReader("")
+	}
+	return s.in
+}
+
+// chatOpenWait bounds how long servers may take to answer at first.
+const chatOpenWait = 30 * time.Second
+
+// connect opens the servers that are named, those of the node in the store, or a node in this process.
+func (c *chatCmd) connect(ctx context.Context, s *streams, link *chat.Link) (*chatting, error) {
+	servers := c.NATS
+	if servers == "" {
+		on, err := c.startNode(ctx, s)
+		if !errors.Is(err, busembed.ErrHeld) {
+			return on, err
+		}
+		own, err := busembed.ReadAccess(c.Store)
+		if err != nil || own.URL == "" {
+			return nil, fmt.Errorf("%s: %w: name its servers with --nats URL, or another directory with --store DIR", c.Store, busembed.ErrHeld)
+		}
+		servers = own.URL
+	}
+	opts, err := c.Options(servers, c.Store, s.err)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, chatOpenWait)
+	defer cancel()
+	late := time.AfterFunc(2*time.Second, func() { write(s.err, "lash-node: waiting for %s\n", bus.Redacted(servers)) })
+	defer late.Stop()
+	b, err := bus.OpenReader(ctx, bus.Config{URL: servers, Options: append(opts, link.Options()...), Name: "lash-node chat", Prefix: c.Prefix, Inbox: c.Inbox})
+	if err != nil {
+		return nil, c.Explain(err, "is the node running? lash-node serve starts one, --nats URL names its servers")
+	}
+	return &chatting{bus: b, where: c.where(), model: c.Model, stop: b.Close}, nil
+}
