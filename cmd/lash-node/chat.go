@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/term"
 	"github.com/oklog/ulid/v2"
 
 	"github.com/lash-go/lash/bus"
@@ -76,6 +77,14 @@ func (c *chatCmd) Run(ctx context.Context, s *streams) error {
 	}
 	talk := &chat.Talk{Service: cl, Blobs: on.bus, Config: events.Config{Model: on.model}, Where: on.where, Full: c.Full, Link: link}
 	id := cmp.Or(c.Session, events.SessionID(ulid.Make().String()))
+	if s.terminal() {
+		at := &chat.Screen{Talk: talk, In: s.in, Out: s.screen, Session: id, Joins: c.Session != "", Plain: s.env("NO_COLOR") != ""}
+		id, err = at.Run(ctx)
+		if err == nil {
+			write(s.err, "lash-node: %s\n", talk.Farewell(id))
+		}
+		return err
+	}
 	p := &chat.Pipe{
 		Talk: talk, In: s.input(), Out: s.out, Err: s.err, Session: id, Joins: c.Session != "",
 		Whole: c.Whole, JSON: c.JSON, Wait: c.Approvals == "wait",
@@ -90,6 +99,11 @@ func actorOf(s *streams) string {
 		return "chat"
 	}
 	return user
+}
+
+// terminal reports whether a user sits at both ends, in front of something that can move a cursor.
+func (s *streams) terminal() bool {
+	return s.in != nil && s.screen != nil && term.IsTerminal(s.in.Fd()) && term.IsTerminal(s.screen.Fd()) && s.env("TERM") != "dumb"
 }
 
 // input is where prompts come from; nothing where the program was started without one.

@@ -52,6 +52,7 @@ type cli struct {
 type streams struct {
 	in       *os.File // nil: there is nothing to read
 	out, err io.Writer
+	screen   *os.File // what out prints on, for a program that draws; nil: none does
 	env      func(string) string
 }
 
@@ -64,7 +65,7 @@ func main() {
 		os.Exit(fail(&streams{err: os.Stderr}, fmt.Errorf("hide the environment from other processes: %w", err)))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], &streams{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv})
+	code := run(ctx, os.Args[1:], &streams{in: os.Stdin, out: os.Stdout, err: os.Stderr, screen: os.Stdout, env: os.Getenv})
 	stop()
 	os.Exit(code)
 }
@@ -73,7 +74,7 @@ func run(ctx context.Context, args []string, raw *streams) (code int) {
 	out, warn := terminal.New(raw.out), terminal.New(raw.err)
 	defer out.Close()  //nolint:errcheck // nobody can be told
 	defer warn.Close() //nolint:errcheck // nobody can be told
-	return command(ctx, args, &streams{in: raw.in, out: out, err: warn, env: raw.env})
+	return command(ctx, args, &streams{in: raw.in, out: out, err: warn, screen: raw.screen, env: raw.env})
 }
 
 // command runs a command, which prints through a terminal's filter.

@@ -41,15 +41,6 @@ type Pipe struct {
 // maxPrompt bounds a prompt, in bytes; the rest of the request needs room too.
 const maxPrompt = api.MaxRequestBytes - 64<<10
 
-// observed is an observation, or how they ended.
-type observed struct {
-	api.Observed
-	err error
-}
-
-// slow is how long a chat waits before it says for what.
-const slow = 2 * time.Second
-
 // refusal is why a pipe refuses a call.
 const refusal = "nobody can be asked: the chat reads from a pipe"
 
@@ -59,7 +50,7 @@ func (p *Pipe) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if p.Joins {
-		if err := p.join(ctx); err != nil {
+		if err := p.open(ctx); err != nil {
 			return err
 		}
 	}
@@ -125,53 +116,15 @@ func (p *Pipe) prompts() iter.Seq2[string, error] {
 	}
 }
 
-// join shows where the session stands, and observes it from there.
-func (p *Pipe) join(ctx context.Context) error {
-	view, upto, list, err := p.Talk.Join(ctx, p.Session, Options{Full: p.Talk.Full})
-	if err != nil {
-		return err
+// open joins the session, which the first prompt makes where it does not exist.
+func (p *Pipe) open(ctx context.Context) (err error) {
+	late := p.Talk.late(func(l Line) { p.aside(l) })
+	defer late.Stop()
+	p.view, p.seen, err = p.Talk.Open(ctx, p.Session, !p.Joins, Options{Full: p.Talk.Full}, p.aside)
+	if err == nil && !p.Joins {
+		p.note("%s", p.Talk.Farewell(p.Session))
 	}
-	p.view = view
-	recent, err := view.Recent(recentMessages)
-	if err != nil {
-		return err
-	}
-	for _, l := range recent {
-		p.aside(l)
-	}
-	p.seen = watch(ctx, list)
-	for p.view.Seq() < upto {
-		o := <-p.seen
-		if o.err != nil {
-			return o.err
-		}
-		list, err := p.view.Seen(o.Observed)
-		if err != nil {
-			return err
-		}
-		for _, l := range list {
-			p.aside(l)
-		}
-	}
-	return nil
-}
-
-// recentMessages is how many messages a chat shows that joins a session.
-const recentMessages = 12
-
-// watch runs until ctx ends or the observations do.
-func watch(ctx context.Context, list iter.Seq2[api.Observed, error]) <-chan observed {
-	out := make(chan observed)
-	go func() {
-		for o, err := range list {
-			select {
-			case out <- observed{o, err}:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return out
+	return err
 }
 
 // turn asks for one, and shows the session until it has ended.
@@ -180,7 +133,7 @@ func (p *Pipe) turn(ctx context.Context, prompt string) error {
 	did := make(chan Outcome, 4)
 	do := func(a Action) { go func() { did <- p.Talk.Do(ctx, p.Session, a) }() }
 	if p.view == nil {
-		if err := p.begin(ctx); err != nil {
+		if err := p.open(ctx); err != nil {
 			return err
 		}
 	}
@@ -220,19 +173,6 @@ func (p *Pipe) turn(ctx context.Context, prompt string) error {
 			p.aside(l)
 		}
 	}
-}
-
-// begin makes the session.
-func (p *Pipe) begin(ctx context.Context) error {
-	late := time.AfterFunc(slow, func() {
-		p.note("waiting for a node that makes the session: lash-node serve%s starts one", p.Talk.Where)
-	})
-	defer late.Stop()
-	if err := p.Talk.Begin(ctx, p.Session); err != nil {
-		return err
-	}
-	p.note("session %s: lash-node chat%s --session %s goes on with it", p.Session, p.Talk.Where, p.Session)
-	return p.join(ctx)
 }
 
 func (p *Pipe) ended(r *projector.TurnRecord, err error) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -23,21 +24,77 @@ type Talk struct {
 	Link    *Link
 }
 
-// Begin makes a session where there is none yet.
-func (t *Talk) Begin(ctx context.Context, id events.SessionID) error {
-	_, err := t.Service.Create(ctx, api.CreateRequest{ID: id, Config: t.Config})
-	if err != nil {
-		return t.Explain(err, id)
-	}
-	return nil
+// observed is an observation, or how they ended.
+type observed struct {
+	api.Observed
+	err error
 }
 
-// Join is a view of a session that exists, and the observations that go on from there. What the running turn
+// slow is how long a chat waits before it says for what.
+const slow = 2 * time.Second
+
+// late says after a while what the opening of a session waits for.
+func (t *Talk) late(show func(Line)) *time.Timer {
+	return time.AfterFunc(slow, func() {
+		show(noted(Note, "waiting for a node that opens the session: lash-node serve%s starts one", t.Where))
+	})
+}
+
+// Open joins a session, which it makes where begins says so, and shows its last messages and what the turn
+// did so far that runs. What happens from then on comes through the channel, until ctx ends.
+func (t *Talk) Open(ctx context.Context, id events.SessionID, begins bool, opts Options, show func(Line)) (*View, <-chan observed, error) {
+	if begins {
+		if _, err := t.Service.Create(ctx, api.CreateRequest{ID: id, Config: t.Config}); err != nil {
+			return nil, nil, t.Explain(err, id)
+		}
+	}
+	view, upto, list, err := t.join(ctx, id, opts)
+	if err != nil {
+		return nil, nil, t.Explain(err, id)
+	}
+	recent, err := view.Recent(recentMessages)
+	for seen := watch(ctx, list); ; {
+		for _, l := range recent {
+			show(l)
+		}
+		if err != nil || view.Seq() >= upto {
+			return view, seen, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		case o := <-seen:
+			if recent, err = nil, o.err; err == nil {
+				recent, err = view.Seen(o.Observed)
+			}
+		}
+	}
+}
+
+// recentMessages is how many messages a chat shows that joins a session.
+const recentMessages = 12
+
+// watch runs until ctx ends or the observations do.
+func watch(ctx context.Context, list iter.Seq2[api.Observed, error]) <-chan observed {
+	out := make(chan observed)
+	go func() {
+		for o, err := range list {
+			select {
+			case out <- observed{o, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// join is a view of a session, and the observations that go on from there. What the running turn
 // and those that wait did so far is observed again, so that it is shown as it was: up to the commit at upto.
-func (t *Talk) Join(ctx context.Context, id events.SessionID, opts Options) (v *View, upto events.Seq, list iter.Seq2[api.Observed, error], err error) {
+func (t *Talk) join(ctx context.Context, id events.SessionID, opts Options) (v *View, upto events.Seq, list iter.Seq2[api.Observed, error], err error) {
 	s, err := t.Service.State(ctx, id)
 	if err != nil {
-		return nil, 0, nil, t.Explain(err, id)
+		return nil, 0, nil, err
 	}
 	upto = s.Seq
 	first := s.Seq + 1 // the oldest commit that belongs to a turn that has not ended
@@ -49,7 +106,7 @@ func (t *Talk) Join(ctx context.Context, id events.SessionID, opts Options) (v *
 	}
 	if first <= s.Seq && first > 1 {
 		if s, err = t.Service.StateAt(ctx, id, first-1); err != nil {
-			return nil, 0, nil, t.Explain(err, id)
+			return nil, 0, nil, err
 		}
 	}
 	return NewView(s, opts), upto, t.observe(ctx, id, s.Seq), nil
@@ -248,3 +305,8 @@ type explained struct {
 
 func (e *explained) Error() string { return e.err.Error() + ": " + e.advice }
 func (e *explained) Unwrap() error { return e.err }
+
+// Farewell says how to come back to a session.
+func (t *Talk) Farewell(id events.SessionID) string {
+	return fmt.Sprintf("session %s: lash-node chat%s --session %s goes on with it", id, t.Where, id)
+}
