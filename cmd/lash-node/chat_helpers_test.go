@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,12 +25,14 @@ import (
 // talker is an OpenAI-compatible model that does what it is told:
 //
 //	write FILE   calls write_file, and says how that went
+//	attack       says what the test wants it to
 //	hold         says a line and a half, and the rest once it is released
 //	else         says "heard: " and what it was told
 type talker struct {
 	url     string
 	held    chan struct{} // one for each reply that is held
 	release chan struct{} // closed: none is held any more
+	extra   atomic.Value  // what it says to attack
 }
 
 func newTalker(t *testing.T) *talker {
@@ -68,6 +72,8 @@ func (m *talker) answer(w http.ResponseWriter, r *http.Request) {
 	case word == "write":
 		args, _ := json.Marshal(map[string]string{"path": rest, "content": "hello"})
 		reply.Stop, reply.Chunks = events.StopToolUse, []llmtest.Chunk{{Kind: events.PartToolCall, Call: "c", Tool: "write_file", Text: string(args)}}
+	case word == "attack":
+		reply.Chunks = texts(m.extra.Load().(string))
 	case word == "hold":
 		reply.Chunks = texts("the first line\nthe second ")
 	case word == "fail":
@@ -91,6 +97,16 @@ func (m *talker) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	more, _ := llmtest.OpenAI{}.Stream(llmtest.Reply{Chunks: texts("line ends here")})
 	_, _ = io.WriteString(w, more+end)
+}
+
+// holds waits until a reply is held.
+func (m *talker) holds(t *testing.T) {
+	t.Helper()
+	select {
+	case <-m.held:
+	case <-time.After(time.Minute):
+		t.Fatal("no reply is held")
+	}
 }
 
 func texts(text string) []llmtest.Chunk { return []llmtest.Chunk{{Kind: events.PartText, Text: text}} }
@@ -201,6 +217,11 @@ func (s *seat) session() string {
 	s.sees(", model ")
 	_, rest, _ := strings.Cut(ansi.Strip(s.shown()), "session ")
 	id, _, _ := strings.Cut(rest, ",")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !strings.Contains(s.raw.String(), ansi.SetModeBracketedPaste) && !s.ended { // then it reads keys
+		s.more.Wait()
+	}
 	return id
 }
 
@@ -227,4 +248,55 @@ func nodeFor(t *testing.T, m *talker) (s *serving, root string) {
 	root = t.TempDir()
 	s = serveModel(t, m.url, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0", "--plugins", "default,files", "--root", root)
 	return s, root
+}
+
+// piped is lash-node chat without a terminal.
+type piped struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	out bytes.Buffer // once it has ended
+	err *tail
+}
+
+func newPiped(t *testing.T, in string, args ...string) *piped {
+	t.Helper()
+	s := &piped{t: t, cmd: exec.CommandContext(limited(t), os.Args[0])}
+	s.cmd.Args = append([]string{"lash-node", "chat"}, args...)
+	s.cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0", "USER=ann")
+	s.cmd.Stdin, s.cmd.Stdout = strings.NewReader(in), &s.out
+	stderr, err := s.cmd.StderrPipe()
+	if err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.err = tailOf(stderr)
+	return s
+}
+
+// until waits for a line of standard error that has a text.
+func (s *piped) until(text string) string {
+	s.t.Helper()
+	var before []string
+	for s.err.Scan() {
+		if line := s.err.Text(); strings.Contains(line, text) {
+			return line
+		}
+		before = append(before, s.err.Text())
+	}
+	s.t.Fatalf("want %q on standard error, got %q", text, before)
+	return ""
+}
+
+// pipeInto runs lash-node chat with an input, to its end.
+func pipeInto(t *testing.T, in string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	s := newPiped(t, in, args...)
+	var said []string
+	for s.err.Scan() {
+		said = append(said, s.err.Text())
+	}
+	_ = s.cmd.Wait()
+	return s.out.String(), strings.Join(said, "\n"), s.cmd.ProcessState.ExitCode()
 }

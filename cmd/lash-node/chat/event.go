@@ -57,7 +57,7 @@ func (v *View) work(c *events.Commit, ev *events.Event) {
 		v.retract()
 		v.emit(noted(Problem, "the model call failed: %s", strings.TrimSpace(p.Error+" "+p.Code+" "+p.Message)))
 	case *events.ModelInterrupted:
-		v.live = live{}
+		v.retract()
 	case *events.ToolReturned:
 		for i := range p.Results {
 			v.result(ev.Turn, p.Iteration, &p.Results[i])

@@ -93,6 +93,9 @@ func (m *screen) print(list ...Line) {
 
 // rows are a line as rows of the terminal: none but the first of the chat's own begins at the margin.
 func (m *screen) rows(l Line) []string {
+	if l.Kind == Hint {
+		return []string{m.painted(Note, l.Text)}
+	}
 	first, rest := "", "  "
 	if !l.Own() {
 		first = rest
@@ -145,11 +148,9 @@ func (m *screen) View() tea.View {
 		return tea.NewView("")
 	}
 	var rows []string
-	if m.view != nil {
-		if live := m.view.Live(); live != "" {
-			rows = m.rows(Line{Reply, live})
-			rows = rows[max(len(rows)-liveRows, 0):]
-		}
+	if m.live != "" {
+		rows = m.rows(Line{Reply, m.live})
+		rows = rows[max(len(rows)-liveRows, 0):]
 	}
 	if status := m.statusLine(); status != "" {
 		rows = append(rows, m.painted(Note, ansi.Truncate(status, max(m.width-1, 1), "…")))

@@ -23,6 +23,7 @@ const (
 	Question             // a call that waits for an approval
 	Note                 // what the chat has to say
 	Problem              // what failed
+	Hint                 // a command to copy: never broken into rows, and nobody else's words are in it
 )
 
 // Line is one line of a chat. Its text has no line breaks, and a terminal that
@@ -35,7 +36,7 @@ type Line struct {
 // Own reports whether the line is the chat's own: those begin at the margin.
 func (l Line) Own() bool {
 	switch l.Kind {
-	case Said, Note, Problem, Question:
+	case Said, Note, Problem, Question, Hint:
 		return true
 	case Reply, Thought, Call, Result:
 	}

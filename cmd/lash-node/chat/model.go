@@ -34,6 +34,7 @@ type screen struct {
 
 	out      []string // to be printed, in order
 	printing bool
+	live     string // of the reply in flight, which stands below what was printed
 	leaving  bool
 	warned   bool // ctrl-c was pressed, and nothing else since
 	failed   error
@@ -97,7 +98,11 @@ func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.input, cmd = m.input.Update(msg)
 	}
 	m.look()
-	return m, tea.Batch(cmd, m.flush())
+	printing := m.flush()
+	if m.drawn && !m.printing && m.view != nil {
+		m.live = m.view.Live() // after the lines before it
+	}
+	return m, tea.Batch(cmd, printing)
 }
 
 // look notes since when the status is what it is.
@@ -199,7 +204,7 @@ func (m *screen) act(a Action) tea.Cmd {
 		m.print(HelpLines()...)
 		return nil
 	case Where:
-		m.print(noted(Note, "%s", m.talk.Farewell(m.session)))
+		m.print(noted(Hint, "%s", m.talk.Farewell(m.session)))
 		return nil
 	case Refuse:
 		m.print(noted(Problem, "%s", a.Text))
