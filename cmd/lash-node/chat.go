@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,6 +115,11 @@ func (s *streams) input() io.Reader {
 	return s.in
 }
 
+// ofNode reports whether a flag was given that only counts for a node in this process.
+func (c *chatCmd) ofNode() bool {
+	return c.Root != "" || c.Provider != "" || len(c.Allow)+len(c.Ask)+len(c.Deny) > 0 || !slices.Equal(c.Plugins, []string{"default"})
+}
+
 // chatOpenWait bounds how long servers may take to answer at first.
 const chatOpenWait = 30 * time.Second
 
@@ -131,7 +137,13 @@ func (c *chatCmd) connect(ctx context.Context, s *streams, link *chat.Link) (*ch
 		}
 		servers = own.URL
 	}
-	opts, err := c.Options(servers, c.Store, s.err)
+	if c.ofNode() {
+		write(s.err, "lash-node: --plugins, --root, --provider and the gate's rules are of a node that starts here: the one that runs has its own\n")
+	}
+	if c.Model != "" && c.Session != "" {
+		write(s.err, "lash-node: --model is of a new session: /model %s sets it in this one\n", c.Model)
+	}
+	opts, err := c.Options(servers, c.Store, link)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
+	"net/url"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -15,9 +18,14 @@ import (
 // [busembed.ErrHeld]: there is one in the store.
 func (c *chatCmd) startNode(ctx context.Context, s *streams) (*chatting, error) {
 	serve := &serveCmd{
-		Store: c.Store, Listen: "127.0.0.1:0", Profile: busembed.ProfileInterval, Replicas: 1, pluginFlags: c.pluginFlags, Provider: c.Provider, Model: c.Model,
+		Store: c.Store, Listen: c.listen(), Profile: busembed.ProfileInterval, Replicas: 1, pluginFlags: c.pluginFlags, Provider: c.Provider, Model: c.Model,
 	}
-	server, err := serve.embedded(&streams{err: io.Discard}) // where it listens is nobody's question here
+	quiet := &streams{err: io.Discard} // where it listens, other terminals read in the store
+	server, err := serve.embedded(quiet)
+	if err != nil && !errors.Is(err, busembed.ErrHeld) && serve.Listen != anyPort {
+		serve.Listen = anyPort // another program has the port
+		server, err = serve.embedded(quiet)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -29,10 +37,30 @@ func (c *chatCmd) startNode(ctx context.Context, s *streams) (*chatting, error) 
 	return &chatting{bus: b, where: c.where(), stop: func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 		defer cancel()
+		late := time.AfterFunc(2*time.Second, func() {
+			write(s.err, "lash-node: waiting for the running turn; what is left of it goes on when a node starts here again\n")
+		})
+		defer late.Stop()
 		node.Stop(grace)
 		b.Close()
 		server.Stop()
 	}}, nil
+}
+
+// anyPort is where a server listens that others find by its store.
+const anyPort = "127.0.0.1:0"
+
+// listen is where the store's server listened before: terminals that are left wait for it there.
+func (c *chatCmd) listen() string {
+	own, err := busembed.ReadAccess(c.Store)
+	if err != nil {
+		return anyPort
+	}
+	before, err := url.Parse(own.URL)
+	if err != nil || before.Port() == "" {
+		return anyPort
+	}
+	return before.Host
 }
 
 // nodeOn runs the node, as serve's flags say.

@@ -130,19 +130,23 @@ func TestChatAlone(t *testing.T) {
 	id := first.session()
 	first.says("hello")
 	first.sees("ann > hello", "heard: hello")
-	other := sit(t, nil, "--store", store, "--session", id) // it needs no model: the first one's node answers
+	other := sit(t, nil, "--store", store, "--session", id, "--model", "m2", "--root", store) // it needs no model: the first one's node answers
+	other.sees("the one that runs has its own", "--model is of a new session: /model m2 sets it in this one")
 	other.sees("ann > hello", "heard: hello")
 	other.says("me too")
 	for _, s := range []*seat{first, other} {
 		s.sees("ann > me too", "heard: me too")
 	}
-	other.leaves(ctrlD, exitOK)
 	first.leaves(ctrlD, exitOK)
 	first.sees("session " + id + ": lash-node chat --store ")
+	other.sees("the connection to the servers is lost")
 	again := sit(t, env, "--store", store, "--model", "m", "--session", id)
 	again.sees("ann > hello", "heard: hello", "ann > me too", "heard: me too", "session "+id)
 	again.says("and now")
-	again.sees("ann > and now", "heard: and now")
+	for _, s := range []*seat{again, other} {
+		s.sees("ann > and now", "heard: and now")
+	}
+	other.leaves(ctrlD, exitOK)
 	again.leaves(ctrlD, exitOK)
 }
 

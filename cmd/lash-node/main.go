@@ -110,7 +110,7 @@ func command(ctx context.Context, args []string, s *streams) (code int) {
 func newParser(into *cli, s *streams, exit func(code int)) (*kong.Kong, error) {
 	return kong.New(into,
 		kong.Name("lash-node"),
-		kong.Description("The runtime on which LLM-agent sessions live.\n\nTry: lash-node demo"),
+		kong.Description("The runtime on which LLM-agent sessions live.\n\nTry: lash-node chat, or without a model: lash-node demo"),
 		kong.Writers(s.out, s.err), kong.Exit(exit),
 		kong.UsageOnError(), kong.Configuration(config.JSON), kong.Vars{"plugins": strings.Join(defaultPlugins(), ","), "version": version.Of("lash-node")},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),

@@ -31,11 +31,16 @@ func (m *screen) key(msg tea.KeyPressMsg) (cmd tea.Cmd) {
 		m.recall(m.at + 1)
 		return nil
 	}
+	m.begun()
+	m.input, cmd = m.input.Update(msg)
+	return cmd
+}
+
+// begun notes what was asked when a line is begun.
+func (m *screen) begun() {
 	if m.input.Value() == "" {
 		m.asked = m.question()
 	}
-	m.input, cmd = m.input.Update(msg)
-	return cmd
 }
 
 // question is the call that is asked about now.

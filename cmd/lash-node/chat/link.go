@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -45,6 +46,12 @@ func (l *Link) set(nc *nats.Conn, down bool) {
 	case before > 0 && len(l.down) == 0:
 		l.say(noted(Note, "connected again"))
 	}
+}
+
+// Write implements [io.Writer] for what servers refuse, as the NATS library tells it: one line a call.
+func (l *Link) Write(p []byte) (int, error) {
+	l.say(noted(Problem, "%s", strings.TrimSpace(string(p))))
+	return len(p), nil
 }
 
 func (l *Link) say(line Line) {

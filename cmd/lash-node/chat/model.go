@@ -94,6 +94,9 @@ func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		cmd = m.did(msg)
 	case linkMsg:
 		m.print(msg.Line)
+	case tea.PasteMsg:
+		m.begun()
+		m.input, cmd = m.input.Update(msg)
 	default:
 		m.input, cmd = m.input.Update(msg)
 	}
