@@ -29,9 +29,9 @@ type chatCmd struct {
 	pluginFlags
 
 	Full      bool   `help:"Shorten nothing, and show what models think."`
-	Whole     bool   `help:"In a pipe: all of standard input is one prompt. Without it each line is one."`
-	Approvals string `help:"In a pipe: refuse calls that ask for an approval, or wait until somebody answers elsewhere." default:"refuse" enum:"refuse,wait"`
-	JSON      bool   `name:"json" help:"In a pipe: print the session's events, one object a line, as lash-replay events --json does."`
+	Whole     bool   `help:"All of standard input is one prompt. Without it each line is one."`
+	Approvals string `help:"In a pipe: refuse calls that ask for an approval, or wait for an answer from elsewhere." default:"refuse" enum:"refuse,wait"`
+	JSON      bool   `name:"json" help:"Print the session's events, one object a line, as lash-replay events --json does."`
 }
 
 // Help implements [kong.HelpProvider].
@@ -48,7 +48,7 @@ Go on with a session of a node that runs elsewhere, or in another terminal:
 
 Where no server is named, the node that runs in --store is taken, else one starts in this process and ends with it.
 
-Where standard input or output is no terminal, each line of standard input is a prompt; the model's text goes to standard output as it is
+Where standard input or output is no terminal, and with --json or --whole, each line of standard input is a prompt; the model's text goes to standard output as it is
 recorded, and everything else to standard error. Exit codes: 0 every turn was answered, 1 a turn ended without an answer, 2 it could not be done.`
 }
 
@@ -78,7 +78,7 @@ func (c *chatCmd) Run(ctx context.Context, s *streams) error {
 	}
 	talk := &chat.Talk{Service: cl, Blobs: on.bus, Config: events.Config{Model: on.model}, Where: on.where, Full: c.Full, Link: link}
 	id := cmp.Or(c.Session, events.SessionID(ulid.Make().String()))
-	if s.terminal() {
+	if s.terminal() && !c.JSON && !c.Whole {
 		at := &chat.Screen{Talk: talk, In: s.in, Out: s.screen, Session: id, Joins: c.Session != "", Plain: s.env("NO_COLOR") != ""}
 		id, err = at.Run(ctx)
 		if err == nil {

@@ -37,9 +37,13 @@ func TestChatShared(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(root, "a.txt")); string(got) != "hello" {
 		t.Errorf("file: got %q, %v, want it written", got, err)
 	}
+	ann.says("/show")
+	ann.sees("arguments of write_file:", `{"content":"hello","path":"a.txt"}`, "result:")
 	ann.says("write b.txt")
 	bob.sees("? Let write_file run? b.txt")
 	ann.sees("? Let write_file run? b.txt")
+	bob.says("/show")
+	bob.sees("arguments of write_file:", `{"content":"hello","path":"b.txt"}`)
 	ann.says("n not that one")
 	for _, s := range []*seat{ann, bob} {
 		s.sees("ann refused write_file: not that one", "the tool said: [failed]")
@@ -141,7 +145,8 @@ func TestChatAlone(t *testing.T) {
 	first.sees("session " + id + ": lash-node chat --store ")
 	other.sees("the connection to the servers is lost")
 	again := sit(t, env, "--store", store, "--model", "m", "--session", id)
-	again.sees("ann > hello", "heard: hello", "ann > me too", "heard: me too", "session "+id)
+	again.sees("ann > hello", "heard: hello", "ann > me too", "heard: me too")
+	again.session()
 	again.says("and now")
 	for _, s := range []*seat{again, other} {
 		s.sees("ann > and now", "heard: and now")
@@ -260,7 +265,7 @@ func TestChatPipe(t *testing.T) {
 		code          int
 	}{
 		{"one\n\ntwo\n", "heard: one\nheard: two\n", "ann > two", exitOK},
-		{"write a\n", "the tool said: [failed] the call was not approved: nobody can be asked: the chat reads from a pipe\n", "? Let write_file run? a", exitOK},
+		{"write a\n", "the tool said: [failed] the call was not approved: no user can be asked: the chat reads from a pipe\n", "? Let write_file run? a", exitOK},
 		{"fail\nnever said\n", "", "a turn ended without an answer: turn ", exitDifferent},
 	} {
 		out, errs, code := pipeInto(t, tc.in, "--store", node.store)

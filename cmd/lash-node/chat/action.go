@@ -67,8 +67,8 @@ func HelpLines() []Line {
 		noted(Note, "%-16s %s", "ctrl-c", "cancel the running turn; again, or ctrl-d, leaves. ctrl-j begins a new line"))
 }
 
-// Parse says what a line asks for. question is the call that the user was asked about when the line was
-// begun, now the one that is asked about: an answer is to a question that was seen. Both may be empty.
+// Parse says what a line asks for. question is the call that asked for an approval when the user
+// started the line, now the one that asks: an answer is to a question that the user saw. Both may be empty.
 func Parse(line string, question, now events.EffectID) Action {
 	text := strings.TrimSpace(line)
 	switch {

@@ -3,7 +3,7 @@
 // [View] is its pure core: what is observed of a session goes in, lines for
 // people come out. Nothing is shown because a command returned: the prompts,
 // replies and answers that a chat shows are those of the session's history, so
-// every chat on a session shows the same, whoever typed it.
+// every chat on a session shows the same.
 //
 //	typed ──Parse──► Action ──Talk.Do──► session ──Observe──► View.Seen ──► lines
 //

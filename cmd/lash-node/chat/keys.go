@@ -31,13 +31,13 @@ func (m *screen) key(msg tea.KeyPressMsg) (cmd tea.Cmd) {
 		m.recall(m.at + 1)
 		return nil
 	}
-	m.begun()
+	m.start()
 	m.input, cmd = m.input.Update(msg)
 	return cmd
 }
 
-// begun notes what was asked when a line is begun.
-func (m *screen) begun() {
+// start notes the question that the user sees when a line starts.
+func (m *screen) start() {
 	if m.input.Value() == "" {
 		m.asked = m.question()
 	}
@@ -144,7 +144,7 @@ func (m *screen) flush() tea.Cmd {
 	return tea.Sequence(tea.Println(text), func() tea.Msg { return printedMsg{} })
 }
 
-// liveRows is how many rows of the reply in flight are shown below what is printed.
+// liveRows is how many rows of the unfinished reply are shown below what is printed.
 const liveRows = 6
 
 // View implements [tea.Model].

@@ -23,7 +23,7 @@ const (
 	Question             // a call that waits for an approval
 	Note                 // what the chat has to say
 	Problem              // what failed
-	Hint                 // a command to copy: never broken into rows, and nobody else's words are in it
+	Hint                 // a command to copy: never broken into rows, and without words of users, models or tools
 )
 
 // Line is one line of a chat. Its text has no line breaks, and a terminal that

@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/session/transcript"
 )
 
-// live is the reply in flight, as far as it was streamed. Lines that are shown stay; the last one is
+// live is the unfinished reply, as far as it was streamed. Lines that are shown stay; the last one is
 // not whole yet.
 type live struct {
 	try  try
@@ -74,5 +74,5 @@ func (v *View) finish(text string) {
 	v.emit(linesOf(Reply, rest)...)
 }
 
-// Live is the last line of the reply in flight, which is not whole yet; escaped, empty where there is none.
+// Live is the unfinished last line of the reply that streams; escaped, empty where there is none.
 func (v *View) Live() string { return transcript.VisibleLine(v.live.text[v.live.done:]) }

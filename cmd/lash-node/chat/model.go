@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -23,10 +24,11 @@ type screen struct {
 
 	view   *View // nil until the session is joined
 	seen   <-chan observed
+	stop   context.CancelFunc // ends the observation
 	gen    int
 	drawn  bool // the program has drawn once: what is printed before goes astray
 	input  textarea.Model
-	asked  events.EffectID // the question that stood there when the line was begun
+	asked  events.EffectID // the question that the user saw when the line started
 	past   []string        // lines that were typed
 	at     int             // the one that is shown; len(past): none of them
 	width  int
@@ -34,7 +36,7 @@ type screen struct {
 
 	out      []string // to be printed, in order
 	printing bool
-	live     string // of the reply in flight, which stands below what was printed
+	live     string // of the unfinished reply, below what was printed
 	leaving  bool
 	warned   bool // ctrl-c was pressed, and nothing else since
 	failed   error
@@ -95,7 +97,7 @@ func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case linkMsg:
 		m.print(msg.Line)
 	case tea.PasteMsg:
-		m.begun()
+		m.start()
 		m.input, cmd = m.input.Update(msg)
 	default:
 		m.input, cmd = m.input.Update(msg)
@@ -140,10 +142,10 @@ func (m *screen) joined(msg joinedMsg) {
 		m.fail(msg.err)
 		return
 	}
-	m.view = msg.view
+	m.view, m.stop = msg.view, msg.stop
 	m.print(msg.list...)
 	m.print(m.header())
-	go m.driver.pass(msg.gen, msg.seen)
+	go m.driver.pass(msg.ctx, msg.gen, msg.seen)
 }
 
 func (m *screen) header() Line {
@@ -188,6 +190,7 @@ func (m *screen) did(msg didMsg) tea.Cmd {
 		}
 	case msg.Session != "":
 		m.print(noted(Note, "from here on this is session %s, a fork of %s", msg.Session, m.session))
+		m.stop()
 		m.session, m.view = msg.Session, nil
 		m.gen++
 		return m.driver.join(m.session, m.gen)
@@ -216,6 +219,7 @@ func (m *screen) act(a Action) tea.Cmd {
 	}
 	if m.view == nil {
 		m.print(noted(Problem, "the session is not open yet: try again in a moment"))
+		m.input.SetValue(m.past[len(m.past)-1])
 		return nil
 	}
 	a, ready := m.prepare(a)

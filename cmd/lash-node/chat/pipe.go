@@ -42,7 +42,7 @@ type Pipe struct {
 const maxPrompt = api.MaxRequestBytes - 64<<10
 
 // refusal is why a pipe refuses a call.
-const refusal = "nobody can be asked: the chat reads from a pipe"
+const refusal = "no user can be asked: the chat reads from a pipe"
 
 // Run asks for a turn for each prompt, one after the other, and waits until it has ended. [ErrTurn]: one of
 // them brought no answer; those after it were not asked for.
@@ -185,7 +185,7 @@ func (p *Pipe) ended(r *projector.TurnRecord, err error) error {
 // cancelWait bounds the cancel of a chat that was interrupted.
 const cancelWait = 5 * time.Second
 
-// interrupted cancels the chat's own turn: nobody waits for it any more.
+// interrupted cancels the chat's own turn, whose reply has no reader any more.
 func (p *Pipe) interrupted(ctx context.Context, own events.TurnID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelWait)
 	defer cancel()

@@ -22,7 +22,7 @@ func (v *View) Recent(limit int) ([]Line, error) {
 	}
 	for _, n := range path {
 		if n.Kind == events.NodeMessage {
-			v.message(&n.Message, v.asker(n))
+			v.message(&n.Message, v.caller(n))
 		}
 	}
 	for _, q := range v.s.Questions() {
@@ -31,8 +31,8 @@ func (v *View) Recent(limit int) ([]Line, error) {
 	return v.out, nil
 }
 
-// asker is on whose behalf a message was said.
-func (v *View) asker(n *projector.Node) string {
+// caller is on whose behalf a message was said.
+func (v *View) caller(n *projector.Node) string {
 	if t := v.s.Turn(); t != nil && t.ID == n.Turn && len(t.Callers) > 0 {
 		return t.Callers[0]
 	}
@@ -43,12 +43,12 @@ func (v *View) asker(n *projector.Node) string {
 }
 
 // message shows a message as it stands in the conversation.
-func (v *View) message(m *events.Message, asker string) {
+func (v *View) message(m *events.Message, caller string) {
 	if m.Role == events.RoleAssistant {
 		v.thought(m.Parts)
 		v.emit(linesOf(Reply, textOf(m.Parts))...)
 	} else if text := textOf(m.Parts); text != "" {
-		v.said(cmp.Or(asker, m.Origin, string(m.Role)), text)
+		v.said(cmp.Or(caller, m.Origin, string(m.Role)), text)
 	}
 	for i := range m.Parts {
 		p := &m.Parts[i]

@@ -33,7 +33,9 @@ func (s *Screen) Run(ctx context.Context) (events.SessionID, error) {
 	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(s.In), tea.WithOutput(s.Out), tea.WithoutSignalHandler())
 	m.driver = &driver{talk: s.Talk, ctx: ctx, send: p.Send}
 	go m.driver.link()
-	go m.driver.pass(0, m.seen)
+	observing, stop := context.WithCancel(ctx)
+	m.stop = stop
+	go m.driver.pass(observing, 0, m.seen)
 	_, err := p.Run()
 	if ctx.Err() != nil && errors.Is(err, tea.ErrProgramKilled) {
 		err = nil // a signal
@@ -69,6 +71,8 @@ type (
 		gen  int
 		view *View
 		seen <-chan observed
+		ctx  context.Context //nolint:containedctx // of the observation
+		stop context.CancelFunc
 		list []Line
 		err  error
 	}
@@ -87,16 +91,17 @@ type (
 func (d *driver) join(id events.SessionID, gen int) tea.Cmd {
 	return func() tea.Msg {
 		var list []Line
-		view, seen, err := d.talk.Open(d.ctx, id, false, Options{Live: true, Full: d.talk.Full}, func(l Line) { list = append(list, l) })
-		return joinedMsg{gen, view, seen, list, err}
+		ctx, stop := context.WithCancel(d.ctx)
+		view, seen, err := d.talk.Open(ctx, id, false, Options{Live: true, Full: d.talk.Full}, func(l Line) { list = append(list, l) })
+		return joinedMsg{gen, view, seen, ctx, stop, list, err}
 	}
 }
 
 // pass sends what is observed.
-func (d *driver) pass(gen int, seen <-chan observed) {
+func (d *driver) pass(ctx context.Context, gen int, seen <-chan observed) {
 	for {
 		select {
-		case <-d.ctx.Done():
+		case <-ctx.Done():
 			return
 		case o := <-seen:
 			d.send(seenMsg{gen, o})

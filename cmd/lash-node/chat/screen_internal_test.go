@@ -88,7 +88,7 @@ func asked(m *screen) (list []Action) {
 	return list
 }
 
-// TestAnswerElsewhere has a question answered by somebody else while the user types y: the question is gone from
+// TestAnswerElsewhere has a question answered by another user while the user types y: the question is gone from
 // the screen, and the y goes nowhere, neither to the next question nor to the model.
 func TestAnswerElsewhere(t *testing.T) {
 	t.Parallel()

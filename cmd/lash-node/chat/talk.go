@@ -160,7 +160,7 @@ func (t *Talk) fillResults(ctx context.Context, p *events.ToolReturned) {
 	}
 }
 
-// Outcome is what an action came to.
+// Outcome is the result of an action.
 type Outcome struct {
 	Action  Action
 	Session events.SessionID // of Fork: where it goes on
@@ -286,7 +286,7 @@ func (t *Talk) Explain(err error, id events.SessionID) error {
 	case errors.Is(err, api.ErrNotAsked):
 		advice = "the turn has ended, or the call was answered"
 	case errors.Is(err, api.ErrForbidden):
-		advice = "somebody with the right to it can do it, or grant it to you"
+		advice = "a user with that right can do it, or grant the right to you"
 	case errors.Is(err, api.ErrUnknownNode):
 		advice = "/branch lists them"
 	case errors.Is(err, bus.ErrNobody):

@@ -37,9 +37,6 @@ type View struct {
 // NewView begins at a state of the session, which is the view's from then on.
 func NewView(s *projector.State, opts Options) *View { return &View{opts: opts, s: s} }
 
-// Session is the id of the session.
-func (v *View) Session() events.SessionID { return v.s.Session }
-
 // Seq is the sequence of the last commit seen.
 func (v *View) Seq() events.Seq { return v.s.Seq }
 
@@ -77,9 +74,6 @@ func (v *View) Turn() events.TurnID {
 	}
 	return ""
 }
-
-// Started reports whether a node has taken the running turn.
-func (v *View) Started() bool { return v.s.Turn() != nil }
 
 // Ended is how a turn ended; nil while it has not.
 func (v *View) Ended(id events.TurnID) (*projector.TurnRecord, error) { return v.s.Record(id) }
