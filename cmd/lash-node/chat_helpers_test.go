@@ -171,9 +171,14 @@ func (s *seat) read() {
 	}
 }
 
-// types sends keys.
+// types sends keys, once the program reads them: what a terminal gets before that, it edits itself.
 func (s *seat) types(keys string) {
 	s.t.Helper()
+	s.mu.Lock()
+	for !strings.Contains(s.raw.String(), ansi.SetModeBracketedPaste) && !s.ended {
+		s.more.Wait()
+	}
+	s.mu.Unlock()
 	if _, err := io.WriteString(s.tty, keys); err != nil {
 		s.t.Fatal(err)
 	}
@@ -217,11 +222,6 @@ func (s *seat) session() string {
 	s.sees(", model ")
 	_, rest, _ := strings.Cut(ansi.Strip(s.shown()), "session ")
 	id, _, _ := strings.Cut(rest, ",")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for !strings.Contains(s.raw.String(), ansi.SetModeBracketedPaste) && !s.ended { // then it reads keys
-		s.more.Wait()
-	}
 	return id
 }
 

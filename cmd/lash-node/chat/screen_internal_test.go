@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestRows breaks lines for terminals of any width: no row is too wide, nothing is lost, and none of what others said begins at the
@@ -154,5 +155,30 @@ func TestFailedPromptStays(t *testing.T) {
 	m.Update(didMsg{1, Outcome{Action: Action{Verb: Say, Text: "hello"}, Err: m.talk.Explain(events.ErrNoSession, "s")}})
 	if got := m.input.Value(); got != "hello" || !strings.Contains(strings.Join(m.out, "\n"), "lash-replay ls lists what there is") && !m.printing {
 		t.Errorf("got %q and %q", got, m.out)
+	}
+}
+
+// TestResize has the window become narrow, then wide: lines that follow and the live part fit the width that it has.
+func TestResize(t *testing.T) {
+	t.Parallel()
+	m := asking(t)
+	see(t, m, events.Of("t1", &events.ToolApprovalGiven{Effect: "t1/0/0", Granted: true, By: "bob"}),
+		events.Of("t1", &events.ToolReturned{Results: []events.ToolResult{{Text: "3"}}}))
+	long := strings.Repeat("word ", 40)
+	for n, width := range []int{30, 90} {
+		m.Update(printedMsg{})
+		m.out = nil
+		m.Update(tea.WindowSizeMsg{Width: width, Height: 24})
+		m.Update(seenMsg{0, observed{Observed: api.Observed{Delta: &api.Delta{Turn: "t1", Iteration: 1, Attempt: 1, N: int64(n), Kind: events.PartText, Text: long}}}})
+		m.Update(printedMsg{})
+		rows := strings.Split(m.View().Content, "\n")
+		if !strings.Contains(m.View().Content, "  word word") {
+			t.Errorf("width %d: got %q, want the reply so far", width, rows)
+		}
+		for _, row := range rows {
+			if w := ansi.StringWidth(row); w > width {
+				t.Errorf("width %d: row %q has %d cells", width, row, w)
+			}
+		}
 	}
 }
