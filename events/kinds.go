@@ -29,6 +29,7 @@ var kinds = map[Kind]kindInfo{
 	KindSessionGranted:         row[SessionGranted](1),
 	KindSessionOverlaid:        row[SessionOverlaid](1),
 	KindSessionExtended:        row[SessionExtended](1),
+	KindSessionExtensionsSet:   row[SessionExtensionsSet](1),
 	KindBodyStored:             row[BodyStored](1),
 	KindGraphAppended:          row[GraphAppended](1),
 	KindGraphBranched:          row[GraphBranched](1),
@@ -46,6 +47,7 @@ var kinds = map[Kind]kindInfo{
 	KindModelFailed:            row[ModelFailed](1),
 	KindModelInterrupted:       row[ModelInterrupted](1),
 	KindToolStateApplied:       row[ToolStateApplied](1),
+	KindToolSourcesApplied:     row[ToolSourcesApplied](1),
 	KindToolCalled:             row[ToolCalled](1),
 	KindToolReturned:           row[ToolReturned](1),
 	KindToolLost:               row[ToolLost](1),
@@ -105,6 +107,7 @@ const (
 	KindSessionGranted         Kind = "session.granted"
 	KindSessionOverlaid        Kind = "session.overlaid"
 	KindSessionExtended        Kind = "session.extended"
+	KindSessionExtensionsSet   Kind = "session.extensions_set"
 	KindBodyStored             Kind = "body.stored"
 	KindGraphAppended          Kind = "graph.appended"
 	KindGraphBranched          Kind = "graph.branched"
@@ -122,6 +125,7 @@ const (
 	KindModelFailed            Kind = "model.failed"
 	KindModelInterrupted       Kind = "model.interrupted"
 	KindToolStateApplied       Kind = "tool.state_applied"
+	KindToolSourcesApplied     Kind = "tool.sources_applied"
 	KindToolCalled             Kind = "tool.called"
 	KindToolReturned           Kind = "tool.returned"
 	KindToolLost               Kind = "tool.lost"

@@ -71,11 +71,12 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 		}},
 		Contributions: []events.Contribution{goldenContribution}, WithoutBase: true,
 	}},
-	events.KindSessionExtended: {&events.SessionExtended{Extension: events.Extension{Type: "code.globals", Body: []byte(`{"x":1}`)}, Saved: true}},
-	events.KindBodyStored:      {&events.BodyStored{Blob: events.BlobRef{Digest: strings.Repeat("0f", 32), Size: 70000}, By: "alice"}},
-	events.KindGraphAppended:   {&events.GraphAppended{Nodes: goldenNodes, Key: "k1", Digest: "d1"}},
-	events.KindGraphBranched:   {&events.GraphBranched{Leaf: "n1"}},
-	events.KindFrameOpened:     {&events.FrameOpened{Frame: "f2", Reason: "compaction", Keep: "n2", Nodes: goldenNodes}},
+	events.KindSessionExtended:      {&events.SessionExtended{Extension: events.Extension{Type: "code.globals", Body: []byte(`{"x":1}`)}, Saved: true}},
+	events.KindSessionExtensionsSet: {&events.SessionExtensionsSet{Extensions: []events.Extension{{Type: "code.globals", Body: []byte(`{"x":2}`)}, {Type: "note"}}}},
+	events.KindBodyStored:           {&events.BodyStored{Blob: events.BlobRef{Digest: strings.Repeat("0f", 32), Size: 70000}, By: "alice"}},
+	events.KindGraphAppended:        {&events.GraphAppended{Nodes: goldenNodes, Key: "k1", Digest: "d1"}},
+	events.KindGraphBranched:        {&events.GraphBranched{Leaf: "n1"}},
+	events.KindFrameOpened:          {&events.FrameOpened{Frame: "f2", Reason: "compaction", Keep: "n2", Nodes: goldenNodes}},
 	events.KindTurnRequested: {
 		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts}},
 		&events.TurnRequested{Input: events.TurnInput{Continue: true}},
@@ -121,6 +122,7 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindModelFailed: {&events.ModelFailed{
 		Iteration: 1, Prompt: goldenPrompt, Error: "rate_limited", Code: "429", Status: 429, Message: "slow down", Attempts: 5,
 	}},
+	events.KindToolSourcesApplied: {&events.ToolSourcesApplied{Sources: []string{"search", "mail"}}},
 	events.KindToolStateApplied: {&events.ToolStateApplied{Generation: 3, Tools: []events.ToolEntry{
 		{
 			Name: "read", Description: "reads", Schema: []byte(`{"type":"object"}`), Effects: events.EffectsNone,

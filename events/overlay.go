@@ -32,3 +32,18 @@ type SessionExtended struct {
 
 // Validate implements [Payload].
 func (p *SessionExtended) Validate() error { return checkID("extension.type", p.Extension.Type, true) }
+
+// SessionExtensionsSet puts others in place of all extensions that the session keeps, or none.
+type SessionExtensionsSet struct {
+	Extensions []Extension `msgpack:"e,omitempty"` // that the protocol is handed wherever the session is opened, in order
+}
+
+// Validate implements [Payload].
+func (p *SessionExtensionsSet) Validate() error {
+	for i := range p.Extensions {
+		if err := checkID("extensions.type", p.Extensions[i].Type, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}

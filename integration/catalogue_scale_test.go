@@ -383,8 +383,9 @@ func testCommandsFirst(t *testing.T) {
 		}}), nil)
 	}
 	model("large")
-	must(t, "refresh", b.RefreshCatalog(b.ctx, id), nil)
-	_, err := b.SetToolsAvailability(b.ctx, id, []string{"b"}, "off")
+	_, err := b.RefreshCatalog(b.ctx, id)
+	must(t, "refresh", err, nil)
+	_, err = b.SetToolsAvailability(b.ctx, id, []string{"b"}, "off")
 	must(t, "availability", err, nil)
 	model("-2")
 	_, err = b.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("input")}})

@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -175,6 +176,35 @@ func TestDeadHistory(t *testing.T) {
 	b.until("its wake is acked", func() bool { return !b.woken(id) })
 	must(t, "retry", b.Retry(b.ctx, &letter), nil)
 	b.until("it is a dead letter again", func() bool { again := b.letter(id); return again.Seq > letter.Seq })
+}
+
+// TestDeadChild cancels tasks whose work a session does that cannot be folded, and that owes nothing itself: it becomes a
+// dead letter, and the tasks end with that reason.
+func TestDeadChild(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t)
+	id := b.open(session.CreateRequest{})
+	child := b.open(session.CreateRequest{Parent: id, Relation: events.RelationChild})
+	for _, k := range []events.TaskID{"asked", "cancelled"} {
+		_, err := b.RegisterTask(b.ctx, id, session.TaskRequest{ID: k, Of: events.TaskSubagent, Child: child, Close: events.CloseCancel})
+		must(t, "register", err, nil)
+	}
+	must(t, "publish", b.bus.Conn().Publish("lash.s."+string(child)+".junk", []byte("junk")), nil)
+	must(t, "flush", b.bus.Conn().Flush(), nil)
+	_, err := b.RequestCancelTask(b.ctx, id, "asked", "enough")
+	must(t, "ask it to stop", err, nil)
+	_, err = b.CancelTask(b.ctx, id, "cancelled")
+	must(t, "cancel", err, nil)
+	hasty(t, b.bus, scripted.New(b.model.answer))
+	letter := b.letter(child)
+	want := fmt.Sprintf("session %s, which does its work, cannot be read: %s", child, letter.Error)
+	b.await(id, "the ends", func(s *projector.State) bool {
+		asked, _ := s.Task("asked")
+		cancelled, _ := s.Task("cancelled")
+		return asked.State == events.TaskFailed && asked.Summary == want && !asked.Owing() && cancelled.State == events.TaskCancelled && !cancelled.Owing()
+	})
+	b.until("the wakes are acked", func() bool { return len(b.wakes()) == 0 })
+	verified(t, b.bus, id)
 }
 
 // TestDeadChurn stops the node under a turn far more often than it would be

@@ -27,7 +27,7 @@ func validBodies() map[string]string {
 		"cancelTurn": `{}`, "injectInput": `{"text":"mind this"}`, "appendNodes": `{"nodes":[{"message":{"role":"user","parts":[{"type":"text","text":"n"}]}}]}`,
 		"branchTo": `{"node":""}`, "openFrame": `{"id":"f9"}`, "approve": `{"call":"t1/0/0","granted":true}`,
 		"resolveCall": `{"call":"t1/0/0","text":"done"}`, "setTools": `{"names":["add"],"level":"off"}`, "startMonitor": `{"command":"true"}`,
-		"grant": `{"rights":["read"]}`, "storeBlob": `{"x":1}`, "rewriteMessages": `{"messages":[]}`, "setProtocolOptions": `{"options":{}}`, "applyExtension": `{"type":"x"}`,
+		"grant": `{"rights":["read"]}`, "storeBlob": `{"x":1}`, "rewriteMessages": `{"messages":[]}`, "setProtocolOptions": `{"options":{}}`, "replaceExtensions": `{"extensions":[]}`, "applyExtension": `{"type":"x"}`,
 		"applyTools": `{"generation":0,"tools":[]}`, "invokeAction": `{"name":"greet"}`, "complete": `{"messages":[{"role":"user","parts":[{"type":"text","text":"aside"}]}]}`,
 		"registerTask": `{}`, "progressTask": `{"message":"on"}`, "endTask": `{"state":"completed"}`, "stopTask": `{}`, "cancelTasks": `{}`,
 		"streamCompletion": `{"messages":[{"role":"user","parts":[{"type":"text","text":"aside"}]}]}`,
@@ -37,7 +37,7 @@ func validBodies() map[string]string {
 
 // at fills the parameters of a path.
 func at(path, session string) string {
-	return strings.NewReplacer("{session}", session, "{turn}", "t1", "{input}", "i1", "{task}", "k1", "{monitor}", "m1", "{caller}", "guest", "{digest}", strings.Repeat("0f", 32)).Replace(path)
+	return strings.NewReplacer("{session}", session, "{turn}", "t1", "{input}", "i1", "{task}", "k1", "{source}", "more", "{monitor}", "m1", "{caller}", "guest", "{digest}", strings.Repeat("0f", 32)).Replace(path)
 }
 
 // query is what an operation cannot do without.
@@ -59,6 +59,7 @@ func TestHTTPDocument(t *testing.T) {
 			c.CompletionKey()
 			return plugin.Result{Pending: true}, nil
 		})
+		r.Source("more", ofNames("extra"))
 		plugin.AddAction(r, plugin.ActionDef{Name: "greet"}, func(_ context.Context, _ plugin.ActionContext, in struct{ Name string }) (string, error) {
 			return "hello " + in.Name, nil
 		})

@@ -16,7 +16,7 @@ func leastScopes() map[string]string {
 		"document": "",
 
 		"getSession": "read", "getView": "read", "watchEvents": "read", "getTurn": "read", "watchTurn": "read", "getApprovals": "read",
-		"getOutput": "read", "getTools": "read", "getTasks": "read", "getTask": "read", "getMonitors": "read", "getToolCatalog": "read", "getActions": "read",
+		"getOutput": "read", "getTools": "read", "getTasks": "read", "getTask": "read", "getMonitors": "read", "getToolCatalog": "read", "getActions": "read", "getToolSources": "read",
 		"listSessions": "read", "listTurns": "read", "listApprovals": "read", "getBlob": "read", "storeBlob": "write",
 
 		"createSession": "write", "configureSession": "write", "closeSession": "write", "forkSession": "write", "grant": "write",
@@ -25,7 +25,7 @@ func leastScopes() map[string]string {
 		"approve": "write", "resolveCall": "write", "setTools": "write",
 		"cancelTask": "write", "stopMonitor": "write", "takeUpdates": "write",
 
-		"rewriteMessages": "write", "takeFirstInput": "write", "setProtocolOptions": "write", "applyExtension": "write", "applyTools": "write",
+		"rewriteMessages": "write", "takeFirstInput": "write", "setProtocolOptions": "write", "applyExtension": "write", "applyTools": "write", "addToolSource": "write", "removeToolSource": "write", "refreshCatalog": "write", "replaceExtensions": "write",
 		"invokeAction": "write", "complete": "write", "streamCompletion": "write", "registerTask": "write", "progressTask": "write", "endTask": "write", "stopTask": "write",
 		"cancelTasks": "write", "transferTasks": "write",
 

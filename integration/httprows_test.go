@@ -28,6 +28,13 @@ func webRows() map[*operation.Row]webRow {
 			return httpapi.ProtocolOptions{Options: in.Options, AllFrames: in.All}
 		}), silence),
 		&operation.ApplyExtension.Row: over(operation.ApplyExtension, body(extension), silence),
+		&operation.ReplaceExtensions.Row: over(operation.ReplaceExtensions, body(func(in []events.Extension) httpapi.Extensions {
+			out := httpapi.Extensions{Extensions: []httpapi.Extension{}}
+			for _, e := range in {
+				out.Extensions = append(out.Extensions, extension(e))
+			}
+			return out
+		}), silence),
 
 		&operation.Submit.Row:   over(operation.Submit, bodyOf("turn", func(in api.TurnRequest) httpapi.NewTurn { return newTurn(in, 0) }), func(p httpapi.PendingTurn) api.SubmitAnswer { return api.SubmitAnswer{Turn: p.Turn} }),
 		&operation.SubmitAt.Row: overAs(&operation.Submit.Row, bodyOf("turn", func(in api.SubmitAtArgs) httpapi.NewTurn { return newTurn(in.Request, in.At) }), func(p httpapi.PendingTurn) events.TurnID { return p.Turn }),
@@ -85,7 +92,16 @@ func webRows() map[*operation.Row]webRow {
 		&operation.SetAvailability.Row: over(operation.SetAvailability, body(func(in api.AvailabilityArgs) httpapi.ToolLevel {
 			return httpapi.ToolLevel{Names: append([]string{}, in.Names...), Level: in.Level}
 		}), newGeneration),
-		&operation.ToolCatalog.Row: over(operation.ToolCatalog, bare, func(c httpapi.ToolCatalog) []json.RawMessage { return c.Tools }),
+		&operation.ToolSources.Row: over(operation.ToolSources, bare, func(got httpapi.ToolSources) (list []api.ToolSource) {
+			for _, s := range got.Sources {
+				list = append(list, api.ToolSource(s))
+			}
+			return list
+		}),
+		&operation.AddToolSource.Row:    over(operation.AddToolSource, inPath[string]("{source}"), newGeneration),
+		&operation.RemoveToolSource.Row: over(operation.RemoveToolSource, inPath[string]("{source}"), newGeneration),
+		&operation.RefreshCatalog.Row:   over(operation.RefreshCatalog, bare, newGeneration),
+		&operation.ToolCatalog.Row:      over(operation.ToolCatalog, bare, func(c httpapi.ToolCatalog) []json.RawMessage { return c.Tools }),
 		&operation.Actions.Row: over(operation.Actions, bare, func(got httpapi.Actions) (list []plugin.ActionDef) {
 			for _, a := range got.Actions {
 				list = append(list, plugin.ActionDef{Name: a.Name, Description: a.Description, Kind: a.Kind, Session: a.Session, Needs: a.Needs, Input: a.Input, Output: a.Output})

@@ -35,6 +35,7 @@ func nth[T any](n int, list ...T) T { return list[n] }
 
 // keyedAsks is every operation that makes a session or may change one, but those that clients never repeat.
 func keyedAsks() []keyedAsk {
+	type object = map[string]any
 	var (
 		reason = func(n int) string { return nth(n, "done", "over", "gone") }
 		config = func(n int) events.Config {
@@ -85,6 +86,16 @@ func keyedAsks() []keyedAsk {
 		extension = func(n int) events.Extension {
 			return events.Extension{Type: nth(n, "x", "y", "z"), Body: []byte("{}")}
 		}
+		replaced = func(n int) []events.Extension {
+			return nth(n, []events.Extension{}, []events.Extension{extension(0)}, []events.Extension{extension(1)})
+		}
+		extensions = func(list []events.Extension) []object {
+			out := []object{}
+			for _, e := range list {
+				out = append(out, object{"type": e.Type, "body": json.RawMessage(e.Body)})
+			}
+			return out
+		}
 		aside = func(n int) plugin.CompletionRequest {
 			return plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, reason(n))}}
 		}
@@ -99,7 +110,6 @@ func keyedAsks() []keyedAsk {
 		return [3]string{method, path, in(body)}
 	}
 	none := func(err error) (any, error) { return nil, err }
-	type object = map[string]any
 	return []keyedAsk{
 		{
 			operation.Close.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
@@ -172,6 +182,32 @@ func keyedAsks() []keyedAsk {
 		}, func(n int) any { return new(levels(n)) }, func(n int) [3]string {
 			return send("PATCH", "/tools", object{"names": levels(n).Names, "level": levels(n).Level})
 		}},
+		{
+			operation.ReplaceExtensions.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return none(h.ReplaceExtensions(c, id, replaced(n)))
+			},
+			func(n int) any { return new(replaced(n)) }, func(n int) [3]string {
+				return send("PUT", "/extensions", object{"extensions": extensions(replaced(n))})
+			},
+		},
+		{
+			operation.AddToolSource.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return h.AddToolSource(c, id, reason(n))
+			},
+			func(n int) any { return new(reason(n)) }, func(n int) [3]string { return send("PUT", "/tools/sources/"+reason(n), nil) },
+		},
+		{
+			operation.RemoveToolSource.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return h.RemoveToolSource(c, id, reason(n))
+			},
+			func(n int) any { return new(reason(n)) }, func(n int) [3]string { return send("DELETE", "/tools/sources/"+reason(n), nil) },
+		},
+		{
+			operation.RefreshCatalog.Name, false, func(c context.Context, h *session.Host, id events.SessionID, _ int) (any, error) {
+				return h.RefreshCatalog(c, id)
+			},
+			func(int) any { return &struct{}{} }, func(int) [3]string { return send("POST", "/tools/refresh", nil) },
+		},
 		{operation.CancelTask.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 			t, err := h.CancelTask(c, id, task(n))
 			return t.State, err
@@ -395,8 +431,8 @@ func TestKeyBelongsToItsRequest(t *testing.T) {
 			b.open(session.CreateRequest{ID: "base"})
 			all := slices.DeleteFunc(keyedAsks(), func(k keyedAsk) bool { return name == "http" && k.http == nil })
 			for _, k := range all {
-				if slices.Contains([]operation.Name{operation.Compact.Name, operation.ApplyExtension.Name, operation.Complete.Name}, k.op) {
-					continue // appends with a compactor, a protocol or a model only, see TestServiceCopiesAtOnce
+				if slices.Contains([]operation.Name{operation.Compact.Name, operation.ApplyExtension.Name, operation.Complete.Name, operation.AddToolSource.Name, operation.RemoveToolSource.Name}, k.op) {
+					continue // appends with a compactor, a protocol, a model or a source only, see TestServiceCopiesAtOnce
 				}
 				id, before := events.SessionID(k.op), events.Seq(0)
 				if !k.makes() {
@@ -414,7 +450,7 @@ func TestKeyBelongsToItsRequest(t *testing.T) {
 				for _, other := range all {
 					for caller := range 2 {
 						for n := range 3 {
-							bare := k.op == operation.TakeFirstInput.Name || name == "http" && k.op == operation.TakeUpdates.Name // which has no body there
+							bare := k.op == operation.TakeFirstInput.Name || k.op == operation.RefreshCatalog.Name || name == "http" && k.op == operation.TakeUpdates.Name // which has no body there
 							same := other.op == k.op && caller == 0 && (n == 0 || bare)
 							if _, code := ask(caller, other, id, n); !same && code != "different_content" {
 								t.Errorf("%s, then %s, caller %d, body %d: got %q, want it refused", k.op, other.op, caller, n, code)

@@ -32,6 +32,7 @@ func bodiesInSession() map[operation.Name]any {
 		operation.Compact.Name: &struct{}{}, operation.Approve.Name: &events.ToolApprovalGiven{Effect: theEffect, Granted: true},
 		operation.ResolveTool.Name: &api.ResolveArgs{Key: theEffect}, operation.ToolState.Name: &struct{}{}, operation.ApplyToolState.Name: &api.ToolState{},
 		operation.SetAvailability.Name: &api.AvailabilityArgs{Names: []string{}}, operation.CancelTask.Name: new(events.TaskID("k1")),
+		operation.ReplaceExtensions.Name: &[]events.Extension{}, operation.ToolSources.Name: &struct{}{}, operation.AddToolSource.Name: new("more"), operation.RemoveToolSource.Name: new("more"), operation.RefreshCatalog.Name: &struct{}{},
 		operation.StartMonitor.Name: &events.MonitorSpec{ID: "m1", Command: "true"}, operation.StopMonitor.Name: new(events.MonitorID("m1")),
 		operation.MonitorSnapshot.Name: &struct{}{}, operation.TakeUpdates.Name: new(int64(1)), operation.Actions.Name: &struct{}{}, operation.InvokeAction.Name: &api.ActionArgs{Name: "greet"},
 		operation.ToolCatalog.Name: &struct{}{}, operation.TakeFirstInput.Name: &struct{}{}, operation.ProtocolOptions.Name: &api.ProtocolOptionsArgs{Options: []byte("{}")},

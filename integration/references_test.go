@@ -38,6 +38,7 @@ func references() map[reflect.Type]map[string]reach {
 			"SnapshotCurrent": {by: &operation.State.Row, why: wholeOnly}, "SnapshotSession": {by: &operation.State.Row, why: wholeOnly},
 			"ToolCatalog": by(&operation.ToolCatalog.Row), "ToolState": by(&operation.ToolState.Row), "ApplyToolState": by(&operation.ApplyToolState.Row),
 			"SetToolsAvailability": by(&operation.SetAvailability.Row), "SetToolAvailability": by(&operation.SetAvailability.Row), "ToolOutput": by(&operation.ToolOutput.Row),
+			"ToolSources": by(&operation.ToolSources.Row), "AddToolSource": by(&operation.AddToolSource.Row), "RemoveToolSource": by(&operation.RemoveToolSource.Row), "RefreshCatalog": by(&operation.RefreshCatalog.Row),
 			"CreateSession": by(&operation.Create.Row), "TakeFirstTurnInput": by(&operation.TakeFirstInput.Row), "CloseSession": by(&operation.Close.Row),
 			"StartTurnStream": by(operation.WatchTurn), "AwaitTurn": by(operation.Turn), "CancelTurn": by(&operation.Cancel.Row), "StartTurn": why(toTurnEnd),
 			"InjectTurnInput": by(&operation.Inject.Row), "AppendNodes": by(&operation.AppendNodes.Row), "Complete": {by: &operation.Complete.Row, streams: operation.StreamCompletion},
@@ -66,7 +67,7 @@ func references() map[reflect.Type]map[string]reach {
 			"MutateConfig":  by(&operation.Configure.Row),
 			"AfterToolCall": why(inTheTurn), "AfterTurn": why(inTheTurn), "BeforeToolCall": why(inTheTurn), "BeforeTurn": why(inTheTurn), "Checkpoint": why(inTheTurn), "CodeExecutor": why(inTheTurn),
 			"Driver": why(inTheTurn), "Lifecycle": why(inTheTurn), "ProjectProse": why(inTheTurn), "ProjectToolResult": why(inTheTurn), "Prompt": why(inTheTurn), "Protocol": why(inTheTurn),
-			"Reserve": why(ofClosure), "Response": why(inTheTurn), "Stream": why(inTheTurn), "StreamEnd": why(inTheTurn), "TransformContext": why(inTheTurn),
+			"Source": by(&operation.AddToolSource.Row), "Reserve": why(ofClosure), "Response": why(inTheTurn), "Stream": why(inTheTurn), "StreamEnd": why(inTheTurn), "TransformContext": why(inTheTurn),
 		},
 	}
 }
@@ -76,7 +77,7 @@ func oursAlone() []*operation.Row {
 	return []*operation.Row{
 		&operation.Fork.Row, &operation.Grant.Row, operation.View, operation.Observe, &operation.Sessions.Row, &operation.SubmitAt.Row, &operation.Turns.Row,
 		&operation.CancelInputs.Row, &operation.CancelInputsFrom.Row, &operation.Branch.Row, &operation.OpenFrame.Row, &operation.Rewrite.Row, &operation.PutBlob.Row, operation.ReadBlob,
-		&operation.Approvals.Row, &operation.PendingApprovals.Row, &operation.Approve.Row, &operation.Actions.Row, &operation.RequestCancel.Row,
+		&operation.ReplaceExtensions.Row, &operation.Approvals.Row, &operation.PendingApprovals.Row, &operation.Approve.Row, &operation.Actions.Row, &operation.RequestCancel.Row,
 	}
 }
 

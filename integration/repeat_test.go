@@ -87,6 +87,9 @@ func TestServiceCopiesAtOnce(t *testing.T) {
 		in any
 	}{
 		{operation.SetAvailability.Name, &api.AvailabilityArgs{Names: []string{"later"}, Level: events.Override(events.AvailOff)}},
+		{operation.AddToolSource.Name, new("more")},
+		{operation.RefreshCatalog.Name, &struct{}{}},
+		{operation.RemoveToolSource.Name, new("more")},
 		{operation.OpenFrame.Name, &api.FrameRequest{Frame: "f2"}},
 		{operation.AppendNodes.Name, &api.AppendNodesRequest{Nodes: says("z"), IdempotencyKey: "k1"}},
 		{operation.Inject.Name, &api.InjectRequest{ID: "i1", Parts: says("x")[0].Message.Parts}},

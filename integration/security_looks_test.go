@@ -94,6 +94,22 @@ func TestLooksAppendNothing(t *testing.T) {
 	}
 }
 
+// TestLookMovesNoTasks has who asked for a look close a session whose tasks become the parent's: none of them moves.
+func TestLookMovesNoTasks(t *testing.T) {
+	t.Parallel()
+	b := setupIdle(t)
+	parent := b.open(session.CreateRequest{})
+	id := b.open(session.CreateRequest{Parent: parent})
+	_, err := b.RegisterTask(b.ctx, id, session.TaskRequest{ID: "k", Close: events.CloseTransfer})
+	must(t, "register", err, nil)
+	before := [2]events.Seq{b.last(parent), b.last(id)}
+	must(t, "close by a look", b.CloseSession(scoped(t.Context(), api.ScopeAdmin, operation.ToolState.Name, id), id, "by a look"), api.ErrForbidden)
+	equal(t, "commits after it", [2]events.Seq{b.last(parent), b.last(id)}, before)
+	must(t, "close", b.CloseSession(scoped(t.Context(), api.ScopeWrite, operation.Close.Name, id), id, "over"), nil)
+	k, _ := b.state(id).Task("k")
+	equal(t, "went to", k.To, parent)
+}
+
 // TestActionsNeedRights has callers of each right ask for each action. The turn
 // that an action asks for is its caller's.
 func TestActionsNeedRights(t *testing.T) {

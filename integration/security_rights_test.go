@@ -17,14 +17,14 @@ import (
 // mean, for the doors to be held against.
 func needs() map[api.Right][]string {
 	return map[api.Right][]string{
-		api.RightRead: {"tool_state", "tool_catalog", "monitor_snapshot", "actions"},
+		api.RightRead: {"tool_state", "tool_sources", "tool_catalog", "monitor_snapshot", "actions"},
 		api.RightWrite: {
 			"create", "close", "submit", "submit_at", "cancel", "inject", "cancel_inputs", "cancel_inputs_from", "append_nodes", "branch",
 			"open_frame", "rewrite", "compact", "cancel_task", "stop_monitor", "take_updates", "put_blob", "invoke_action",
 			"take_first_input", "complete", "register_task", "progress_task", "end_task", "request_cancel_task", "cancel_tasks", "transfer_tasks",
 		},
 		api.RightApprove:   {"approve", "resolve_tool"},
-		api.RightConfigure: {"configure", "apply_tool_state", "set_availability", "set_protocol_options", "apply_extension"},
+		api.RightConfigure: {"configure", "apply_tool_state", "set_availability", "add_tool_source", "remove_tool_source", "refresh_catalog", "replace_extensions", "set_protocol_options", "apply_extension"},
 		api.RightCommand:   {"start_monitor"},
 		api.RightGrant:     {"grant"}, // which follows from the rights to write and to configure
 	}

@@ -227,7 +227,7 @@ func (r *recorder) ends(ctx context.Context) map[events.SessionID]events.Seq {
 
 // asOfNow are operations whose answer to a repeat tells how things stand then.
 var asOfNow = []operation.Name{
-	operation.ToolState.Name, operation.MonitorSnapshot.Name, operation.Actions.Name, operation.CancelTask.Name, operation.AppendNodes.Name,
+	operation.ToolState.Name, operation.ToolSources.Name, operation.MonitorSnapshot.Name, operation.Actions.Name, operation.CancelTask.Name, operation.AppendNodes.Name,
 	operation.RegisterTask.Name, operation.ProgressTask.Name, operation.EndTask.Name, operation.RequestCancel.Name,
 }
 

@@ -140,7 +140,7 @@ func TestHostCatalogRefreshed(t *testing.T) {
 	b, id, builds := setupOverlaid(t)
 	b.catalogue(id)
 	for what, again := range map[string]func() error{
-		"refresh":    func() error { return b.RefreshCatalog(b.ctx, id) },
+		"refresh":    func() error { _, err := b.RefreshCatalog(b.ctx, id); return err },
 		"invalidate": func() error { return b.InvalidateCaches(b.ctx, id) },
 	} {
 		before := builds.Load()
@@ -150,7 +150,8 @@ func TestHostCatalogRefreshed(t *testing.T) {
 		b.catalogue(id)
 		equal(t, "builds after "+what, builds.Load(), before+1)
 	}
-	must(t, "refresh of none", b.RefreshCatalog(b.ctx, "nobody"), events.ErrNoSession)
+	_, err := b.RefreshCatalog(b.ctx, "nobody")
+	must(t, "refresh of none", err, events.ErrNoSession)
 	must(t, "invalidate of none", b.InvalidateCaches(b.ctx, "nobody"), events.ErrNoSession)
 }
 

@@ -100,6 +100,8 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 		if !p.Saved {
 			s.Extensions = append(slices.Clip(s.Extensions), p.Extension)
 		}
+	case *events.SessionExtensionsSet:
+		s.Extensions, s.Replaced = p.Extensions, s.Seq
 	case *events.BodyStored:
 		// for those who look for the body: the fold has none of it
 	case *events.GraphAppended:
@@ -136,6 +138,8 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 		s.applyInterrupted(ev.Turn, p)
 	case *events.ToolStateApplied:
 		s.applyCatalog(p)
+	case *events.ToolSourcesApplied:
+		s.ToolSources = p.Sources
 	case *events.ToolCalled:
 		s.applyCalled(ev.Turn, p)
 	case *events.ToolReturned:

@@ -13,7 +13,7 @@ func notStanding() map[string]string {
 	const own, life, work = "a field of the view itself", "the session's life and who it belongs to", "work and what it has cost"
 	return map[string]string{
 		"Session": own, "Seq": own, "Config": own, "Frames": own, "Leaf": own, "Nodes": own,
-		"Status": life, "Opening": life, "ConfigSeq": life, "Parent": life, "Forked": life, "Labels": life, "Relation": life, "First": life, "Subagent": life, "Source": life,
+		"Status": life, "Opening": life, "ConfigSeq": life, "Replaced": life, "Parent": life, "Forked": life, "Labels": life, "Relation": life, "First": life, "Subagent": life, "Source": life,
 		"Owner": life, "Grants": life, "CreatedAt": life, "UpdatedAt": life, "Copied": life, "Branched": life, "Moves": life, "Events": life,
 		"Turns": work, "Run": work, "Queue": work, "Scheduled": work, "Worker": work, "Callers": work, "Untold": work, "Inputs": work, "Ledger": work, "Prompted": work, "Children": work,
 		"Tasks": work, "Monitors": work, "Feed": work,
@@ -30,6 +30,7 @@ func TestViewStands(t *testing.T) {
 	for _, commit := range [][]events.Payload{
 		{&events.SessionOpened{Options: map[string]string{"p": `{"a":1}`}, Access: events.ToolAccess{Hidden: []string{"b"}}}},
 		{&events.ToolStateApplied{Generation: 1, Tools: []events.ToolEntry{tool}}},
+		{&events.ToolSourcesApplied{Sources: []string{"b", "a"}}},
 		{&events.SessionOverlaid{Tools: []events.ToolEntry{{Name: "over"}}, WithoutBase: true}},
 		{&events.SessionExtended{Extension: events.Extension{Type: "x", Body: []byte(`{}`)}}},
 		{&events.SessionExtended{Extension: events.Extension{Type: "y"}}},

@@ -64,9 +64,11 @@ type Head struct {
 	Moves    int64         `msgpack:"mv,omitempty"` // how often it was moved in this session
 	Frames   []Frame       `msgpack:"fr,omitempty"`
 
-	Catalog    Catalog            `msgpack:"t,omitempty"`
-	Overlay    Overlay            `msgpack:"ol,omitempty"` // over the session's own tools
-	Extensions []events.Extension `msgpack:"ex,omitempty"` // that the protocol is handed wherever the session is opened, in order
+	Catalog     Catalog            `msgpack:"t,omitempty"`
+	Overlay     Overlay            `msgpack:"ol,omitempty"` // over the session's own tools
+	ToolSources []string           `msgpack:"ts,omitempty"` // that were added to its plugins' tools, in that order
+	Extensions  []events.Extension `msgpack:"ex,omitempty"` // that the protocol is handed wherever the session is opened, in order
+	Replaced    events.Seq         `msgpack:"xr,omitempty"` // where Extensions were replaced last; 0: never
 
 	Turns         int64                 `msgpack:"tn,omitempty"` // ever started
 	Run           []Turn                `msgpack:"r,omitempty"`  // the running turn, or none

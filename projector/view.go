@@ -24,6 +24,7 @@ type Standing struct {
 	Catalog       Catalog                // of the session's own tools
 	Overlay       events.SessionOverlaid // over them
 	Access        events.ToolAccess
+	ToolSources   []string              // that were added to its plugins' tools, in that order
 	Extensions    []events.Extension    // that the protocol is handed
 	Contributions []events.Contribution // of plugins to the prompts of turns
 	Options       map[string]string     // JSON for plugins, by plugin id
@@ -32,7 +33,7 @@ type Standing struct {
 
 func (s *State) standing() Standing {
 	return Standing{
-		Catalog: s.Catalog, Overlay: s.Overlay.SessionOverlaid, Access: s.Access, Extensions: slices.Clip(s.Extensions), Contributions: slices.Clip(s.Contributions),
+		Catalog: s.Catalog, Overlay: s.Overlay.SessionOverlaid, Access: s.Access, ToolSources: slices.Clip(s.ToolSources), Extensions: slices.Clip(s.Extensions), Contributions: slices.Clip(s.Contributions),
 		Options: s.Options, Plugins: slices.Clone(s.Plugins), // which change in place
 	}
 }

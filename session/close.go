@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +33,8 @@ func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason str
 				return nil, nil
 			case !s.Idle():
 				return nil, fmt.Errorf("close session %s: %w", id, ErrTurnRunning)
-			case moves.due(s):
-				return nil, errMoveFirst
+			case moves.due(s): // for the session's own sake, so not before its caller may close it
+				return nil, cmp.Or(mayAppend(ctx), errMoveFirst)
 			}
 			list := append(cancelScheduled(s), task.Close(s, "session closed")...)
 			return append(list, events.Of("", &events.SessionClosed{Reason: reason})), open(s)

@@ -321,7 +321,7 @@ func within(parent, child events.ToolAccess) events.ToolAccess {
 // the opening, the catalogue and the first nodes, which may be events of the largest size.
 const inheritedBytes = 64 << 10
 
-// inherited are the creator's plugin states, overlay, extensions and tool state, of a fork.
+// inherited are the creator's plugin states, tool sources, overlay, extensions and tool state, of a fork.
 func (o *opening) inherited(ctx context.Context) ([]events.Event, error) {
 	if o.req.Plugins != PluginsFork {
 		return nil, nil
@@ -343,6 +343,9 @@ func (o *opening) inherited(ctx context.Context) ([]events.Event, error) {
 			return nil, err
 		}
 		list = append(list, events.Of("", spilled))
+	}
+	if sources := o.creator.ToolSources; len(sources) > 0 {
+		list = append(list, events.Of("", &events.ToolSourcesApplied{Sources: sources}))
 	}
 	if over := o.creator.Overlay.SessionOverlaid; !over.IsZero() {
 		list = append(list, events.Of("", &over))

@@ -17,6 +17,7 @@ type followed struct {
 	at       events.Seq     // of the newest state that it was brought to
 	frame    events.FrameID // that it was restored in
 	moves    int64          // of the leaf, when it was restored
+	replaced events.Seq     // where the extensions had been replaced, when it was restored
 	extended int            // extensions that it was handed since it was restored
 	lost     bool           // it was handed one that the history does not have: it is to be restored
 }
@@ -31,7 +32,7 @@ func (h *Host) restore(ctx context.Context, st *stack, p *plugin.Session, state 
 	if err := p.Protocol().Restore(ctx, plugin.ProtocolSession{Session: state.Session}, restored); err != nil {
 		return err
 	}
-	st.followed = followed{at: state.Seq, frame: state.Frame().ID, moves: state.Moves}
+	st.followed = followed{at: state.Seq, frame: state.Frame().ID, moves: state.Moves, replaced: state.Replaced}
 	return nil
 }
 
@@ -43,10 +44,13 @@ func (h *Host) follow(ctx context.Context, st *stack, state *projector.State) er
 	if state.Seq < f.at {
 		return nil
 	}
-	if f.lost || f.frame != state.Frame().ID || f.moves != state.Moves {
+	if f.lost || f.frame != state.Frame().ID || f.moves != state.Moves || f.replaced != state.Replaced {
 		if err := h.restore(ctx, st, st.plugins, state); err != nil {
 			return fmt.Errorf("restore session %s: %w", state.Session, err)
 		}
+	}
+	if err := st.plugins.FollowSources(state.ToolSources); err != nil {
+		return fmt.Errorf("session %s: %w", state.Session, err)
 	}
 	for f.extended < len(state.Extensions) {
 		if err := st.plugins.Protocol().ApplyExtension(ctx, state.Extensions[f.extended]); err != nil {
@@ -80,6 +84,17 @@ func checkExtension(s *projector.State, e events.Extension) error {
 	return nil
 }
 
+// wellFormed refuses an extension that no history could hold. What its fields are in stands before their names.
+func wellFormed(in string, e events.Extension) error {
+	switch {
+	case e.Type == "" || len(e.Type) > events.MaxIDBytes:
+		return &events.FieldError{Field: in + "type", Reason: fmt.Sprintf("has %d bytes, want 1 to %d", len(e.Type), events.MaxIDBytes), Err: events.ErrInvalid}
+	case len(e.Body) > MaxExtensionBytes:
+		return &events.FieldError{Field: in + "body", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(e.Body), MaxExtensionBytes), Err: events.ErrTooLarge}
+	}
+	return checkJSON(in+"body", e.Body)
+}
+
 // ApplyExtension hands the protocol an object of its own, and records it with
 // what it changed of plugins' states. A protocol whose plugin is
 // [plugin.Stateful] keeps what it needs of it there; others are handed it again,
@@ -87,14 +102,7 @@ func checkExtension(s *projector.State, e events.Extension) error {
 // restore. Errors: [*events.FieldError], [*api.LimitError], and the protocol's own.
 func (h *Host) ApplyExtension(ctx context.Context, id events.SessionID, e events.Extension) error {
 	ctx, asked := api.TakeAsked(ctx)
-	err := checkJSON("body", e.Body)
-	if e.Type == "" || len(e.Type) > events.MaxIDBytes {
-		err = &events.FieldError{Field: "type", Reason: fmt.Sprintf("has %d bytes, want 1 to %d", len(e.Type), events.MaxIDBytes), Err: events.ErrInvalid}
-	}
-	if err == nil && len(e.Body) > MaxExtensionBytes {
-		err = &events.FieldError{Field: "body", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(e.Body), MaxExtensionBytes), Err: events.ErrTooLarge}
-	}
-	if err != nil {
+	if err := wellFormed("", e); err != nil {
 		return err
 	}
 	by, s, done, err := h.appliedBefore(ctx, id, command{operation.ApplyExtension.Name, "apply extension", &e}, asked)
@@ -104,16 +112,30 @@ func (h *Host) ApplyExtension(ctx context.Context, id events.SessionID, e events
 	return h.withStackOf(ctx, s, func(p *plugin.Session, s *projector.State) error { return h.extend(ctx, p, s, by, e) })
 }
 
+// opening takes a session's stack, and its opening, until done is called.
+func (h *Host) opening(ctx context.Context, id events.SessionID) (st *stack, done func(), err error) {
+	st = h.stacks.take(id)
+	if ctx.Value(buildingKey{}) == st {
+		err = fmt.Errorf("plugins of session %s: %w", id, plugin.ErrBuilding)
+	} else {
+		select {
+		case st.opening <- struct{}{}:
+			return st, func() { <-st.opening; h.stacks.giveBack(st) }, nil
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	h.stacks.giveBack(st)
+	return nil, nil, err
+}
+
 // extend keeps the stack's opening, so that protocols here are handed extensions in the order of the history.
 func (h *Host) extend(ctx context.Context, p *plugin.Session, s *projector.State, by stamp, e events.Extension) error {
-	st := h.stacks.take(s.Session)
-	defer h.stacks.giveBack(st)
-	select {
-	case st.opening <- struct{}{}:
-		defer func() { <-st.opening }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	st, done, err := h.opening(ctx, s.Session)
+	if err != nil {
+		return err
 	}
+	defer done()
 	fact := &events.SessionExtended{Extension: e, Saved: p.SavesProtocol()}
 	check := func(s *projector.State) error {
 		if err := open(s); err != nil || fact.Saved {
@@ -128,7 +150,7 @@ func (h *Host) extend(ctx context.Context, p *plugin.Session, s *projector.State
 		return &events.FieldError{Field: "extension", Reason: err.Error(), Err: api.ErrProtocol}
 	}
 	before := -1
-	err := h.saveStates(ctx, s.Session, by, p, func(s *projector.State) ([]events.Event, error) {
+	err = h.saveStates(ctx, s.Session, by, p, func(s *projector.State) ([]events.Event, error) {
 		before = len(s.Extensions)
 		return []events.Event{events.Of("", fact)}, check(s)
 	})

@@ -320,8 +320,8 @@ func (h *Host) appendHeld(ctx context.Context, s *held, by stamp, list []events.
 
 // commit puts events in an envelope, large bodies in blobs. There is none for who asked for a look.
 func (h *Host) commit(ctx context.Context, id events.SessionID, by stamp, list []events.Event) (*events.Commit, error) {
-	if api.LooksOnly(ctx) {
-		return nil, fmt.Errorf("%w: what needs the right %q alone appends nothing", api.ErrForbidden, api.RightRead)
+	if err := mayAppend(ctx); err != nil {
+		return nil, err
 	}
 	for i := range list {
 		p, err := Spill(ctx, h.b, list[i].Payload)
@@ -334,6 +334,14 @@ func (h *Host) commit(ctx context.Context, id events.SessionID, by stamp, list [
 		ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()),
 		Actor: by.actor, Cause: by.cause, Key: by.key, Digest: by.digest, Events: list,
 	}, nil
+}
+
+// mayAppend refuses who asked for a look.
+func mayAppend(ctx context.Context) error {
+	if api.LooksOnly(ctx) {
+		return fmt.Errorf("%w: what needs the right %q alone appends nothing", api.ErrForbidden, api.RightRead)
+	}
+	return nil
 }
 
 // State is the session's state now: a copy that nothing changes later.

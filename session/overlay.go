@@ -37,15 +37,6 @@ func (h *Host) SetOverlay(ctx context.Context, id events.SessionID, o plugin.Ove
 	})
 }
 
-// RefreshCatalog builds a session's tool catalogue anew, with the overlay as it
-// is, on every node: the history has a new generation of the tools, which is
-// what nodes keep catalogues by. What a turn offers then, it records with its next model call.
-func (h *Host) RefreshCatalog(ctx context.Context, id events.SessionID) error {
-	return h.decide(ctx, id, "refresh catalogue", func(s *projector.State) ([]events.Event, error) {
-		return toolStateEvent(next(s), s.Catalog.Tools), open(s)
-	})
-}
-
 // InvalidateCaches forgets what this process has built of a session's tool catalogue.
 func (h *Host) InvalidateCaches(ctx context.Context, id events.SessionID) error {
 	return h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {

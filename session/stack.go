@@ -146,6 +146,11 @@ func (h *Host) openStack(ctx context.Context, st *stack, state *projector.State)
 	case <-ctx.Done():
 		return nil, nil, false, fmt.Errorf("plugins of session %s: %w", state.Session, context.Cause(ctx))
 	}
+	return h.openLocked(ctx, st, state)
+}
+
+// openLocked is openStack for who has the stack's opening.
+func (h *Host) openLocked(ctx context.Context, st *stack, state *projector.State) (p *plugin.Session, beside []events.Payload, built bool, err error) {
 	if st.plugins != nil && st.protocol != state.Config.Protocol {
 		st.plugins.Close() // another protocol: another stack
 		st.plugins = nil

@@ -1,10 +1,12 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
@@ -14,15 +16,37 @@ import (
 // PassOn does in the session that does a cancelled task's work what the cancel asks for: its turns are
 // cancelled, those that wait too, and the session is closed where the task's policy is to end with its own.
 // That ends its tasks, whose children are likewise told. done is false while a turn still runs, and
-// then nothing is recorded: the worker asks again.
+// then nothing is recorded: the worker asks again. A session that no node can fold cannot be told: workers try it, as
+// often as any, and once it has its dead letter the task has failed with that reason.
 func (h *Host) PassOn(ctx context.Context, id events.SessionID, t projector.Task) (done bool, err error) {
+	why := ""
 	done, err = h.stopChild(ctx, id, &t)
+	if err != nil {
+		why, err = h.unreachable(ctx, t.Child, err)
+		done = err == nil
+	}
 	if err != nil || !done {
 		return false, err
 	}
 	return true, h.decide(ctx, id, string(t.ID), func(s *projector.State) ([]events.Event, error) {
-		return task.PassedOn(s, t.ID, t.Seq), nil
+		return task.PassedOn(s, t.ID, t.Seq, clipText(why)), nil
 	})
+}
+
+// unreachable is why a session cannot be told anything, ever: it has a dead letter. Else the error
+// stays, and workers are to find out whether it can be folded.
+func (h *Host) unreachable(ctx context.Context, child events.SessionID, err error) (why string, _ error) {
+	if ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown) {
+		return "", err
+	}
+	letter, none := h.b.DeadLetter(ctx, child)
+	switch {
+	case none == nil:
+		return fmt.Sprintf("session %s, which does its work, cannot be read: %s", child, cmp.Or(letter.Error, "each try killed its worker")), nil
+	case errors.Is(none, bus.ErrNotFound):
+		return "", errors.Join(err, h.b.PublishWake(turnKey(child), bus.WakeHint{Repair: true}))
+	}
+	return "", errors.Join(err, none)
 }
 
 func (h *Host) stopChild(ctx context.Context, parent events.SessionID, t *projector.Task) (done bool, err error) {

@@ -16,10 +16,16 @@ import (
 // an unknown one [ErrUnknownTask]; one that has ended stays as it is.
 
 // ProgressTask records a message of at most [events.MaxTaskText] bytes, and
-// returns the task's record: its state tells of a cancel that was requested.
+// returns the task's record: its state tells of a cancel that was requested. Of a
+// task that goes on in a closed session it is [ErrClosed]: read the record with Task, and say its end with EndTask.
 func (h *Host) ProgressTask(ctx context.Context, id events.SessionID, name events.TaskID, message string) (projector.Task, error) {
 	c := command{operation.ProgressTask.Name, "task progress", &api.ProgressArgs{Task: name, Message: message}}
-	return h.outside(ctx, id, c, name, func(s *projector.State) []events.Event { return task.Progress(s, name, message) })
+	return h.outside(ctx, id, c, name, func(s *projector.State) ([]events.Event, error) {
+		if t, ok := s.Task(name); ok && t.Live() && s.Status == projector.StatusClosed {
+			return nil, fmt.Errorf("progress of task %s of session %s: %w", name, id, ErrClosed)
+		}
+		return task.Progress(s, name, message), nil
+	})
 }
 
 // EndTask ends a task as completed, failed or cancelled, with a summary of at
@@ -29,14 +35,16 @@ func (h *Host) EndTask(ctx context.Context, id events.SessionID, name events.Tas
 		return projector.Task{}, &events.FieldError{Field: "state", Reason: fmt.Sprintf("%q is none of completed, failed and cancelled", state), Err: events.ErrInvalid}
 	}
 	c := command{operation.EndTask.Name, "end task", &api.EndTaskArgs{Task: name, State: state, Summary: summary}}
-	t, err := h.outside(ctx, id, c, name, func(s *projector.State) []events.Event { return task.Complete(s, name, state, summary) })
+	t, err := h.outside(ctx, id, c, name, func(s *projector.State) ([]events.Event, error) {
+		return task.Complete(s, name, state, summary), nil
+	})
 	if err == nil {
 		h.dropCallback(id, name)
 	}
 	return t, err
 }
 
-func (h *Host) outside(ctx context.Context, id events.SessionID, c command, name events.TaskID, d func(*projector.State) []events.Event) (projector.Task, error) {
+func (h *Host) outside(ctx context.Context, id events.SessionID, c command, name events.TaskID, d decision) (projector.Task, error) {
 	ctx, asked := api.TakeAsked(ctx)
 	by, err := h.keyed(c, asked)
 	if err != nil {
@@ -50,6 +58,6 @@ func (h *Host) outside(ctx context.Context, id events.SessionID, c command, name
 		case t.Runner != "" || t.Worker != "" || (&api.TaskRequest{ID: t.ID, Of: t.Of, Child: t.Child}).Outside() != nil:
 			return nil, fmt.Errorf("task %s of session %s is run by a node: %w", name, id, ErrTaskTaken)
 		}
-		return d(s), nil
+		return d(s)
 	})
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/session/turn"
 )
 
 // ToolCatalog lists a session's tools from searchable on, one JSON object each.
@@ -51,9 +50,7 @@ func (h *Host) tools(ctx context.Context, s *projector.State) ([]events.ToolEntr
 		return nil, err
 	}
 	if entry != nil {
-		if fact := turn.Offer(&s.Catalog, entry.Tools); fact != nil {
-			return fact.Tools, nil
-		}
+		return offer(&s.Catalog, entry.Tools), nil
 	}
 	return s.Catalog.Tools, nil
 }
@@ -84,7 +81,7 @@ func (h *Host) offered(ctx context.Context, s *projector.State) (*plugin.Catalog
 // leaves out are off, whoever offers them. A source that nobody registered is
 // [api.ErrUnknownSource]; a tool that its source does not have, [api.ErrUnknownTool].
 func (h *Host) ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (generation int64, err error) {
-	return h.retool(ctx, id, command{operation.ApplyToolState.Name, "apply tool state", &state}, func(s *projector.State, known []events.ToolEntry) ([]events.Event, error) {
+	return h.retool(ctx, id, command{operation.ApplyToolState.Name, "apply tool state", &state}, h.tools, func(s *projector.State, known []events.ToolEntry) ([]events.Event, error) {
 		if state.Generation != s.Catalog.Generation {
 			return nil, &api.GenerationError{Expected: state.Generation, Actual: s.Catalog.Generation}
 		}
@@ -96,9 +93,12 @@ func (h *Host) ApplyToolState(ctx context.Context, id events.SessionID, state ap
 	})
 }
 
-// retool runs a decision on a session's tools. What the plugins offer is asked
-// before, with no lock held, and again where the tools moved meanwhile.
-func (h *Host) retool(ctx context.Context, id events.SessionID, c command, d func(*projector.State, []events.ToolEntry) ([]events.Event, error)) (generation int64, err error) {
+// lookFunc finds the tools that a decision is about.
+type lookFunc func(context.Context, *projector.State) ([]events.ToolEntry, error)
+
+// retool runs a decision on a session's tools, and gives the generation that it leads to. What the
+// plugins offer is asked before, with no lock held, and again where the tools moved meanwhile.
+func (h *Host) retool(ctx context.Context, id events.SessionID, c command, look lookFunc, d func(*projector.State, []events.ToolEntry) ([]events.Event, error)) (generation int64, err error) {
 	ctx, who := api.TakeAsked(ctx)
 	by, err := h.keyed(c, who)
 	if err == nil {
@@ -119,7 +119,7 @@ func (h *Host) retool(ctx context.Context, id events.SessionID, c command, d fun
 		if err := open(asked); err != nil {
 			return 0, err
 		}
-		known, err := h.tools(ctx, asked)
+		known, err := look(ctx, asked)
 		if err != nil {
 			return 0, err
 		}
@@ -197,7 +197,7 @@ func (h *Host) SetToolsAvailability(ctx context.Context, id events.SessionID, na
 	if err := checkCount("names", len(names), MaxToolNames); err != nil {
 		return 0, fmt.Errorf("set tool availability: %w", err)
 	}
-	return h.retool(ctx, id, command{operation.SetAvailability.Name, "set tool availability", &api.AvailabilityArgs{Names: names, Level: level}}, func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
+	return h.retool(ctx, id, command{operation.SetAvailability.Name, "set tool availability", &api.AvailabilityArgs{Names: names, Level: level}}, h.tools, func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
 		state := api.ToolState{Tools: tools}
 		for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 			if err := state.SetAvailability(name, level); err != nil {

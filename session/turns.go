@@ -156,7 +156,10 @@ func (h *Host) admissible(ctx context.Context, id events.SessionID, name events.
 		return err
 	}
 	p, _, release, err := h.Stack(ctx, s)
-	if err != nil {
+	switch {
+	case errors.Is(err, plugin.ErrNoSource):
+		return nil // the worker that starts the turn has it
+	case err != nil:
 		return err
 	}
 	defer release()

@@ -24,11 +24,14 @@ type Access struct {
 	Seed string `json:"seed"` // of the NATS nkey that the server takes, and no other
 }
 
+// AccessFile is where the access of a store's server lies.
+func AccessFile(store string) string { return filepath.Join(filepath.Clean(store), accessName) }
+
 // ReadAccess reads the access of a store's server, which may run or not. The
 // error is [fs.ErrNotExist] where the store has none.
 func ReadAccess(store string) (Access, error) {
 	var a Access
-	name := filepath.Join(filepath.Clean(store), accessName)
+	name := AccessFile(store)
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return a, err

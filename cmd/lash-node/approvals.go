@@ -48,9 +48,11 @@ const askEvery = 100 * time.Millisecond
 func (c *approvalsCmd) Run(ctx context.Context, s *streams) error {
 	list, err := c.collect(ctx, s)
 	deadline := time.Now().Add(c.Wait)
+	over := s.Waiting("a call that asks for an approval, %s in all", c.Wait)
 	for len(list) == 0 && !access.Final(err) && time.Now().Before(deadline) && bus.Sleep(ctx, askEvery) {
 		list, err = c.collect(ctx, s)
 	}
+	over()
 	switch {
 	case err != nil:
 		return err
@@ -66,7 +68,7 @@ func (c *approvalsCmd) Run(ctx context.Context, s *streams) error {
 }
 
 func writeJSON(s *streams, v any) error {
-	enc := json.NewEncoder(s.out)
+	enc := json.NewEncoder(s.Out)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
@@ -113,15 +115,15 @@ func (c *client) explain(err error, id events.SessionID) error {
 
 func (c *approvalsCmd) print(s *streams, list []waiting) {
 	if len(list) == 0 {
-		write(s.out, "no call waits for an approval\n")
+		write(s.Out, "no call waits for an approval\n")
 		return
 	}
 	where := c.where()
 	for _, w := range list {
-		write(s.out, "%s %s\n  %s (asks %s)\n  %s %s\n", w.Session, w.Call, transcript.VisibleLine(w.Question), transcript.VisibleLine(w.Plugin), transcript.VisibleLine(w.Tool), transcript.VisibleLine(clipped(string(w.Args))))
+		write(s.Out, "%s %s\n  %s (asks %s)\n  %s %s\n", w.Session, w.Call, transcript.VisibleLine(w.Question), transcript.VisibleLine(w.Plugin), transcript.VisibleLine(w.Tool), transcript.VisibleLine(clipped(string(w.Args))))
 	}
 	first := list[0]
-	write(s.out, "\nanswer with: lash-node approve%s %s %s\n         or: lash-node approve%s %s %s --deny REASON\n",
+	write(s.Out, "\nanswer with: lash-node approve%s %s %s\n         or: lash-node approve%s %s %s --deny REASON\n",
 		where, first.Session, first.Call, where, first.Session, first.Call)
 }
 

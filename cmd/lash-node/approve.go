@@ -58,7 +58,9 @@ func (c *approveCmd) Run(ctx context.Context, s *streams) error {
 		return fmt.Errorf("%w: lash-node approvals lists the calls that wait", err)
 	}
 	if err == nil {
+		over := s.Waiting("a node that puts the answer into the history")
 		first := c.counted(ctx, on, before)
+		over()
 		if out.Recorded = first != nil; first != nil && first.Granted != out.Granted {
 			err = session.ErrDifferent
 		}
@@ -70,9 +72,9 @@ func (c *approveCmd) Run(ctx context.Context, s *streams) error {
 		return errors.Join(err, writeIf(err == nil, s, out))
 	}
 	word := map[bool]string{true: "approved", false: "denied"}[out.Granted]
-	write(s.out, "%s: call %s of session %s\n", word, c.Call, c.Session)
+	write(s.Out, "%s: call %s of session %s\n", word, c.Call, c.Session)
 	if !out.Recorded {
-		write(s.err, "lash-node: no node has taken the answer yet; it is kept, and counts if it is the first\n")
+		write(s.Err, "lash-node: no node has taken the answer yet; it is kept, and counts if it is the first\n")
 	}
 	return nil
 }

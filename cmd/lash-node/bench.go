@@ -26,7 +26,7 @@ type serveApartCmd struct {
 	Store string `arg:""`
 }
 
-func (c *serveApartCmd) Run(s *streams) error { return bench.ServeApart(c.Store, os.Stdin, s.out) }
+func (c *serveApartCmd) Run(s *streams) error { return bench.ServeApart(c.Store, os.Stdin, s.Out) }
 
 // nodeApartCmd is one of several nodes that the bench measures.
 type nodeApartCmd struct {
@@ -34,7 +34,7 @@ type nodeApartCmd struct {
 }
 
 func (c *nodeApartCmd) Run(ctx context.Context, s *streams) error {
-	return bench.NodeApart(ctx, c.URL, os.Stdin, s.out)
+	return bench.NodeApart(ctx, c.URL, os.Stdin, s.Out)
 }
 
 // apart runs this program as another process.
@@ -42,7 +42,7 @@ func apart(s *streams) func(context.Context, ...string) *exec.Cmd {
 	return func(ctx context.Context, args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, os.Args[0])
 		cmd.Args = append([]string{os.Args[0]}, args...)
-		cmd.Stderr = s.err
+		cmd.Stderr = s.Err
 		if self, err := os.Executable(); err == nil {
 			cmd.Path, cmd.Err = self, nil
 		}
@@ -69,13 +69,13 @@ func (c *benchCmd) Run(ctx context.Context, s *streams) error {
 	}
 	report, err := bench.Run(ctx, bench.Options{
 		Scale: c.Scale, Dir: dir, Only: c.Only, Cold: c.Cold, Hot: c.Hot, Apart: apart(s),
-		Progress: func(format string, a ...any) { write(s.err, "measuring "+format+"\n", a...) },
+		Progress: func(format string, a ...any) { write(s.Err, "measuring "+format+"\n", a...) },
 	})
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		enc := json.NewEncoder(s.out)
+		enc := json.NewEncoder(s.Out)
 		enc.SetIndent("", "  ")
 		return enc.Encode(report)
 	}
@@ -86,7 +86,7 @@ func (c *benchCmd) Run(ctx context.Context, s *streams) error {
 func benchTable(s *streams, r *bench.Report) {
 	row := func(what string, value float64, goal string) {
 		if value != 0 { // else it was not measured
-			write(s.out, "%-62s %12.2f   %s\n", what, value, goal)
+			write(s.Out, "%-62s %12.2f   %s\n", what, value, goal)
 		}
 	}
 	row("append, in raw publishes", r.AppendRatio, "at most 1.3")
@@ -121,10 +121,10 @@ func benchTable(s *streams, r *bench.Report) {
 	row("fold of that turn / of one without hooks", r.HooksFoldRatio, "")
 	figures := func(title string, f bench.Figures) {
 		if len(f) > 0 {
-			write(s.out, "\n%s\n", title)
+			write(s.Out, "\n%s\n", title)
 		}
 		for _, name := range slices.Sorted(maps.Keys(f)) {
-			write(s.out, "  %-60s %14.3f\n", name, f[name])
+			write(s.Out, "  %-60s %14.3f\n", name, f[name])
 		}
 	}
 	figures("raw NATS, same run", r.Raw)

@@ -23,7 +23,7 @@ func TestBenchLeavesOut(t *testing.T) {
 		r := &bench.Report{}
 		reflect.ValueOf(r).Elem().Field(i).SetFloat(7)
 		var out bytes.Buffer
-		benchTable(&streams{out: &out}, r)
+		benchTable(&streams{Out: &out}, r)
 		if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, " 7.00 ") || rows[text] {
 			t.Errorf("%s: got %q, want its row alone", of.Field(i).Name, text)
 		}

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/cmd/lash-node/chat"
+	"github.com/lash-go/lash/cmd/lash-node/serve"
 	"github.com/lash-go/lash/events"
 	sessionclient "github.com/lash-go/lash/session/client"
 )
@@ -26,7 +27,7 @@ type chatCmd struct {
 	Session  events.SessionID `help:"Go on with this session, whose last messages are shown. Without it a new one begins." placeholder:"ID"`
 	Provider string           `help:"Model provider of the node that starts here: openai, anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
 	Model    string           `help:"Model of the session." placeholder:"NAME"`
-	pluginFlags
+	serve.PluginFlags
 
 	Full      bool   `help:"Shorten nothing, and show what models think."`
 	Whole     bool   `help:"All of standard input is one prompt. Without it each line is one."`
@@ -78,16 +79,16 @@ func (c *chatCmd) Run(ctx context.Context, s *streams) error {
 	}
 	talk := &chat.Talk{Service: cl, Blobs: on.bus, Config: events.Config{Model: on.model}, Where: on.where, Full: c.Full, Link: link}
 	id := cmp.Or(c.Session, events.SessionID(ulid.Make().String()))
-	if s.terminal() && !c.JSON && !c.Whole {
-		at := &chat.Screen{Talk: talk, In: s.in, Out: s.screen, Session: id, Joins: c.Session != "", Plain: s.env("NO_COLOR") != ""}
+	if inTerminal(s) && !c.JSON && !c.Whole {
+		at := &chat.Screen{Talk: talk, In: s.In, Out: s.Screen, Session: id, Joins: c.Session != "", Plain: s.Env("NO_COLOR") != ""}
 		id, err = at.Run(ctx)
 		if err == nil {
-			write(s.err, "lash-node: %s\n", talk.Farewell(id))
+			s.Say("%s", talk.Farewell(id))
 		}
 		return err
 	}
 	p := &chat.Pipe{
-		Talk: talk, In: s.input(), Out: s.out, Err: s.err, Session: id, Joins: c.Session != "",
+		Talk: talk, In: input(s), Out: s.Out, Err: s.Err, Session: id, Joins: c.Session != "",
 		Whole: c.Whole, JSON: c.JSON, Wait: c.Approvals == "wait",
 	}
 	return p.Run(ctx)
@@ -95,24 +96,24 @@ func (c *chatCmd) Run(ctx context.Context, s *streams) error {
 
 // actorOf is how histories name who types, where the door does not authenticate another name.
 func actorOf(s *streams) string {
-	user := s.env("USER")
+	user := s.Env("USER")
 	if events.CheckToken("actor", user) != nil {
 		return "chat"
 	}
 	return user
 }
 
-// terminal reports whether a user sits at both ends, in front of something that can move a cursor.
-func (s *streams) terminal() bool {
-	return s.in != nil && s.screen != nil && term.IsTerminal(s.in.Fd()) && term.IsTerminal(s.screen.Fd()) && s.env("TERM") != "dumb"
+// inTerminal reports whether a user sits at both ends, in front of something that can move a cursor.
+func inTerminal(s *streams) bool {
+	return s.In != nil && s.Screen != nil && term.IsTerminal(s.In.Fd()) && term.IsTerminal(s.Screen.Fd()) && s.Env("TERM") != "dumb"
 }
 
 // input is where prompts come from; nothing where the program was started without one.
-func (s *streams) input() io.Reader {
-	if s.in == nil {
+func input(s *streams) io.Reader {
+	if s.In == nil {
 		return strings.NewReader("")
 	}
-	return s.in
+	return s.In
 }
 
 // ofNode reports whether a flag was given that only counts for a node in this process.
@@ -125,35 +126,68 @@ const chatOpenWait = 30 * time.Second
 
 // connect opens the servers that are named, those of the node in the store, or a node in this process.
 func (c *chatCmd) connect(ctx context.Context, s *streams, link *chat.Link) (*chatting, error) {
-	servers := c.NATS
-	if servers == "" {
-		on, err := c.startNode(ctx, s)
-		if !errors.Is(err, busembed.ErrHeld) {
-			return on, err
-		}
-		own, err := busembed.ReadAccess(c.Store)
-		if err != nil || own.URL == "" {
-			return nil, fmt.Errorf("%s: %w: name its servers with --nats URL, or another directory with --store DIR", c.Store, busembed.ErrHeld)
-		}
-		servers = own.URL
+	if c.NATS != "" {
+		return c.join(ctx, s, c.NATS, link)
 	}
+	own, err := busembed.ReadAccess(c.Store)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if runs(own) {
+		return c.join(ctx, s, own.URL, link)
+	}
+	node, failed := c.startNode(ctx, s, own)
+	if failed != nil && !errors.Is(failed, busembed.ErrHeld) {
+		return nil, failed
+	}
+	if own, err = busembed.ReadAccess(c.Store); node == nil {
+		if err != nil || own.URL == "" {
+			return nil, failed
+		}
+		return c.join(ctx, s, own.URL, link) // another terminal's node was first
+	}
+	stop := func() {
+		defer s.Waiting("the running turn; what is left of it goes on when a node starts here again")()
+		node.Stop()
+	}
+	var on *chatting
+	if err == nil {
+		on, err = c.open(ctx, s, own.URL, link)
+	}
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	on.stop = func() { on.bus.Close(); stop() }
+	return on, nil
+}
+
+// join opens the servers of a node that runs. Flags for another node are said to do nothing.
+func (c *chatCmd) join(ctx context.Context, s *streams, servers string, link *chat.Link) (*chatting, error) {
 	if c.ofNode() {
-		write(s.err, "lash-node: --plugins, --root, --provider and the gate's rules are of a node that starts here: the one that runs has its own\n")
+		s.Say("--plugins, --root, --provider and the gate's rules are of a node that starts here: the one that runs has its own")
 	}
 	if c.Model != "" && c.Session != "" {
-		write(s.err, "lash-node: --model is of a new session: /model %s sets it in this one\n", c.Model)
+		s.Say("--model is of a new session: /model %s sets it in this one", c.Model)
 	}
+	on, err := c.open(ctx, s, servers, link)
+	if err == nil {
+		on.model = c.Model
+	}
+	return on, err
+}
+
+func (c *chatCmd) open(ctx context.Context, s *streams, servers string, link *chat.Link) (*chatting, error) {
 	opts, err := c.Options(servers, c.Store, link)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, chatOpenWait)
 	defer cancel()
-	late := time.AfterFunc(2*time.Second, func() { write(s.err, "lash-node: waiting for %s\n", bus.Redacted(servers)) })
-	defer late.Stop()
+	defer s.Waiting("the servers at %s", bus.Redacted(servers))()
 	b, err := bus.OpenReader(ctx, bus.Config{URL: servers, Options: append(opts, link.Options()...), Name: "lash-node chat", Prefix: c.Prefix, Inbox: c.Inbox})
 	if err != nil {
 		return nil, c.Explain(err, "is the node running? lash-node serve starts one, --nats URL names its servers")
 	}
-	return &chatting{bus: b, where: c.where(), model: c.Model, stop: b.Close}, nil
+	return &chatting{bus: b, where: c.where(), stop: b.Close}, nil
 }

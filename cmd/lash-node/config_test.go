@@ -10,18 +10,19 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/cmd/lash-node/config"
+	"github.com/lash-go/lash/cmd/lash-node/serve"
 )
 
 // parse fills the flags of serve from a configuration file.
-func parse(t *testing.T, file []byte) (*serveCmd, error) {
+func parse(t *testing.T, file []byte) (*serve.Command, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.json")
 	if err := os.WriteFile(path, file, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var into cli
-	s := &streams{out: io.Discard, err: io.Discard, env: func(string) string { return "" }}
-	parser, err := newParser(&into, s, func(int) {})
+	s := &streams{Out: io.Discard, Err: io.Discard, Env: func(string) string { return "" }}
+	parser, err := line(&into).Parser(s, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

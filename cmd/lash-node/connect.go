@@ -35,15 +35,17 @@ func (f *clientFlags) open(ctx context.Context, s *streams) (*client, error) {
 		}
 		servers = own.URL
 	}
-	opts, err := f.Options(servers, f.Store, s.err)
+	opts, err := f.Options(servers, f.Store, s.Err)
 	if err != nil {
 		return nil, err
 	}
+	over := s.Waiting("the servers at %s", bus.Redacted(servers))
 	b, err := bus.OpenReader(ctx, bus.Config{URL: servers, Options: opts, Name: "lash-node", Prefix: f.Prefix, Inbox: f.Inbox})
+	over()
 	if err != nil {
 		return nil, f.Explain(err, "is the node running? lash-node serve starts one, --nats URL names its servers")
 	}
-	actor := cmp.Or(s.env("USER"), "lash-node")
+	actor := cmp.Or(s.Env("USER"), "lash-node")
 	h, err := session.New(session.Config{Bus: b, Actor: actor})
 	if err != nil {
 		b.Close()

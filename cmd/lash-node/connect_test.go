@@ -16,7 +16,7 @@ func TestWhereLeadsBack(t *testing.T) {
 	t.Parallel()
 	parse := func(t *rapid.T, args []string) clientFlags {
 		var c cli
-		parser, err := newParser(&c, &streams{out: io.Discard, err: io.Discard}, func(int) {})
+		parser, err := line(&c).Parser(&streams{Out: io.Discard, Err: io.Discard}, func(int) {})
 		if err == nil {
 			_, err = parser.Parse(append([]string{"approvals"}, args...))
 		}

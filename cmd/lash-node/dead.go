@@ -50,13 +50,13 @@ func (c *deadLsCmd) Run(ctx context.Context, s *streams) error {
 		return writeJSON(s, list)
 	}
 	if len(list) == 0 {
-		write(s.out, "no dead letters\n")
+		write(s.Out, "no dead letters\n")
 	}
 	for i := range list {
 		l := &list[i]
-		write(s.out, "%s  after %d attempts, %s\n", l.Session, l.Attempts, l.At.Time().Format("2006-01-02 15:04:05Z"))
+		write(s.Out, "%s  after %d attempts, %s\n", l.Session, l.Attempts, l.At.Time().Format("2006-01-02 15:04:05Z"))
 		if l.Error != "" {
-			write(s.out, "  %s\n", transcript.VisibleLine(clipped(l.Error)))
+			write(s.Out, "  %s\n", transcript.VisibleLine(clipped(l.Error)))
 		}
 	}
 	return nil
@@ -99,11 +99,11 @@ func (c *deadShowCmd) Run(ctx context.Context, s *streams) error {
 	if c.JSON {
 		return writeJSON(s, letter)
 	}
-	write(s.out, "%s after %d attempts\n", letter.Session, letter.Attempts)
+	write(s.Out, "%s after %d attempts\n", letter.Session, letter.Attempts)
 	if letter.Error != "" {
-		write(s.out, "  error    %s\n", transcript.VisibleLine(clipped(letter.Error)))
+		write(s.Out, "  error    %s\n", transcript.VisibleLine(clipped(letter.Error)))
 	}
-	write(s.out, "  at       %s, worker %s\n", letter.At.Time().Format("2006-01-02 15:04:05Z"), letter.Worker)
+	write(s.Out, "  at       %s, worker %s\n", letter.At.Time().Format("2006-01-02 15:04:05Z"), letter.Worker)
 	return nil
 }
 
@@ -124,7 +124,7 @@ func (c *deadRetryCmd) Run(ctx context.Context, s *streams) error {
 	if c.JSON {
 		return writeJSON(s, letterName{c.Session})
 	}
-	write(s.out, "woken: session %s\n", c.Session)
+	write(s.Out, "woken: session %s\n", c.Session)
 	return nil
 }
 
@@ -150,6 +150,6 @@ func (c *deadDropCmd) Run(ctx context.Context, s *streams) error {
 	if c.JSON {
 		return writeJSON(s, letterName{c.Session})
 	}
-	write(s.out, "dropped: session %s\n", c.Session)
+	write(s.Out, "dropped: session %s\n", c.Session)
 	return nil
 }

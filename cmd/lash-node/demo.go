@@ -62,7 +62,7 @@ func (c *demoCmd) read() ([]recording.Conversation, error) {
 	for _, name := range c.Chats {
 		f, err := os.Open(name) //nolint:gosec // the user names the file
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--chats: %w", err)
 		}
 		convs, err := recording.Read(filepath.Base(name), f)
 		_ = f.Close()

@@ -6,13 +6,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
-	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/lash-node/serve"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
-	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
@@ -47,48 +46,29 @@ func (c *demoEditCmd) Run(ctx context.Context, s *streams) (err error) {
 	if c.Store == "" {
 		c.Store = filepath.Join(dir, "store")
 	}
-	serve := &serveCmd{Store: c.Store, Listen: c.Listen, Profile: busembed.ProfileInterval, Replicas: 1}
-	server, err := serve.embedded(s)
-	if err != nil {
-		return err
-	}
-	defer server.Stop()
-	b, err := bus.Open(ctx, bus.Config{Options: []nats.Option{server.InProcess()}})
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	plugins, err := (&pluginFlags{Plugins: []string{"gate", "files"}, Root: root}).plugins(s)
-	if err != nil {
-		return err
-	}
-	node, err := workers.NewNode(workers.Config{
-		Bus: b, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(editModel)}, Plugins: plugins,
+	adds := serve.Config{Providers: []llm.Provider{scripted.New(editModel)}, Logger: zap.NewNop()}
+	node, err := serve.Start(ctx, s, adds, func(flags *serve.Command) {
+		flags.Store, flags.Listen, flags.Grace = c.Store, c.Listen, stopGrace
+		flags.Plugins, flags.Root = []string{"gate", "files"}, root
 	})
 	if err != nil {
 		return err
 	}
-	if err := node.Start(ctx); err != nil {
-		return err
-	}
-	defer func() {
-		soft, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
-		defer cancel()
-		node.Stop(soft)
-	}()
+	defer node.Stop()
 	if err := c.converse(ctx, s, node.Host(), file); err != nil {
 		return err
 	}
-	parted(ctx, server, b)
+	defer s.Waiting("the other terminal")()
+	parted(ctx, node)
 	return nil
 }
 
 // parted waits until nobody else is connected: the other terminal still reads
 // what its answer came to. One that stays gets as long as it waits at most.
-func parted(ctx context.Context, server *busembed.Server, own *bus.Bus) {
+func parted(ctx context.Context, node *serve.Node) {
 	ctx, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
-	for server.Clients() > own.Connections() && bus.Sleep(ctx, askEvery) { // these are this process
+	for node.Clients() > 0 && bus.Sleep(ctx, askEvery) {
 	}
 }
 
@@ -97,14 +77,14 @@ func (c *demoEditCmd) converse(ctx context.Context, s *streams, h *session.Host,
 		return err
 	}
 	const ask = "Correct the spelling in " + editFile + "."
-	write(s.out, "user       %s\n%s  %s", ask, editFile, editBefore)
+	write(s.Out, "user       %s\n%s  %s", ask, editFile, editBefore)
 	turn, err := h.Submit(ctx, editSession, session.TurnRequest{
 		ID: "t1", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: ask}}},
 	})
 	if err != nil {
 		return err
 	}
-	write(s.out, "\nThe model asks for an approval. In another terminal:\n\n  lash-node approvals --store %s --wait 1m\n\nIt says what to answer with.\n\n", c.Store)
+	write(s.Out, "\nThe model asks for an approval. In another terminal:\n\n  lash-node approvals --store %s --wait 1m\n\nIt says what to answer with.\n\n", c.Store)
 	r, err := h.Await(ctx, editSession, turn)
 	if err != nil {
 		return err
@@ -113,7 +93,7 @@ func (c *demoEditCmd) converse(ctx context.Context, s *streams, h *session.Host,
 	if err != nil {
 		return err
 	}
-	write(s.out, "assistant  %s\n%s  %s", r.Text, editFile, now)
+	write(s.Out, "assistant  %s\n%s  %s", r.Text, editFile, now)
 	return nil
 }
 

@@ -51,6 +51,6 @@ func (c *eraseCmd) Run(ctx context.Context, s *streams) error {
 	if c.JSON {
 		return writeJSON(s, erased{Session: c.Session, At: t.At, By: t.By, Reason: t.Reason, Seq: t.Last})
 	}
-	write(s.out, "erased: session %s at sequence %d (%s, %s: %s)\n", c.Session, t.Last, t.At.Time().Format("2006-01-02 15:04:05"), transcript.VisibleLine(t.By), transcript.VisibleLine(t.Reason))
+	write(s.Out, "erased: session %s at sequence %d (%s, %s: %s)\n", c.Session, t.Last, t.At.Time().Format("2006-01-02 15:04:05"), transcript.VisibleLine(t.By), transcript.VisibleLine(t.Reason))
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 // TestErase erases a session of a served node from another process.
 func TestErase(t *testing.T) {
 	t.Parallel()
-	node := serve(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--retain", "48h")
+	node := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--retain", "48h")
 	h := clientOf(t, node)
 	if _, err := h.Create(limited(t), session.CreateRequest{ID: "s"}); err != nil {
 		t.Fatal(err)

@@ -2,12 +2,11 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
 
@@ -26,28 +26,17 @@ import (
 // one reply, and then says "done".
 func endpoint(t *testing.T, calls ...string) string {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			_, _ = io.WriteString(w, `{"data":[{"id":"m"}]}`)
-			return
+	var list []events.Part
+	for i, call := range calls {
+		tool, args, _ := strings.Cut(call, " ")
+		list = append(list, events.Part{Call: events.CallID(fmt.Sprintf("c%d", i)), Tool: tool, Args: []byte(args)})
+	}
+	return llmtest.Endpoint(t, func(_ *http.Request, req llm.Request) llmtest.Reply {
+		if len(llmtest.Results(req)) == 0 {
+			return llmtest.Calls(list...)
 		}
-		asked, _ := io.ReadAll(r.Body)
-		reply := llmtest.Reply{Stop: events.StopEnd, Chunks: []llmtest.Chunk{{Kind: events.PartText, Text: "done"}}}
-		if !bytes.Contains(asked, []byte(`"role":"tool"`)) {
-			reply = llmtest.Reply{Stop: events.StopToolUse}
-			for i, call := range calls {
-				tool, args, _ := strings.Cut(call, " ")
-				reply.Chunks = append(reply.Chunks, llmtest.Chunk{
-					Kind: events.PartToolCall, Index: i, Call: events.CallID("c" + string(rune('0'+i))), Tool: tool, Text: args,
-				})
-			}
-		}
-		body, end := llmtest.OpenAI{}.Stream(reply)
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, body+end)
-	}))
-	t.Cleanup(server.Close)
-	return server.URL
+		return llmtest.Text("done")
+	})
 }
 
 // lashNode runs the command in a process of its own.
@@ -106,7 +95,8 @@ func TestServeGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	var list []waiting
-	if err := json.Unmarshal([]byte(run(exitOK, "approvals", "--wait", "1m", "--json")), &list); err != nil || len(list) != 2 ||
+	asked, _, _ := lashNode(t, append([]string{"approvals", "--wait", "1m", "--json"}, on...)...)
+	if err := json.Unmarshal([]byte(asked), &list); err != nil || len(list) != 2 ||
 		list[0].Call != "t/0/1" || list[0].Question != "Let write_file run? b" || list[1].Tool != "run_command" {
 		t.Fatalf("approvals: got %+v, %v, want the write of b and the command", list, err)
 	}

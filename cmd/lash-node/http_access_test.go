@@ -12,7 +12,7 @@ import (
 // leaves lines out. Each has its line, and the metrics count them.
 func TestRequestsAreLogged(t *testing.T) {
 	t.Parallel()
-	s := serve(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "open sesame"), "--ops", "127.0.0.1:0")
+	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "open sesame"), "--ops", "127.0.0.1:0")
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	if got := s.asks(t, client, "open sesame", "POST", "/sessions", `{"id":"s"}`); got != http.StatusCreated {

@@ -40,7 +40,7 @@ func TestServeOIDC(t *testing.T) {
 		return text
 	}
 	config, _ := json.Marshal(map[string]string{"issuer": "https://a", "audience": "lash", "keys_file": file(t, "keys.json", keys)})
-	s := serve(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-oidc", file(t, "oidc.json", config))
+	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-oidc", file(t, "oidc.json", config))
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for token, want := range map[string]int{token("lash"): http.StatusCreated, token("other"): http.StatusUnauthorized} {
 		if got := s.asks(t, client, token, "POST", "/sessions", `{}`); got != want {

@@ -64,7 +64,7 @@ func tokenFile(t *testing.T, text string) string {
 func TestServeHTTP(t *testing.T) {
 	t.Parallel()
 	cert, key, pool := certificate(t)
-	s := serve(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "open sesame"),
+	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "open sesame"),
 		"--http-tls-cert", cert, "--http-tls-key", key)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
@@ -126,7 +126,7 @@ func TestServeHTTPRefuses(t *testing.T) {
 			t.Parallel()
 			var out strings.Builder
 			args := append([]string{"serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"}, c.args...)
-			code := run(limited(t), args, &streams{out: io.Discard, err: &out, env: func(string) string { return "" }})
+			code := run(limited(t), args, &streams{Out: io.Discard, Err: &out, Env: func(string) string { return "" }})
 			if code != exitFailed || !strings.Contains(out.String(), c.want) || strings.Contains(out.String(), "hunter2") {
 				t.Errorf("got exit code %d and %q, want %q", code, out.String(), c.want)
 			}

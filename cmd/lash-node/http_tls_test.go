@@ -111,7 +111,7 @@ func TestClientCertificates(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", file(t, "callers", []byte(callers)),
+			s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", file(t, "callers", []byte(callers)),
 				"--http-tls-cert", file(t, "cert.pem", serverCert), "--http-tls-key", file(t, "key.pem", serverKey),
 				"--http-client-ca", file(t, "ca.pem", ours.pem), "--http-client-cert", mode)
 			for name, c := range map[string]struct {
@@ -163,7 +163,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	ours, others := newAuthority(t), newAuthority(t)
 	cert, key := ours.issue(x509.ExtKeyUsageServerAuth, "first")
 	certFile, keyFile, caFile := file(t, "cert.pem", cert), file(t, "key.pem", key), file(t, "ca.pem", ours.pem)
-	s := serve(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", file(t, "callers", []byte("bob write cn:bob\n")),
+	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", file(t, "callers", []byte("bob write cn:bob\n")),
 		"--http-tls-cert", certFile, "--http-tls-key", keyFile, "--http-client-ca", caFile)
 	mine, theirs := ours.client(ours.issue(x509.ExtKeyUsageClientAuth, "bob")), ours.client(others.issue(x509.ExtKeyUsageClientAuth, "bob"))
 	if got := []int{s.asks(t, mine, "", "POST", "/sessions", `{"id":"s"}`), s.asks(t, theirs, "", "POST", "/sessions", `{}`)}; got[0] != 201 || got[1] != 0 {

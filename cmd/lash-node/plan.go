@@ -1,9 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"strings"
 
+	"github.com/lash-go/lash/cmd/internal/token"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/playback"
 	"github.com/lash-go/lash/workers/recording"
@@ -16,7 +17,7 @@ func plansOf(convs []recording.Conversation) []*playback.Plan {
 	taken := make(map[events.SessionID]bool)
 	plans := make([]*playback.Plan, len(convs))
 	for i := range convs {
-		base := tokenOf(convs[i].ID)
+		base := cmp.Or(token.Of(convs[i].ID), "conversation")
 		id := events.SessionID(base)
 		for n := 2; taken[id]; n++ {
 			suffix := fmt.Sprintf("-%d", n)
@@ -26,18 +27,4 @@ func plansOf(convs []recording.Conversation) []*playback.Plan {
 		plans[i] = playback.NewPlan(id, &convs[i])
 	}
 	return plans
-}
-
-// tokenOf replaces what a token may not hold.
-func tokenOf(id string) string {
-	token := strings.Map(func(r rune) rune {
-		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-' {
-			return r
-		}
-		return '-'
-	}, id)
-	if token == "" {
-		token = "conversation"
-	}
-	return token[:min(len(token), events.MaxTokenBytes)]
 }

@@ -2,81 +2,14 @@ package main
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 )
-
-// TestReread looks at two files after each change: loaded is what two looks found, and a bad file changes nothing.
-func TestReread(t *testing.T) {
-	t.Parallel()
-	core, logs := observer.New(zap.InfoLevel)
-	r := &rereader{log: zap.New(core)}
-	dir := t.TempDir()
-	put := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var loaded []string
-	load := func(contents [][]byte) error {
-		if strings.HasPrefix(string(contents[0]), "bad") {
-			return errors.New("it is bad")
-		}
-		loaded = append(loaded, string(contents[0])+string(contents[1]))
-		return nil
-	}
-	put("a", "bad")
-	put("b", "1")
-	if err := r.add("--x", load, filepath.Join(dir, "a"), filepath.Join(dir, "b")); err == nil || err.Error() != "--x: it is bad" {
-		t.Errorf("first load: got %v, want the flag and the fault", err)
-	}
-	put("a", "A")
-	if err := r.add("--x", load, filepath.Join(dir, "a"), filepath.Join(dir, "b")); err != nil {
-		t.Fatal(err)
-	}
-	for i, step := range []struct {
-		change func()
-		loaded string // after two looks more, and three; empty: nothing
-		errors int
-	}{
-		{func() {}, "", 0},
-		{func() { put("b", "2") }, "A2", 0},
-		{func() { put("a", "bad") }, "", 1},
-		{func() { put("a", "A") }, "A2", 0},
-		{func() { put("a", "B"); put("b", "3") }, "B3", 0},
-		{func() { _ = os.Remove(filepath.Join(dir, "b")) }, "", 1},
-		{func() { put("b", "4") }, "B4", 0},
-	} {
-		loaded = nil
-		logs.TakeAll()
-		step.change()
-		r.look()
-		if len(loaded)+logs.Len() > 0 {
-			t.Errorf("step %d: got %v after one look, want a second one first", i, loaded)
-		}
-		r.look()
-		r.look()
-		var want []string
-		if step.loaded != "" {
-			want = []string{step.loaded}
-		}
-		if got := logs.FilterLevelExact(zap.ErrorLevel).Len(); !slices.Equal(loaded, want) || got != step.errors {
-			t.Errorf("step %d: got %q and %d errors, want %q and %d", i, loaded, got, want, step.errors)
-		}
-	}
-}
 
 // asks is a client of a node's HTTP door.
 func (s *serving) asks(t *testing.T, client *http.Client, token, method, path, body string) int {
@@ -113,7 +46,7 @@ func TestTokensAreReadAgain(t *testing.T) {
 	t.Parallel()
 	line := func(name, text string) string { return fmt.Sprintf("%s write %x\n", name, sha256.Sum256([]byte(text))) }
 	tokens := file(t, "tokens", []byte(line("me", "one")))
-	s := serve(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokens)
+	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokens)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	replace := func(text string) {
 		t.Helper()

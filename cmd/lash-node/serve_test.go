@@ -87,13 +87,13 @@ func limited(t *testing.T) context.Context {
 	return ctx
 }
 
-// serve starts a node and waits until it says that it serves.
-func serve(t *testing.T, args ...string) *serving {
+// served starts a node and waits until it says that it serves.
+func served(t *testing.T, args ...string) *serving {
 	t.Helper()
 	return serveModel(t, "", args...)
 }
 
-// serveModel is serve with an endpoint that speaks as OpenAI's do.
+// serveModel is served with an endpoint that speaks as OpenAI's do.
 func serveModel(t *testing.T, model string, args ...string) *serving {
 	t.Helper()
 	if model != "" {
@@ -102,7 +102,7 @@ func serveModel(t *testing.T, model string, args ...string) *serving {
 	return serveIn(t, []string{"OPENAI_BASE_URL=" + model}, args...)
 }
 
-// serveIn is serve with more in its environment.
+// serveIn is served with more in its environment.
 func serveIn(t *testing.T, env []string, args ...string) *serving {
 	t.Helper()
 	return serveAs(t, exec.CommandContext(limited(t), os.Args[0]), env, args...)
@@ -117,7 +117,7 @@ func serveAs(t *testing.T, cmd *exec.Cmd, env []string, args ...string) *serving
 	return serveCommand(t, cmd)
 }
 
-// serveCommand is serve by a command that a test made.
+// serveCommand is served by a command that a test made.
 func serveCommand(t *testing.T, cmd *exec.Cmd) *serving {
 	t.Helper()
 	s := &serving{cmd: cmd}
@@ -133,14 +133,14 @@ func serveCommand(t *testing.T, cmd *exec.Cmd) *serving {
 	for s.err.Scan() {
 		line := s.err.Text()
 		s.said = append(s.said, line)
-		if _, rest, ok := strings.Cut(line, "embedded server at "); ok {
-			s.url, rest, _ = strings.Cut(rest, ", store ")
-			s.store, _, _ = strings.Cut(rest, ", durability ")
+		if _, rest, ok := strings.Cut(line, "NATS on "); ok {
+			s.url, rest, _ = strings.Cut(rest, ", for programs with the credentials in ")
+			s.store = filepath.Dir(rest)
 		}
-		if _, rest, ok := strings.Cut(line, "metrics at "); ok {
-			s.ops = strings.TrimSuffix(rest, "/metrics")
+		if _, rest, ok := strings.Cut(line, "metrics on "); ok {
+			s.ops, _, _ = strings.Cut(rest, "/metrics, for everyone")
 		}
-		if _, rest, ok := strings.Cut(line, "sessions at "); ok {
+		if _, rest, ok := strings.Cut(line, "HTTP on "); ok {
 			s.http, _, _ = strings.Cut(rest, ",")
 		}
 		if strings.Contains(line, "serving, provider ") {
@@ -209,7 +209,7 @@ func TestServe(t *testing.T) {
 		}
 	}
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")
-	one := serve(t, "--store", store, "--listen", "127.0.0.1:0", "--trace", trace)
+	one := served(t, "--store", store, "--listen", "127.0.0.1:0", "--trace", trace)
 	ask(one, "t")
 	second := exec.CommandContext(limited(t), os.Args[0])
 	second.Args = []string{"lash-node", "serve", "--store", store, "--listen", "127.0.0.1:0"}
@@ -221,25 +221,14 @@ func TestServe(t *testing.T) {
 	if err != nil || !strings.Contains(string(lines), `"event":{"type":"turn_completed","status":"finished","reason":"finished",`) || !strings.HasSuffix(string(lines), "}\n") {
 		t.Errorf("trace: got %s, %v, want lines with the end of the turn", lines, err)
 	}
-	two := serve(t, "--config", config)
+	two := served(t, "--config", config)
 	ask(two, "tt")
 	two.stop(t, os.Interrupt)
 }
 
-func TestPlansOf(t *testing.T) {
-	t.Parallel()
-	for id, want := range map[string]string{
-		"a": "a", "a b/c.d": "a-b-c-d", "": "conversation", strings.Repeat("x", 80): strings.Repeat("x", 64), "é": "-",
-	} {
-		if got := tokenOf(id); got != want {
-			t.Errorf("token of %q: got %q, want %q", id, got, want)
-		}
-	}
-}
-
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	s := &streams{out: io.Discard, err: io.Discard, env: func(string) string { return "" }}
+	s := &streams{Out: io.Discard, Err: io.Discard, Env: func(string) string { return "" }}
 	for _, tc := range []struct {
 		args []string
 		want int

@@ -56,7 +56,7 @@ func TestServeKeepsReplicas(t *testing.T) {
 	t.Parallel()
 	c := bustest.StartCluster(t)
 	c.Open(t)
-	node := serve(t, "--nats", c.URL)
+	node := served(t, "--nats", c.URL)
 	if want := "lash-node: shared streams have 3 replicas, this node was told 1: keeps 3"; !slices.Contains(node.said, want) {
 		t.Errorf("said %q, want %q", node.said, want)
 	}

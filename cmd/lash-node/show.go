@@ -99,7 +99,7 @@ func newShow(c *demoCmd, s *streams) *show { return &show{cmd: c, s: s} }
 func (w *show) start(plans []*playback.Plan, promise string) {
 	w.total, w.began, w.last = len(plans), time.Now(), time.Now()
 	if !w.cmd.JSON {
-		write(w.s.out, "%s, %s, durability %s\n\n", counted(w.total, "conversation"), counted(w.cmd.Workers, "worker"), promise)
+		write(w.s.Out, "%s, %s, durability %s\n\n", counted(w.total, "conversation"), counted(w.cmd.Workers, "worker"), promise)
 	}
 }
 
@@ -123,10 +123,10 @@ func (w *show) finished(r result) {
 		verdict = r.err.Error()
 	}
 	if !w.cmd.JSON {
-		write(w.s.out, "── %s  %s  [%d/%d]\n\n", r.plan.Session, verdict, w.done, w.total)
+		write(w.s.Out, "── %s  %s  [%d/%d]\n\n", r.plan.Session, verdict, w.done, w.total)
 	} else if time.Since(w.last) > progressEvery {
 		w.last = time.Now()
-		write(w.s.err, "%d of %s, %s\n", w.done, counted(w.total, "conversation"), time.Since(w.began).Round(time.Second))
+		write(w.s.Err, "%d of %s, %s\n", w.done, counted(w.total, "conversation"), time.Since(w.began).Round(time.Second))
 	}
 }
 
@@ -171,13 +171,13 @@ func (f *follower) step(step *playback.Step, s *projector.State) {
 	}
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
-	write(f.w.s.out, "── %s\n%s\n", f.plan.Session, strings.TrimLeft(f.text.String(), "\n"))
+	write(f.w.s.Out, "── %s\n%s\n", f.plan.Session, strings.TrimLeft(f.text.String(), "\n"))
 	f.text.Reset()
 }
 
 func (w *show) end(sum summary, results []result) error {
 	if w.cmd.JSON {
-		enc := json.NewEncoder(w.s.out)
+		enc := json.NewEncoder(w.s.Out)
 		enc.SetIndent("", "  ")
 		if err := enc.Encode(sum); err != nil {
 			return err
@@ -191,21 +191,21 @@ func (w *show) end(sum summary, results []result) error {
 		}
 	}
 	if sum.Different > 0 {
-		write(w.s.err, "first difference: %s\n", sum.First)
+		write(w.s.Err, "first difference: %s\n", sum.First)
 		return errDifferent
 	}
 	return nil
 }
 
 func (w *show) table(sum summary) {
-	write(w.s.out, "conversations  %d: %d equal, %d different, %d failed\n", sum.Conversations, sum.Equal, sum.Different, sum.Failed)
-	write(w.s.out, "sessions       %d\nturns          %d %v\nmodel calls    %d\ntool calls     %d\nevents         %d\nconflicts      %d\ntakeovers      %d\nduration       %s\n",
+	write(w.s.Out, "conversations  %d: %d equal, %d different, %d failed\n", sum.Conversations, sum.Equal, sum.Different, sum.Failed)
+	write(w.s.Out, "sessions       %d\nturns          %d %v\nmodel calls    %d\ntool calls     %d\nevents         %d\nconflicts      %d\ntakeovers      %d\nduration       %s\n",
 		sum.Sessions, sum.Turns, sum.Ends, sum.ModelCalls, sum.ToolCalls, sum.Events, sum.Conflicts, sum.Takeovers,
 		time.Duration(sum.DurationMillis)*time.Millisecond)
 	if len(sum.UnknownEntries) > 0 {
-		write(w.s.out, "kept as nodes  %v\n", sum.UnknownEntries)
+		write(w.s.Out, "kept as nodes  %v\n", sum.UnknownEntries)
 	}
 	if w.cmd.Store != "" {
-		write(w.s.out, "\nread them:     lash-replay --store %s ls\n", w.cmd.Store)
+		write(w.s.Out, "\nread them:     lash-replay --store %s ls\n", w.cmd.Store)
 	}
 }

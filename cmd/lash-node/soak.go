@@ -32,7 +32,7 @@ type soakCmd struct {
 type soakChildCmd struct{}
 
 func (c *soakChildCmd) Run(ctx context.Context, s *streams) error {
-	return soak.RunChild(ctx, os.Stdin, s.out)
+	return soak.RunChild(ctx, os.Stdin, s.Out)
 }
 
 func (c *soakCmd) check() error {
@@ -78,10 +78,10 @@ func (c *soakCmd) Run(ctx context.Context, s *streams) error {
 			return err
 		}
 	}
-	write(s.err, "lash-node: seed %d, store %s\n", c.Seed, c.Store)
+	write(s.Err, "lash-node: seed %d, store %s\n", c.Seed, c.Store)
 	o := &soak.Options{
 		Nodes: c.Nodes, Sessions: c.Sessions, Faults: c.Faults, Duration: c.Duration, Chats: c.Chats, Seed: c.Seed,
-		Think: c.Think, Store: c.Store, Keep: c.Keep, Progress: s.err, Program: program, Args: []string{"soak-child"},
+		Think: c.Think, Store: c.Store, Keep: c.Keep, Progress: s.Err, Program: program, Args: []string{"soak-child"},
 	}
 	if c.Restart {
 		return c.restart(ctx, s, o)
@@ -105,14 +105,14 @@ func (c *soakCmd) restart(ctx context.Context, s *streams, o *soak.Options) erro
 		return fmt.Errorf("%w (the store is kept in %s)", err, c.Store)
 	}
 	if c.JSON {
-		enc := json.NewEncoder(s.out)
+		enc := json.NewEncoder(s.Out)
 		enc.SetIndent("", "  ")
 		if err := enc.Encode(r); err != nil {
 			return err
 		}
 	} else {
-		write(s.out, "%d turns undisturbed %.0f ms, with a kill -9 of their node %.0f ms: %.0f ms more\n", r.Turns, r.PlainMS, r.KilledMS, r.AddedMS)
-		write(s.out, "taken over %d turns, asked again for %d effects that were under way, for %d that were recorded; lost %d\n", r.Takeovers, r.Again, r.Doubled, r.Lost)
+		write(s.Out, "%d turns undisturbed %.0f ms, with a kill -9 of their node %.0f ms: %.0f ms more\n", r.Turns, r.PlainMS, r.KilledMS, r.AddedMS)
+		write(s.Out, "taken over %d turns, asked again for %d effects that were under way, for %d that were recorded; lost %d\n", r.Takeovers, r.Again, r.Doubled, r.Lost)
 	}
 	if r.Doubled+r.Lost > 0 {
 		return errSoaked
@@ -128,23 +128,23 @@ var errSoaked = errors.New("something was lost or doubled")
 
 func (c *soakCmd) print(s *streams, r *soak.Report) error {
 	if c.JSON {
-		enc := json.NewEncoder(s.out)
+		enc := json.NewEncoder(s.Out)
 		enc.SetIndent("", "  ")
 		if err := enc.Encode(r); err != nil {
 			return err
 		}
 	} else {
-		write(s.out, "%d turns of %d sessions in %.0f s, %d faults %v\n", r.Turns, r.Sessions, r.DurationSeconds, r.Faults, r.ByFault)
-		write(s.out, "takeovers  %d; of killed nodes %d in p50 %.0f ms, p99 %.0f ms; while other faults lasted %d in p50 %.0f ms, p99 %.0f ms\n",
+		write(s.Out, "%d turns of %d sessions in %.0f s, %d faults %v\n", r.Turns, r.Sessions, r.DurationSeconds, r.Faults, r.ByFault)
+		write(s.Out, "takeovers  %d; of killed nodes %d in p50 %.0f ms, p99 %.0f ms; while other faults lasted %d in p50 %.0f ms, p99 %.0f ms\n",
 			r.Takeovers, r.TakeoversTimed, r.TakeoverP50, r.TakeoverP99, r.DisturbedTimed, r.DisturbedP50, r.DisturbedP99)
-		write(s.out, "calls of unknown fate, as the histories say  %d; repeated by workers that did not know yet, and not recorded  %d\n", r.UnknownCalls, r.StaleEffects)
-		write(s.out, "doubled    %d\nlost       %d\n", r.Doubled, r.Lost)
+		write(s.Out, "calls of unknown fate, as the histories say  %d; repeated by workers that did not know yet, and not recorded  %d\n", r.UnknownCalls, r.StaleEffects)
+		write(s.Out, "doubled    %d\nlost       %d\n", r.Doubled, r.Lost)
 		for _, b := range r.Bad {
-			write(s.out, "session %s: %s %v\n  lash-replay show %s\n", b.Session, b.Lost, b.Doubled, b.History)
+			write(s.Out, "session %s: %s %v\n  lash-replay show %s\n", b.Session, b.Lost, b.Doubled, b.History)
 		}
 	}
 	if r.Store != "" {
-		write(s.err, "lash-node: everything is kept in %s; lash-replay reads the files in its histories directory\n", r.Store)
+		write(s.Err, "lash-node: everything is kept in %s; lash-replay reads the files in its histories directory\n", r.Store)
 	}
 	if r.Failed() {
 		return errSoaked

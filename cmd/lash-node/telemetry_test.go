@@ -25,7 +25,7 @@ func TestServeTelemetry(t *testing.T) {
 		}
 	}))
 	defer collector.Close()
-	s := serve(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--otlp", collector.URL)
+	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--otlp", collector.URL)
 	h, err := session.New(session.Config{Bus: s.open(t), NoPlugins: true})
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestServeOpsRefuses(t *testing.T) {
 	defer taken.Close() //nolint:errcheck // nobody connects
 	var out strings.Builder
 	args := []string{"serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", taken.Addr().String()}
-	code := run(limited(t), args, &streams{out: io.Discard, err: &out, env: func(string) string { return "" }})
+	code := run(limited(t), args, &streams{Out: io.Discard, Err: &out, Env: func(string) string { return "" }})
 	if code != exitFailed || !strings.Contains(out.String(), "--ops: ") {
 		t.Errorf("got exit code %d and %q, want a refusal of --ops", code, out.String())
 	}

@@ -107,7 +107,7 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out, errs bytes.Buffer
-			code := run(limited(t), append(slices.Clone(args), "--nats", server.URL()), &streams{out: &out, err: &errs, env: func(string) string { return "me" + hostile }})
+			code := run(limited(t), append(slices.Clone(args), "--nats", server.URL()), &streams{Out: &out, Err: &errs, Env: func(string) string { return "me" + hostile }})
 			said := out.String() + errs.String()
 			if code != exitOK {
 				t.Errorf("%q: exit code %d: %s", args, code, said)
@@ -131,7 +131,7 @@ func TestPasswordIsNotRepeated(t *testing.T) {
 	for _, args := range connecting(t) {
 		for _, user := range []string{"me:" + secretWrong, secretWrong, "me:a," + secretWrong, "me:a/" + secretWrong} {
 			var out, errs bytes.Buffer
-			code := run(limited(t), append(slices.Clone(args), "--nats", "nats://"+user+"@"+address), &streams{out: &out, err: &errs, env: func(string) string { return "" }})
+			code := run(limited(t), append(slices.Clone(args), "--nats", "nats://"+user+"@"+address), &streams{Out: &out, Err: &errs, Env: func(string) string { return "" }})
 			if code == exitOK && !slices.Contains(args, "--help") {
 				t.Errorf("%q as %s: got exit code 0", args, user)
 			}
@@ -163,7 +163,7 @@ func TestPasswordOfTheServersInUse(t *testing.T) {
 				continue // it does not end by itself: see TestSecretsStayInside; it waits long for a node
 			}
 			var out, errs bytes.Buffer
-			run(limited(t), append(args, "--nats", url), &streams{out: &out, err: &errs, env: func(string) string { return "" }})
+			run(limited(t), append(args, "--nats", url), &streams{Out: &out, Err: &errs, Env: func(string) string { return "" }})
 			tells(t, strings.Join(args, " "), append(out.Bytes(), errs.Bytes()...))
 		}
 	}
@@ -180,7 +180,7 @@ func TestPasswordsInOtherURLs(t *testing.T) {
 			for _, args := range [][]string{{"--trace", "/no/such/directory"}, {"--otlp", at}, {"--ops", at}, {"--http", at}, {"--listen", at}, {"--config", at}, {at}} {
 				var out, errs bytes.Buffer
 				args := append([]string{"serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0"}, args...)
-				code := run(limited(t), args, &streams{out: &out, err: &errs, env: func(name string) string { return map[string]string{tc.variable: at, tc.key: "k"}[name] }})
+				code := run(limited(t), args, &streams{Out: &out, Err: &errs, Env: func(name string) string { return map[string]string{tc.variable: at, tc.key: "k"}[name] }})
 				if code == exitOK {
 					t.Errorf("%q with %s: got exit code 0", args, tc.variable)
 				}

@@ -26,6 +26,8 @@ func pluginSummary(ev *events.Event) string {
 		return overlaySummary(p)
 	case *events.SessionExtended:
 		return joined("extension "+quoted(p.Extension.Type), bodySummary(p.Extension.Body, events.BlobRef{}))
+	case *events.SessionExtensionsSet:
+		return counted(len(p.Extensions), "extension") + " in place of all"
 	case *events.FrameConfigured:
 		frames := "of the current frame"
 		if p.All {
@@ -106,6 +108,14 @@ func preparedSummary(p *events.TurnPrepared) string {
 		return "as it is"
 	}
 	return joined(list...)
+}
+
+// sourcesSummary is the tool sources beside the session's plugins.
+func sourcesSummary(names []string) string {
+	if len(names) == 0 {
+		return "no tool sources"
+	}
+	return "tool sources " + strings.Join(names, ", ")
 }
 
 // overlaySummary is what lies over the session's own tools.

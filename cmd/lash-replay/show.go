@@ -163,8 +163,9 @@ type sessionJSON struct {
 	Timed    eventjson.Value   `json:"scheduled"`
 	Inputs   eventjson.Value   `json:"pending_inputs"`
 	Catalog  eventjson.Value   `json:"catalog"`
-	Overlay  eventjson.Value   `json:"overlay"`    // over the session's own tools
-	Extends  eventjson.Value   `json:"extensions"` // that the protocol is handed
+	Sources  eventjson.Value   `json:"tool_sources"` // beside the plugins' tools
+	Overlay  eventjson.Value   `json:"overlay"`      // over the session's own tools
+	Extends  eventjson.Value   `json:"extensions"`   // that the protocol is handed
 	Ledger   eventjson.Value   `json:"ledger"`
 	Children eventjson.Value   `json:"children"`
 	Plugins  eventjson.Value   `json:"plugins"`
@@ -203,7 +204,7 @@ func (v *shown) json() sessionJSON {
 		listed: listedOf(new(follow.RowOf(s))), Seq: s.Seq, Owner: s.Owner, Grants: eventjson.Value{V: s.Grants}, Config: eventjson.Value{V: s.Config}, Leaf: s.Leaf, Frame: string(s.Frame().ID),
 		Frames: eventjson.Value{V: s.Frames}, Roots: branchesJSON(v.branches[""]), Path: make([]nodeJSON, 0, len(v.path)),
 		Records: eventjson.Value{V: v.turns}, Run: eventjson.Value{V: s.Turn()}, Queue: eventjson.Value{V: s.Queue}, Timed: eventjson.Value{V: s.Scheduled}, Inputs: eventjson.Value{V: s.Inputs},
-		Catalog: eventjson.Value{V: s.Catalog}, Overlay: eventjson.Value{V: s.Overlay.SessionOverlaid}, Extends: eventjson.Value{V: s.Extensions}, Ledger: eventjson.Value{V: s.Ledger}, NodesAll: s.Nodes, Children: eventjson.Value{V: s.Children},
+		Catalog: eventjson.Value{V: s.Catalog}, Sources: eventjson.Value{V: s.ToolSources}, Overlay: eventjson.Value{V: s.Overlay.SessionOverlaid}, Extends: eventjson.Value{V: s.Extensions}, Ledger: eventjson.Value{V: s.Ledger}, NodesAll: s.Nodes, Children: eventjson.Value{V: s.Children},
 		Plugins: eventjson.Value{V: s.Plugins}, Tasks: eventjson.Value{V: s.Tasks}, Monitors: eventjson.Value{V: s.Monitors}, Updates: eventjson.Value{V: s.Feed.Updates}, Acts: v.actsJSON(),
 	}
 	for _, n := range v.path {

@@ -62,6 +62,9 @@ func (v *shown) standing(e *env) {
 	if options := s.Frame().Options; len(options) > 0 {
 		e.println("protocol options:", shortJSON(options))
 	}
+	if len(s.ToolSources) > 0 {
+		e.println(sourcesSummary(s.ToolSources))
+	}
 	if !s.Overlay.IsZero() {
 		e.println("overlay:", overlaySummary(&s.Overlay.SessionOverlaid))
 	}

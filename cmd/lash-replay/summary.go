@@ -63,6 +63,8 @@ func workSummary(ev *events.Event) string {
 		return joined(iteration(p.Iteration), p.Error, quoted(p.Code), short(p.Message))
 	case *events.ToolStateApplied:
 		return fmt.Sprintf("generation %d, %d tools", p.Generation, len(p.Tools))
+	case *events.ToolSourcesApplied:
+		return sourcesSummary(p.Sources)
 	case *events.ToolCalled:
 		return joined(iteration(p.Iteration), "calls "+positions(p.Calls))
 	case *events.ToolReturned:

@@ -125,6 +125,9 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	events.KindToolStateApplied: func(t *rapid.T) events.Payload {
 		return &events.ToolStateApplied{Generation: count(t), Tools: tools(t)}
 	},
+	events.KindToolSourcesApplied: func(t *rapid.T) events.Payload {
+		return &events.ToolSourcesApplied{Sources: distinct(t, 0, token[string], func(name string) string { return name })}
+	},
 	events.KindToolCalled: func(t *rapid.T) events.Payload {
 		return &events.ToolCalled{Iteration: count(t), Calls: positions(t)}
 	},
@@ -160,6 +163,9 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	},
 	events.KindSessionOverlaid: func(t *rapid.T) events.Payload {
 		return &events.SessionOverlaid{Tools: tools(t), Contributions: list(t, 0, contribution), WithoutBase: flag(t)}
+	},
+	events.KindSessionExtensionsSet: func(t *rapid.T) events.Payload {
+		return &events.SessionExtensionsSet{Extensions: list(t, 0, func(t *rapid.T) events.Extension { return events.Extension{Type: id[string](t), Body: bytes(t)} })}
 	},
 	events.KindSessionExtended: func(t *rapid.T) events.Payload {
 		return &events.SessionExtended{Extension: events.Extension{Type: id[string](t), Body: bytes(t)}, Saved: flag(t)}

@@ -27,6 +27,7 @@ type Service interface {
 	TakeFirstTurnInput(ctx context.Context, id events.SessionID) (*events.Message, error)
 	SetProtocolOptions(ctx context.Context, id events.SessionID, options json.RawMessage, allFrames bool) error
 	ApplyExtension(ctx context.Context, id events.SessionID, e events.Extension) error
+	ReplaceExtensions(ctx context.Context, id events.SessionID, list []events.Extension) error
 
 	Submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, error)
 	SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req TurnRequest) (events.TurnID, error)
@@ -54,6 +55,12 @@ type Service interface {
 	ToolState(ctx context.Context, id events.SessionID) (ToolState, error)
 	ApplyToolState(ctx context.Context, id events.SessionID, state ToolState) (generation int64, err error)
 	SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (generation int64, err error)
+	// ToolSources are those that the session has, in the order in which they were added, and then those that it
+	// can have at the host that answers.
+	ToolSources(ctx context.Context, id events.SessionID) ([]ToolSource, error)
+	AddToolSource(ctx context.Context, id events.SessionID, source string) (generation int64, err error)
+	RemoveToolSource(ctx context.Context, id events.SessionID, source string) (generation int64, err error)
+	RefreshCatalog(ctx context.Context, id events.SessionID) (generation int64, err error)
 	ToolOutput(ctx context.Context, id events.SessionID, call events.EffectID) (string, error)
 
 	Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error)

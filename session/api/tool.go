@@ -13,6 +13,13 @@ type ToolState struct {
 	Tools      []events.ToolEntry `msgpack:"t,omitempty"` // sorted by name
 }
 
+// ToolSource is a source of tools that a session can have beside those of its plugins.
+type ToolSource struct {
+	Name  string `msgpack:"n"`
+	Added bool   `msgpack:"a,omitempty"` // the session has it
+	Known bool   `msgpack:"k,omitempty"` // a plugin registers it at the node that answers
+}
+
 // SetAvailability overrides a tool's level; "" lifts the override. An unknown name is [ErrUnknownTool].
 func (s *ToolState) SetAvailability(name string, level events.Override) error {
 	i := slices.IndexFunc(s.Tools, func(t events.ToolEntry) bool { return t.Name == name })

@@ -357,7 +357,7 @@ func FuzzRequest(f *testing.F) {
 	for path, methods := range table.Paths {
 		for method := range methods {
 			for _, id := range []string{"s", "closed"} {
-				at := strings.NewReplacer("{session}", id, "{turn}", "t", "{input}", "i", "{task}", "k", "{monitor}", "m").Replace(path)
+				at := strings.NewReplacer("{session}", id, "{turn}", "t", "{input}", "i", "{task}", "k", "{source}", "more", "{monitor}", "m").Replace(path)
 				f.Add(strings.ToUpper(method), at, "k", `{}`)
 				f.Add(strings.ToUpper(method), at+"?wait=1ms", "", `{"text":"a","nodes":[{"message":{"role":"user","parts":[{"type":"text","text":"x"}]}}],"node":"n","id":"f"}`)
 			}

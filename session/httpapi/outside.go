@@ -41,6 +41,11 @@ type Extension struct {
 	Body json.RawMessage `json:"body,omitempty"`
 }
 
+// Extensions are those that a session keeps, in the order in which its protocol is handed them.
+type Extensions struct {
+	Extensions []Extension `json:"extensions"`
+}
+
 // ToolCatalog is what the model may search.
 type ToolCatalog struct {
 	Tools []json.RawMessage `json:"tools" jsonschema:"from searchable on"`
@@ -160,6 +165,17 @@ func firstInput(first events.Message) (out FirstInput) {
 
 func (in ProtocolOptions) args(*call) (api.ProtocolOptionsArgs, error) {
 	return api.ProtocolOptionsArgs{Options: in.Options, All: in.AllFrames}, nil
+}
+
+func (in Extensions) args(*call) ([]events.Extension, error) {
+	if in.Extensions == nil {
+		return nil, invalidBody("extensions is required")
+	}
+	list := make([]events.Extension, len(in.Extensions))
+	for i, e := range in.Extensions {
+		list[i] = e.extension()
+	}
+	return list, nil
 }
 
 func (e Extension) args(*call) (events.Extension, error) { return e.extension(), nil }

@@ -54,6 +54,7 @@ func sessionRoutes() []route {
 		tell(operation.Grant, Grant.args),
 		tell(operation.ProtocolOptions, ProtocolOptions.args),
 		tell(operation.ApplyExtension, Extension.args),
+		tell(operation.ReplaceExtensions, Extensions.args),
 		from(operation.View, route{answers: ok[View](http.StatusOK), handle: getView}).
 			taking(number("at", "sequence up to which the history counts, or its end where that comes before; defaults to the end. It costs a fold from the beginning")),
 		from(operation.Observe, route{handle: watchEvents, header: []param{number("Last-Event-ID", "likewise, of a reconnect: it wins")}}).
@@ -121,6 +122,10 @@ func toolRoutes() []route {
 		ask(operation.ApplyToolState, Tools.args, generation),
 		ask(operation.SetAvailability, ToolLevel.args, generation),
 		bodiless(operation.ToolCatalog, nothing, toolCatalog),
+		bodiless(operation.ToolSources, nothing, toolSources),
+		bodiless(operation.AddToolSource, always((*call).source), generation),
+		bodiless(operation.RemoveToolSource, always((*call).source), generation),
+		bodiless(operation.RefreshCatalog, nothing, generation),
 		bodiless(operation.Actions, nothing, actions),
 		ask(operation.InvokeAction, Invocation.args, actionResult).slow().refusing(http.StatusUnprocessableEntity),
 	}

@@ -82,6 +82,9 @@ type Session struct {
 	Inputs    []events.InputID  `json:"inputs" jsonschema:"injected and not taken yet, in order"`
 	CreatedAt events.Millis     `json:"created_at_ms"`
 	UpdatedAt events.Millis     `json:"updated_at_ms"`
+
+	ToolSources []string    `json:"tool_sources,omitempty" jsonschema:"that were added, in that order"`
+	Extensions  []Extension `json:"extensions,omitempty" jsonschema:"that the protocol is handed, in that order"`
 }
 
 // RunningTurn is the turn that runs.
@@ -113,6 +116,10 @@ func sessionOf(s *projector.State) Session {
 	out := Session{
 		ID: s.Session, Seq: s.Seq, Status: s.Status, Config: ConfigOf(s.Config), Parent: s.Parent, Forked: s.Forked.Session, Labels: s.Labels,
 		Leaf: s.Leaf, Frame: s.Frame().ID, Turns: s.Turns, Queue: []events.TurnID{}, Inputs: []events.InputID{}, Owner: s.Owner, Grants: make([]Granted, len(s.Grants)), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		ToolSources: s.ToolSources,
+	}
+	for _, e := range s.Extensions {
+		out.Extensions = append(out.Extensions, Extension{Type: e.Type, Body: e.Body})
 	}
 	if t := s.Turn(); t != nil {
 		out.Running = &RunningTurn{ID: t.ID, Iteration: t.Iteration, Attempt: t.Attempt, Cancelled: t.Cancelled, StartedAt: t.StartedAt}

@@ -15,6 +15,7 @@ import (
 type Standing struct {
 	Tools         Tools          `json:"tools" jsonschema:"the session's own, with their overrides"`
 	Access        ToolAccess     `json:"access,omitzero"`
+	ToolSources   []string       `json:"tool_sources,omitempty" jsonschema:"that were added to its plugins' tools, in that order"`
 	Overlay       *Overlay       `json:"overlay,omitempty" jsonschema:"over the session's own tools; left out: none"`
 	Contributions []Contribution `json:"contributions,omitempty" jsonschema:"of plugins to the prompts of turns"`
 
@@ -70,7 +71,7 @@ type PluginArtifact struct {
 func standingOf(v *projector.ReadView) Standing {
 	s := &v.Standing
 	out := Standing{
-		Tools: tools(api.ToolState{Generation: s.Catalog.Generation, Tools: s.Catalog.Tools}), Access: ToolAccess(s.Access), Contributions: contributions(s.Contributions),
+		Tools: tools(api.ToolState{Generation: s.Catalog.Generation, Tools: s.Catalog.Tools}), Access: ToolAccess(s.Access), ToolSources: s.ToolSources, Contributions: contributions(s.Contributions),
 		Execution: v.Frame.State, ExecutionBlob: blob(v.Frame.Blob),
 	}
 	if o := s.Overlay; !o.IsZero() {

@@ -69,6 +69,18 @@ type Tool struct {
 	Examples  []json.RawMessage `json:"examples,omitempty" jsonschema:"arguments of calls"`
 }
 
+// ToolSources are the sources of tools that a session has, and those that it can have.
+type ToolSources struct {
+	Sources []ToolSource `json:"sources"`
+}
+
+// ToolSource is a source of tools that a session can have beside those of its plugins.
+type ToolSource struct {
+	Name  string `json:"name"`
+	Added bool   `json:"added,omitempty" jsonschema:"the session has it"`
+	Known bool   `json:"known,omitempty" jsonschema:"a plugin registers it at the node that answers"`
+}
+
 // ToolLevel overrides how far tools are offered, all or none.
 type ToolLevel struct {
 	Names []string        `json:"names"`
@@ -142,6 +154,17 @@ func (in Tools) args(*call) (api.ToolState, error) {
 		}
 	}
 	return state, nil
+}
+
+// source is the tool source that the path names.
+func (c *call) source() string { return c.PathValue("source") }
+
+func toolSources(list []api.ToolSource) ToolSources {
+	out := ToolSources{Sources: make([]ToolSource, len(list))}
+	for i, s := range list {
+		out.Sources[i] = ToolSource(s)
+	}
+	return out
 }
 
 func generation(now int64) Generation { return Generation{now} }

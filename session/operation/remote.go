@@ -127,6 +127,11 @@ func (r Remote) ApplyExtension(ctx context.Context, id events.SessionID, e event
 	return tell(ctx, r, ApplyExtension, id, e)
 }
 
+// ReplaceExtensions implements [api.Service].
+func (r Remote) ReplaceExtensions(ctx context.Context, id events.SessionID, list []events.Extension) error {
+	return tell(ctx, r, ReplaceExtensions, id, list)
+}
+
 // SubmitTurn implements [Host].
 func (r Remote) SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error) {
 	req.ID = newID(req.ID)
@@ -249,6 +254,26 @@ func (r Remote) ApplyToolState(ctx context.Context, id events.SessionID, state a
 // SetToolsAvailability implements [api.Service].
 func (r Remote) SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (int64, error) {
 	return ask(ctx, r, SetAvailability, id, api.AvailabilityArgs{Names: names, Level: level})
+}
+
+// ToolSources implements [api.Service].
+func (r Remote) ToolSources(ctx context.Context, id events.SessionID) ([]api.ToolSource, error) {
+	return ask(ctx, r, ToolSources, id, None{})
+}
+
+// AddToolSource implements [api.Service].
+func (r Remote) AddToolSource(ctx context.Context, id events.SessionID, source string) (int64, error) {
+	return ask(ctx, r, AddToolSource, id, source)
+}
+
+// RemoveToolSource implements [api.Service].
+func (r Remote) RemoveToolSource(ctx context.Context, id events.SessionID, source string) (int64, error) {
+	return ask(ctx, r, RemoveToolSource, id, source)
+}
+
+// RefreshCatalog implements [api.Service].
+func (r Remote) RefreshCatalog(ctx context.Context, id events.SessionID) (int64, error) {
+	return ask(ctx, r, RefreshCatalog, id, None{})
 }
 
 // Actions is that of [Host].

@@ -26,7 +26,8 @@ var (
 		func(ctx context.Context, h Host, id events.SessionID, in api.ProtocolOptionsArgs) (None, error) {
 			return None{}, h.SetProtocolOptions(ctx, id, in.Options, in.All)
 		})
-	ApplyExtension = tells(Row{"apply_extension", "applyExtension", configure, ByKey, post + "/extensions", "Hand the protocol an object of its own"}, Host.ApplyExtension)
+	ApplyExtension    = tells(Row{"apply_extension", "applyExtension", configure, ByKey, post + "/extensions", "Hand the protocol an object of its own"}, Host.ApplyExtension)
+	ReplaceExtensions = tells(Row{"replace_extensions", "replaceExtensions", configure, ByKey, put + "/extensions", "Put extensions, or none, in place of all that the session keeps, as where its protocol refuses one"}, Host.ReplaceExtensions)
 
 	State    = gets(Row{"", "getSession", read, Looks, get, "A session's state"}, Host.State)
 	View     = webOnly(Row{"", "getView", read, Looks, get + "/view", "The conversation in the current frame, and what else turns depend on"})
@@ -112,6 +113,11 @@ var (
 			return h.SetToolsAvailability(ctx, id, in.Names, in.Level)
 		})
 	ToolCatalog = gets(Row{"tool_catalog", "getToolCatalog", read, Looks, get + "/tools/catalog", "The tools that a model can search"}, Host.ToolCatalog)
+
+	ToolSources      = gets(Row{"tool_sources", "getToolSources", read, Looks, get + "/tools/sources", "Sources of tools that the session has, and those that it can have at the node that answers"}, Host.ToolSources)
+	AddToolSource    = asks(Row{"add_tool_source", "addToolSource", configure, ByKey, put + "/tools/sources/{source}", "Add the tools of a source, from the next model call on; of one that the session has, look at them anew"}, Host.AddToolSource)
+	RemoveToolSource = asks(Row{"remove_tool_source", "removeToolSource", configure, ByKey, remove + "/tools/sources/{source}", "Take the tools of a source away, from the next call on"}, Host.RemoveToolSource)
+	RefreshCatalog   = gets(Row{"refresh_catalog", "refreshCatalog", configure, ByKey, post + "/tools/refresh", "Have every node look at its tools anew"}, Host.RefreshCatalog)
 
 	Actions      = gets(Row{"actions", "getActions", read, Looks, get + "/actions", "Actions of plugins"}, Host.Actions)
 	InvokeAction = row(Row{"invoke_action", "invokeAction", write, Once, post + "/actions", "Ask a plugin for an action, however long that takes. A key whose action was done gives 504: results are not kept"},

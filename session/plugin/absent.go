@@ -53,6 +53,26 @@ func (Absent) SetToolAvailability(context.Context, events.SessionID, string, eve
 	return 0, unavailable("tool state")
 }
 
+// ToolSources implements [ToolStateHost].
+func (Absent) ToolSources(context.Context, events.SessionID) ([]api.ToolSource, error) {
+	return nil, unavailable("tool sources")
+}
+
+// AddToolSource implements [ToolStateHost].
+func (Absent) AddToolSource(context.Context, events.SessionID, string) (int64, error) {
+	return 0, unavailable("tool sources")
+}
+
+// RemoveToolSource implements [ToolStateHost].
+func (Absent) RemoveToolSource(context.Context, events.SessionID, string) (int64, error) {
+	return 0, unavailable("tool sources")
+}
+
+// RefreshCatalog implements [ToolStateHost].
+func (Absent) RefreshCatalog(context.Context, events.SessionID) (int64, error) {
+	return 0, unavailable("tool state")
+}
+
 // CreateSession implements [LifecycleHost].
 func (Absent) CreateSession(context.Context, api.CreateRequest) (api.Handle, error) {
 	return api.Handle{}, unavailable("sessions")

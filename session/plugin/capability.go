@@ -35,6 +35,13 @@ type ToolStateHost interface {
 	// SetToolsAvailability overrides the level of several tools in one step, all or none; "" lifts the override.
 	SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (int64, error)
 	SetToolAvailability(ctx context.Context, id events.SessionID, name string, level events.Override) (int64, error)
+
+	ToolSources(ctx context.Context, id events.SessionID) ([]api.ToolSource, error)
+	// AddToolSource adds the tools of a source that some plugin registered, from the next model call on. It gives the new generation.
+	AddToolSource(ctx context.Context, id events.SessionID, source string) (int64, error)
+	RemoveToolSource(ctx context.Context, id events.SessionID, source string) (int64, error)
+	// RefreshCatalog has every node build the catalogue anew, and ask the sources. It gives the new generation.
+	RefreshCatalog(ctx context.Context, id events.SessionID) (int64, error)
 }
 
 // LifecycleHost creates and closes sessions.

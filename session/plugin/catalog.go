@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,6 +39,7 @@ type CatalogContribution struct {
 type CatalogKey struct {
 	IncludeBase bool
 	Overlay     uint64 // its revision
+	Sources     string // names of the tool sources that were added
 	Generation  int64  // of the session's tool state
 	Plugins     uint64 // their fingerprint
 }
@@ -64,11 +66,13 @@ func (s *Session) CatalogKey(generation int64) CatalogKey {
 	fingerprint := s.Fingerprint()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.overlay.key(generation, fingerprint)
+	return s.keyLocked(generation, fingerprint)
 }
 
-func (o *overlay) key(generation int64, fingerprint uint64) CatalogKey {
-	return CatalogKey{IncludeBase: !o.WithoutBase, Overlay: o.revision, Generation: generation, Plugins: fingerprint}
+func (s *Session) keyLocked(generation int64, fingerprint uint64) CatalogKey {
+	return CatalogKey{
+		IncludeBase: !s.overlay.WithoutBase, Overlay: s.overlay.revision, Sources: strings.Join(s.added, " "), Generation: generation, Plugins: fingerprint,
+	}
 }
 
 // catalogs are the catalogues that a stack has built.
@@ -113,8 +117,8 @@ func (s *Session) catalog(generation int64) (*CatalogEntry, chan struct{}, func(
 	fingerprint := s.Fingerprint()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	over, cleared := s.overlay, s.catalogs.cleared
-	key := over.key(generation, fingerprint)
+	over, sources, cleared := s.overlay, s.added, s.catalogs.cleared
+	key := s.keyLocked(generation, fingerprint)
 	if entry := s.catalogs.entries[key]; entry != nil || s.catalogs.building != nil {
 		return entry, s.catalogs.building, nil
 	}
@@ -130,7 +134,7 @@ func (s *Session) catalog(generation int64) (*CatalogEntry, chan struct{}, func(
 				s.catalogs.entries[key] = entry
 			}
 		}()
-		return s.buildCatalog(over, state)
+		return s.buildCatalog(over, sources, state)
 	}
 }
 
@@ -144,11 +148,15 @@ func (s *Session) InvalidateCaches() {
 	s.catalogs.clear()
 }
 
-func (s *Session) buildCatalog(over overlay, state *projector.Catalog) (*CatalogEntry, error) {
+func (s *Session) buildCatalog(over overlay, sources []string, state *projector.Catalog) (*CatalogEntry, error) {
 	entry := &CatalogEntry{offered: make(map[string]*Registered)}
 	if !over.WithoutBase {
+		all, err := s.baseTools(sources)
+		if err != nil {
+			return nil, err
+		}
 		only := s.build.Access.Tools
-		for name, tool := range s.c.tools.byName {
+		for name, tool := range all {
 			if len(only) == 0 || slices.Contains(only, name) {
 				entry.offered[name] = tool
 			}

@@ -48,6 +48,25 @@
 // context is left behind. Hooks before a call that say too much fail that call
 // only: what was said of the others counts.
 //
+// # Tool sources
+//
+// A source of the reference's tool registry is a set of tools under a name that a plugin registers
+// ([Registrar.Source]): code that nodes have. Which sources a session has is in its
+// history (tool.sources_applied), by operations of every door; every node that takes the session over offers the same.
+//
+//	add       ToolStateHost.AddToolSource      PUT tools/sources/NAME. A name of a tool that is taken refuses it; levels that a
+//	                                           host set for its tools before count again
+//	replace   ToolStateHost.AddToolSource      of one that the session has: it keeps its place, and is asked anew
+//	refresh   ToolStateHost.RefreshCatalog     POST tools/refresh: every node asks all sources anew
+//	remove    ToolStateHost.RemoveToolSource   DELETE tools/sources/NAME. No plugin is asked, so a source that is gone can be removed
+//	list      ToolStateHost.ToolSources        GET tools/sources: those of the session, and those that the node asked has
+//
+// Each change is one commit with the tools that follow from it, in a new
+// generation. The model is told of it with the next call of it that is recorded; calls of
+// tools that run go on. A node that lacks a source of the session leaves its
+// turns to others, as with any plugin that cannot be built; where none has it, they end as plugin_build.
+// Forks, branches and children that take over plugin states begin with the sources, and access of the session binds their tools.
+//
 // # The reference interfaces
 //
 // Every method of the reference interfaces of the session host (000), of

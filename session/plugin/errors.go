@@ -11,6 +11,8 @@ import (
 var (
 	// ErrUnavailable is a capability that the session does not have.
 	ErrUnavailable = api.ErrUnavailable
+	// ErrNoSource is a tool source that the session has and no plugin of this node registers: another node may.
+	ErrNoSource = fmt.Errorf("%w: a tool source is missing on this node", ErrUnavailable)
 	// ErrRegistration is a stack that can never work.
 	ErrRegistration = errors.New("plugin registration")
 	// ErrSnapshot is a state that could not be saved or restored.

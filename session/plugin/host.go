@@ -89,6 +89,7 @@ type Session struct {
 
 	mu       sync.Mutex
 	overlay  overlay
+	added    []string  // tool sources
 	known    []Overlay // whose handlers this process has, the newest first
 	catalogs catalogs
 	sender   func(text, kind string)
@@ -164,6 +165,7 @@ func (h *Host) registered(in BuildContext) (*Session, error) {
 	}
 	s.c = contributions{
 		tools: NewTools(), owners: make(map[string]string), reserved: make(map[toolID]*Registered),
+		sources: make(map[string]Owned[SourceFunc]),
 		actions: make(map[string]Owned[action]),
 	}
 	var err error
@@ -254,6 +256,9 @@ func (s *Session) registerPlugin(f Factory, in BuildContext) error {
 // session's configuration says: one that names no protocol of this node can be changed.
 func (s *Session) complete() error {
 	s.c.sorted()
+	if err := s.c.checkSources(); err != nil {
+		return err
+	}
 	var errs []error
 	if s.c.protocol == nil {
 		errs = append(errs, fmt.Errorf("%w: no plugin is the protocol session", ErrRegistration))
@@ -356,7 +361,7 @@ func (s *Session) Fork(ctx context.Context, in BuildContext) (*Session, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fork.overlay, fork.known = s.overlay, slices.Clone(s.known)
+	fork.overlay, fork.known, fork.added = s.overlay, slices.Clone(s.known), s.added
 	fork.overlay.seq = 0 // the other session's history has it at another sequence
 	return fork, nil
 }

@@ -21,6 +21,7 @@ type contributions struct {
 	tools        *Tools
 	owners       map[string]string // of tools
 	reserved     map[toolID]*Registered
+	sources      map[string]Owned[SourceFunc] // by name
 	beforeTurn   []Owned[HookFunc[TurnContext]]
 	checkpoint   []Owned[HookFunc[CheckpointContext]]
 	afterTurn    []Owned[HookFunc[TurnResultContext]]

@@ -76,8 +76,12 @@ var outsideCases = []testCase{
 		for what, said := range map[string]string{"short": "aside", "long": strings.Repeat("é ", plugin.MaxDeltaBytes)} {
 			var streamed strings.Builder
 			ask := plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, said)}, Stream: func(d plugin.CompletionDelta) {
-				if len(d.Text) > plugin.MaxDeltaBytes || d.Kind != events.PartText || d.Reset || !utf8.ValidString(d.Text) {
-					b.t.Errorf("%s: got a delta of %d bytes, %q, reset %t, want whole text", what, len(d.Text), d.Kind, d.Reset)
+				if d.Reset { // the request was asked again
+					streamed.Reset()
+					return
+				}
+				if len(d.Text) > plugin.MaxDeltaBytes || d.Kind != events.PartText || !utf8.ValidString(d.Text) {
+					b.t.Errorf("%s: got a delta of %d bytes, %q, want whole text", what, len(d.Text), d.Kind)
 				}
 				streamed.WriteString(d.Text)
 			}}
@@ -124,6 +128,10 @@ var outsideCases = []testCase{
 		} {
 			equal(b, "field", as[*events.FieldError](b, field, b.ApplyExtension(b.ctx, id, wrong)).Field, field)
 		}
+		b.must("replace", b.ReplaceExtensions(b.ctx, id, nil), nil)
+		one := []events.Extension{{Type: "note"}}
+		equal(b, "field", as[*events.FieldError](b, "replace by one", b.ReplaceExtensions(b.ctx, id, one)).Field, "extensions[0]")
+		b.must("replace in nothing", b.ReplaceExtensions(b.ctx, "nobody", nil), events.ErrNoSession)
 		b.must("apply to nothing", b.ApplyExtension(b.ctx, "nobody", events.Extension{Type: "x"}), events.ErrNoSession)
 	}},
 }

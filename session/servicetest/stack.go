@@ -34,6 +34,12 @@ func Plugin() plugin.Factory {
 			c.CompletionKey()
 			return plugin.Result{Pending: true}, nil
 		})
+		more := plugin.NewTools()
+		plugin.AddTool(more, plugin.Tool{Name: "extra"}, func(context.Context, plugin.Call, struct{}) (string, error) { return "extra", nil })
+		r.Source("more", func(context.Context) (*plugin.Tools, error) { return more, nil })
+		same := plugin.NewTools()
+		plugin.AddTool(same, plugin.Tool{Name: "extra"}, func(context.Context, plugin.Call, struct{}) (string, error) { return "the same", nil })
+		r.Source("same", func(context.Context) (*plugin.Tools, error) { return same, nil })
 		return nil
 	})
 }

@@ -18,6 +18,25 @@ func (b *bench) registers(id events.SessionID, name events.TaskID) projector.Tas
 }
 
 var taskCases = []testCase{
+	{"task_of_closed_session", func(b *bench) {
+		id := b.open()
+		_, err := b.RegisterTask(b.ctx, id, api.TaskRequest{ID: "k1", Close: events.CloseKeep})
+		b.must("register", err, nil)
+		b.must("close", b.CloseSession(b.ctx, id, "done"), nil)
+		at := b.state(id).Seq
+		_, err = b.ProgressTask(b.ctx, id, "k1", "still here")
+		b.must("progress", err, api.ErrClosed)
+		equal(b, "sequence", b.state(id).Seq, at)
+		got, err := b.RequestCancelTask(b.ctx, id, "k1", "enough")
+		b.must("ask it to stop", err, nil)
+		equal(b, "state", got.State, events.TaskCancelling)
+		got, err = b.EndTask(b.ctx, id, "k1", events.TaskCompleted, "well")
+		b.must("end", err, nil)
+		equal(b, "state at its end", got.State, events.TaskCompleted)
+		got, err = b.ProgressTask(b.ctx, id, "k1", "late")
+		b.must("progress after its end", err, nil)
+		equal(b, "state then", got.State, events.TaskCompleted)
+	}},
 	{"task_outside", func(b *bench) {
 		id := b.open()
 		got := b.registers(id, "k1")

@@ -2,6 +2,7 @@ package servicetest
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -77,6 +78,53 @@ var toolCases = []testCase{
 		equal(b, "next generation", next, generation+1)
 		_, err = b.SetToolsAvailability(b.ctx, id, []string{"nothing"}, "")
 		b.must("set", err, api.ErrUnknownTool)
+	}},
+	{"tool_source", func(b *bench) {
+		id := b.open()
+		sources := func(more bool) {
+			b.t.Helper()
+			list, err := b.ToolSources(b.ctx, id)
+			b.must("sources", err, nil)
+			equal(b, "sources", list, []api.ToolSource{{Name: "more", Added: more, Known: true}, {Name: "same", Known: true}})
+		}
+		says := func(turn events.TurnID, want string) {
+			b.t.Helper()
+			b.submit(id, turn, "call extra")
+			r, err := b.Await(b.ctx, id, turn)
+			b.must("await", err, nil)
+			equal(b, "text has "+want, strings.Contains(r.Text, want), true)
+		}
+		says("t1", "not available")
+		sources(false)
+		s, err := b.ToolState(b.ctx, id)
+		b.must("tools", err, nil)
+		at := s.Generation
+		next := func(name string, now int64, err error) {
+			b.t.Helper()
+			b.must(name, err, nil)
+			at++
+			equal(b, "generation after "+name, now, at)
+		}
+		now, err := b.AddToolSource(b.ctx, id, "more")
+		next("add", now, err)
+		sources(true)
+		says("t2", "you said extra")
+		now, err = b.AddToolSource(b.ctx, id, "more")
+		next("add again", now, err)
+		sources(true)
+		_, err = b.AddToolSource(b.ctx, id, "same")
+		equal(b, "field", as[*events.FieldError](b, "add a taken name", err).Field, "source")
+		_, err = b.AddToolSource(b.ctx, id, "nothing")
+		b.must("add nothing", err, api.ErrUnknownSource)
+		now, err = b.RefreshCatalog(b.ctx, id)
+		next("refresh", now, err)
+		says("t3", "you said extra")
+		now, err = b.RemoveToolSource(b.ctx, id, "more")
+		next("remove", now, err)
+		sources(false)
+		says("t4", "not available")
+		_, err = b.RemoveToolSource(b.ctx, id, "more")
+		b.must("remove again", err, api.ErrUnknownSource)
 	}},
 	{"monitor", func(b *bench) {
 		id := b.open()

@@ -105,10 +105,10 @@ func TestPassedOn(t *testing.T) {
 	for i := range 300 {
 		id := events.TaskID(fmt.Sprintf("k%d", i))
 		k, _ := h.Task(id)
-		if other := task.PassedOn(h.State, id, k.Seq+1); len(other) != 0 {
+		if other := task.PassedOn(h.State, id, k.Seq+1, ""); len(other) != 0 {
 			t.Errorf("of another registration: got %v, want nothing", other)
 		}
-		h.add(task.PassedOn(h.State, id, k.Seq), nil)
+		h.add(task.PassedOn(h.State, id, k.Seq, ""), nil)
 		if k, ok := h.Task(id); ok && (k.Owing() || k.State != events.TaskCancelled) {
 			t.Errorf("task %s: got %+v, want it cancelled and settled", id, k)
 		}

@@ -30,7 +30,8 @@ const (
 	MaxLiveArgs = 8 << 20 // bytes of their arguments together
 )
 
-// roomFor refuses registrations that a session has no place for, beside the live tasks that they do not replace.
+// roomFor refuses registrations that a session has no place for, beside the live tasks that they do not replace, and
+// those whose cancel has yet to be passed on: that is as much as one look at a session has to wake.
 func roomFor(s *projector.State, list ...events.TaskRegistered) error {
 	n, args := 0, 0
 	count := func(size int) { n, args = n+1, args+size }
@@ -39,13 +40,13 @@ func roomFor(s *projector.State, list ...events.TaskRegistered) error {
 	}
 	for i := range s.Tasks {
 		replaced := slices.ContainsFunc(list, func(reg events.TaskRegistered) bool { return reg.Task == s.Tasks[i].ID })
-		if s.Tasks[i].Live() && !replaced {
+		if s.Tasks[i].Owing() && !replaced {
 			count(len(s.Tasks[i].Args))
 		}
 	}
 	switch {
 	case n > MaxLive:
-		return &events.FieldError{Field: "tasks", Reason: fmt.Sprintf("%d live ones, limit is %d", n, MaxLive), Err: events.ErrTooLarge}
+		return &events.FieldError{Field: "tasks", Reason: fmt.Sprintf("%d live ones or with a cancel to pass on, limit is %d", n, MaxLive), Err: events.ErrTooLarge}
 	case args > MaxLiveArgs:
 		return &api.LimitError{What: "bytes of arguments of live tasks", Limit: MaxLiveArgs}
 	}
@@ -138,10 +139,10 @@ func While(s *projector.State, c Claim, decide func() []events.Event) ([]events.
 	return decide(), nil
 }
 
-// Transition moves a live task to running or waiting.
+// Transition moves a live task to running or waiting. In a closed session it changes nothing, as [Progress].
 func Transition(s *projector.State, id events.TaskID, to events.TaskState) []events.Event {
 	t, ok := here(s, id)
-	if !ok || !t.Live() || t.State == to || t.State == events.TaskCancelling {
+	if !ok || !t.Live() || s.Status == projector.StatusClosed || t.State == to || t.State == events.TaskCancelling {
 		return nil
 	}
 	if to != events.TaskRunning && to != events.TaskWaiting {
@@ -150,9 +151,10 @@ func Transition(s *projector.State, id events.TaskID, to events.TaskState) []eve
 	return of(&events.TaskStateChanged{Task: id, State: to})
 }
 
-// Progress records what a live task has to say.
+// Progress records what a live task has to say. Of a task that goes on in a closed session only its
+// cancel and its end are recorded: its history does not grow on without end.
 func Progress(s *projector.State, id events.TaskID, message string) []events.Event {
-	if t, ok := here(s, id); !ok || !t.Live() {
+	if t, ok := here(s, id); !ok || !t.Live() || s.Status == projector.StatusClosed {
 		return nil
 	}
 	return of(&events.TaskProgressed{Task: id, Message: message})
@@ -242,13 +244,18 @@ func CancelAll(s *projector.State, ids []events.TaskID, reason string) []events.
 	return list
 }
 
-// PassedOn records that the cancel of a task has reached its child. One that was only asked to stop ends with it.
-func PassedOn(s *projector.State, id events.TaskID, registered events.Seq) []events.Event {
+// PassedOn records that the cancel of a task has reached its child, or why it never can. One that was only asked to
+// stop ends with it: as cancelled, or as failed for that reason.
+func PassedOn(s *projector.State, id events.TaskID, registered events.Seq, why string) []events.Event {
 	t, ok := here(s, id)
 	if !ok || t.Seq != registered || !t.Passing() {
 		return nil
 	}
-	return append(Complete(s, id, events.TaskCancelled, t.Reason), events.Of("", &events.TaskPassedOn{Task: id}))
+	state, summary := events.TaskCancelled, t.Reason
+	if why != "" {
+		state, summary = events.TaskFailed, why
+	}
+	return append(Complete(s, id, state, summary), events.Of("", &events.TaskPassedOn{Task: id}))
 }
 
 // Close is what becomes of the live tasks of a session that closes, see [events.ClosePolicy].

@@ -183,7 +183,7 @@ func TestRegisterChildOnce(t *testing.T) {
 		t.Errorf("another child before the cancel is passed on: got %v, want %v", err, task.ErrRunning)
 	}
 	rec, _ := h.Task("k")
-	h.add(task.PassedOn(h.State, "k", rec.Seq), nil)
+	h.add(task.PassedOn(h.State, "k", rec.Seq, ""), nil)
 	h.add(task.Register(h.State, reg))
 	if got := h.state("k"); got != events.TaskRunning {
 		t.Errorf("another child: got %q, want %q", got, events.TaskRunning)
@@ -399,4 +399,47 @@ func TestArgsTogether(t *testing.T) {
 	}
 	h.add(task.Complete(h.State, "k0", events.TaskCompleted, ""), nil)
 	h.add(task.Register(h.State, reg(n)))
+}
+
+// TestProgressOfClosedSession has a task that goes on when its session closes: the history does not grow on with it.
+func TestProgressOfClosedSession(t *testing.T) {
+	t.Parallel()
+	h := begin(t, "s1")
+	h.add(task.Register(h.State, events.TaskRegistered{Task: "k", Close: events.CloseKeep}))
+	for _, closed := range []bool{false, true} {
+		if closed {
+			h.add([]events.Event{events.Of("", &events.SessionClosed{})}, nil)
+		}
+		for name, tc := range map[string]struct {
+			list []events.Event
+			goes bool
+		}{
+			"progress": {task.Progress(h.State, "k", "on"), !closed}, "waits": {task.Transition(h.State, "k", events.TaskWaiting), !closed},
+			"request": {task.RequestCancel(h.State, "k", "enough"), true}, "cancel": {task.Cancel(h.State, "k", "enough"), true},
+			"end": {task.Complete(h.State, "k", events.TaskCompleted, ""), true},
+		} {
+			if got := len(tc.list) > 0; got != tc.goes {
+				t.Errorf("%s, closed %v: got recorded %v, want %v", name, closed, got, tc.goes)
+			}
+		}
+	}
+}
+
+// TestPassingTogether cancels tasks of children as fast as they are registered: those that no child has heard of yet count.
+func TestPassingTogether(t *testing.T) {
+	t.Parallel()
+	h := begin(t, "s1")
+	reg := func(n int) events.TaskRegistered {
+		return events.TaskRegistered{Task: events.TaskID(fmt.Sprint("k", n)), Of: events.TaskSubagent, Child: events.SessionID(fmt.Sprint("c", n))}
+	}
+	for n := range task.MaxLive {
+		h.add(task.Register(h.State, reg(n)))
+		h.add(task.Cancel(h.State, reg(n).Task, ""), nil)
+	}
+	if _, err := task.Register(h.State, reg(task.MaxLive)); !errors.Is(err, events.ErrTooLarge) {
+		t.Errorf("one more: got %v, want %v", err, events.ErrTooLarge)
+	}
+	k, _ := h.Task("k0")
+	h.add(task.PassedOn(h.State, "k0", k.Seq, ""), nil)
+	h.add(task.Register(h.State, reg(task.MaxLive)))
 }

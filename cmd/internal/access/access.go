@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -25,16 +26,16 @@ type Flags struct {
 	Inbox   string `help:"Prefix of the subjects of replies, which the user may be alone in hearing. Defaults to _INBOX." default:"_INBOX" placeholder:"NAME"`
 }
 
-func (f *Flags) files() []string { return []string{f.Creds, f.TLSCA, f.TLSCert, f.TLSKey} }
+type flag struct{ name, value, unless string }
+
+// files are the flags that name files.
+func (f *Flags) files() []flag {
+	return []flag{{"creds", f.Creds, ""}, {"tls-ca", f.TLSCA, ""}, {"tls-cert", f.TLSCert, ""}, {"tls-key", f.TLSKey, ""}}
+}
 
 // Named reports whether a file is named.
 func (f *Flags) Named() bool {
-	for _, path := range f.files() {
-		if path != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.files(), func(f flag) bool { return f.value != "" })
 }
 
 // What flags default to.
@@ -47,14 +48,7 @@ const (
 // Where are the flags as another command needs them, each after a space; those that have their default are left out.
 func (f *Flags) Where() string {
 	where := ""
-	for _, flag := range []struct{ name, value, unless string }{
-		{"creds", f.Creds, ""},
-		{"tls-ca", f.TLSCA, ""},
-		{"tls-cert", f.TLSCert, ""},
-		{"tls-key", f.TLSKey, ""},
-		{"prefix", f.Prefix, DefaultPrefix},
-		{"inbox", f.Inbox, DefaultInbox},
-	} {
+	for _, flag := range append(f.files(), flag{"prefix", f.Prefix, DefaultPrefix}, flag{"inbox", f.Inbox, DefaultInbox}) {
 		if flag.value != flag.unless {
 			where += " --" + flag.name + " " + Quoted(flag.value)
 		}
@@ -81,9 +75,9 @@ func (f *Flags) Options(address, store string, warn io.Writer) ([]nats.Option, e
 	if (f.TLSCert == "") != (f.TLSKey == "") {
 		errs = append(errs, errors.New("--tls-cert and --tls-key go together"))
 	}
-	for _, path := range f.files() {
-		if _, err := os.Stat(path); path != "" && err != nil {
-			errs = append(errs, err)
+	for _, flag := range f.files() {
+		if _, err := os.Stat(flag.value); flag.value != "" && err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", flag.name, err))
 		}
 	}
 	if len(errs) > 0 {

@@ -54,7 +54,7 @@ type strictResolver struct {
 // Validate implements [kong.Resolver].
 func (s strictResolver) Validate(app *kong.Application) error {
 	known := make(map[string]bool)
-	for _, leaf := range app.Leaves(false) {
+	for _, leaf := range append(app.Leaves(false), app.Node) {
 		if !slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == "config" }) {
 			continue
 		}

@@ -41,13 +41,13 @@ func (t *Running) Args() []byte { return t.r.args }
 // Attempt is how many workers have run the task, this one included. 0 for closures.
 func (t *Running) Attempt() int64 { return t.r.claim.Attempt }
 
-// Progress records a message; nothing where the task has ended, or another worker has it.
+// Progress records a message; nothing where the task has ended, or another worker has it, or its session is closed.
 func (t *Running) Progress(ctx context.Context, message string) error {
 	id, claim := t.held()
 	return unlessTaken(t.r.t.h.ProgressTaskAs(ctx, id, claim, message))
 }
 
-// Transition says that the task waits, or runs again; nothing where the task has ended, or another worker has it.
+// Transition says that the task waits, or runs again; nothing where the task has ended, or another worker has it, or its session is closed.
 func (t *Running) Transition(ctx context.Context, to events.TaskState) error {
 	id, claim := t.held()
 	return unlessTaken(t.r.t.h.TransitionTaskAs(ctx, id, claim, to))

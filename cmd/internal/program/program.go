@@ -1,0 +1,119 @@
+// Package program is what lash's commands have around their work: what they print through, how their flags are
+// read, how signals end them, and what other processes of their user do not see of them.
+package program
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/lash-go/lash/cmd/internal/terminal"
+	"github.com/lash-go/lash/cmd/internal/version"
+	"github.com/lash-go/lash/cmd/lash-node/config"
+)
+
+// Exit codes.
+const (
+	OK        = 0
+	Different = 1 // something is not as it was said to be, or is not there
+	Failed    = 2 // usage, input or infrastructure
+)
+
+// Streams are what a command talks through.
+type Streams struct {
+	Out, Err io.Writer
+	Env      func(name string) string
+	In       *os.File // nil: there is nothing to read
+	Screen   *os.File // what Out prints on, for a command that draws; nil: none does
+}
+
+// Say writes a line about the command itself to Err.
+func (s *Streams) Say(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.Err, "lash-node: "+format+"\n", args...)
+}
+
+// patience is how long a command may wait before it says what for.
+const patience = 2 * time.Second
+
+// Waiting says what the command waits for, if it still does after two seconds. It has to be called once that is over.
+func (s *Streams) Waiting(what string, args ...any) (over func()) {
+	slow := time.AfterFunc(patience, func() { s.Say("waiting for "+what, args...) })
+	return func() { slow.Stop() }
+}
+
+// CLI is a command line.
+type CLI struct {
+	Name        string
+	Description string
+	// Flags is a pointer to what kong fills. What runs is its method Run, or a command's, which takes a
+	// [context.Context] and a *[Streams].
+	Flags any
+	// Code is the exit code for an error of Run, and whether its text is printed. Nil is [Failed], and printed.
+	Code func(error) (code int, print bool)
+}
+
+// Main runs the command line of this process, until SIGINT or SIGTERM ends its context.
+func (c *CLI) Main() (code int) {
+	log.SetOutput(terminal.New(os.Stderr)) // for libraries that take no logger
+	if err := hide(); err != nil {
+		return fail(&Streams{Err: os.Stderr}, fmt.Errorf("hide the environment from other processes: %w", err))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return c.Run(ctx, os.Args[1:], &Streams{Out: os.Stdout, Err: os.Stderr, Env: os.Getenv, In: os.Stdin, Screen: os.Stdout})
+}
+
+// Run runs a command line, which prints through a terminal's filter.
+func (c *CLI) Run(ctx context.Context, args []string, raw *Streams) (code int) {
+	out, warn := terminal.New(raw.Out), terminal.New(raw.Err)
+	defer out.Close()  //nolint:errcheck // nobody can be told
+	defer warn.Close() //nolint:errcheck // nobody can be told
+	s := &Streams{Out: out, Err: warn, Env: raw.Env, In: raw.In, Screen: raw.Screen}
+	exited := -1
+	parser, err := c.Parser(s, func(code int) { exited = code })
+	if err != nil {
+		return fail(s, err)
+	}
+	parsed, err := parser.Parse(args)
+	if exited >= 0 {
+		return exited // --help
+	}
+	if err != nil {
+		return fail(s, fmt.Errorf("%w (see %s --help)", err, c.Name))
+	}
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	if err = parsed.Run(s); err == nil {
+		return OK
+	}
+	if c.Code != nil {
+		if code, print := c.Code(err); !print {
+			return code
+		} else if code != Failed {
+			_ = fail(s, err)
+			return code
+		}
+	}
+	return fail(s, err)
+}
+
+// Parser fills Flags, of arguments and of the file that --config names. Help calls exit.
+func (c *CLI) Parser(s *Streams, exit func(code int)) (*kong.Kong, error) {
+	return kong.New(c.Flags,
+		kong.Name(c.Name), kong.Description(c.Description),
+		kong.Writers(s.Out, s.Err), kong.Exit(exit),
+		kong.UsageOnError(), kong.Configuration(config.JSON), kong.Vars{"version": version.Of(c.Name)},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	)
+}
+
+func fail(s *Streams, err error) int {
+	s.Say("%s", terminal.Redacted(err.Error()))
+	return Failed
+}

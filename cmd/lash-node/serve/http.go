@@ -1,0 +1,141 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/session/accesslog"
+	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/httpapi/oidc"
+	"github.com/lash-go/lash/session/operation"
+)
+
+// httpFlags are those of the HTTP door.
+type httpFlags struct {
+	HTTP            string   `name:"http" help:"Address at which sessions are served over HTTP, e.g. 127.0.0.1:8080. Defaults to none." placeholder:"HOST:PORT"`
+	HTTPTokens      string   `name:"http-tokens" help:"File of callers, one a line: a name, a scope (read, write, admin), and the sha256 of a bearer token in hex, or uri:URI or cn:NAME of a client certificate; then, where wanted, expires=TIME (RFC 3339), tenant=NAME, and own for one that reaches only its own sessions and those that it has a grant of. Read again when it changes." placeholder:"FILE" type:"path"`
+	HTTPOIDC        string   `name:"http-oidc" help:"JSON file of an OpenID Connect issuer whose signed tokens count too: issuer, audience, keys_url or keys_file, algorithms, name_claim, name_prefix, scope_claim, scope_prefix, tenant_claim, leeway_seconds, refresh_seconds." placeholder:"FILE" type:"path"`
+	HTTPTenant      string   `name:"http-tenant" help:"Tenant of this node: callers of another one are refused." placeholder:"NAME"`
+	HTTPTLSCert     string   `name:"http-tls-cert" help:"Certificate of the HTTP door, read again when it changes. Without one it speaks plain HTTP, on this machine only." placeholder:"FILE" type:"path"`
+	HTTPTLSKey      string   `name:"http-tls-key" help:"Key of that certificate." placeholder:"FILE" type:"path"`
+	HTTPClientCA    string   `name:"http-client-ca" help:"Authorities whose client certificates are taken, read again when they change. The file of callers names the certificates." placeholder:"FILE" type:"path"`
+	HTTPClientCert  string   `name:"http-client-cert" help:"With --http-client-ca: required takes no connection without a certificate, optional takes tokens alone too." default:"required" enum:"required,optional"`
+	HTTPConnections int      `name:"http-connections" help:"Connections of the HTTP door at once, at most half of the files that the process may open (ulimit -n): the rest is the node's own. Half of them may be of clients that were not authenticated yet; a new one closes the oldest. Defaults to 2048, or that half where it is less." placeholder:"N"`
+	HTTPOrigins     []string `name:"http-origin" help:"Origins of web pages that may use the HTTP door, e.g. https://example.com." placeholder:"ORIGIN"`
+}
+
+// httpDoor is the HTTP door of a node; nil where it has none.
+type httpDoor struct {
+	server   *httpapi.Server
+	identity []httpapi.Identifier
+	issuer   *oidc.Identifier // nil: none
+	on       net.Listener
+	files    *rereader
+}
+
+// openHTTP checks everything and takes the address. Nothing is served before start.
+func (f *httpFlags) openHTTP(ctx context.Context, s *program.Streams, service operation.Host, requests accesslog.Func, log *zap.Logger) (*httpDoor, error) {
+	if f.HTTP == "" {
+		return nil, nil //nolint:nilnil // the node has none
+	}
+	d := &httpDoor{files: &rereader{log: log.Named("http")}}
+	secure, err := f.secure(d.files)
+	if err == nil {
+		err = d.identifiers(ctx, s, f, log)
+	}
+	if err == nil {
+		err = d.serve(f, service, secure, requests, log)
+	}
+	if err == nil {
+		d.on, err = listen(ctx, "--http", f.HTTP)
+	}
+	if err != nil {
+		d.stop(ctx)
+		return nil, err
+	}
+	scheme := "http"
+	if secure != nil {
+		scheme = "https"
+	}
+	s.Say("HTTP on %s://%s/v1, for %s; described at /v1/openapi.json", scheme, d.on.Addr(), f.callers())
+	return d, nil
+}
+
+// callers is who may ask.
+func (f *httpFlags) callers() string {
+	var list []string
+	switch {
+	case f.HTTPTokens != "" && f.HTTPClientCA != "":
+		list = append(list, "bearers of tokens and holders of certificates in "+f.HTTPTokens)
+	case f.HTTPTokens != "":
+		list = append(list, "bearers of tokens in "+f.HTTPTokens)
+	}
+	if f.HTTPOIDC != "" {
+		list = append(list, "bearers of tokens of the issuer in "+f.HTTPOIDC)
+	}
+	if f.HTTPClientCA != "" && f.HTTPClientCert == "required" {
+		list = append(list, "all with a certificate of an authority in "+f.HTTPClientCA)
+	}
+	return strings.Join(list, ", ")
+}
+
+func (d *httpDoor) start() {
+	if d != nil {
+		d.server.Start(d.on)
+		d.files.start()
+	}
+}
+
+// stop is soft until ctx ends, then hard; see [httpapi.Server.Stop]. It also takes back what was opened of a door that is not whole.
+func (d *httpDoor) stop(ctx context.Context) {
+	if d == nil {
+		return
+	}
+	if d.server != nil {
+		d.server.Stop(ctx)
+	}
+	if d.on != nil {
+		_ = d.on.Close() // where it was never started
+	}
+	if d.issuer != nil {
+		d.issuer.Stop()
+	}
+	d.files.stop()
+}
+
+func (d *httpDoor) serve(f *httpFlags, service operation.Host, secure *tls.Config, requests accesslog.Func, log *zap.Logger) (err error) {
+	connections, err := f.connections()
+	if err != nil {
+		return err
+	}
+	d.server, err = httpapi.New(httpapi.Config{
+		Service: service, Identity: d.identity, Tenant: f.HTTPTenant, Origins: f.HTTPOrigins, TLS: secure, MaxConnections: connections, Access: requests, Logger: log,
+	})
+	if err != nil {
+		return fmt.Errorf("--http: %w", err)
+	}
+	return nil
+}
+
+// connections is how many may be open, within the half of the process's files
+// that is not the node's own.
+func (f *httpFlags) connections() (int, error) {
+	files, err := openFiles()
+	if err != nil {
+		return 0, fmt.Errorf("limit of open files: %w", err)
+	}
+	half := int(min(files/2, 1<<20))
+	switch {
+	case f.HTTPConnections == 0:
+		return max(min(half, httpapi.DefaultConnections), 1), nil
+	case f.HTTPConnections < 0 || f.HTTPConnections > half:
+		return 0, fmt.Errorf("--http-connections %d: want 1 to %d, half of the %d files that this process may open; raise ulimit -n, or LimitNOFILE of its unit", f.HTTPConnections, half, files)
+	}
+	return f.HTTPConnections, nil
+}

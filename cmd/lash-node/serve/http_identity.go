@@ -1,0 +1,67 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/httpapi/oidc"
+)
+
+// identifiers opens the sources of callers that the flags name.
+func (d *httpDoor) identifiers(ctx context.Context, s *program.Streams, f *httpFlags, log *zap.Logger) error {
+	if f.HTTPTokens == "" && f.HTTPOIDC == "" {
+		return errors.New("--http needs --http-tokens FILE or --http-oidc FILE; a line of tokens is made with: printf '%s write %s\\n' NAME $(printf %s \"$TOKEN\" | sha256sum | cut -d' ' -f1)")
+	}
+	tokens, err := httpapi.NewTokens(nil)
+	if err != nil {
+		return err
+	}
+	d.identity = []httpapi.Identifier{tokens}
+	if f.HTTPTokens != "" {
+		if err := d.files.add("--http-tokens", func(contents [][]byte) error { return replace(tokens, contents[0]) }, f.HTTPTokens); err != nil {
+			return err
+		}
+	}
+	if f.HTTPOIDC == "" {
+		return nil
+	}
+	cfg, err := f.oidcConfig()
+	if err != nil {
+		return fmt.Errorf("--http-oidc: %w", err)
+	}
+	cfg.Tenant, cfg.Reserved, cfg.Logger = f.HTTPTenant, tokens.Has, log
+	defer s.Waiting("the keys of the issuer in %s", f.HTTPOIDC)()
+	if d.issuer, err = oidc.New(ctx, cfg); err != nil {
+		return fmt.Errorf("--http-oidc: %w", err)
+	}
+	d.identity = append(d.identity, d.issuer)
+	return nil
+}
+
+// replace puts the tokens of a file in place.
+func replace(tokens *httpapi.Tokens, file []byte) error {
+	list, err := httpapi.ParseTokens(bytes.NewReader(file))
+	if err == nil && len(list) == 0 { // as one that is just being written
+		err = errors.New("no token is in it")
+	}
+	if err != nil {
+		return err
+	}
+	return tokens.Replace(list)
+}
+
+func (f *httpFlags) oidcConfig() (oidc.Config, error) {
+	file, err := os.Open(f.HTTPOIDC)
+	if err != nil {
+		return oidc.Config{}, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	return oidc.ParseConfig(file)
+}

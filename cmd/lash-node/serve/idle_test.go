@@ -1,0 +1,49 @@
+package serve
+
+import (
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/cmd/internal/access"
+	"github.com/lash-go/lash/cmd/internal/program"
+)
+
+// TestIdleFlags gives every flag of the HTTP door without a door, and every flag of
+// foreign servers without such: each is refused by its name, and nothing starts.
+func TestIdleFlags(t *testing.T) {
+	t.Parallel()
+	idle := map[string]string{"nats-scopes": "--nats URL"}
+	for _, of := range []struct {
+		flags any
+		skip  []string
+		needs string
+	}{{httpFlags{}, []string{"HTTP"}, "--http HOST:PORT"}, {access.Flags{}, []string{"Prefix", "Inbox"}, "--nats URL"}} {
+		for _, field := range reflect.VisibleFields(reflect.TypeOf(of.flags)) {
+			name := field.Tag.Get("name")
+			if name == "" {
+				name = strings.ToLower(field.Name)
+			}
+			if !strings.Contains(" "+strings.Join(of.skip, " ")+" ", " "+field.Name+" ") {
+				idle[name] = of.needs
+			}
+		}
+	}
+	if len(idle) < 14 {
+		t.Fatalf("got %v, want all flags", idle)
+	}
+	values := map[string]string{"http-connections": "1", "http-client-cert": "optional"}
+	for name, needs := range idle {
+		value := values[name]
+		if value == "" {
+			value = "x"
+		}
+		var out strings.Builder
+		args := []string{"--store", t.TempDir(), "--listen", "nowhere", "--" + name, value}
+		code := Config{}.cli("node", &alone{}).Run(t.Context(), args, &program.Streams{Out: io.Discard, Err: &out, Env: func(string) string { return "" }})
+		if want := "--" + name + " does nothing without " + needs; code != program.Failed || !strings.Contains(out.String(), want) {
+			t.Errorf("--%s: got exit code %d and %q, want %q", name, code, out.String(), want)
+		}
+	}
+}

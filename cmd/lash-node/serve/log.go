@@ -1,0 +1,72 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/accesslog"
+	"github.com/lash-go/lash/workers"
+)
+
+// traceWait is how long what was traced last may take to be written.
+const traceWait = 2 * time.Second
+
+// trace is where the node's trace goes; nil without one.
+func (c *Command) trace(log *zap.Logger) (trace session.TraceFunc, stop func(), err error) {
+	if c.Trace == "" {
+		return nil, func() {}, nil
+	}
+	file, err := workers.OpenTraceFile(c.Trace, log)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--trace: %w", err)
+	}
+	return file.Trace, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), traceWait) // the command's own has ended
+		defer cancel()
+		if err := file.Close(ctx); err != nil {
+			log.Warn("trace", zap.Error(err))
+		}
+	}, nil
+}
+
+// logger writes through the terminal's filter: what is logged may quote a server or a history.
+func (c *Command) logger(s *program.Streams) (*zap.Logger, error) {
+	if c.adds.Logger != nil {
+		return c.adds.Logger, nil
+	}
+	cfg := zap.NewProductionConfig()
+	if c.Debug {
+		cfg.Level.SetLevel(zap.DebugLevel)
+		cfg.Sampling = nil
+	}
+	return logTo(s, cfg)
+}
+
+// logTo is a log that goes where the program's words go, and is filtered there.
+func logTo(s *program.Streams, cfg zap.Config) (*zap.Logger, error) {
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(cfg.EncoderConfig), zapcore.AddSync(s.Err), cfg.Level)
+	if cfg.Sampling != nil {
+		core = zapcore.NewSamplerWithOptions(core, time.Second, cfg.Sampling.Initial, cfg.Sampling.Thereafter)
+	}
+	return cfg.Build(zap.WrapCore(func(zapcore.Core) zapcore.Core { return core }), zap.ErrorOutput(zapcore.AddSync(s.Err)))
+}
+
+// access logs and counts each request: the log of the node's work leaves lines out where there are many.
+func (c *Command) access(s *program.Streams, watched *watched) (accesslog.Func, error) {
+	log := c.adds.Logger
+	if log == nil {
+		cfg := zap.NewProductionConfig()
+		cfg.Sampling, cfg.DisableCaller = nil, true
+		var err error
+		if log, err = logTo(s, cfg); err != nil {
+			return nil, err
+		}
+	}
+	return accesslog.Both(accesslog.Log(log), watched.metrics.Access), nil
+}

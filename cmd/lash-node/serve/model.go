@@ -1,0 +1,101 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/anthropic"
+	"github.com/lash-go/lash/workers/llm/openai"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+const (
+	modelWait   = 10 * time.Second // for the provider's list
+	modelsShown = 40
+)
+
+// checkModel refuses a model that is missing, or that the provider does not have.
+// A provider that gives no list, or does not answer, is taken at its word: it may come back.
+func (c *Command) checkModel(ctx context.Context, s *program.Streams, p llm.Provider) error {
+	lister, ok := p.(llm.Lister)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, modelWait)
+	defer cancel()
+	over := s.Waiting("the list of models of %s", p.ID())
+	names, err := lister.Models(ctx)
+	over()
+	slices.Sort(names)
+	failed, _ := errors.AsType[*llm.Error](err)
+	switch {
+	case failed != nil && failed.Kind == llm.KindAuth:
+		return fmt.Errorf("--provider %s: %w: check the key in the environment", p.ID(), err)
+	case c.Model == "" && err != nil:
+		return fmt.Errorf("--model is missing, and %s gives no list to choose from: %w", p.ID(), err)
+	case c.Model == "":
+		return fmt.Errorf("--model is missing: %s has %s", p.ID(), shown(names))
+	case err != nil:
+		s.Say("--model %s is not checked: %s gives no list of models: %s", c.Model, p.ID(), err)
+	case !slices.Contains(names, c.Model):
+		return fmt.Errorf("--model %s: %s has none of that name; it has %s", c.Model, p.ID(), shown(names))
+	}
+	return nil
+}
+
+// shown is a list for a line of a terminal.
+func shown(names []string) string {
+	if more := len(names) - modelsShown; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:modelsShown], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// noModel answers where no model is configured, so that a new user sees what to do next.
+func noModel(context.Context, llm.Request) (scripted.Answer, error) {
+	text := "This node has no model. Start it with OPENAI_API_KEY, OPENAI_BASE_URL or ANTHROPIC_API_KEY in its environment."
+	return scripted.Answer{Response: llm.Response{
+		Stop: events.StopEnd, Parts: []events.Part{{Kind: events.PartText, Text: text}},
+	}}, nil
+}
+
+// providers are those of the program, all others whose key is in the environment, and the scripted one.
+func (c *Command) providers(s *program.Streams) (map[string]llm.Provider, error) {
+	list := map[string]llm.Provider{"scripted": scripted.New(noModel)}
+	choice := "scripted"
+	if key := s.Env("ANTHROPIC_API_KEY"); key != "" {
+		p, err := anthropic.New(anthropic.Config{APIKey: key, BaseURL: s.Env("ANTHROPIC_BASE_URL")})
+		if err != nil {
+			return nil, err
+		}
+		list["anthropic"], choice = p, "anthropic"
+	}
+	key, base := s.Env("OPENAI_API_KEY"), s.Env("OPENAI_BASE_URL")
+	if key != "" || base != "" {
+		p, err := openai.New(openai.Config{APIKey: key, BaseURL: base})
+		if err != nil {
+			return nil, err
+		}
+		list["openai"], choice = p, "openai"
+	}
+	for i, p := range c.adds.Providers {
+		if i == 0 {
+			choice = p.ID()
+		}
+		list[p.ID()] = p
+	}
+	if c.Provider == "" {
+		c.Provider = choice
+	}
+	if list[c.Provider] == nil {
+		return nil, fmt.Errorf("--provider %s: its key is not in the environment (OPENAI_API_KEY or OPENAI_BASE_URL, ANTHROPIC_API_KEY)", c.Provider)
+	}
+	return list, nil
+}

@@ -1,0 +1,177 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/cmd/internal/token"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers"
+)
+
+// Node is a node that serves, until Stop.
+type Node struct {
+	node    *workers.Node
+	bus     *bus.Bus
+	server  *busembed.Server // nil: the servers are others'
+	door    *httpDoor        // nil: none
+	watched *watched
+	closers []func() // of what was opened, in that order
+	grace   time.Duration
+}
+
+// Start starts a node for another command, which sets flags; the others have their defaults. It does not wait for a signal.
+func Start(ctx context.Context, s *program.Streams, cfg Config, set func(flags *Command)) (*Node, error) {
+	c, err := cfg.parsed(s)
+	if err != nil {
+		return nil, err
+	}
+	set(c)
+	return c.start(ctx, s)
+}
+
+// parsed are the flags of a command line.
+func (cfg Config) parsed(s *program.Streams, args ...string) (*Command, error) {
+	into := &alone{}
+	parser, err := cfg.cli("lash-node serve", into).Parser(s, func(int) {})
+	if err == nil {
+		_, err = parser.Parse(args)
+	}
+	return &into.Command, err
+}
+
+// Host gives and takes what clients of the node do.
+func (n *Node) Host() *session.Host { return n.node.Host() }
+
+// Clients is how many connections other programs have to the node's embedded server.
+func (n *Node) Clients() int {
+	if n.server == nil {
+		return 0
+	}
+	return n.server.Clients() - n.bus.Connections() // these are this process
+}
+
+// Stop hands running turns over, gives calls in flight --grace to end, and closes everything.
+func (n *Node) Stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), n.grace) // the command's own has often ended by now
+	defer cancel()
+	var stopping sync.WaitGroup
+	stopping.Go(func() { n.door.stop(ctx) })
+	n.node.Stop(ctx)
+	stopping.Wait()
+	n.close()
+}
+
+func (n *Node) close() {
+	for _, end := range slices.Backward(n.closers) {
+		end()
+	}
+}
+
+// start checks all flags, opens what they name, and starts the node.
+func (c *Command) start(ctx context.Context, s *program.Streams) (*Node, error) {
+	log, err := c.logger(s)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := c.checked(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Logger = log
+	n := &Node{grace: c.Grace}
+	if err := c.startNode(ctx, s, n, cfg); err != nil {
+		n.close()
+		return nil, err
+	}
+	return n, nil
+}
+
+// startNode opens what a node needs, and starts it. What it has opened is among n's closers, also where it fails.
+func (c *Command) startNode(ctx context.Context, s *program.Streams, n *Node, cfg workers.Config) (err error) {
+	if err := c.open(ctx, s, n, &cfg); err != nil {
+		return err
+	}
+	if n.node, err = workers.NewNode(cfg); err != nil {
+		return err
+	}
+	if err := n.watched.tell(n.bus, n.node); err != nil {
+		return err
+	}
+	if n.door, err = c.openHTTP(ctx, s, n.Host(), cfg.Access, cfg.Logger); err != nil {
+		return err
+	}
+	if err := n.node.Start(ctx); err != nil {
+		n.door.stop(ctx)
+		return err
+	}
+	n.door.start()
+	n.watched.answer(n.node, s)
+	return nil
+}
+
+// checked is the node's configuration as far as it is known before anything is opened.
+func (c *Command) checked(ctx context.Context, s *program.Streams) (cfg workers.Config, err error) {
+	cfg = workers.Config{
+		ArchiveAfter: c.ArchiveAfter, Retain: c.Retain, Roles: rolesOf(c.Roles), Concurrency: c.Concurrency.Turn, HeldTasks: c.Concurrency.Task,
+		HeldTools: c.Concurrency.Tool, MaxQueued: c.MaxQueued, Name: c.name(), ForbidSelfApproval: c.ForbidSelf, MaxSessionsPerCaller: c.MaxSessions,
+	}
+	if err = errors.Join(c.adds.check(), c.checkIdle()); err != nil {
+		return cfg, err
+	}
+	if cfg.Plugins, err = c.plugins(s); err != nil {
+		return cfg, err
+	}
+	if cfg.Providers, err = c.providers(s); err != nil {
+		return cfg, err
+	}
+	cfg.Provider, cfg.Model = c.Provider, c.Model
+	if err = c.checkModel(ctx, s, cfg.Providers[c.Provider]); err != nil {
+		return cfg, err
+	}
+	if cfg.Scopes, err = c.natsScopes(); err != nil {
+		return cfg, err
+	}
+	cfg.Locks, err = c.locks()
+	return cfg, err
+}
+
+// open opens the bus, and what takes the node's records.
+func (c *Command) open(ctx context.Context, s *program.Streams, n *Node, cfg *workers.Config) (err error) {
+	if err := c.openBus(ctx, s, n, cfg.Logger); err != nil {
+		return err
+	}
+	cfg.Bus = n.bus
+	trace, closeTrace, err := c.trace(cfg.Logger)
+	if err != nil {
+		return err
+	}
+	n.closers = append(n.closers, closeTrace)
+	if n.watched, err = c.watch(ctx, s, cfg.Logger); err != nil {
+		return err
+	}
+	n.closers = append(n.closers, n.watched.stop)
+	cfg.Trace = n.watched.trace(trace)
+	cfg.Access, err = c.access(s, n.watched)
+	return err
+}
+
+// name is the node's, cut to what leaves room for its runs' own; empty where the host has none.
+func (c *Command) name() string {
+	if c.Name != "" {
+		return c.Name
+	}
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		return ""
+	}
+	name := token.Of(host)
+	return name[:min(len(name), workers.MaxName)]
+}

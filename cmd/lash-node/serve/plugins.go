@@ -1,0 +1,175 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/builtin/background"
+	"github.com/lash-go/lash/workers/builtin/budget"
+	"github.com/lash-go/lash/workers/builtin/files"
+	"github.com/lash-go/lash/workers/builtin/gate"
+	"github.com/lash-go/lash/workers/builtin/history"
+	"github.com/lash-go/lash/workers/builtin/planmode"
+	"github.com/lash-go/lash/workers/builtin/shell"
+	"github.com/lash-go/lash/workers/builtin/subagent"
+	"github.com/lash-go/lash/workers/builtin/timer"
+	"github.com/lash-go/lash/workers/builtin/todo"
+	"github.com/lash-go/lash/workers/builtin/toolsearch"
+)
+
+// PluginFlags choose the plugins of sessions, and set the shipped ones up.
+type PluginFlags struct {
+	Plugins        []string      `help:"Plugins of every session, comma-separated, as listed above. \"default\" and \"none\" are two such lists." default:"default" placeholder:"LIST"`
+	Root           string        `help:"Directory that files, shell and background work in." placeholder:"DIR" type:"path"`
+	Allow          []string      `help:"A rule of the gate: calls that run at once. TOOL or TOOL:PATTERN, where * is any text of a path or command. Repeatable." placeholder:"RULE" sep:"none"`
+	Ask            []string      `help:"A rule of the gate: calls that wait for an approval." placeholder:"RULE" sep:"none"`
+	Deny           []string      `help:"A rule of the gate: calls that never run. It goes before --allow, and that before --ask." placeholder:"RULE" sep:"none"`
+	CommandTimeout time.Duration `help:"Of the shell's commands that name none; at most 10m." default:"2m"`
+}
+
+func (f *PluginFlags) rules() gate.Options {
+	return gate.Options{Allow: f.Allow, Ask: f.Ask, Deny: f.Deny}
+}
+
+// shipped is a plugin that comes with lash.
+type shipped struct {
+	name   string
+	help   string
+	always bool // stands in the default list
+	rooted bool // needs --root, and a gate before it
+	build  func(*PluginFlags) (plugin.Factory, error)
+}
+
+func plain(f plugin.Factory) func(*PluginFlags) (plugin.Factory, error) {
+	return func(*PluginFlags) (plugin.Factory, error) { return f, nil }
+}
+
+// shippedPlugins is every one of them, in the order of their stack. What a program adds stands behind them.
+func shippedPlugins() []shipped {
+	return []shipped{
+		{"history", "keeps prompts within the model's window, and compacts", true, false, plain(history.Factory(history.Options{}))},
+		{"budget", "shows long outputs in part, and the rest on demand", true, false, plain(budget.Factory(budget.Options{}))},
+		{"todo", "a list of steps for the model", true, false, plain(todo.Factory())},
+		{"plan_mode", "plan first, act once the plan is approved", true, false, plain(planmode.Factory(planmode.Options{}))},
+		{"subagent", "agents that work for the model", true, false, plain(subagent.Factory(subagent.Config{}))},
+		{"gate", "asks before calls that must not run twice, or by --allow, --ask and --deny", true, false, func(f *PluginFlags) (plugin.Factory, error) {
+			return gate.Factory(gate.Config{Options: f.rules(), Root: f.Root}), f.rules().Check()
+		}},
+		{"files", "read, write, edit, list and search files below --root", false, true, func(f *PluginFlags) (plugin.Factory, error) {
+			return files.Factory(files.Config{Root: f.Root, Rules: f.rules()})
+		}},
+		{"shell", "commands in --root, with the rights of the node", false, true, func(f *PluginFlags) (plugin.Factory, error) {
+			return shell.Factory(shell.Config{Dir: f.Root, Timeout: f.CommandTimeout})
+		}},
+		{"background", "commands and monitors in --root that outlive a turn, with the rights of the node", false, true, func(f *PluginFlags) (plugin.Factory, error) {
+			return background.Factory(background.Config{Dir: f.Root}), nil
+		}},
+		{"timer", "lets the model wait, for seconds or for days, without a node that waits", false, false, plain(timer.Factory(timer.Config{}))},
+		{"tool_search", "lets the model find tools that are searchable, and call what it found", false, false, plain(toolsearch.Factory())},
+	}
+}
+
+// known is every plugin that --plugins may name, in the order of their stack.
+func (cfg Config) known() []shipped {
+	list := shippedPlugins()
+	for _, f := range cfg.Plugins {
+		list = append(list, shipped{f.ID(), "of this program", true, false, plain(f)})
+	}
+	return list
+}
+
+// check refuses additions that flags cannot name.
+func (cfg Config) check() error {
+	var errs []error
+	taken := map[string]bool{"": true, "default": true, "none": true}
+	for _, p := range cfg.known() {
+		if taken[p.name] || strings.ContainsAny(p.name, ", \t\n") {
+			errs = append(errs, fmt.Errorf("plugin %q: want an id of its own, without commas and spaces", p.name))
+		}
+		taken[p.name] = true
+	}
+	taken = map[string]bool{"": true}
+	for _, p := range cfg.Providers {
+		if taken[p.ID()] {
+			errs = append(errs, fmt.Errorf("provider %q: want an id of its own", p.ID()))
+		}
+		taken[p.ID()] = true
+	}
+	return errors.Join(errs...)
+}
+
+func (cfg Config) defaultPlugins() (names []string) {
+	for _, p := range cfg.known() {
+		if p.always {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// Help implements [kong.HelpProvider].
+func (c *Command) Help() string {
+	var b strings.Builder
+	b.WriteString("Plugins:\n\n")
+	for _, p := range c.adds.known() {
+		fmt.Fprintf(&b, "  %-11s %s\n", p.name, p.help)
+	}
+	fmt.Fprintf(&b, "  %-11s %s\n  %-11s no plugin\n", "default", strings.Join(c.adds.defaultPlugins(), ","), "none")
+	b.WriteString("\nWhat the gate asks is answered with lash-node approvals and lash-node approve.")
+	return b.String()
+}
+
+// chosen resolves the list to names.
+func (c *Command) chosen() ([]string, error) {
+	var names, known []string
+	for _, p := range c.adds.known() {
+		known = append(known, p.name)
+	}
+	for _, name := range c.Plugins {
+		switch {
+		case name == "default":
+			names = append(names, c.adds.defaultPlugins()...)
+		case name == "none" && len(c.Plugins) == 1:
+		case slices.Contains(known, name):
+			names = append(names, name)
+		default:
+			return nil, fmt.Errorf("--plugins: %q is no plugin: want %s, default or none alone", name, strings.Join(known, ", "))
+		}
+	}
+	return names, nil
+}
+
+// plugins are the stack of every session of the node.
+func (c *Command) plugins(s *program.Streams) (*plugin.Host, error) {
+	names, err := c.chosen()
+	if err != nil {
+		return nil, err
+	}
+	gated := slices.Contains(names, gate.ID)
+	if !gated && len(c.Allow)+len(c.Ask)+len(c.Deny) > 0 {
+		return nil, errors.New("--allow, --ask and --deny are the gate's rules: add gate to --plugins")
+	}
+	cfg := plugin.HostConfig{Builtins: workers.Builtins()}
+	for _, p := range c.adds.known() {
+		switch {
+		case !slices.Contains(names, p.name):
+			continue
+		case p.rooted && c.Root == "":
+			return nil, fmt.Errorf("--plugins %s: needs --root DIR", p.name)
+		case p.rooted && !gated:
+			s.Say("%s without gate: what it changes is not asked about", p.name)
+		}
+		factory, err := p.build(&c.PluginFlags)
+		if err != nil {
+			return nil, fmt.Errorf("--plugins %s: %w", p.name, err)
+		}
+		cfg.Factories = append(cfg.Factories, factory)
+	}
+	return plugin.NewHost(cfg)
+}

@@ -1,0 +1,98 @@
+package serve
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/lock"
+	"github.com/lash-go/lash/workers"
+)
+
+// natsScopes reads what users of other accounts may do; nil without a file.
+func (c *Command) natsScopes() (map[string]api.Reach, error) {
+	if c.Scopes == "" {
+		return nil, nil //nolint:nilnil // the node's default
+	}
+	file, err := os.Open(c.Scopes)
+	if err != nil {
+		return nil, fmt.Errorf("--nats-scopes: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	scopes := make(map[string]api.Reach)
+	lines := bufio.NewScanner(file)
+	for n := 1; lines.Scan(); n++ {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		own := len(fields) == 3 && fields[2] == "own"
+		if len(fields) != 2 && !own {
+			return nil, fmt.Errorf("--nats-scopes %s: line %d: want a user, a scope, and own or nothing", c.Scopes, n)
+		}
+		scope := api.Scope(fields[1])
+		if err := scope.Check(); err != nil {
+			return nil, fmt.Errorf("--nats-scopes %s: line %d: %w", c.Scopes, n, err)
+		}
+		if err := checkUser(fields[0]); err != nil {
+			return nil, fmt.Errorf("--nats-scopes %s: line %d: %w", c.Scopes, n, err)
+		}
+		if _, twice := scopes[fields[0]]; twice {
+			return nil, fmt.Errorf("--nats-scopes %s: line %d: user %s has a line already", c.Scopes, n, fields[0])
+		}
+		scopes[fields[0]] = api.Reach{Scope: scope, Own: own}
+	}
+	return scopes, lines.Err()
+}
+
+// checkUser refuses a name that no user of a server has who may ask nodes.
+func checkUser(user string) error {
+	name, tenant, _ := strings.Cut(user, "@")
+	if events.CheckToken("name", name) != nil || tenant == "" {
+		return &events.FieldError{Field: "user", Reason: fmt.Sprintf("is %q, want NAME@TENANT, NAME of 1 to %d characters A-Z a-z 0-9 _ -", user, events.MaxTokenBytes)}
+	}
+	return nil
+}
+
+// locks reads what sessions cannot change; nothing without a file. The node's own provider is known by then.
+func (c *Command) locks() (locks lock.Locks, err error) {
+	if c.Locks == "" {
+		return locks, nil
+	}
+	file, err := os.Open(c.Locks)
+	if err != nil {
+		return locks, fmt.Errorf("--locks: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	if locks, err = lock.Parse(file); err == nil {
+		err = errors.Join(c.knownPlugins(locks.Plugins), locks.CheckOwn(c.Provider, c.Model))
+	}
+	if err != nil {
+		return locks, fmt.Errorf("--locks %s: %w", c.Locks, err)
+	}
+	return locks, nil
+}
+
+// knownPlugins refuses names of plugins that no node of this program can have: to lock their options locks nothing.
+// One that only other nodes of the fleet have may be locked: this one takes requests for their sessions.
+func (c *Command) knownPlugins(names []string) error {
+	var known []string
+	for _, p := range c.adds.known() {
+		known = append(known, p.name)
+	}
+	for _, f := range workers.Builtins() {
+		known = append(known, f.ID())
+	}
+	var errs []error
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			errs = append(errs, fmt.Errorf("plugins: %q is no plugin: want some of %s", name, strings.Join(known, ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}

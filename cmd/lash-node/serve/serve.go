@@ -1,0 +1,98 @@
+// Package serve is `lash-node serve` for programs that add tools, hooks, protocols and model providers of their own:
+// their main hands those to [Main], and has all flags, environment variables and outputs of the command.
+package serve
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/internal/access"
+	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/llm"
+)
+
+// Config is what a program adds to the command. Its zero value is `lash-node serve`.
+type Config struct {
+	// Plugins stand behind the shipped ones in the stack of every session. --plugins knows them by their ids, and its
+	// "default" has them all. A shipped plugin's id is refused.
+	Plugins []plugin.Factory
+	// Providers are those that --provider, and a session's configuration, may name beside the shipped ones; one with the id of
+	// a shipped one replaces that. The first is the default of --provider.
+	Providers []llm.Provider
+	// Logger takes the node's log and its access log. Defaults to lines of JSON on standard error, as --debug says.
+	Logger *zap.Logger
+}
+
+// Main is the whole program: it runs a node by the flags of this process until a signal, and returns its exit code.
+func Main(cfg Config) (code int) { return cfg.cli(filepath.Base(os.Args[0]), &alone{}).Main() }
+
+// alone is the command as a program of its own.
+type alone struct {
+	Version kong.VersionFlag `help:"Print the version and the revision of the build."`
+	Command
+}
+
+func (cfg Config) cli(name string, into *alone) *program.CLI {
+	into.adds = cfg
+	return &program.CLI{Name: name, Description: "A lash node: runs sessions until a signal, on an embedded server, or on an existing NATS.", Flags: into}
+}
+
+// Command is the command line of a node that serves. Kong fills its flags; [Config] is what the program adds.
+type Command struct {
+	Config kong.ConfigFlag `help:"Read flags from a JSON object, by their names. Flags on the command line win." placeholder:"FILE"`
+
+	Store   string           `help:"Directory of the embedded server." default:".lash" placeholder:"DIR" type:"path"`
+	Listen  string           `help:"Address at which the embedded server takes clients." default:"127.0.0.1:4222" placeholder:"HOST:PORT"`
+	Profile busembed.Profile `help:"What an acknowledged append survives: interval or always." default:"interval" enum:"interval,always"`
+
+	NATS string `name:"nats" help:"Run on existing servers instead of an embedded one." placeholder:"URL"`
+	access.Flags
+	Replicas int `help:"Replicas of every durable stream, with --nats: 1, 3 or 5. Where there are more already, that many." default:"1"`
+
+	PluginFlags
+	httpFlags
+
+	Provider     string        `help:"Model provider of sessions that name none: openai, anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
+	Model        string        `help:"Model of sessions that name none." placeholder:"NAME"`
+	Name         string        `help:"Of this node, the same in every run: it goes on at once with what its last run left. Defaults to the host's name." placeholder:"NAME"`
+	Roles        []string      `help:"What this node does, of: ${enum}." default:"turn,tool,task,projector,archive,api" enum:"turn,tool,task,projector,archive,api"`
+	Concurrency  concurrency   `help:"How much runs at once, by class: turn=N sessions, tool=N tool calls of other nodes' turns, task=N background tasks. A number alone is turn's." default:"turn=256,tool=256,task=1024" placeholder:"CLASS=N,..."`
+	MaxQueued    int           `help:"Turns that may wait in one session, at most 4096; more are refused." default:"1024" placeholder:"N"`
+	MaxSessions  int           `name:"max-sessions-per-caller" help:"Open sessions that may belong to one caller; more are refused. Closed and erased ones do not count. Give it to every node that serves. 0 is any number." default:"0" placeholder:"N"`
+	MaxHot       int           `help:"Streams that the account may have before new sessions are refused. Negative leaves it to the server." default:"4000" placeholder:"N"`
+	ArchiveAfter time.Duration `help:"How long a session has no work before its stream is archived; it comes back by itself. Negative keeps streams." default:"30m"`
+	Scopes       string        `name:"nats-scopes" help:"File of what users of other NATS accounts may do, one a line: a user's name, and read, write or admin, or of read, write, approve, configure, command some with commas between; own behind that bounds the user to its own sessions and those that it has a grant of. Without it all may do everything but run commands." placeholder:"FILE" type:"path"`
+	ForbidSelf   bool          `name:"forbid-self-approval" help:"Refuse a caller that approves a call of a turn that it asked for. Give it to every node that serves."`
+	Locks        string        `help:"File of what sessions cannot change, for every caller: a JSON object, each field of which may be left out: {\"plugins\": [\"gate\"], \"providers\": [], \"models\": [\"gpt-*\"], \"protocols\": [\"standard\"], \"max_iterations\": 50, \"max_output_tokens\": 8000, \"least_retain\": \"720h\"}. Options of plugins that it names are this node's alone." placeholder:"FILE" type:"path"`
+	Retain       time.Duration `help:"How long a session that does not say is kept after its last event, before it is erased. 0 is for ever." default:"0s"`
+	Grace        time.Duration `help:"How long calls in flight may take to end after a signal. Turns are handed to another node with what they came to; a call that takes longer is cancelled." default:"10s"`
+	Trace        string        `help:"Append a line of JSON for everything that sessions do to this file: turns, model calls, tool calls, what plugins trace. Never waits: lines that cannot be written are lost, counted and warned of." placeholder:"FILE" type:"path"`
+	Debug        bool          `help:"Log every commit: what happened, not what was said."`
+	telemetryFlags
+
+	adds Config
+}
+
+// Run serves until ctx ends.
+func (c *Command) Run(ctx context.Context, s *program.Streams) error {
+	node, err := c.start(ctx, s)
+	if err != nil {
+		return err
+	}
+	if node.server != nil {
+		s.Say("NATS on %s, for programs with the credentials in %s", node.server.URL(), busembed.AccessFile(c.Store))
+		s.Say("store %s, durability %s: %s", c.Store, c.Profile, c.Profile.Promise())
+	}
+	s.Say("serving, provider %s; stop with ctrl-c", c.Provider)
+	<-ctx.Done()
+	s.Say("handing running turns over, calls in flight may take %s", c.Grace)
+	node.Stop()
+	return nil
+}

@@ -1,0 +1,180 @@
+package serve
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap/zaptest"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+func TestMain(m *testing.M) { bustest.VerifyTestMain(m) }
+
+// own is a provider with an id and a list of models of its own, which says what tools it was offered.
+type own struct {
+	*scripted.Provider
+	id     string
+	models []string
+}
+
+func (p own) ID() string                               { return p.id }
+func (p own) Models(context.Context) ([]string, error) { return p.models, nil }
+
+func ownOf(id string, models ...string) llm.Provider {
+	return own{scripted.New(func(_ context.Context, req llm.Request) (scripted.Answer, error) {
+		offered := []string{id, req.Model}
+		for _, tool := range req.Tools {
+			offered = append(offered, tool.Name)
+		}
+		return scripted.Answer{Response: llm.Response{Parts: scripted.Text(strings.Join(offered, " ")), Stop: events.StopEnd}}, nil
+	}), id, models}
+}
+
+func shout(id string) plugin.Factory {
+	return plugin.OfTool(plugin.Tool{Name: id, Effects: events.EffectsNone},
+		func(_ context.Context, _ plugin.Call, in struct{ Text string }) (string, error) {
+			return strings.ToUpper(in.Text), nil
+		})
+}
+
+func quiet() *program.Streams {
+	return &program.Streams{Out: io.Discard, Err: io.Discard, Env: func(string) string { return "" }}
+}
+
+// started starts a node by a command line.
+func started(t *testing.T, cfg Config, args ...string) (*Node, error) {
+	t.Helper()
+	c, err := cfg.parsed(quiet(), args...)
+	if err != nil {
+		return nil, err
+	}
+	return c.start(t.Context(), quiet())
+}
+
+// TestAdditions starts nodes of a program with a tool and providers of its own, by flags: --plugins knows the tool, and
+// --provider and --model the providers.
+func TestAdditions(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ args, want string }{
+		"default":  {"--model m --plugins default", "mine m shout update_plan"},
+		"named":    {"--model n --plugins shout", "mine n shout"},
+		"left_out": {"--model m --plugins todo", "mine m update_plan"},
+		"none":     {"--model m --plugins none", "mine m"},
+		"second":   {"--model o --plugins shout --provider other", "other o shout"},
+		"replaced": {"--model p --plugins shout --provider scripted", "scripted p shout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := Config{
+				Plugins: []plugin.Factory{shout("shout")}, Logger: zaptest.NewLogger(t),
+				Providers: []llm.Provider{ownOf("mine", "m", "n"), ownOf("other", "o"), ownOf("scripted", "p")},
+			}
+			args := append(strings.Fields(tc.args), "--store", t.TempDir(), "--listen", "127.0.0.1:0")
+			node, err := started(t, cfg, args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer node.Stop()
+			id, err := node.Host().Create(t.Context(), session.CreateRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			turn, err := node.Host().Run(t.Context(), id, session.Ask("hi"))
+			got := strings.Fields(turn.Text)
+			if name == "default" { // the shipped ones have more
+				got = slices.DeleteFunc(got, func(word string) bool { return !slices.Contains(strings.Fields(tc.want), word) })
+			}
+			if err != nil || strings.Join(got, " ") != tc.want {
+				t.Errorf("got %q, %v, want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestAdditionsAreChecked refuses what flags could not name, before anything starts.
+func TestAdditionsAreChecked(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(t.TempDir(), "st")
+	for name, tc := range map[string]struct {
+		cfg  Config
+		args []string
+		want string
+	}{
+		"shipped":        {Config{Plugins: []plugin.Factory{shout("gate")}}, nil, `plugin "gate": want an id of its own`},
+		"twice":          {Config{Plugins: []plugin.Factory{shout("a"), shout("a")}}, nil, `plugin "a": want an id of its own`},
+		"word":           {Config{Plugins: []plugin.Factory{shout("none")}}, nil, `plugin "none": want`},
+		"nameless":       {Config{Plugins: []plugin.Factory{shout("")}}, nil, `plugin "": want`},
+		"comma":          {Config{Plugins: []plugin.Factory{shout("a,b")}}, nil, `plugin "a,b": want an id of its own, without commas`},
+		"provider_twice": {Config{Providers: []llm.Provider{ownOf("a"), ownOf("a")}}, nil, `provider "a": want an id of its own`},
+		"no_such_plugin": {Config{Plugins: []plugin.Factory{shout("a")}}, []string{"--plugins", "b"}, `"b" is no plugin: want history, budget, todo, plan_mode, subagent, gate, files, shell, background, timer, tool_search, a, default`},
+		"no_provider":    {Config{Providers: []llm.Provider{ownOf("a")}}, []string{"--provider", "b"}, `--provider b`},
+		"no_model":       {Config{Providers: []llm.Provider{ownOf("a", "large")}}, []string{"--model", "small"}, `--model small: a has none of that name; it has large`},
+		"no_flag":        {Config{}, []string{"--no-such"}, `--no-such`},
+	} {
+		node, err := started(t, tc.cfg, append(tc.args, "--store", store, "--listen", "nowhere")...)
+		if err == nil {
+			node.Stop()
+		}
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, want an error with %q", name, err, tc.want)
+		}
+	}
+}
+
+// TestAlone has the command as a program of its own: its usage has its name, the plugins that it adds, and the flags.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	s := quiet()
+	s.Out = &out
+	cfg := Config{Plugins: []plugin.Factory{shout("shout")}}
+	code := cfg.cli("mine", &alone{}).Run(t.Context(), []string{"--help"}, s)
+	for _, want := range []string{
+		"Usage: mine [flags]", "shout       of this program", "default     history,budget,todo,plan_mode,subagent,gate,shout", "--nats=URL", "--version",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("--help: got exit code %d and %q, want %q", code, out.String(), want)
+		}
+	}
+	config := filepath.Join(t.TempDir(), "config.json")
+	for file, want := range map[string]string{`{"listen":"nowhere"}`: "--listen: address nowhere", `{"lisen":"x"}`: `"lisen" is no flag's name`} {
+		if err := os.WriteFile(config, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var errs strings.Builder
+		s := quiet()
+		s.Err = &errs
+		code := cfg.cli("mine", &alone{}).Run(t.Context(), []string{"--config", config, "--store", t.TempDir()}, s)
+		if code != program.Failed || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: got exit code %d and %q, want %q", file, code, errs.String(), want)
+		}
+	}
+}
+
+// TestCallers has the sources of callers, each alone and together.
+func TestCallers(t *testing.T) {
+	t.Parallel()
+	for want, f := range map[string]httpFlags{
+		"bearers of tokens in t":                                                                          {HTTPTokens: "t"},
+		"bearers of tokens of the issuer in i":                                                            {HTTPOIDC: "i"},
+		"bearers of tokens in t, bearers of tokens of the issuer in i":                                    {HTTPTokens: "t", HTTPOIDC: "i"},
+		"bearers of tokens and holders of certificates in t":                                              {HTTPTokens: "t", HTTPClientCA: "c", HTTPClientCert: "optional"},
+		"bearers of tokens and holders of certificates in t, all with a certificate of an authority in c": {HTTPTokens: "t", HTTPClientCA: "c", HTTPClientCert: "required"},
+	} {
+		if got := f.callers(); got != want {
+			t.Errorf("%+v: got %q, want %q", f, got, want)
+		}
+	}
+}

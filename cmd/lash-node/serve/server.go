@@ -1,0 +1,81 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/internal/program"
+)
+
+// openBus opens the bus, and starts the server where that is embedded.
+func (c *Command) openBus(ctx context.Context, s *program.Streams, n *Node, log *zap.Logger) error {
+	cfg, err := c.servers(s, n)
+	if err != nil {
+		return err
+	}
+	cfg.Logger, cfg.MaxHot = log, c.MaxHot
+	cfg.Wait, cfg.Waiting = true, func(what string) { s.Say("waiting: %s", what) }
+	if n.bus, err = bus.Open(ctx, cfg); err != nil {
+		if c.NATS != "" {
+			err = c.Explain(err, "--nats URL names the servers")
+		}
+		return err
+	}
+	n.closers = append(n.closers, n.bus.Close)
+	if has := n.bus.Replicas(); has > c.Replicas {
+		s.Say("shared streams have %d replicas, this node was told %d: keeps %d", has, c.Replicas, has)
+	}
+	return nil
+}
+
+// servers is where the bus is: an embedded server that it starts, or existing ones.
+func (c *Command) servers(s *program.Streams, n *Node) (cfg bus.Config, err error) {
+	cfg = bus.Config{URL: c.NATS, Prefix: c.Prefix, Inbox: c.Inbox, Replicas: c.Replicas}
+	if c.NATS != "" {
+		cfg.Options, err = c.Options(c.NATS, c.Store, s.Err)
+		s.Say("durability as %s keeps it, %d replicas", bus.Redacted(c.NATS), c.Replicas)
+		return cfg, err
+	}
+	if n.server, err = c.embedded(s); err != nil {
+		return cfg, err
+	}
+	n.closers = append(n.closers, n.server.Stop)
+	cfg.Options = []nats.Option{n.server.InProcess()}
+	return cfg, nil
+}
+
+// embedded starts a server in this process.
+func (c *Command) embedded(s *program.Streams) (*busembed.Server, error) {
+	if c.Replicas != 1 {
+		return nil, fmt.Errorf("--replicas %d: an embedded server has one; use --nats with a cluster", c.Replicas)
+	}
+	host, text, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("--listen %s: port: %w", c.Listen, err)
+	}
+	if !busembed.Loopback(host) {
+		return nil, fmt.Errorf("--listen %s: an embedded server listens on 127.0.0.1, ::1 or localhost; for other machines run a server as in deploy/nats, and name it with --nats", c.Listen)
+	}
+	over := s.Waiting("the embedded server to read %s", c.Store)
+	server, err := busembed.Start(busembed.Config{StoreDir: c.Store, Profile: c.Profile, Listen: true, Keyed: true, Host: host, Port: int(port)})
+	over()
+	switch {
+	case errors.Is(err, busembed.ErrHeld):
+		return nil, fmt.Errorf("%w: stop that one, or give --store another directory", err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: --store DIR names another directory, --listen HOST:PORT another address, whose port 0 is a free one", err)
+	}
+	return server, nil
+}

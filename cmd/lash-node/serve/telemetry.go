@@ -1,0 +1,171 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/telemetry"
+)
+
+// telemetryFlags say who may look at the node, and where its traces go.
+type telemetryFlags struct {
+	Ops       string  `help:"Address for /healthz, /readyz and /metrics (Prometheus). Off by default." placeholder:"HOST:PORT"`
+	OTLP      string  `name:"otlp" help:"Export traces of turns to this OpenTelemetry collector, as OTLP over HTTP. OTEL_EXPORTER_OTLP_HEADERS and OTEL_RESOURCE_ATTRIBUTES count." placeholder:"URL"`
+	OTLPRatio float64 `name:"otlp-ratio" help:"Part of the turns that are exported, 0 to 1; every node decides alike." default:"1"`
+}
+
+// watched is what a node tells of itself.
+type watched struct {
+	registry *prometheus.Registry
+	metrics  *telemetry.Metrics
+	spans    *telemetry.Spans // nil: not exported
+	on       net.Listener     // nil: nobody may look
+	server   *telemetry.Server
+	log      *zap.Logger
+}
+
+// watch makes what takes the node's records, and takes the address. It serves nothing yet.
+func (f *telemetryFlags) watch(ctx context.Context, s *program.Streams, log *zap.Logger) (*watched, error) {
+	w := &watched{registry: prometheus.NewRegistry(), log: log}
+	err := f.export(ctx, s, w)
+	if err == nil && f.Ops != "" {
+		w.on, err = listen(ctx, "--ops", f.Ops)
+	}
+	if err != nil {
+		w.stop()
+		return nil, err
+	}
+	return w, nil
+}
+
+// export makes the metrics, and what exports spans where that is wanted.
+func (f *telemetryFlags) export(ctx context.Context, s *program.Streams, w *watched) (err error) {
+	if w.metrics, err = telemetry.NewMetrics(w.registry); err != nil {
+		return err
+	}
+	err = errors.Join(w.registry.Register(collectors.NewGoCollector()), w.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
+	if err != nil || f.OTLP == "" {
+		return err
+	}
+	if u, err := url.Parse(f.OTLP); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return errors.New("--otlp: want the URL of a collector, as http://127.0.0.1:4318")
+	}
+	if f.OTLPRatio < 0 || f.OTLPRatio > 1 {
+		return fmt.Errorf("--otlp-ratio: %v, want 0 to 1", f.OTLPRatio)
+	}
+	if err := errors.Join(checkHeaders(s, "OTEL_EXPORTER_OTLP_HEADERS"), checkHeaders(s, "OTEL_EXPORTER_OTLP_TRACES_HEADERS")); err != nil {
+		return err
+	}
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(f.OTLP+"/v1/traces"))
+	if err != nil {
+		return fmt.Errorf("--otlp: %w", err)
+	}
+	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "lash-node")), resource.WithFromEnv(), resource.WithHost(), resource.WithProcessPID())
+	if err != nil {
+		return fmt.Errorf("describe this node: %w", err)
+	}
+	w.spans = telemetry.NewSpans(quietExporter{exporter}, f.OTLPRatio, sdk.WithResource(about))
+	return nil
+}
+
+// checkHeaders refuses what the exporter cannot read: it would log that, and the credentials in it.
+func checkHeaders(s *program.Streams, variable string) error {
+	headers := s.Env(variable)
+	if headers == "" {
+		return nil
+	}
+	for i, header := range strings.Split(headers, ",") {
+		name, value, ok := strings.Cut(header, "=")
+		if _, err := url.PathUnescape(value); !ok || err != nil || !headerName.MatchString(strings.TrimSpace(name)) {
+			return fmt.Errorf("%s: entry %d: want NAME=VALUE, the value percent-encoded", variable, i+1)
+		}
+	}
+	return nil
+}
+
+var headerName = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")
+
+// quietExporter keeps what a collector answers out of the errors of exports,
+// which are logged: some echo the headers that they were sent, credentials too.
+type quietExporter struct{ sdk.SpanExporter }
+
+func (e quietExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	err := e.SpanExporter.ExportSpans(ctx, spans)
+	if err == nil {
+		return nil
+	}
+	said, _, _ := strings.Cut(err.Error(), "body: ") // the exporter has no type for it
+	return errors.New(strings.TrimRight(said, " (:"))
+}
+
+// listen takes the address that a flag gives.
+func listen(ctx context.Context, flag, address string) (net.Listener, error) {
+	var listen net.ListenConfig
+	on, err := listen.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: give it another address, whose port 0 is a free one", flag, err)
+	}
+	return on, nil
+}
+
+// trace hands each record to whoever takes it.
+func (w *watched) trace(also session.TraceFunc) session.TraceFunc {
+	return func(r api.TraceRecord) {
+		w.metrics.Trace(r)
+		if w.spans != nil {
+			w.spans.Trace(r)
+		}
+		if also != nil {
+			also(r)
+		}
+	}
+}
+
+// tell adds what the store and the node have to tell.
+func (w *watched) tell(b *bus.Bus, node *workers.Node) error {
+	return w.registry.Register(telemetry.NewAssets(b, node.Running))
+}
+
+// answer serves at the address, where there is one.
+func (w *watched) answer(node *workers.Node, s *program.Streams) {
+	if w.on == nil {
+		return
+	}
+	w.server = telemetry.Serve(w.on, w.registry, node.Ready)
+	s.Say("metrics on http://%s/metrics, for everyone who reaches that", w.server.Addr())
+}
+
+// stop exports what waits. It comes after the node.
+func (w *watched) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // the command's own has ended
+	defer cancel()
+	if w.server != nil {
+		w.server.Stop(ctx)
+	} else if w.on != nil {
+		_ = w.on.Close() // it was never served
+	}
+	if w.spans != nil {
+		if err := w.spans.Stop(ctx); err != nil {
+			w.log.Warn("export traces", zap.Error(err))
+		}
+	}
+}

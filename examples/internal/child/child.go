@@ -1,0 +1,123 @@
+// Package child runs the programs among the examples, for their tests: each as a process of its own.
+package child
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/bus/bustest"
+)
+
+// variable makes a test binary the program that it tests.
+const variable = "LASH_EXAMPLE"
+
+// Main is the test binary's: it runs the program itself where [Start] started it, and otherwise the tests.
+func Main(m *testing.M, program func()) {
+	if os.Getenv(variable) == "" {
+		bustest.VerifyTestMain(m)
+		return
+	}
+	program()
+}
+
+// patience is how long a program may take for all that its test wants of it.
+const patience = time.Minute
+
+// Program is one that runs. What it writes to its standard output and error can be waited for.
+type Program struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines *bufio.Scanner
+	said  []string
+	ended bool
+}
+
+// Start starts the program with more in its environment. It does not outlive the test.
+func Start(t *testing.T, env []string, args ...string) *Program {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	p := &Program{t: t, cmd: exec.CommandContext(ctx, os.Args[0], args...)} //nolint:gosec // this test itself
+	p.cmd.Env = append(os.Environ(), variable+"=1", "GORACE=atexit_sleep_ms=0", "OPENAI_API_KEY=k", "MODEL=m", "ANTHROPIC_API_KEY=")
+	p.cmd.Env = append(p.cmd.Env, env...)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.Stdout, p.cmd.Stderr = w, w
+	if p.in, err = p.cmd.StdinPipe(); err == nil {
+		err = p.cmd.Start()
+	}
+	_ = w.Close() // the child has its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.lines = bufio.NewScanner(r)
+	p.lines.Buffer(nil, 1<<20)
+	t.Cleanup(func() {
+		p.Kill()
+		cancel()
+		_ = r.Close()
+		if t.Failed() {
+			t.Logf("%q said:\n%s", args, strings.Join(p.said, "\n"))
+		}
+	})
+	return p
+}
+
+// Await gives the next line that holds the text.
+func (p *Program) Await(text string) (line string) {
+	p.t.Helper()
+	for p.lines.Scan() {
+		p.said = append(p.said, p.lines.Text())
+		if strings.Contains(p.lines.Text(), text) {
+			return p.lines.Text()
+		}
+	}
+	p.t.Fatalf("it ended before it said %q", text)
+	return ""
+}
+
+// Type writes a line to its standard input.
+func (p *Program) Type(line string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Signal asks it to end.
+func (p *Program) Signal(sig os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Ended waits until it ends, which has to be with exit code 0, and gives all that it said.
+func (p *Program) Ended() (said string) {
+	p.t.Helper()
+	for p.lines.Scan() {
+		p.said = append(p.said, p.lines.Text())
+	}
+	p.ended = true
+	if err := p.cmd.Wait(); err != nil {
+		p.t.Fatalf("the program: %v", err)
+	}
+	return strings.Join(p.said, "\n")
+}
+
+// Kill ends it at once.
+func (p *Program) Kill() {
+	if !p.ended {
+		p.ended = true
+		_ = p.cmd.Process.Kill() // it may have ended by itself
+		_ = p.cmd.Wait()
+	}
+}

@@ -1,0 +1,81 @@
+package child
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/builtin/gate"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/llmtest"
+	"github.com/lash-go/lash/workers/llm/openai"
+)
+
+// Connect connects to the embedded server of a node's store, as a client does.
+func Connect(t *testing.T, store string) *bus.Bus {
+	t.Helper()
+	own, err := busembed.ReadAccess(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := bus.OpenReader(t.Context(), bus.Config{URL: own.URL, Options: []nats.Option{own.Option()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b
+}
+
+// Letter is a tool that may not run twice, so that package gate has each of its calls wait for an approval.
+func Letter() plugin.Factory {
+	type letter struct{ To, Text string }
+	return plugin.OfTool(plugin.Tool{Name: "send_letter", Description: "Sends a letter."}, func(_ context.Context, _ plugin.Call, l letter) (string, error) {
+		return "sent to " + l.To, nil
+	})
+}
+
+// WritesToAnn is a model that has one letter sent, and then says what came of it.
+func WritesToAnn(t *testing.T) (url string) {
+	t.Helper()
+	return llmtest.Endpoint(t, func(_ *http.Request, req llm.Request) llmtest.Reply {
+		if results := llmtest.Results(req); len(results) > 0 {
+			return llmtest.Text("The tool said: " + results[0].Text)
+		}
+		return llmtest.Calls(events.Part{Call: "c", Tool: "send_letter", Args: []byte(`{"To":"Ann","Text":"Monday."}`)})
+	})
+}
+
+// Node starts a node in the test's own process, whose embedded server has the store, with [Letter] and the gate.
+func Node(t *testing.T, model string) (store string, host *session.Host) {
+	t.Helper()
+	store = t.TempDir()
+	b := bustest.Open(t, bustest.Server(t, busembed.Config{StoreDir: store, Listen: true, Keyed: true}))
+	provider, err := openai.New(openai.Config{APIKey: llmtest.Key, BaseURL: model})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugins, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{Letter(), gate.Factory(gate.Config{})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := workers.NewNode(workers.Config{
+		Bus: b, Plugins: plugins, Provider: provider.ID(), Providers: map[string]llm.Provider{provider.ID(): provider}, Model: "m",
+	})
+	if err == nil {
+		err = n.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Stop(context.WithoutCancel(t.Context())) })
+	return store, n.Host()
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/examples/internal/child"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/client"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/llmtest"
+)
+
+func TestMain(m *testing.M) { child.Main(m, main) }
+
+// TestOwnTools has a client of the node run a turn that calls the program's tool, and then stops the node as any other.
+func TestOwnTools(t *testing.T) {
+	t.Parallel()
+	model := llmtest.Endpoint(t, func(_ *http.Request, req llm.Request) llmtest.Reply {
+		if results := llmtest.Results(req); len(results) > 0 {
+			return llmtest.Text("In Oslo: " + results[0].Text)
+		}
+		return llmtest.Calls(events.Part{Call: "c", Tool: "weather", Args: []byte(`{"city":"Oslo"}`)})
+	})
+	store := filepath.Join(t.TempDir(), "st")
+	node := child.Start(t, []string{"OPENAI_BASE_URL=" + model}, "--store", store, "--listen", "127.0.0.1:0", "--model", "m")
+	node.Await("serving, provider openai")
+	c, err := client.New(client.Config{Bus: child.Connect(t, store)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := c.Create(t.Context(), session.CreateRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn, err := c.Run(t.Context(), id, session.Ask("What is it like in Oslo?"))
+	if err != nil || turn.Text != "In Oslo: rain, 8 degrees" {
+		t.Errorf("got %+v, %v, want what the tool says", turn, err)
+	}
+	node.Signal(syscall.SIGTERM)
+	if said := node.Ended(); !strings.Contains(said, "handing running turns over") {
+		t.Errorf("got %s, want the end of a node", said)
+	}
+}
+
+// TestHelp has the tool among the plugins, and the flags of lash-node serve.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	said := child.Start(t, nil, "--help").Ended()
+	for _, want := range []string{"weather     of this program", "--plugins=", "--nats=", "--http-tokens=", "--config="} {
+		if !strings.Contains(said, want) {
+			t.Errorf("--help: got %s, want %q", said, want)
+		}
+	}
+}

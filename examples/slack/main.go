@@ -1,0 +1,176 @@
+// Command slack is a second client on a session that another client drives. It shows the session in a channel: on standard
+// output, or at an incoming webhook as Slack has them. Lines on its standard input answer approvals:
+//
+//	approve CALL
+//	deny CALL REASON
+//
+// It keeps the sequence of the last commit that it has shown in a file, and goes on after it when it is started again.
+// A commit is shown before it is noted: one that was shown just before a crash is shown twice, and none is left out.
+//
+//	go run ./examples/slack -store .lash -session SESSION -seen seen [-webhook https://hooks.slack.com/services/...]
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"log"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/client"
+	"github.com/lash-go/lash/session/transcript"
+)
+
+func main() {
+	store := flag.String("store", ".lash", "directory of the node's embedded server, which says where it listens and has the key to it")
+	session := flag.String("session", "", "the session to show")
+	webhook := flag.String("webhook", "", "URL to post to; without one it is standard output")
+	seen := flag.String("seen", "seen", "file of the last sequence that was shown")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, *store, &channel{session: events.SessionID(*session), webhook: *webhook, seen: *seen})
+	stop()
+	if err != nil && ctx.Err() == nil {
+		log.Fatal(err)
+	}
+}
+
+// channel shows a session.
+type channel struct {
+	lash          *client.Client
+	session       events.SessionID
+	webhook, seen string
+}
+
+func run(ctx context.Context, store string, c *channel) error {
+	own, err := busembed.ReadAccess(store)
+	if err != nil {
+		return err
+	}
+	b, err := bus.OpenReader(ctx, bus.Config{URL: own.URL, Options: []nats.Option{own.Option()}})
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	if c.lash, err = client.New(client.Config{Bus: b, Actor: "slack"}); err != nil {
+		return err
+	}
+	go c.answer(ctx) // ends with the process
+	return c.show(ctx)
+}
+
+// show shows the session from where it was shown to before.
+func (c *channel) show(ctx context.Context) error {
+	var cursor uint64
+	text, err := os.ReadFile(c.seen)
+	if err == nil {
+		cursor, err = strconv.ParseUint(string(text), 10, 64)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for o, err := range c.lash.Observe(ctx, c.session, events.Seq(cursor)) {
+		if err != nil {
+			return err
+		}
+		if o.Commit == nil {
+			continue // a piece of a reply, which its commit has whole
+		}
+		for _, e := range o.Commit.Events {
+			if text := textOf(e.Payload); text != "" {
+				if err := c.post(ctx, text); err != nil {
+					return err
+				}
+			}
+		}
+		if err := errors.Join(os.WriteFile(c.seen+".new", fmt.Append(nil, o.Seq), 0o600), os.Rename(c.seen+".new", c.seen)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// textOf is what the channel shows of an event; nothing of most.
+func textOf(payload events.Payload) string {
+	switch p := payload.(type) {
+	case *events.TurnRequested:
+		return "user: " + said(p.Input.Parts)
+	case *events.ModelReplied:
+		if text := said(p.Parts); text != "" {
+			return "assistant: " + text
+		}
+	case *events.ToolApprovalAsked:
+		return fmt.Sprintf("%s %s: approve %s, or deny %[3]s REASON", p.Question, p.Args, p.Effect)
+	case *events.ToolApprovalGiven:
+		return fmt.Sprintf("%s: granted %t by %s", p.Effect, p.Granted, p.By)
+	case *events.TurnCompleted:
+		return "the turn is " + string(p.End)
+	}
+	return ""
+}
+
+func said(parts []events.Part) string {
+	var b strings.Builder
+	for _, p := range parts {
+		if p.Kind == events.PartText {
+			b.WriteString(p.Text)
+		}
+	}
+	return b.String()
+}
+
+// post writes to the channel.
+func (c *channel) post(ctx context.Context, text string) error {
+	if c.webhook == "" {
+		fmt.Println(transcript.Visible(text))
+		return nil
+	}
+	body, err := json.Marshal(map[string]string{"text": text})
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.webhook, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(r)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return failed.Err // the URL itself is a secret
+	}
+	defer answer.Body.Close() //nolint:errcheck // nothing is read of it
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("the webhook answers %s", answer.Status)
+	}
+	return nil
+}
+
+// answer answers approvals as standard input says.
+func (c *channel) answer(ctx context.Context) {
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		verb, rest, _ := strings.Cut(in.Text(), " ")
+		call, reason, _ := strings.Cut(rest, " ")
+		err := fmt.Errorf("%q: want approve CALL, or deny CALL REASON", verb)
+		if verb == "approve" || verb == "deny" {
+			err = c.lash.Approve(ctx, c.session, events.ToolApprovalGiven{Effect: events.EffectID(call), Granted: verb == "approve", Reason: reason})
+		}
+		if err != nil {
+			log.Print(err)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/examples/internal/child"
+	"github.com/lash-go/lash/session"
+)
+
+func TestMain(m *testing.M) { child.Main(m, main) }
+
+// hook is an incoming webhook. What is posted there comes out of the channel.
+func hook(t *testing.T) (url string, posts <-chan string) {
+	t.Helper()
+	list := make(chan string, 64)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var post struct{ Text string }
+		if err := json.NewDecoder(r.Body).Decode(&post); err != nil {
+			t.Errorf("post: %v", err)
+		}
+		list <- post.Text
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, list
+}
+
+// next is the next post.
+func next(t *testing.T, posts <-chan string) string {
+	t.Helper()
+	select {
+	case text := <-posts:
+		return text
+	case <-time.After(30 * time.Second):
+		t.Fatal("nothing is posted")
+		return ""
+	}
+}
+
+// TestSlack has another client run a turn that asks for an approval. The channel shows it, is killed, and answers the
+// question after its restart: it shows no line twice, and none is left out.
+func TestSlack(t *testing.T) {
+	t.Parallel()
+	store, host := child.Node(t, child.WritesToAnn(t))
+	url, posts := hook(t)
+	id, err := host.Create(t.Context(), session.CreateRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := filepath.Join(t.TempDir(), "seen")
+	args := []string{"-store", store, "-session", string(id), "-seen", seen, "-webhook", url}
+	first := child.Start(t, nil, args...)
+	turn, err := host.Submit(t.Context(), id, session.Ask("Write to Ann."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := []string{next(t, posts), next(t, posts)}
+	call := events.EffectID(string(turn) + "/0/0")
+	if want := []string{"user: Write to Ann.", fmt.Sprintf(`Let send_letter run? {"To":"Ann","Text":"Monday."}: approve %s, or deny %[1]s REASON`, call)}; !slices.Equal(shown, want) {
+		t.Fatalf("got %q, want %q", shown, want)
+	}
+	state, err := host.State(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if text, err := os.ReadFile(seen); err == nil && string(text) == fmt.Sprint(state.Seq) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the last sequence is not noted: want %d", state.Seq)
+		}
+	}
+	first.Kill()
+	second := child.Start(t, nil, args...)
+	second.Type("perhaps " + string(call))
+	second.Await("want approve CALL, or deny CALL REASON")
+	second.Type("approve " + string(call))
+	want := []string{string(call) + ": granted true by slack", "assistant: The tool said: sent to Ann", "the turn is finished"}
+	for _, w := range want {
+		if got := next(t, posts); !strings.HasPrefix(got, w) {
+			t.Errorf("got %q, want %q", got, w)
+		}
+	}
+	second.Signal(os.Interrupt)
+	second.Ended()
+}
+
+// TestStandardOutput is the channel without a webhook, which shows what has been before it came.
+func TestStandardOutput(t *testing.T) {
+	t.Parallel()
+	store, host := child.Node(t, child.WritesToAnn(t))
+	id, err := host.Create(t.Context(), session.CreateRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn, err := host.Submit(t.Context(), id, session.Ask("Write to Ann.\x1b[2J"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := child.Start(t, nil, "-store", store, "-session", string(id), "-seen", filepath.Join(t.TempDir(), "seen"))
+	p.Await(`user: Write to Ann.\u001b[2J`)
+	p.Await("Let send_letter run?")
+	p.Type("deny " + string(turn) + "/0/0 not today")
+	p.Await("assistant: The tool said: ")
+	p.Await("the turn is finished")
+}

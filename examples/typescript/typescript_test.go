@@ -1,0 +1,137 @@
+// Package typescript is a client on Node; its test runs it as the README says.
+package typescript
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/lash-go/lash/cmd/lash-node/serve"
+	"github.com/lash-go/lash/examples/internal/child"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+const token = "sesame"
+
+// TestMain makes the test binary a node as a program of its own.
+func TestMain(m *testing.M) {
+	child.Main(m, func() { os.Exit(serve.Main(serve.Config{Plugins: []plugin.Factory{child.Letter()}})) })
+}
+
+// served starts a node that serves over HTTP, and gives its address.
+func served(t *testing.T) *url.URL {
+	t.Helper()
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(tokens, fmt.Appendf(nil, "me read,write,approve %x\n", sha256.Sum256([]byte(token))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	node := child.Start(t, []string{"OPENAI_BASE_URL=" + child.WritesToAnn(t)}, "--store", filepath.Join(t.TempDir(), "st"),
+		"--listen", "127.0.0.1:0", "--model", "m", "--plugins", "gate,send_letter", "--http", "127.0.0.1:0", "--http-tokens", tokens)
+	_, rest, _ := strings.Cut(node.Await("HTTP on "), "HTTP on ")
+	at, _, _ := strings.Cut(rest, "/v1")
+	node.Await("serving, provider openai")
+	u, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// cut is a stream whose connection is lost after so many messages.
+type cut struct {
+	io.ReadCloser
+	messages int
+	last     byte
+}
+
+func (c *cut) Read(p []byte) (int, error) {
+	if c.messages == 0 {
+		return 0, errors.New("cut")
+	}
+	n, err := c.ReadCloser.Read(p[:min(1, len(p))])
+	if n == 1 {
+		if p[0] == '\n' && c.last == '\n' {
+			c.messages--
+		}
+		c.last = p[0]
+	}
+	return n, err
+}
+
+// TestClient has the client be compiled strictly, and run a turn over a connection that is lost twice: it shows each commit
+// once, in order, and approves the call.
+func TestClient(t *testing.T) {
+	t.Parallel()
+	modules := os.Getenv("LASH_NODE_MODULES")
+	if modules == "" {
+		t.Skip("LASH_NODE_MODULES names a folder with what package.json lists, as .ci/run installs it")
+	}
+	node := served(t)
+	var streams atomic.Int64
+	proxy := httputil.NewSingleHostReverseProxy(node)
+	proxy.ErrorLog = log.New(io.Discard, "", 0)
+	proxy.ModifyResponse = func(r *http.Response) error {
+		if strings.HasSuffix(r.Request.URL.Path, "/events") && streams.Add(1) <= 2 {
+			r.Body = &cut{ReadCloser: r.Body, messages: 2}
+		}
+		return nil
+	}
+	lossy := httptest.NewServer(proxy)
+	t.Cleanup(lossy.Close)
+	dir := t.TempDir()
+	links := map[string]string{modules: "node_modules"}
+	for _, name := range []string{"client.ts", "package.json", "tsconfig.json"} {
+		own, err := filepath.Abs(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		links[own] = name
+	}
+	for own, name := range links {
+		if err := os.Symlink(own, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	npm := func(args ...string) []byte {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "npm", append([]string{"run", "--silent"}, args...)...) //nolint:gosec // of package.json
+		cmd.Dir, cmd.Stderr = dir, t.Output()
+		cmd.Env = append(os.Environ(), "LASH_URL="+lossy.URL, "LASH_TOKEN="+token, "npm_config_update_notifier=false")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("npm run %v: %v\n%s", args, err, out)
+		}
+		return out
+	}
+	npm("types")
+	npm("build")
+	out := npm("start", "Write to Ann.")
+	for _, want := range []string{"Let send_letter run? yes\n", `{"type":"assistant_message","text":"The tool said: sent to Ann"}`} {
+		if !bytes.Contains(out, []byte(want)) {
+			t.Errorf("got %s, want %q in it", out, want)
+		}
+	}
+	commits := regexp.MustCompile(`(?m)^(\d+) [a-z]`).FindAllSubmatch(out, -1)
+	for i, m := range commits {
+		if string(m[1]) != fmt.Sprint(i+1) {
+			t.Errorf("got %s, want each sequence once, in order", out)
+		}
+	}
+	if lost := bytes.Count(out, []byte("the connection is lost after sequence ")); lost != 2 || len(commits) < 4 {
+		t.Errorf("got %s, want two lost connections, and more", out)
+	}
+}

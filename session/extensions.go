@@ -1,0 +1,83 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// ReplaceExtensions puts extensions in place of all that the session keeps, or
+// none. It mends a session whose protocol refuses one of them, as a newer
+// version may, and which no turn could be run in. The protocol is restored, on
+// every node, and handed these. No plugin is asked where there are none. What a
+// protocol made of an extension and saved in its state stays.
+// Errors: [*events.FieldError], also of one that the protocol refuses, which is [api.ErrProtocol], and [*api.LimitError].
+func (h *Host) ReplaceExtensions(ctx context.Context, id events.SessionID, list []events.Extension) error {
+	ctx, asked := api.TakeAsked(ctx)
+	kept := &projector.State{}
+	for i, e := range list {
+		if err := wellFormed(fmt.Sprintf("extensions[%d].", i), e); err != nil {
+			return err
+		}
+		if err := checkExtension(kept, e); err != nil {
+			return err
+		}
+		kept.Extensions = append(kept.Extensions, e)
+	}
+	by, s, done, err := h.appliedBefore(ctx, id, command{operation.ReplaceExtensions.Name, "replace extensions", &list}, asked)
+	if err == nil && !done {
+		err = open(s)
+	}
+	if err != nil || done {
+		return err
+	}
+	record := func() error {
+		return h.decideAs(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
+			return []events.Event{events.Of("", &events.SessionExtensionsSet{Extensions: list})}, open(s)
+		})
+	}
+	if len(list) == 0 {
+		return record()
+	}
+	if _, err := h.asksPlugins(); err != nil {
+		return err
+	}
+	if h.plugins == nil {
+		return fmt.Errorf("extensions: %w", plugin.ErrUnavailable)
+	}
+	st, release, err := h.opening(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	defer func() { st.followed.lost = true }() // the next who opens the stack brings the protocol to the history
+	if err := h.tryExtensions(ctx, st, s, list); err != nil {
+		return err
+	}
+	return record()
+}
+
+// tryExtensions hands extensions to the protocol as it is without any.
+func (h *Host) tryExtensions(ctx context.Context, st *stack, s *projector.State, list []events.Extension) error {
+	s.Extensions = nil
+	st.followed.lost = true
+	ctx = whileOpening(ctx, st)
+	p, _, _, err := h.openLocked(ctx, st, s)
+	if err != nil {
+		return err
+	}
+	if p.SavesProtocol() {
+		return &events.FieldError{Field: "extensions", Reason: "the protocol keeps what it makes of extensions: there can be none in their place", Err: events.ErrInvalid}
+	}
+	for i, e := range list {
+		if err := p.Protocol().ApplyExtension(ctx, e); err != nil {
+			return &events.FieldError{Field: fmt.Sprintf("extensions[%d]", i), Reason: err.Error(), Err: api.ErrProtocol}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// ToolSources are the sources of tools that a session has, in the order in which
+// they were added, and then those that plugins of this host register, by name.
+func (h *Host) ToolSources(ctx context.Context, id events.SessionID) ([]api.ToolSource, error) {
+	s, err := h.State(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	known, err := h.registeredSources(s)
+	if err != nil {
+		return nil, err
+	}
+	var list []api.ToolSource
+	for _, name := range s.ToolSources {
+		list = append(list, api.ToolSource{Name: name, Added: true, Known: slices.Contains(known, name)})
+	}
+	for _, name := range known {
+		if !slices.Contains(s.ToolSources, name) {
+			list = append(list, api.ToolSource{Name: name, Known: true})
+		}
+	}
+	return list, nil
+}
+
+// registeredSources are the sources that plugins of this host register for a
+// session. They are asked without its live plugins, which cannot be had where a source is missing.
+func (h *Host) registeredSources(s *projector.State) ([]string, error) {
+	if h.plugins == nil {
+		return nil, nil
+	}
+	return h.plugins.Sources(h.buildContext(s))
+}
+
+// AddToolSource adds the tools of a source to a session, and gives the new
+// generation of its tools. A turn that runs has them from its next model call
+// on. What hosts set for its tools while the session had it before, counts
+// again. A source that the session has stays in its place, and nodes look at its tools anew.
+//
+// Errors: [api.ErrUnknownSource] where no plugin of this host registers the
+// source, [*api.LimitError], an [*events.FieldError] where it has a tool whose
+// name another one of the session has, and those of the source.
+func (h *Host) AddToolSource(ctx context.Context, id events.SessionID, source string) (generation int64, err error) {
+	return h.resource(ctx, id, command{operation.AddToolSource.Name, "add tool source", &source}, source, func(ctx context.Context, s *projector.State) ([]events.ToolEntry, error) {
+		return h.toolsWith(ctx, s, source)
+	}, func(now []string, has bool) ([]string, error) {
+		switch {
+		case has:
+			return now, nil
+		case len(now) >= events.MaxToolSources:
+			return nil, &api.LimitError{What: "tool sources", Limit: events.MaxToolSources}
+		}
+		return append(slices.Clone(now), source), nil
+	})
+}
+
+// RemoveToolSource takes the tools of a source away, and gives the new
+// generation. Calls of them that run go on; further ones are refused. What hosts set for
+// them stays until the source returns. No plugin is asked, so a source that no
+// node has any more can be removed. One that the session does not have is [api.ErrUnknownSource].
+func (h *Host) RemoveToolSource(ctx context.Context, id events.SessionID, source string) (generation int64, err error) {
+	return h.resource(ctx, id, command{operation.RemoveToolSource.Name, "remove tool source", &source}, source, func(_ context.Context, s *projector.State) ([]events.ToolEntry, error) {
+		return toolsWithout(&s.Catalog, source), nil
+	}, func(now []string, has bool) ([]string, error) {
+		if !has {
+			return nil, fmt.Errorf("the session does not have %q: %w", source, api.ErrUnknownSource)
+		}
+		return slices.DeleteFunc(slices.Clone(now), func(name string) bool { return name == source }), nil
+	})
+}
+
+// resource changes a session's tool sources: change gives the new ones, and look
+// the tools that the session has with them.
+func (h *Host) resource(
+	ctx context.Context, id events.SessionID, c command, source string, look lookFunc, change func(now []string, has bool) ([]string, error),
+) (int64, error) {
+	if err := events.CheckToken("source", source); err != nil {
+		return 0, err
+	}
+	return h.retool(ctx, id, c, look, func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
+		sources, err := change(s.ToolSources, slices.Contains(s.ToolSources, source))
+		if err != nil {
+			return nil, err
+		}
+		return append([]events.Event{events.Of("", &events.ToolSourcesApplied{Sources: sources})}, toolStateEvent(next(s), tools)...), nil
+	})
+}
+
+// toolsWith are a session's tools with those of another source.
+func (h *Host) toolsWith(ctx context.Context, s *projector.State, source string) ([]events.ToolEntry, error) {
+	if slices.Contains(s.ToolSources, source) {
+		return s.Catalog.Tools, nil
+	}
+	known, err := h.registeredSources(s)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(known, source) {
+		return nil, fmt.Errorf("no plugin registers %q here: %w", source, api.ErrUnknownSource)
+	}
+	p, _, release, err := h.Stack(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	entry, err := p.CatalogWith(&s.Catalog, source)
+	if err != nil {
+		return nil, err
+	}
+	return offer(&s.Catalog, entry.Tools), nil
+}
+
+// toolsWithout are a session's tools without those of a source. Of what hosts
+// set for these, the entry is left; they are off.
+func toolsWithout(c *projector.Catalog, source string) []events.ToolEntry {
+	kept := slices.DeleteFunc(slices.Clone(c.Tools), func(t events.ToolEntry) bool { return t.Source == source })
+	return offer(c, kept)
+}
+
+// offer is the catalogue with what is offered now; that which it was, where that is the same.
+func offer(c *projector.Catalog, tools []events.ToolEntry) []events.ToolEntry {
+	if fact := turn.Offer(c, tools); fact != nil {
+		return fact.Tools
+	}
+	return c.Tools
+}
+
+// RefreshCatalog builds a session's tool catalogue anew on every node, with the
+// overlay and the tool sources as they are, and gives the new generation, which is what nodes keep
+// catalogues by. What a turn offers then, it records with its next model call.
+func (h *Host) RefreshCatalog(ctx context.Context, id events.SessionID) (generation int64, err error) {
+	ctx, who := api.TakeAsked(ctx)
+	err = h.decideAsked(ctx, id, command{operation.RefreshCatalog.Name, "refresh catalogue", &struct{}{}}, who, func(s *projector.State) ([]events.Event, error) {
+		generation = next(s)
+		return toolStateEvent(generation, s.Catalog.Tools), open(s)
+	})
+	return generation, err
+}

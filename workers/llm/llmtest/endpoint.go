@@ -1,0 +1,60 @@
+package llmtest
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers/llm"
+)
+
+// Endpoint is a model for programs: a server that speaks as OpenAI's do, lists one model, "m", and answers each request
+// as answer says, which may be called from many goroutines. The context is the request's: it ends where its connection
+// does. It gives the URL that OPENAI_BASE_URL takes.
+func Endpoint(tb testing.TB, answer func(*http.Request, llm.Request) Reply) (url string) {
+	tb.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"m"}]}`)
+			return
+		}
+		asked, err := io.ReadAll(r.Body)
+		var req llm.Request
+		if err == nil {
+			req, err = OpenAI{}.Read(asked)
+		}
+		if err != nil {
+			tb.Errorf("request to the model: %v", err)
+			http.Error(w, "malformed", http.StatusBadRequest)
+			return
+		}
+		body, end := OpenAI{}.Stream(answer(r, req))
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, body+end)
+	}))
+	tb.Cleanup(server.Close)
+	return server.URL
+}
+
+// Calls scripts a reply of calls of tools.
+func Calls(calls ...events.Part) Reply {
+	r := Reply{Stop: events.StopToolUse}
+	for i, c := range calls {
+		r.Chunks = append(r.Chunks, Chunk{Kind: events.PartToolCall, Index: i, Call: c.Call, Tool: c.Tool, Text: string(c.Args)})
+	}
+	return r
+}
+
+// Results are the results of calls that the model is told of, in the order of the conversation.
+func Results(req llm.Request) (list []events.Part) {
+	for _, m := range req.Messages {
+		for _, p := range m.Parts {
+			if p.Kind == events.PartToolResult {
+				list = append(list, p)
+			}
+		}
+	}
+	return list
+}
