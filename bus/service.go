@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/tracing"
 )
 
 // Headers of what is no answer to a request.
@@ -43,8 +44,8 @@ type Incoming struct {
 }
 
 // AnswerFunc answers one request. code is that of the error which the answer
-// holds, for the statistics; empty for none. Where the client wants pieces, ctx
-// ends soon after it went away.
+// holds, for the statistics; empty for none. ctx is under the span that the
+// request names. Where the client wants pieces, it ends soon after that went away.
 type AnswerFunc func(ctx context.Context, r Incoming) (answer []byte, code string)
 
 // callerOf is the user who sent a request from another account. The server puts
@@ -139,6 +140,7 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 // meanwhile waits with it, or goes to somebody else when its sender loses patience.
 func (s *Service) take(op string, room chan struct{}, req micro.Request, answer AnswerFunc) {
 	reply, in, token := req.Reply(), Incoming{Data: req.Data()}, req.Headers().Get(headerStream)
+	under := tracing.Received(s.ctx, req.Headers()[tracing.ParentHeader], req.Headers()[tracing.StateHeader])
 	var err error
 	in.From, err = callerOf(reply, req.Headers().Get(headerCaller))
 	if err != nil || !isReply(reply) {
@@ -155,7 +157,7 @@ func (s *Service) take(op string, room chan struct{}, req micro.Request, answer 
 		defer s.work.Done()
 		defer func() { <-room }()
 		s.run(op, reply, func() ([]byte, string) {
-			ctx, forget, ok := s.listeners.add(s.ctx, token)
+			ctx, forget, ok := s.listeners.add(under, token)
 			defer forget()
 			if ok {
 				in.Piece = s.pieces(reply)
@@ -254,6 +256,18 @@ func (s *Service) Stop(ctx context.Context) error {
 	return mapError(err)
 }
 
+// traceHeaders name the span that the context is under; they are empty where there is none.
+func traceHeaders(ctx context.Context) nats.Header {
+	h, t := make(nats.Header), tracing.Of(ctx)
+	if !t.IsZero() {
+		h[tracing.ParentHeader] = []string{t.Parent}
+	}
+	if t.State != "" {
+		h[tracing.StateHeader] = []string{t.State}
+	}
+	return h
+}
+
 // Request asks once for an operation of the service, and waits as long as
 // whoever has it goes on saying that it works: at most silence without a word.
 // Errors: [ErrNobody] where it was not done, [events.ErrOutcomeUnknown] where nobody knows.
@@ -270,10 +284,10 @@ func (b *Bus) Request(ctx context.Context, op string, request []byte, silence ti
 		return nil, fmt.Errorf("request %s: %w", op, mapError(err))
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	m := &nats.Msg{Subject: b.names.operation(op), Reply: inbox, Data: request}
+	m := &nats.Msg{Subject: b.names.operation(op), Reply: inbox, Header: traceHeaders(ctx), Data: request}
 	if piece != nil {
 		token := rand.Text()
-		m.Header = nats.Header{headerStream: {token}}
+		m.Header[headerStream] = []string{token}
 		defer b.listening(token)()
 	}
 	if err := b.nc.PublishMsg(m); err != nil {

@@ -11,6 +11,7 @@ import (
 var (
 	addedSampling   = events.Sampling{Temperature: "0.2", TopP: "1", Seed: "-7", Stop: []string{"END", "\n\n"}}
 	addedGeneration = events.Generation{Effort: "low", MaxOutputTokens: 100, Sampling: addedSampling}
+	addedTrace      = events.TraceParent{Parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", State: "congo=t61rcWkgMzE"}
 	addedFailed     = []events.FailedTry{{Error: "rate_limit", Code: "slow_down", Status: 429, Message: "later", Wait: 2000}}
 )
 
@@ -34,6 +35,15 @@ var addedPayloads = map[string][]events.Payload{
 			{Slot: events.SlotIntro, Op: events.LayerReplace, Title: "Who", Content: "You are."}, {Slot: events.SlotGuidance, Op: events.LayerClear},
 		}}},
 		&events.TurnRequested{Input: events.TurnInput{Continue: true, Layers: []events.PromptLayer{{Slot: events.SlotEnvironment, Op: events.LayerAdd, Content: "Here."}}}},
+	},
+	"fallbacks": {
+		&events.SessionConfigured{Config: events.Config{Model: "m1", Fallbacks: []events.Fallback{{Model: "m2"}, {Provider: "anthropic", Model: "claude"}}}},
+		&events.ModelFailed{Prompt: goldenPrompt, Error: "server", Model: "m2", Retryable: true, Fallback: events.FallbackTo{Place: 2, Provider: "anthropic", Model: "claude"}},
+	},
+	"trace": {
+		&events.TurnRequested{Input: events.TurnInput{Continue: true}, Trace: addedTrace},
+		&events.TurnScheduled{Input: events.TurnInput{Continue: true}, At: 1732180000123, Trace: addedTrace},
+		&events.TaskRegistered{Task: "k1", Trace: addedTrace},
 	},
 	"output": {
 		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts, Output: events.OutputForm{Name: "city", Schema: []byte(`{"type":"object"}`), Strict: true}}},

@@ -116,7 +116,7 @@ func (g Generation) validate(field string) error {
 func (c Config) Equal(o Config) bool {
 	return c.Provider == o.Provider && c.Model == o.Model && c.Effort == o.Effort && c.MaxOutputTokens == o.MaxOutputTokens &&
 		c.ContextWindow == o.ContextWindow && c.MaxIterations == o.MaxIterations && c.Protocol == o.Protocol && c.RetainMillis == o.RetainMillis &&
-		c.Instructions == o.Instructions && c.Sampling.Equal(o.Sampling) && slices.Equal(c.Layers, o.Layers)
+		c.Instructions == o.Instructions && c.Sampling.Equal(o.Sampling) && slices.Equal(c.Layers, o.Layers) && slices.Equal(c.Fallbacks, o.Fallbacks)
 }
 
 // IsZero reports whether nothing is configured.

@@ -20,6 +20,8 @@ type Config struct {
 	Sampling     Sampling `msgpack:"s,omitempty"`
 
 	Layers []PromptLayer `msgpack:"l,omitempty"` // of the prompt's template, in order
+
+	Fallbacks []Fallback `msgpack:"f,omitempty"` // asked in order where a model call fails in a way that another model may not; up to [MaxFallbacks]
 }
 
 // ForkedFrom says which history a session began as a copy of.
@@ -130,6 +132,9 @@ func (c Config) validate() error {
 		return &FieldError{Field: "config.instructions", Reason: fmt.Sprintf("has %d bytes, limit is %d", n, MaxInstructionsBytes), Err: ErrTooLarge}
 	}
 	if err := validateLayers("config.layers", c.Layers); err != nil {
+		return err
+	}
+	if err := validateFallbacks("config.fallbacks", c.Fallbacks); err != nil {
 		return err
 	}
 	return c.Sampling.Validate("config.sampling")

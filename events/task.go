@@ -92,6 +92,8 @@ type TaskRegistered struct {
 	Attempt  int64         `msgpack:"e,omitempty"` // of a transferred one
 	Created  Millis        `msgpack:"d,omitempty"` // of a transferred one: when it was first registered
 	Summary  string        `msgpack:"y,omitempty"` // of a transferred one that has ended
+
+	Trace TraceParent `msgpack:"tp,omitempty"` // the span that it was registered under
 }
 
 // Validate implements [Payload].
@@ -105,6 +107,9 @@ func (p *TaskRegistered) Validate() error {
 				return err
 			}
 		}
+	}
+	if err := p.Trace.Validate(); err != nil {
+		return err
 	}
 	if err := checkID("producer", p.Producer, false); err != nil {
 		return err

@@ -44,6 +44,8 @@ type TurnRequested struct {
 	Busy     WhenBusy  `msgpack:"b,omitempty"` // what was asked for in case that another turn runs or waits, as one does; empty: to wait
 	Behind   TurnID    `msgpack:"h,omitempty"` // likewise: that one
 	Callers  []string  `msgpack:"c,omitempty"` // on whose behalf, as doors authenticated them; none: of nobody in particular
+
+	Trace TraceParent `msgpack:"t,omitempty"` // the client's span that the turn belongs under
 }
 
 // Validate implements [Payload].
@@ -67,7 +69,7 @@ func (p *TurnRequested) Validate() error {
 			return err
 		}
 	}
-	return errors.Join(p.Input.validate(), p.Busy.Check(p.Input), validateCallers(p.Callers))
+	return errors.Join(p.Input.validate(), p.Busy.Check(p.Input), validateCallers(p.Callers), p.Trace.Validate())
 }
 
 func validateCallers(list []string) error {
@@ -142,11 +144,13 @@ type TurnScheduled struct {
 	Busy  WhenBusy  `msgpack:"b,omitempty"` // the policy that counts then
 
 	Callers []string `msgpack:"c,omitempty"` // as of the request
+
+	Trace TraceParent `msgpack:"r,omitempty"` // likewise
 }
 
 // Validate implements [Payload].
 func (p *TurnScheduled) Validate() error {
-	return errors.Join(validateTime("at", p.At), p.Input.validate(), p.Busy.Check(p.Input), validateCallers(p.Callers))
+	return errors.Join(validateTime("at", p.At), p.Input.validate(), p.Busy.Check(p.Input), validateCallers(p.Callers), p.Trace.Validate())
 }
 
 // maxYear bounds times that are set: RFC 3339, in which servers are told of them, has no later one.
@@ -371,6 +375,8 @@ type ModelFailed struct {
 	Raw       string      `msgpack:"w,omitempty"` // what the provider sent, without secrets; at most 4000 characters
 	Retryable bool        `msgpack:"y,omitempty"` // the same request may succeed later
 	Failed    []FailedTry `msgpack:"r,omitempty"` // the tries before the last one, as of [ModelReplied]
+
+	Fallback FallbackTo `msgpack:"f,omitempty"` // what is asked next; zero: nothing, the turn ends in this commit
 }
 
 // Validate implements [Payload].
@@ -378,5 +384,5 @@ func (p *ModelFailed) Validate() error {
 	if p.Iteration < 0 {
 		return invalid("iteration", "is negative")
 	}
-	return checkID("error", p.Error, true)
+	return errors.Join(p.Fallback.validate(), checkID("error", p.Error, true))
 }

@@ -132,7 +132,7 @@ func TestTraceFile(t *testing.T) {
 		`custom plugin.p.after_call {"n":1} t1/0/0`, "tool_call_completed tell t1/0/0", `custom plugin.p.after_work {"n":1} t1/1/checkpoint/after_work`,
 		"prompt_built t1/1/model", "llm_call_started small t1/1/model", "llm_call_completed small t1/1/model", "token_usage small t1/1/model",
 		`custom plugin.p.before_completion {"n":1} t1/2/checkpoint/before_completion`, `custom plugin.p.after_turn {"n":1} t1/2/after_turn/end`,
-		"turn_completed finished",
+		"turn_completed small finished",
 	} {
 		at := slices.Index(got, line)
 		if at < 0 {

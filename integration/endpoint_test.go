@@ -161,7 +161,11 @@ func (b *bundle) overHTTP(d *door) way {
 }
 
 func configJSON(c events.Config) object {
-	return object{"instructions": c.Instructions, "effort": c.Effort, "max_output_tokens": c.MaxOutputTokens, "sampling": samplingJSON(c.Sampling), "layers": layersJSON(c.Layers)}
+	fallbacks := []object{}
+	for _, f := range c.Fallbacks {
+		fallbacks = append(fallbacks, object{"provider": f.Provider, "model": f.Model})
+	}
+	return object{"provider": c.Provider, "model": c.Model, "fallbacks": fallbacks, "instructions": c.Instructions, "effort": c.Effort, "max_output_tokens": c.MaxOutputTokens, "sampling": samplingJSON(c.Sampling), "layers": layersJSON(c.Layers)}
 }
 
 func inputJSON(in events.TurnInput) object {

@@ -65,14 +65,14 @@ func TestTraceAcrossNodes(t *testing.T) {
 		}
 	}
 	equal(t, "traces", len(ids), 1)
-	for name, n := range map[string]int{"turn": 1, "execute_tool add": 1} {
+	for name, n := range map[string]int{"invoke_agent": 1, "execute_tool add": 1} {
 		equal(t, "spans "+name, names[name], n)
 	}
 	equal(t, "spans of the first node, of its model calls and the tool", len(exporters[0].GetSpans()), 3)
 	equal(t, "spans of the second, of its model call and the turn", len(exporters[1].GetSpans()), 2)
 	for _, e := range exporters {
 		for _, s := range e.GetSpans() {
-			if s.Name != "turn" && !spans[s.Parent.SpanID().String()] {
+			if s.Name != "invoke_agent" && !spans[s.Parent.SpanID().String()] {
 				t.Errorf("span %s: got parent %s, which nobody exported", s.Name, s.Parent.SpanID())
 			}
 			if all := fmt.Sprintf("%+v", s); strings.Contains(all, "secret") || strings.Contains(all, `"A"`) {
@@ -108,7 +108,7 @@ func TestTraceOfToolNode(t *testing.T) {
 			named[s.Name] = append(named[s.Name], s)
 		}
 	}
-	turns, calls := named["turn"], named["execute_tool run"]
+	turns, calls := named["invoke_agent"], named["execute_tool run"]
 	if len(turns) != 1 || len(calls) != 1 {
 		t.Fatalf("got %d spans of the turn and %d of its call, want one each: %v", len(turns), len(calls), named)
 	}
@@ -131,14 +131,18 @@ func adding() plugin.Factory {
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	b := setupIdle(t, reply(call("k", "add", `{"A":1,"B":2}`)), reply(text("3")), fails(llm.KindAuth, "no key"))
+	b := setupIdle(t, billed("r1", events.StopToolUse, call("k", "add", `{"A":1,"B":2}`)), reply(text("3")), fails(llm.KindAuth, "no key"))
 	reg := prometheus.NewRegistry()
 	m, err := telemetry.NewMetrics(reg)
 	must(t, "new metrics", err, nil)
+	prices, err := telemetry.ParsePrices([]byte(`{"date":"2026-01-02","source":"the test","models":[
+		{"provider":"scripted","names":["small-1"],"input":1,"output":10,"cache_read":0.5,"cache_write":2}]}`))
+	must(t, "prices", err, nil)
+	m.SetPrices(prices)
 	b.trace = m.Trace
 	n, kill := b.nodeOn(b.bus, adding())
 	must(t, "register", reg.Register(telemetry.NewAssets(b.bus, n.Running)), nil)
-	id := b.open(session.CreateRequest{})
+	id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
 	b.run(id, "t1", text("1+2?"))
 	b.run(id, "t2", text("and?"))
 	n.Stop(b.ctx) // what was traced is counted
@@ -151,6 +155,12 @@ lash_turns_total{end="provider_error"} 1
 # HELP lash_tool_calls_total Tool calls, by outcome.
 # TYPE lash_tool_calls_total counter
 lash_tool_calls_total{outcome="ok",tool="add"} 1
+# HELP lash_cost_dollars_total What tokens of models that have a price cost, in US dollars.
+# TYPE lash_cost_dollars_total counter
+lash_cost_dollars_total{model="small-1",provider="scripted"} 6.55e-05
+# HELP lash_unpriced_replies_total Replies of models that have no price. Their tokens are in no cost.
+# TYPE lash_unpriced_replies_total counter
+lash_unpriced_replies_total{model="small",provider="scripted"} 1
 # HELP lash_takeovers_total Times that turns which ended on this node had gone from one node to another.
 # TYPE lash_takeovers_total counter
 lash_takeovers_total 0
@@ -162,7 +172,7 @@ lash_up 1
 lash_running{what="tasks"} 0
 lash_running{what="turns"} 0
 `
-	must(t, "metrics", testutil.GatherAndCompare(reg, strings.NewReader(want), "lash_turns_total", "lash_tool_calls_total", "lash_takeovers_total", "lash_up", "lash_running"), nil)
+	must(t, "metrics", testutil.GatherAndCompare(reg, strings.NewReader(want), "lash_turns_total", "lash_tool_calls_total", "lash_cost_dollars_total", "lash_unpriced_replies_total", "lash_takeovers_total", "lash_up", "lash_running"), nil)
 	problems, err := testutil.GatherAndLint(reg)
 	must(t, "lint", err, nil)
 	for _, p := range problems {
@@ -185,6 +195,7 @@ func gathered(t *testing.T, reg *prometheus.Registry) map[string][]string {
 		series[f.GetName()] = labels
 		if f.GetType().String() == "HISTOGRAM" {
 			series[f.GetName()+"_bucket"] = append(slices.Clone(labels), "le")
+			series[f.GetName()+"_count"] = labels
 		}
 	}
 	return series
@@ -192,7 +203,7 @@ func gathered(t *testing.T, reg *prometheus.Registry) map[string][]string {
 
 // The parts of a query: the series, and the labels that it chooses and groups by.
 var (
-	querySeries  = regexp.MustCompile(`lash_[a-z_]+`)
+	querySeries  = regexp.MustCompile(`\b(?:lash|gen_ai_client)_[a-z_]+`)
 	queryMatches = regexp.MustCompile(`([a-z_]+)(?:=~|!~|!=|=)"`)
 	queryGroups  = regexp.MustCompile(`(?:by|without) ?\(([^)]*)\)`)
 	legendLabels = regexp.MustCompile(`{{ *([a-z_]+) *}}`)

@@ -133,7 +133,7 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	case *events.ModelReplied:
 		s.applyReplied(ev.Turn, p, at)
 	case *events.ModelFailed:
-		// evidence only: the turn ends by the turn.completed beside it
+		s.applyFailed(ev.Turn, p)
 	case *events.ModelInterrupted:
 		s.applyInterrupted(ev.Turn, p)
 	case *events.ToolStateApplied:

@@ -257,7 +257,7 @@ func (d *driver) request() {
 	busy := rapid.SampledFrom([]events.WhenBusy{
 		events.BusyEnqueue, events.BusyInject, events.BusyReject, events.BusyInterrupt, events.BusyBranch,
 	}).Draw(d.T, "busy")
-	d.commit(turn.Request(d.s, events.TurnID(d.next("t")), events.TurnInput{Parts: d.parts()}, busy, nil)...)
+	d.commit(turn.Request(d.s, events.TurnID(d.next("t")), events.TurnRequested{Input: events.TurnInput{Parts: d.parts()}, Busy: busy})...)
 }
 
 func (d *driver) cancel() {

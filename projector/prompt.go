@@ -48,7 +48,7 @@ func (s *State) Prompt() (Prompt, error) {
 // generated is a configuration with what the running turn says in its place.
 func (s *State) generated(c events.Config) events.Config {
 	if t := s.Turn(); t != nil {
-		return t.Input.Over(c)
+		return t.Fallback.Over(t.Input.Over(c))
 	}
 	return c
 }

@@ -11,7 +11,7 @@ func (s *State) applyScheduled(id events.TurnID, p *events.TurnScheduled, at eve
 	for i > 0 && s.Scheduled[i-1].At > p.At {
 		i--
 	}
-	due := ScheduledTurn{ID: id, Input: p.Input, At: p.At, Busy: p.Busy, Seq: s.Seq, Asked: at, Callers: p.Callers}
+	due := ScheduledTurn{ID: id, Input: p.Input, At: p.At, Busy: p.Busy, Seq: s.Seq, Asked: at, Callers: p.Callers, Trace: p.Trace}
 	s.Scheduled = slices.Concat(s.Scheduled[:i], []ScheduledTurn{due}, s.Scheduled[i:])
 }
 

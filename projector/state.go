@@ -8,7 +8,7 @@ import (
 )
 
 // FoldVersion changes whenever Apply or the snapshot's shape does. Snapshots of another version are discarded.
-const FoldVersion = 10
+const FoldVersion = 11
 
 // ErrPartial is a question that needs segments which are not attached yet; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -150,6 +150,7 @@ type QueuedTurn struct {
 	Behind      events.TurnID              `msgpack:"h,omitempty"` // that one
 	Seq         events.Seq                 `msgpack:"q"`           // of the commit that accepted it
 	Callers     []string                   `msgpack:"cl,omitempty"`
+	Trace       events.TraceParent         `msgpack:"tp,omitempty"`
 }
 
 // ScheduledTurn is a turn that was accepted for a time.
@@ -164,6 +165,8 @@ type ScheduledTurn struct {
 	Cancel events.TurnCancelRequested `msgpack:"x,omitempty"`
 
 	Callers []string `msgpack:"c,omitempty"`
+
+	Trace events.TraceParent `msgpack:"tp,omitempty"`
 }
 
 // UntoldTurn is an ended turn of which no worker has told the session's plugins yet, as far as the history says.
@@ -182,6 +185,7 @@ type Turn struct {
 	Starts      int64                      `msgpack:"j"`            // turn.started in a row since the turn made progress: it failed as often, less one
 	Seq         events.Seq                 `msgpack:"sq"`           // of the commit that accepted it
 	Callers     []string                   `msgpack:"cl,omitempty"` // that asked for it, or whose inputs it took; sorted
+	Trace       events.TraceParent         `msgpack:"tp,omitempty"` // the client's span that it belongs under
 	RequestedAt events.Millis              `msgpack:"ra"`
 	StartedAt   events.Millis              `msgpack:"sa"`
 	ClaimedAt   events.Millis              `msgpack:"ca"`          // of Attempt, by its worker's clock
@@ -194,6 +198,7 @@ type Turn struct {
 	ToolCalls   int64                      `msgpack:"tc,omitempty"`
 	AnyResult   bool                       `msgpack:"ar,omitempty"` // the newest message of the turn holds tool results
 	Faults      int64                      `msgpack:"fa,omitempty"` // answers in a row that were not of the form that the turn asks for
+	Fallback    events.FallbackTo          `msgpack:"fb,omitempty"` // the model that the turn has come to; zero: the configuration's first
 
 	Root     events.TurnID      `msgpack:"rt,omitempty"` // of a follow-on: the turn that a host asked for
 	Switches int64              `msgpack:"sw,omitempty"` // frame switches that led here

@@ -21,8 +21,9 @@ type Task struct {
 	Cancel      events.CancelPolicy  `msgpack:"x,omitempty"`
 	Close       events.ClosePolicy   `msgpack:"l,omitempty"`
 	Restart     events.RestartPolicy `msgpack:"r,omitempty"`
-	Runner      string               `msgpack:"n,omitempty"` // empty: a closure of Worker, or somebody outside
-	Args        []byte               `msgpack:"j,omitempty"` // of live ones
+	Runner      string               `msgpack:"n,omitempty"`  // empty: a closure of Worker, or somebody outside
+	Args        []byte               `msgpack:"j,omitempty"`  // of live ones
+	Trace       events.TraceParent   `msgpack:"tp,omitempty"` // the span that it was registered under
 	State       events.TaskState     `msgpack:"s,omitempty"`
 	Worker      events.WorkerID      `msgpack:"w,omitempty"`  // who runs it, or ran it last
 	Attempt     int64                `msgpack:"e,omitempty"`  // 0 before a worker claimed it
@@ -67,7 +68,7 @@ func (s *State) applyTaskRegistered(p *events.TaskRegistered, at events.Millis) 
 	}
 	t := Task{
 		ID: p.Task, Of: p.Of, Producer: p.Producer, Child: p.Child, Parent: p.Parent, Cancel: p.Cancel, Close: p.Close,
-		Restart: p.Restart, Runner: p.Runner, Args: p.Args, State: p.State, Worker: p.Worker, Attempt: p.Attempt,
+		Restart: p.Restart, Runner: p.Runner, Args: p.Args, Trace: p.Trace, State: p.State, Worker: p.Worker, Attempt: p.Attempt,
 		Seq: s.Seq, From: p.From, Summary: p.Summary, CreatedAt: at, UpdatedAt: at,
 	}
 	switch {

@@ -34,9 +34,12 @@ func NoticeMessage(turn events.TurnID) events.MessageID {
 }
 
 func (s *State) applyRequested(id events.TurnID, p *events.TurnRequested, at events.Millis) {
-	q := QueuedTurn{ID: id, Input: p.Input, RequestedAt: at, Root: p.Root, Switches: p.Switches, Busy: p.Busy, Behind: p.Behind, Seq: s.Seq, Callers: p.Callers}
+	q := QueuedTurn{ID: id, Input: p.Input, RequestedAt: at, Root: p.Root, Switches: p.Switches, Busy: p.Busy, Behind: p.Behind, Seq: s.Seq, Callers: p.Callers, Trace: p.Trace}
 	if due, ok := s.unschedule(id); ok {
 		q.Seq, q.Callers = due.Seq, with(due.Callers, p.Callers...)
+		if q.Trace.IsZero() {
+			q.Trace = due.Trace
+		}
 	}
 	place := len(s.Queue)
 	switch {
@@ -74,6 +77,7 @@ func (s *State) applyStarted(id events.TurnID, p *events.TurnStarted, at events.
 	s.Run = []Turn{{
 		ID: id, Index: s.Turns, Input: q.Input, Attempt: p.Attempt, Worker: p.Worker, Starts: 1, Seq: q.Seq,
 		RequestedAt: q.RequestedAt, StartedAt: at, ClaimedAt: at, Root: q.Root, Switches: q.Switches, Base: s.Leaf, Points: p.Points, Callers: with(nil, q.Callers...),
+		Trace: q.Trace,
 	}}
 	if !q.Input.Continue {
 		s.appendMessage(events.Message{
@@ -164,6 +168,13 @@ func (s *State) applyReplied(id events.TurnID, p *events.ModelReplied, at events
 	}
 	if len(t.Calls) == 0 {
 		t.Iteration, t.Replied = t.Iteration+1, false
+	}
+}
+
+// applyFailed goes on with a fallback. Without one the turn ends by the turn.completed beside it.
+func (s *State) applyFailed(id events.TurnID, p *events.ModelFailed) {
+	if t := s.running(id); t != nil && !t.Replied && p.Iteration == t.Iteration && !p.Fallback.IsZero() {
+		t.Fallback = p.Fallback
 	}
 }
 

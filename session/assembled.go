@@ -190,6 +190,7 @@ func (a *assembly) event(p events.Payload) {
 }
 
 func (a *assembly) replied(p *events.ModelReplied) {
+	a.cut = "" // of a model that another one answered for
 	a.models = append(a.models, api.ModelCallRecord{
 		Iteration: p.Iteration, Provider: p.Provider, Model: p.Model, Stop: p.Stop, Fault: p.Fault, DurationMillis: p.Millis,
 		Usage: usageOf(p.Cost()), Attempts: max(p.Attempts, 1), Failed: failedTries(p.Failed),

@@ -30,7 +30,7 @@ func (h *Host) Branch(ctx context.Context, id events.SessionID, q projector.Queu
 			continue // there is one
 		}
 		if err == nil {
-			_, err = h.request(ctx, branch, stamp{actor: h.actor, cause: string(q.ID)}, requested{q.ID, q.Input, events.BusyEnqueue, q.Callers})
+			_, err = h.request(ctx, branch, stamp{actor: h.actor, cause: string(q.ID)}, requested{q.ID, events.TurnRequested{Input: q.Input, Callers: q.Callers, Trace: q.Trace}})
 		}
 		if err != nil {
 			return "", fmt.Errorf("branch turn %s of session %s: %w", q.ID, id, err)

@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"math"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -11,6 +12,9 @@ import (
 type try struct{ call, attempt int64 }
 
 func tryOf(d *Delta) try { return try{d.Call, d.Attempt} }
+
+// last is behind all tries of the same call.
+func (t try) last() try { return try{t.call, math.MaxInt64} }
 
 // compare orders tries by age.
 func (t try) compare(o try) int {

@@ -139,7 +139,11 @@ func (e *EventStream) event(p events.Payload) error {
 		}
 		e.early = false
 	case *events.ModelFailed:
-		return e.request()
+		if err := e.request(); err != nil || p.Fallback.IsZero() {
+			return err
+		}
+		e.retract() // another model is asked
+		e.shown, e.asked = shown{try: e.shown.try.last()}, asked{}
 	case *events.ModelReplied:
 		if err := e.request(); err != nil { // the call may be owed by events of the same commit
 			return err

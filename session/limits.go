@@ -54,10 +54,10 @@ func (h *Host) room(s *projector.State, input *events.TurnInput) error {
 // roomFor refuses an input of that size where what waits would be too much with it.
 func roomFor(s *projector.State, size int) error {
 	for i := range s.Queue {
-		size += inputBytes(&s.Queue[i].Input)
+		size += inputBytes(&s.Queue[i].Input) + len(s.Queue[i].Trace.State)
 	}
 	for i := range s.Scheduled {
-		size += inputBytes(&s.Scheduled[i].Input)
+		size += inputBytes(&s.Scheduled[i].Input) + len(s.Scheduled[i].Trace.State)
 	}
 	for i := range s.Inputs {
 		size += partsBytes(s.Inputs[i].Parts)

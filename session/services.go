@@ -129,7 +129,7 @@ func (s *services) StartTurnStream(ctx context.Context, id events.SessionID, req
 	if req.Callers, err = s.callers(ctx); err != nil {
 		return "", nil, err
 	}
-	return s.Host.StartTurnStream(ctx, id, req)
+	return s.Host.StartTurnStream(s.traced(ctx), id, req)
 }
 
 func (s *services) StartTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.AssembledTurn, error) {
@@ -137,7 +137,7 @@ func (s *services) StartTurn(ctx context.Context, id events.SessionID, req api.T
 	if req.Callers, err = s.callers(ctx); err != nil {
 		return api.AssembledTurn{}, err
 	}
-	r, err := s.Run(ctx, id, req)
+	r, err := s.Run(s.traced(ctx), id, req)
 	if err != nil {
 		return api.AssembledTurn{}, err
 	}

@@ -46,7 +46,7 @@ type turnError struct {
 func (t *turnError) learn(p events.Payload) {
 	switch p := p.(type) {
 	case *events.ModelReplied:
-		t.stop = p.Stop
+		t.stop, t.failure = p.Stop, nil
 	case *events.ModelFailed:
 		t.failure = p
 	}

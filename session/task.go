@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
@@ -42,6 +43,7 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req TaskRe
 	if err != nil {
 		return projector.Task{}, err
 	}
+	reg.Trace = tracing.Of(ctx) // after the key: the same request may come again under another span
 	t, err := h.decideTask(ctx, id, by, req.ID, func(s *projector.State) ([]events.Event, error) {
 		if err := open(s); err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
@@ -28,7 +29,7 @@ func (h *Host) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, 
 	if err != nil {
 		return "", err
 	}
-	p := &events.TurnScheduled{Input: input, At: events.MillisOf(at), Busy: busyOf(req.WhenBusy), Callers: callersOf(req, asked)}
+	p := &events.TurnScheduled{Input: input, At: events.MillisOf(at), Busy: busyOf(req.WhenBusy), Callers: callersOf(req, asked), Trace: tracing.Of(ctx)}
 	by, err := h.keyedByID(command{operation.SubmitAt.Name, "submit at", &api.SubmitAtArgs{At: p.At, Request: asSubmitted(req, input)}}, asked)
 	if err != nil {
 		return "", err
@@ -77,7 +78,7 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, by stamp, name
 func (h *Host) scheduled(s *projector.State, name events.TurnID, p *events.TurnScheduled) []events.Event {
 	list := []events.Event{events.Of(name, p)}
 	if p.At <= events.MillisOf(time.Now()) {
-		list = append(list, turn.Request(s, name, p.Input, p.Busy, p.Callers)...)
+		list = append(list, turn.Request(s, name, events.TurnRequested{Input: p.Input, Busy: p.Busy, Callers: p.Callers, Trace: p.Trace})...)
 	}
 	return list
 }

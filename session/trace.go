@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -43,14 +45,26 @@ func (h *Host) Trace(at events.Millis, where api.TraceContext, what api.TraceEve
 
 // where is the place of a service's caller.
 func (s *services) where() api.TraceContext {
-	c := api.TraceContext{Session: s.id, Effect: s.effect}
+	c := api.TraceContext{Session: s.id}
 	if s.current != nil {
-		if t := s.current().Turn(); t != nil {
+		state := s.current()
+		c = api.TraceContextOf(state)
+		if t := state.Turn(); t != nil {
 			iteration := t.Iteration
-			c.Turn, c.TurnIndex, c.Iteration = t.ID, t.Index, &iteration
+			c.Iteration = &iteration
 		}
 	}
+	c.Effect = s.effect
 	return c
+}
+
+// traced puts what a plugin asks for under the span of its call, else under its session's turn.
+func (s *services) traced(ctx context.Context) context.Context {
+	where := s.where()
+	if trace.SpanContextFromContext(ctx).IsValid() || where.Turn == "" {
+		return ctx
+	}
+	return tracing.Under(ctx, tracing.Place{Session: where.Session, Turn: where.Turn, Client: where.Client})
 }
 
 func (s *services) EmitTrace(_ context.Context, name string, payload json.RawMessage) error {

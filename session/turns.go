@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
@@ -49,7 +50,7 @@ func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req TurnRequ
 	if err != nil {
 		return api.SubmitAnswer{}, err
 	}
-	a, err := h.request(ctx, id, by, requested{req.ID, input, busyOf(req.WhenBusy), callersOf(req, asked)})
+	a, err := h.request(ctx, id, by, requested{req.ID, events.TurnRequested{Input: input, Busy: busyOf(req.WhenBusy), Callers: callersOf(req, asked), Trace: tracing.Of(ctx)}})
 	if err != nil {
 		return api.SubmitAnswer{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
@@ -63,10 +64,8 @@ func asSubmitted(req TurnRequest, input events.TurnInput) api.TurnRequest {
 
 // requested is a turn as it is asked for, what is large of its input in blobs.
 type requested struct {
-	name    events.TurnID
-	input   events.TurnInput
-	busy    events.WhenBusy
-	callers []string
+	name events.TurnID
+	events.TurnRequested
 }
 
 // callersOf are those on whose behalf a turn is asked for.
@@ -79,7 +78,7 @@ func callersOf(req TurnRequest, asked api.Asked) []string {
 
 // request appends the request of a turn, with what its policy decides.
 func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r requested) (api.SubmitAnswer, error) {
-	a := api.SubmitAnswer{Turn: r.name, Input: projector.InputDigest(r.input)}
+	a := api.SubmitAnswer{Turn: r.name, Input: projector.InputDigest(r.Input)}
 	err := h.decideThen(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
 		found, err := findTurn(s, r.name)
 		switch {
@@ -90,13 +89,13 @@ func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r req
 		case found.digest != "" && !found.scheduled:
 			return nil, nil
 		}
-		if err := errors.Join(open(s), r.busy.Check(r.input)); err != nil {
+		if err := errors.Join(open(s), r.Busy.Check(r.Input)); err != nil {
 			return nil, err
 		}
 		if !found.scheduled {
-			err = h.room(s, &r.input)
+			err = h.room(s, &r.Input)
 		}
-		list := turn.Request(s, r.name, r.input, r.busy, r.callers)
+		list := turn.Request(s, r.name, r.TurnRequested)
 		if err == nil && !found.scheduled && list[0].Payload.(*events.TurnRequested).Busy == events.BusyBranch {
 			err = h.owned.roomToBranch(ctx, s)
 		}

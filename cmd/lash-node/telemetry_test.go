@@ -1,16 +1,23 @@
 package main
 
 import (
-	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
 
+	otlp "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/session"
 )
 
@@ -33,7 +40,7 @@ func TestServeTelemetry(t *testing.T) {
 	if _, err := h.Create(limited(t), session.CreateRequest{ID: "s"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Run(limited(t), "s", session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "hi"}}}}); err != nil {
+	if _, err := h.Run(tracing.Received(limited(t), []string{"00-" + clientTrace + "-00f067aa0ba902b7-01"}, nil), "s", session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "hi"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ready", "/metrics": `lash_model_calls_total{model="",outcome="ok",provider="scripted"} 1`} {
@@ -42,13 +49,73 @@ func TestServeTelemetry(t *testing.T) {
 		}
 	}
 	s.stop(t, syscall.SIGTERM)
-	select {
-	case body := <-exported:
-		if !bytes.Contains(body, []byte("gen_ai.conversation.id")) {
-			t.Errorf("exported: got %q, want the spans of the turn", body)
+	names := make(map[string]string)
+	for len(exported) > 0 {
+		var export otlp.ExportTraceServiceRequest
+		if err := proto.Unmarshal(<-exported, &export); err != nil {
+			t.Fatal(err)
 		}
-	default:
-		t.Error("exported: got nothing by the end of the node")
+		for _, r := range export.GetResourceSpans() {
+			for _, scope := range r.GetScopeSpans() {
+				for _, span := range scope.GetSpans() {
+					names[span.GetName()] = hex.EncodeToString(span.GetTraceId()) + " " + hex.EncodeToString(span.GetParentSpanId())
+				}
+			}
+		}
+	}
+	if len(names) != 2 || names["invoke_agent"] != clientTrace+" 00f067aa0ba902b7" || !strings.HasPrefix(names["chat"], clientTrace) {
+		t.Errorf("exported by the end of the node: got %v, want the turn under the client's span, and its model call", names)
+	}
+}
+
+// clientTrace is the trace of a client.
+const clientTrace = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+// TestPricesAreReadAgain replaces the prices of a node that serves: by those of another model, and by none.
+func TestPricesAreReadAgain(t *testing.T) {
+	t.Parallel()
+	of := func(model string) []byte {
+		return fmt.Appendf(nil, `{"date":"2026-01-02","source":"s","models":[{"provider":"scripted","names":[%q],"input":1,"output":1}]}`, model)
+	}
+	prices := file(t, "prices", of("other"))
+	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--prices", prices)
+	h, err := session.New(session.Config{Bus: s.open(t), NoPlugins: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Create(limited(t), session.CreateRequest{ID: "s", Config: events.Config{Model: "m1"}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct{ replaced, said, metric string }{
+		{"", "", `lash_unpriced_replies_total{model="m1",provider="scripted"} 1`},
+		{string(of("m1")), "files are loaded again", `lash_cost_dollars_total{model="m1",provider="scripted"} 0`},
+		{"{}", "is not loaded: what was loaded before stays in use", `lash_unpriced_replies_total{model="m1",provider="scripted"} 1`},
+	} {
+		if step.replaced != "" {
+			if err := errors.Join(os.WriteFile(prices+".new", []byte(step.replaced), 0o600), os.Rename(prices+".new", prices), s.cmd.Process.Signal(syscall.SIGHUP)); err != nil {
+				t.Fatal(err)
+			}
+			for s.err.Scan() && !strings.Contains(s.err.Text(), step.said) {
+			}
+		}
+		if _, err := h.Run(limited(t), "s", session.TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "hi"}}}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := get(t, s.ops+"/metrics"); !strings.Contains(got, step.metric) {
+			t.Errorf("step %d: got no %s", i, step.metric)
+		}
+	}
+	s.stop(t, syscall.SIGTERM)
+}
+
+// TestPricesAreRefused gives a node prices that are none: nothing of it starts.
+func TestPricesAreRefused(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	args := []string{"serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--prices", file(t, "prices", []byte("{}"))}
+	code := run(limited(t), args, &streams{Out: io.Discard, Err: &out, Env: func(string) string { return "" }})
+	if code != exitFailed || !strings.Contains(out.String(), "--prices: date: want YYYY-MM-DD") {
+		t.Errorf("got exit code %d and %q, want a refusal of --prices", code, out.String())
 	}
 }
 

@@ -60,7 +60,7 @@ func workSummary(ev *events.Event) string {
 	case *events.ModelInterrupted:
 		return joined(iteration(p.Iteration), "cut off", prefixed("model ", p.Model), usageSummary(p.Usage), partsSummary(p.Parts))
 	case *events.ModelFailed:
-		return joined(iteration(p.Iteration), p.Error, quoted(p.Code), short(p.Message))
+		return joined(iteration(p.Iteration), prefixed("model ", p.Model), p.Error, quoted(p.Code), short(p.Message), fallbackSummary(p.Fallback))
 	case *events.ToolStateApplied:
 		return fmt.Sprintf("generation %d, %d tools", p.Generation, len(p.Tools))
 	case *events.ToolSourcesApplied:
@@ -127,7 +127,30 @@ func requestSummary(p *events.TurnRequested) string {
 func clock(at events.Millis) string { return at.Time().UTC().Format("2006-01-02T15:04:05.000Z") }
 
 func configSummary(c events.Config) string {
-	return joined(prefixed("provider ", c.Provider), prefixed("model ", c.Model), prefixed("effort ", c.Effort), prefixed("protocol ", c.Protocol))
+	return joined(prefixed("provider ", c.Provider), prefixed("model ", c.Model), prefixed("effort ", c.Effort), prefixed("protocol ", c.Protocol), fallbacksSummary(c.Fallbacks))
+}
+
+func fallbacksSummary(list []events.Fallback) string {
+	names := make([]string, len(list))
+	for i, f := range list {
+		names[i] = modelName(f.Provider, f.Model)
+	}
+	return prefixed("fallbacks ", strings.Join(names, ", "))
+}
+
+func fallbackSummary(f events.FallbackTo) string {
+	if f.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("goes on with fallback %d: %s", f.Place, modelName(f.Provider, f.Model))
+}
+
+// modelName is a model with its provider, where that is named.
+func modelName(provider, model string) string {
+	if provider == "" {
+		return model
+	}
+	return model + " of " + provider
 }
 
 func issueSummary(i events.Issue) string {

@@ -58,7 +58,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		}
 	},
 	events.KindTurnRequested: func(t *rapid.T) events.Payload {
-		p := &events.TurnRequested{Callers: list(t, 0, token[string])}
+		p := &events.TurnRequested{Callers: list(t, 0, token[string]), Trace: maybe(t, traceParent)}
 		if flag(t) {
 			p.Root, p.Switches = token[events.TurnID](t), rapid.Int64Range(1, events.MaxSwitches).Draw(t, "switches")
 		}
@@ -72,7 +72,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return p
 	},
 	events.KindTurnScheduled: func(t *rapid.T) events.Payload {
-		p := &events.TurnScheduled{Input: turnInput(t), At: rapid.Custom(moment).Draw(t, "at"), Callers: list(t, 0, token[string])}
+		p := &events.TurnScheduled{Input: turnInput(t), At: rapid.Custom(moment).Draw(t, "at"), Callers: list(t, 0, token[string]), Trace: maybe(t, traceParent)}
 		p.Busy = one(t, events.BusyEnqueue, events.BusyReject, events.BusyInterrupt, events.BusyBranch, events.BusyInject)
 		if p.Busy == events.BusyInject {
 			p.Input = events.TurnInput{Parts: p.Input.Parts}
@@ -114,6 +114,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return &events.ModelFailed{
 			Iteration: count(t), Prompt: prompt(t), Error: id[string](t), Code: text(t), Status: count(t),
 			Message: text(t), Attempts: count(t), Provider: text(t), Model: text(t), Raw: text(t), Retryable: flag(t), Failed: list(t, 0, failedTry),
+			Fallback: maybe(t, fallbackTo),
 		}
 	},
 	events.KindModelInterrupted: func(t *rapid.T) events.Payload {

@@ -100,7 +100,16 @@ func config(t *rapid.T) events.Config {
 		Provider: maybe(t, id[string]), Model: maybe(t, id[string]), Effort: maybe(t, id[string]),
 		MaxOutputTokens: count(t), ContextWindow: count(t), MaxIterations: count(t),
 		Protocol: maybe(t, id[string]), RetainMillis: count(t), Instructions: text(t), Sampling: maybe(t, sampling), Layers: list(t, 0, layer),
+		Fallbacks: list(t, 0, fallback),
 	}
+}
+
+func fallback(t *rapid.T) events.Fallback {
+	return events.Fallback{Provider: maybe(t, id[string]), Model: id[string](t)}
+}
+
+func fallbackTo(t *rapid.T) events.FallbackTo {
+	return events.FallbackTo{Place: 1 + count(t), Provider: maybe(t, id[string]), Model: id[string](t)}
 }
 
 func forked(t *rapid.T) events.ForkedFrom {
@@ -331,6 +340,13 @@ func entries(t *rapid.T) []events.UsageEntry {
 	}, func(e events.UsageEntry) string { return e.Model })
 }
 
+func traceParent(t *rapid.T) events.TraceParent {
+	return events.TraceParent{
+		Parent: "00-" + rapid.StringMatching(`[0-9a-f]{31}[1-9a-f]-[0-9a-f]{15}[1-9a-f]-0[0-3]`).Draw(t, "traceparent"),
+		State:  rapid.StringMatching(`[ -~]{0,40}`).Draw(t, "tracestate"),
+	}
+}
+
 // short draws the id of a task or of a monitor.
 func short[T ~string](t *rapid.T) T {
 	return T(rapid.StringMatching(`[A-Za-z0-9_-]{1,32}`).Draw(t, "short token"))
@@ -345,6 +361,7 @@ func registration(t *rapid.T) *events.TaskRegistered {
 		Restart: one(t, events.RestartNever, events.RestartAlways), Runner: text(t), Args: bytes(t), Worker: maybe(t, token[events.WorkerID]),
 		State: one(t, events.TaskPending, events.TaskRunning, events.TaskWaiting, events.TaskCancelling, events.TaskCompleted),
 		From:  maybe(t, token[events.SessionID]), Attempt: count(t), Created: events.Millis(count(t)), Summary: text(t),
+		Trace: maybe(t, traceParent),
 	}
 }
 

@@ -61,7 +61,7 @@ func (h *host) request(id events.SessionID, name events.TurnID, busy events.When
 			ended = record != nil
 			return nil, err
 		}
-		return turn.Request(s, name, inputOf(name), busy, nil), nil
+		return turn.Request(s, name, events.TurnRequested{Input: inputOf(name), Busy: busy}), nil
 	})
 	if err == nil && attached && !ended {
 		hints = h.wake(h.held[id])

@@ -85,6 +85,11 @@ type TokenUsage struct {
 	Reasoning  int64 `json:"reasoning_tokens,omitempty"`
 }
 
+// UsageOf is usage as clients and traces read it.
+func UsageOf(u events.Usage) TokenUsage {
+	return TokenUsage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning}
+}
+
 // AcceptedInput is an injected input that a turn took in.
 type AcceptedInput struct {
 	ID      events.InputID `json:"id"`

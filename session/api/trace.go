@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 )
 
 // TraceSchema is the version of [TraceRecord].
@@ -29,7 +30,29 @@ type TraceContext struct {
 	Effect    events.EffectID   `json:"effect,omitempty"`
 	ModelCall string            `json:"llm_call,omitempty"`  // <session>:<turn>:<iteration>:<the turn's attempt>
 	Origin    events.EffectID   `json:"tool_call,omitempty"` // the call, or other effect, that it was made by
+	Agent     string            `json:"agent,omitempty"`     // capability that a child session was made with
 	Metadata  map[string]string `json:"metadata,omitempty"`
+
+	Client events.TraceParent `json:"client,omitzero"` // the span that the turn was asked for under
+}
+
+// TraceContextOf is where a session stands: in its running turn, if it has one.
+func TraceContextOf(s *projector.State) TraceContext {
+	c := TraceContext{Session: s.Session, Agent: s.Subagent.Capability}
+	if t := s.Turn(); t != nil {
+		c.Turn, c.TurnIndex, c.Client = t.ID, t.Index, t.Trace
+	}
+	return c
+}
+
+// ModelRequest is what a model is asked with, beside the conversation. What is missing is left to the provider.
+type ModelRequest struct {
+	MaxOutputTokens int64         `json:"max_tokens,omitempty"`
+	Temperature     events.Number `json:"temperature,omitempty"`
+	TopP            events.Number `json:"top_p,omitempty"`
+	Seed            events.Number `json:"seed,omitempty"`
+	Stop            []string      `json:"stop_sequences,omitempty"`
+	Output          bool          `json:"json,omitempty"` // the reply is to be JSON
 }
 
 // TraceType tags a trace event.
@@ -63,19 +86,23 @@ type TraceEvent struct {
 	Kind   string         `json:"kind,omitempty"`   // turn_completed, llm_call_failed: of what went wrong
 	Code   string         `json:"code,omitempty"`   // likewise; of a failed call too
 
-	Tool    string         `json:"tool,omitempty"`         // tool_call_*
-	CallID  events.CallID  `json:"call_id,omitempty"`      // tool_call_*: as the model gave it
-	Outcome events.Outcome `json:"tool_outcome,omitempty"` // tool_call_completed, protocol_step; empty is success
-	Class   string         `json:"class,omitempty"`        // likewise, of failures
+	Tool    string         `json:"tool,omitempty"`             // tool_call_*
+	About   string         `json:"tool_description,omitempty"` // tool_call_completed: what the model is told of the tool
+	CallID  events.CallID  `json:"call_id,omitempty"`          // tool_call_*: as the model gave it
+	Outcome events.Outcome `json:"tool_outcome,omitempty"`     // tool_call_completed, protocol_step; empty is success
+	Class   string         `json:"class,omitempty"`            // likewise, of failures
 
-	Provider string            `json:"provider,omitempty"` // llm_call_*: its id
-	Model    string            `json:"model,omitempty"`    // llm_call_*, token_usage
-	Source   string            `json:"source,omitempty"`   // llm_call_*, token_usage: in the ledger
-	Stop     events.StopReason `json:"stop,omitempty"`     // llm_call_completed
-	Usage    *TokenUsage       `json:"usage,omitempty"`    // token_usage
-	Prompt   string            `json:"prompt,omitempty"`   // prompt_built: digest
-	Messages int               `json:"messages,omitempty"` // prompt_built: how many
-	Tools    int               `json:"tools,omitempty"`    // prompt_built: how many
+	Provider string            `json:"provider,omitempty"`        // llm_call_*, token_usage: its id; turn_completed: of the last reply, or as configured
+	Model    string            `json:"model,omitempty"`           // llm_call_*, token_usage: as the provider reported it, else as asked for; turn_completed: as configured
+	Asked    string            `json:"requested_model,omitempty"` // llm_call_*, token_usage
+	Reply    string            `json:"response_id,omitempty"`     // llm_call_completed: as the provider names it
+	Request  *ModelRequest     `json:"request,omitempty"`         // llm_call_*
+	Source   string            `json:"source,omitempty"`          // llm_call_*, token_usage: in the ledger
+	Stop     events.StopReason `json:"stop,omitempty"`            // llm_call_completed
+	Usage    *TokenUsage       `json:"usage,omitempty"`           // token_usage, llm_call_completed; turn_completed: of the turn so far
+	Prompt   string            `json:"prompt,omitempty"`          // prompt_built: digest
+	Messages int               `json:"messages,omitempty"`        // prompt_built: how many
+	Tools    int               `json:"tools,omitempty"`           // prompt_built: how many
 
 	Attempts int64 `json:"attempts,omitempty"`    // of calls: tries it took; of turn_completed: nodes that had the turn
 	Millis   int64 `json:"duration_ms,omitempty"` // of calls; of turn_completed since it started

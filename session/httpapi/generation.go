@@ -30,6 +30,28 @@ type PromptLayer struct {
 	Content string         `json:"content,omitempty" jsonschema:"of add and replace"`
 }
 
+// Fallback is a model that a turn goes on with where those before it fail.
+type Fallback struct {
+	Provider string `json:"provider,omitempty" jsonschema:"left out: the session's"`
+	Model    string `json:"model"`
+}
+
+func givenFallbacks(list []Fallback) []events.Fallback {
+	var out []events.Fallback
+	for _, f := range list {
+		out = append(out, events.Fallback(f))
+	}
+	return out
+}
+
+func fallbacksOf(list []events.Fallback) []Fallback {
+	var out []Fallback
+	for _, f := range list {
+		out = append(out, Fallback(f))
+	}
+	return out
+}
+
 func givenLayers(list []PromptLayer) []events.PromptLayer {
 	var out []events.PromptLayer
 	for _, l := range list {
@@ -93,6 +115,7 @@ func (c SessionConfig) given() events.Config {
 		Provider: c.Provider, Model: c.Model, Effort: c.Effort, MaxOutputTokens: c.MaxOutputTokens, ContextWindow: c.ContextWindow,
 		MaxIterations: c.MaxIterations, Protocol: c.Protocol, RetainMillis: c.RetainMillis,
 		Instructions: c.Instructions, Sampling: c.Sampling.given(), Layers: givenLayers(c.Layers),
+		Fallbacks: givenFallbacks(c.Fallbacks),
 	}
 }
 
@@ -102,5 +125,6 @@ func ConfigOf(c events.Config) SessionConfig {
 		Provider: c.Provider, Model: c.Model, Effort: c.Effort, MaxOutputTokens: c.MaxOutputTokens, ContextWindow: c.ContextWindow,
 		MaxIterations: c.MaxIterations, Protocol: c.Protocol, RetainMillis: c.RetainMillis,
 		Instructions: c.Instructions, Sampling: samplingOf(c.Sampling), Layers: layersOf(c.Layers),
+		Fallbacks: fallbacksOf(c.Fallbacks),
 	}
 }

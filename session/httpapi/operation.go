@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
 )
@@ -76,6 +77,7 @@ func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) er
 	}
 	if o.changes() {
 		ctx = api.WithAsked(ctx, api.Asked{Actor: caller.Name, Key: r.Header.Get(keyHeader)})
+		ctx = tracing.Received(ctx, r.Header.Values(tracing.ParentHeader), r.Header.Values(tracing.StateHeader))
 	}
 	ctx, receipt := api.WithReceipt(ctx, c.session)
 	c.Request = r.WithContext(ctx)

@@ -110,6 +110,8 @@ type ConfigChange struct {
 	Sampling     *Sampling `json:"sampling,omitempty" jsonschema:"instead of all that was set before"`
 
 	Layers *[]PromptLayer `json:"layers,omitempty" jsonschema:"instead of all that there were"`
+
+	Fallbacks *[]Fallback `json:"fallbacks,omitempty" jsonschema:"instead of all that there were"`
 }
 
 func sessionOf(s *projector.State) Session {
@@ -150,6 +152,9 @@ func (in *ConfigChange) apply(cfg events.Config) events.Config {
 	}
 	if in.Layers != nil {
 		cfg.Layers = givenLayers(*in.Layers)
+	}
+	if in.Fallbacks != nil {
+		cfg.Fallbacks = givenFallbacks(*in.Fallbacks)
 	}
 	return cfg
 }

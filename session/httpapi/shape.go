@@ -75,6 +75,8 @@ type SessionConfig struct {
 	Sampling     Sampling `json:"sampling,omitzero"`
 
 	Layers []PromptLayer `json:"layers,omitempty" jsonschema:"of the system prompt, over what plugins contribute: up to 32 of 32 KiB together"`
+
+	Fallbacks []Fallback `json:"fallbacks,omitempty" jsonschema:"asked in order where a model call fails in a way that another model may not: up to 8"`
 }
 
 func givenParts(list []GivenPart) []events.Part {

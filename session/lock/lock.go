@@ -109,6 +109,10 @@ func (l *Locks) Config(c events.Config) (events.Config, error) {
 		among("config.provider", c.Provider, l.Providers), among("config.model", c.Model, l.Models), among("config.protocol", c.Protocol, l.Protocols),
 		atMost("config.max_iterations", &c.MaxIterations, l.MaxIterations), atMost("config.max_output_tokens", &c.MaxOutputTokens, l.MaxOutputTokens),
 	}
+	for i, f := range c.Fallbacks {
+		field := fmt.Sprintf("config.fallbacks[%d]", i)
+		errs = append(errs, among(field+".provider", f.Provider, l.Providers), among(field+".model", f.Model, l.Models))
+	}
 	if least := l.LeastRetain.Milliseconds(); c.RetainMillis > 0 && c.RetainMillis < least {
 		errs = append(errs, broken("config.retain_ms", "is %d, least is %d", c.RetainMillis, least))
 	}

@@ -44,6 +44,9 @@ func TestConfig(t *testing.T) {
 			Provider: names.Draw(t, "provider"), Model: names.Draw(t, "model"), Protocol: names.Draw(t, "protocol"), Effort: "high",
 			MaxIterations: rapid.Int64Range(0, 4).Draw(t, "n"), MaxOutputTokens: rapid.Int64Range(0, 4).Draw(t, "o"), RetainMillis: rapid.Int64Range(-1, 4).Draw(t, "d"),
 		}
+		if rapid.Bool().Draw(t, "falls back") {
+			in.Fallbacks = []events.Fallback{{Model: "a"}, {Provider: names.Draw(t, "fallback's provider"), Model: names.Draw(t, "fallback")}}
+		}
 		allowed := func(name string, patterns []string) bool {
 			return name == "" || patterns == nil || patterns[0] == name || patterns[0] == "a*" && name != "b"
 		}
@@ -57,6 +60,9 @@ func TestConfig(t *testing.T) {
 		ok := allowed(in.Provider, l.Providers) && allowed(in.Model, l.Models) && allowed(in.Protocol, l.Protocols) &&
 			(l.MaxIterations == 0 || in.MaxIterations <= l.MaxIterations) && (l.MaxOutputTokens == 0 || in.MaxOutputTokens <= l.MaxOutputTokens) &&
 			(in.RetainMillis <= 0 || in.RetainMillis >= l.LeastRetain.Milliseconds())
+		for _, f := range in.Fallbacks {
+			ok = ok && allowed(f.Provider, l.Providers) && allowed(f.Model, l.Models)
+		}
 		got, err := l.Config(in)
 		if (err == nil) != ok || ok && !got.Equal(want) {
 			t.Fatalf("got %+v, %v, want %+v, allowed %v", got, err, want, ok)

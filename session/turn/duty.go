@@ -72,7 +72,7 @@ func Ring(s *projector.State, now events.Millis) []events.Event {
 	}
 	if len(s.Scheduled) > 0 && s.Scheduled[0].At <= now {
 		first := &s.Scheduled[0]
-		return Request(s, first.ID, first.Input, first.Busy, first.Callers)
+		return Request(s, first.ID, events.TurnRequested{Input: first.Input, Busy: first.Busy, Callers: first.Callers, Trace: first.Trace})
 	}
 	var list []events.Event
 	t, bytes := s.Turn(), 0

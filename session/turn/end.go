@@ -40,7 +40,7 @@ func (m *machine) complete(c events.TurnCompleted) {
 	m.emit(&events.FrameOpened{Frame: c.Switch.Frame, Reason: "continue_as", Nodes: m.renamed(nodes)})
 	root, n := m.root(), m.t.Switches+1
 	m.emitFor(m.followOn(root, n), &events.TurnRequested{
-		Root: root, Switches: n, Callers: m.t.Callers,
+		Root: root, Switches: n, Callers: m.t.Callers, Trace: m.t.Trace,
 		Input: events.TurnInput{
 			Parts:   []events.Part{{Kind: events.PartText, Text: c.Switch.Task}},
 			Options: m.t.Input.Options, Extension: m.t.Input.Extension, Generation: m.t.Input.Generation, Output: m.t.Input.Output, Layers: m.t.Input.Layers, // the host asked for all of it

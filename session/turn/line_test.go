@@ -52,8 +52,14 @@ func (a args) machine(t *testing.T, name string, tools []events.ToolEntry, s *pr
 		return c
 	case "reply": // reply [<text>] [call=<tool>]... [think=<text>] [stop=<reason>] [usage=<in>,<out>] [fault=<why>]
 		return a.reply(iteration)
-	case "fail": // fail <kind> [code=<code>]
-		return turn.Failure{ModelFailed: events.ModelFailed{Iteration: iteration, Error: a.word(0), Code: a.get("code"), Message: "down"}}
+	case "fail": // fail <kind> [code=<code>] [again=yes] [gone=yes] [cut=<text>]
+		f := turn.Failure{Unavailable: a.get("gone") != "", ModelFailed: events.ModelFailed{
+			Iteration: iteration, Error: a.word(0), Code: a.get("code"), Message: "down", Retryable: a.get("again") != "",
+		}}
+		if text := a.get("cut"); text != "" {
+			f.Cut = &events.ModelInterrupted{Iteration: iteration, Parts: textParts(text)}
+		}
+		return f
 	case "cut": // cut <text>
 		return turn.Interrupted{ModelInterrupted: events.ModelInterrupted{Iteration: iteration, Parts: []events.Part{{Kind: events.PartText, Text: a.word(0)}}}}
 	case "results": // results <call>:<text>[!<control>]...
@@ -150,6 +156,9 @@ func render(e *events.Event) string {
 	case *events.ModelFailed:
 		add("error", p.Error)
 		add("code", p.Code)
+		if f := p.Fallback; !f.IsZero() {
+			line += fmt.Sprintf(" fallback=%d:%s/%s", f.Place, f.Provider, f.Model)
+		}
 	case *events.GraphBranched:
 		add("leaf", p.Leaf)
 	case *events.ToolStateApplied:

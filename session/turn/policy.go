@@ -6,15 +6,17 @@ import (
 )
 
 // Request is what records the turn of a command: its request, with whatever its
-// policy makes of the turn in its way, all in one commit. Where the session is
-// idle the policy says nothing.
-func Request(s *projector.State, id events.TurnID, input events.TurnInput, busy events.WhenBusy, callers []string) []events.Event {
+// policy, which is the request's Busy, makes of the turn in its way, all in one
+// commit. Where the session is idle the policy says nothing.
+func Request(s *projector.State, id events.TurnID, r events.TurnRequested) []events.Event {
 	by := inTheWay(s)
-	if by == "" || busy == events.BusyEnqueue {
-		return []events.Event{events.Of(id, &events.TurnRequested{Input: input, Callers: callers})}
+	if by == "" || r.Busy == events.BusyEnqueue {
+		r.Busy = events.BusyEnqueue
+		return []events.Event{events.Of(id, &r)}
 	}
-	list := []events.Event{events.Of(id, &events.TurnRequested{Input: input, Busy: busy, Behind: by, Callers: callers})}
-	switch busy { //nolint:exhaustive // the others change nothing yet
+	r.Behind = by
+	list := []events.Event{events.Of(id, &r)}
+	switch r.Busy { //nolint:exhaustive // the others change nothing yet
 	case events.BusyReject:
 		return append(list, events.Of(id, &events.TurnDiverted{End: events.EndRejected, By: by}))
 	case events.BusyInterrupt:

@@ -139,6 +139,13 @@ func (m *machine) failure(in *Failure) (Output, error) {
 	if m.t.Replied || f.Iteration != m.t.Iteration {
 		return Output{}, fmt.Errorf("%w: failure of iteration %d", ErrStale, f.Iteration)
 	}
+	if f.Fallback = m.fallback(in); !f.Fallback.IsZero() {
+		if in.Cut != nil { // before the event that changes the prompt which it names
+			m.emit(in.Cut)
+		}
+		m.emit(f)
+		return m.done()
+	}
 	m.emit(f)
 	if in.Cut != nil {
 		m.emit(in.Cut)
@@ -152,6 +159,15 @@ func (m *machine) failure(in *Failure) (Output, error) {
 		Issue: events.Issue{Kind: "provider", Code: either(f.Code, f.Error), Message: f.Message},
 	})
 	return m.done()
+}
+
+// fallback is what is asked in place of a model whose call failed: where the
+// failure is not the request's, and nobody has cancelled the turn.
+func (m *machine) fallback(in *Failure) events.FallbackTo {
+	if m.t.Cancelled || !in.Retryable && !in.Unavailable {
+		return events.FallbackTo{}
+	}
+	return m.s.Config.FallbackAfter(m.t.Fallback.Place)
 }
 
 func either(a, b string) string {

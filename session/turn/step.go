@@ -39,7 +39,8 @@ type Reply struct {
 // Failure is a model call that failed for good.
 type Failure struct {
 	events.ModelFailed
-	Cut *events.ModelInterrupted // what had come of a reply; nil: nothing
+	Cut         *events.ModelInterrupted // what had come of a reply; nil: nothing
+	Unavailable bool                     // the model's provider cannot be had
 }
 
 // Interrupted is a model call that was cut off because its turn was cancelled.

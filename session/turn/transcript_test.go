@@ -96,7 +96,9 @@ func (p *player) happen(words []string) {
 	a := arguments(words[1:])
 	switch words[0] {
 	case "open":
-		p.fold("", &events.SessionOpened{Config: events.Config{MaxIterations: a.num("limit"), ContextWindow: a.num("window")}, Commits: a.num("commits")})
+		p.fold("", &events.SessionOpened{Config: events.Config{MaxIterations: a.num("limit"), ContextWindow: a.num("window"), Fallbacks: a.fallbacks()}, Commits: a.num("commits")})
+	case "configure":
+		p.fold("", &events.SessionConfigured{Config: events.Config{Fallbacks: a.fallbacks()}})
 	case "close":
 		p.fold("", &events.SessionClosed{})
 	case "tools":
@@ -106,7 +108,7 @@ func (p *player) happen(words []string) {
 	case "request":
 		p.fold(events.TurnID(a.word(0)), &events.TurnRequested{Input: a.input(1)})
 	case "ask":
-		p.commit(p.told(turn.Request(p.s, events.TurnID(a.word(0)), a.input(1), events.WhenBusy(a.get("busy")), nil)))
+		p.commit(p.told(turn.Request(p.s, events.TurnID(a.word(0)), events.TurnRequested{Input: a.input(1), Busy: events.WhenBusy(a.get("busy"))})))
 	case "cancel":
 		p.fold(events.TurnID(a.word(0)), &events.TurnCancelRequested{Request: a.word(1)})
 	case "append":
@@ -220,11 +222,23 @@ func (p *player) owed() {
 	case owes.Parked():
 		fmt.Fprintf(&p.out, "  %s waits for somebody outside\n", owes.Turn)
 	case owes.Model:
-		fmt.Fprintf(&p.out, "  owes %s\n", turn.ModelEffect(owes.Turn, owes.Iteration))
+		fmt.Fprintf(&p.out, "  owes %s%s\n", turn.ModelEffect(owes.Turn, owes.Iteration), p.model())
 	}
 	for _, c := range owes.Calls {
 		fmt.Fprintf(&p.out, "  owes %s: %s(%s)\n", c.Effect, c.Tool, c.Args)
 	}
+}
+
+// model is what is asked, where the turn has come to a fallback.
+func (p *player) model() string {
+	prompt, err := p.s.Prompt()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if prompt.Config.Model == "" {
+		return ""
+	}
+	return " of " + prompt.Config.Provider + "/" + prompt.Config.Model
 }
 
 // args are the words of a line after its first.
@@ -253,6 +267,15 @@ func (a args) get(key string) string {
 		}
 	}
 	return ""
+}
+
+// fallbacks are those of a list of <provider>/<model>, of which the provider may be empty.
+func (a args) fallbacks() (list []events.Fallback) {
+	for _, w := range strings.FieldsFunc(a.get("fallbacks"), func(r rune) bool { return r == ',' }) {
+		provider, model, _ := strings.Cut(w, "/")
+		list = append(list, events.Fallback{Provider: provider, Model: model})
+	}
+	return list
 }
 
 func (a args) num(key string) int64 {

@@ -79,6 +79,7 @@ type Response struct {
 	Stop   events.StopReason
 	Usage  events.Usage
 	Model  string // as the provider reported it
+	ID     string // of the reply, as the provider names it; empty where it does not
 	Detail string // diagnostic of a bad stop, at most 4000 characters
 }
 

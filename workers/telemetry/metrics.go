@@ -2,8 +2,10 @@ package telemetry
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,10 +24,15 @@ type Metrics struct {
 	tools       *prometheus.CounterVec
 	toolTime    *prometheus.HistogramVec
 	tokens      *prometheus.CounterVec
+	cost        *prometheus.CounterVec
+	unpriced    *prometheus.CounterVec
+	gen         genMetrics
+	prices      atomic.Pointer[Prices]
 	requests    *prometheus.CounterVec
 	refused     *prometheus.CounterVec
 
 	providerNames, modelNames, toolNames, callerNames names
+	billed                                            names // a provider and a model
 }
 
 // names are the values of a label that users choose, of which there are at most maxNames.
@@ -34,8 +41,11 @@ type names struct {
 	seen map[string]bool
 }
 
-// maxNames bounds the values of one label; what comes after is "other".
-const maxNames = 200
+// The values of a label are at most so many, each of so many bytes. What is more, or longer, is "other".
+const (
+	maxNames = 200
+	maxName  = 200
+)
 
 // NewMetrics registers the metrics.
 func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
@@ -51,17 +61,28 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		modelTime:   prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "lash", Name: "model_call_seconds", Help: "Duration of model calls with their retries.", Buckets: calls}, []string{"provider", "model"}),
 		tools:       counter("tool_calls_total", "Tool calls, by outcome.", "tool", "outcome"),
 		toolTime:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "lash", Name: "tool_call_seconds", Help: "Duration of tool calls with their retries.", Buckets: calls}, []string{"tool"}),
-		tokens:      counter("tokens_total", "Tokens used, by kind: input, output, cache_read, cache_write, reasoning.", "model", "kind"),
+		tokens:      counter("tokens_total", "Tokens used, by kind: input, output, cache_read, cache_write, and reasoning, which is part of output.", "provider", "model", "kind"),
+		cost:        counter("cost_dollars_total", "What tokens of models that have a price cost, in US dollars.", "provider", "model"),
+		unpriced:    counter("unpriced_replies_total", "Replies of models that have no price. Their tokens are in no cost.", "provider", "model"),
+		gen:         newGenMetrics(),
 		requests:    counter("requests_total", "Requests of clients that ended, by API, operation and code of the refusal or failure; done ones have the code ok.", "api", "operation", "code"),
 		refused:     counter("refusals_total", "Requests that were refused or failed, by caller and code. Those that were not authenticated are one caller.", "caller", "code"),
 	}
-	for _, c := range []prometheus.Collector{m.turns, m.turnSeconds, m.takeovers, m.models, m.modelTime, m.tools, m.toolTime, m.tokens, m.requests, m.refused} {
+	prices, err := DefaultPrices()
+	if err != nil {
+		return nil, err
+	}
+	m.SetPrices(prices)
+	for _, c := range []prometheus.Collector{m.cost, m.unpriced, m.gen.duration, m.gen.tokens, m.turns, m.turnSeconds, m.takeovers, m.models, m.modelTime, m.tools, m.toolTime, m.tokens, m.requests, m.refused} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
 }
+
+// SetPrices has what is used from now on cost that.
+func (m *Metrics) SetPrices(p *Prices) { m.prices.Store(p) }
 
 // Trace counts a record.
 func (m *Metrics) Trace(r api.TraceRecord) {
@@ -80,12 +101,13 @@ func (m *Metrics) Trace(r api.TraceRecord) {
 		provider, model := m.providerNames.label(e.Provider), m.modelNames.label(e.Model)
 		m.models.WithLabelValues(provider, model, outcome).Inc()
 		m.modelTime.WithLabelValues(provider, model).Observe(seconds)
+		m.gen.called(e, seconds)
 	case api.TraceToolCallCompleted:
 		tool := m.toolNames.label(e.Tool)
 		m.tools.WithLabelValues(tool, outcomeOf(e.Outcome)).Inc()
 		m.toolTime.WithLabelValues(tool).Observe(seconds)
 	case api.TraceTokenUsage:
-		m.used(m.modelNames.label(e.Model), e.Usage)
+		m.used(e)
 	default: // begins something, or is a plugin's own
 	}
 }
@@ -108,14 +130,22 @@ func (m *Metrics) Access(r accesslog.Record) {
 	m.refused.WithLabelValues(caller, code).Inc()
 }
 
-func (m *Metrics) used(model string, u *api.TokenUsage) {
+func (m *Metrics) used(e *api.TraceEvent) {
+	u := e.Usage
 	if u == nil {
 		return
 	}
+	of := m.billed.labels(e.Provider, e.Model)
+	if dollars, ok := m.prices.Load().Cost(e.Provider, e.Model, *u); ok {
+		m.cost.WithLabelValues(of...).Add(dollars)
+	} else {
+		m.unpriced.WithLabelValues(of...).Inc()
+	}
+	m.gen.used(e)
 	for kind, n := range map[string]int64{
 		"input": u.Input, "output": u.Output, "cache_read": u.CacheRead, "cache_write": u.CacheWrite, "reasoning": u.Reasoning,
 	} {
-		m.tokens.WithLabelValues(model, kind).Add(float64(max(n, 0)))
+		m.tokens.WithLabelValues(append(slices.Clone(of), kind)...).Add(float64(max(n, 0)))
 	}
 }
 
@@ -127,21 +157,33 @@ func outcomeOf(o events.Outcome) string {
 }
 
 // label is that of a name.
-func (n *names) label(name string) string {
-	name = valid(name)
+func (n *names) label(name string) string { return n.labels(name)[0] }
+
+// labels are those of names which stand together: of their combinations there are at most maxNames.
+func (n *names) labels(list ...string) []string {
+	others := slices.Repeat([]string{other}, len(list))
+	for i := range list {
+		if list[i] = valid(list[i]); len(list[i]) > maxName {
+			return others
+		}
+	}
+	key := strings.Join(list, "\x00")
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.seen[name] {
+	if !n.seen[key] {
 		if len(n.seen) >= maxNames {
-			return "other"
+			return others
 		}
 		if n.seen == nil {
 			n.seen = make(map[string]bool)
 		}
-		n.seen[name] = true
+		n.seen[key] = true
 	}
-	return name
+	return list
 }
+
+// other is what a label has past its bounds.
+const other = "other"
 
 // valid is a text that a label or an attribute can have: Prometheus panics on
 // others, and OTLP loses the whole batch.

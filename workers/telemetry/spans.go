@@ -1,17 +1,17 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -22,13 +22,15 @@ type Spans struct {
 }
 
 // NewSpans exports to exporter, which it owns from then on. ratio is the part
-// of turns that are exported, 0 to 1. resource describes the node, as the
-// OpenTelemetry environment variables of the process say when it is nil.
+// of turns that are exported, 0 to 1; a turn whose client exports nothing of its
+// trace is not. resource describes the node, as the OpenTelemetry environment
+// variables of the process say when it is nil.
 func NewSpans(exporter sdk.SpanExporter, ratio float64, opts ...sdk.TracerProviderOption) *Spans {
+	part := sdk.TraceIDRatioBased(ratio)
 	p := sdk.NewTracerProvider(append([]sdk.TracerProviderOption{
-		sdk.WithBatcher(exporter), sdk.WithIDGenerator(derived{}), sdk.WithSampler(sdk.TraceIDRatioBased(ratio)),
+		sdk.WithBatcher(exporter), sdk.WithIDGenerator(derived{}), sdk.WithSampler(sdk.ParentBased(part, sdk.WithRemoteParentSampled(part))),
 	}, opts...)...)
-	return &Spans{provider: p, tracer: p.Tracer("github.com/lash-go/lash")}
+	return &Spans{provider: p, tracer: p.Tracer("github.com/lash-go/lash", trace.WithSchemaURL(semconv.SchemaURL))}
 }
 
 // Stop exports what waits, until ctx ends.
@@ -40,117 +42,75 @@ func (s *Spans) Trace(r api.TraceRecord) {
 	if c.Session == "" || c.Turn == "" {
 		return
 	}
+	at := tracing.Place{Session: c.Session, Turn: c.Turn, Client: c.Client}
+	under := at
+	under.What = string(c.Origin)
 	switch e.Type {
 	case api.TraceTurnCompleted:
-		s.span(&r, "turn", place{c.Session, c.Turn, ""}, nil)
+		s.span(&r, made{semconv.GenAIOperationNameInvokeAgent, c.Agent, trace.SpanKindInternal}, at, tracing.Parse(c.Client))
 	case api.TraceModelCompleted, api.TraceModelFailed:
-		s.span(&r, "chat "+e.Model, place{c.Session, c.Turn, c.ModelCall + r.ID}, parent(c))
-	case api.TraceToolCallCompleted:
-		s.span(&r, "execute_tool "+e.Tool, place{c.Session, c.Turn, string(c.Effect)}, parent(c))
-	case api.TraceProtocolStep:
-		s.span(&r, "execute_code", place{c.Session, c.Turn, string(c.Effect)}, parent(c))
+		at.What = c.ModelCall + r.ID
+		s.span(&r, made{semconv.GenAIOperationNameChat, cmp.Or(e.Asked, e.Model), trace.SpanKindClient}, at, under.Span())
+	case api.TraceToolCallCompleted, api.TraceProtocolStep:
+		at.What = string(c.Effect)
+		s.span(&r, made{semconv.GenAIOperationNameExecuteTool, toolOf(e), trace.SpanKindInternal}, at, under.Span())
 	default: // ends nothing
 	}
 }
 
-// parent is the span that a call belongs under: the code that made it, or the turn.
-func parent(c *api.TraceContext) *place {
-	if c.Origin != "" {
-		return &place{c.Session, c.Turn, string(c.Origin)}
+// toolOf is the tool of a call; the code of a protocol is one too.
+func toolOf(e *api.TraceEvent) string {
+	if e.Type == api.TraceProtocolStep {
+		return api.ToolCode
 	}
-	return &place{c.Session, c.Turn, ""}
+	return e.Tool
 }
 
-// span exports one span, which ended when the record was made. The root has no parent.
-func (s *Spans) span(r *api.TraceRecord, name string, at place, under *place) {
+// span exports one span, which ended when the record was made.
+func (s *Spans) span(r *api.TraceRecord, m made, at tracing.Place, under trace.SpanContext) {
 	ctx := context.WithValue(context.Background(), placeKey{}, at) // nothing of a caller's belongs in it
-	kind := trace.SpanKindInternal
-	if under != nil {
-		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{
-			TraceID: under.trace(), SpanID: under.span(), TraceFlags: trace.FlagsSampled, Remote: true,
-		}))
-		kind = trace.SpanKindClient
+	if under.IsValid() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, under)
 	}
 	end := time.UnixMilli(int64(r.At))
-	_, span := s.tracer.Start(ctx, valid(name), trace.WithSpanKind(kind), trace.WithAttributes(attributes(r)...),
+	_, span := s.tracer.Start(ctx, m.name(), trace.WithSpanKind(m.kind), trace.WithAttributes(attributes(r, m)...),
 		trace.WithTimestamp(end.Add(-time.Duration(r.Event.Millis)*time.Millisecond)))
-	if failed, why := failure(&r.Event); failed {
+	if why := failure(&r.Event); why != "" {
 		span.SetStatus(codes.Error, valid(why))
 	}
 	span.End(trace.WithTimestamp(end))
 }
 
-// failure reports whether a record tells of something that went wrong, and its code.
-func failure(e *api.TraceEvent) (bool, string) {
+// failure is the error.type of a record that tells of something that went wrong; empty: nothing did.
+func failure(e *api.TraceEvent) string {
 	switch e.Type {
 	case api.TraceModelFailed:
-		return true, e.Kind
+		return cmp.Or(e.Code, e.Kind, "_OTHER")
 	case api.TraceTurnCompleted:
-		return e.Status == "failed", e.Code
-	case api.TraceToolCallCompleted, api.TraceProtocolStep:
-		return e.Outcome != events.OutcomeSuccess, string(e.Outcome)
-	default:
-		return false, ""
-	}
-}
-
-// attributes are what is told of a span, where OpenTelemetry has a name for it under that.
-func attributes(r *api.TraceRecord) []attribute.KeyValue {
-	c, e := &r.Context, &r.Event
-	list := []attribute.KeyValue{attribute.String("gen_ai.conversation.id", valid(string(c.Session))), attribute.String("lash.turn", valid(string(c.Turn)))}
-	text := func(key, value string) {
-		if value != "" {
-			list = append(list, attribute.String(key, valid(value)))
+		if e.Status == "failed" || e.Code != "" {
+			return cmp.Or(e.Code, e.Kind, string(e.Reason), "_OTHER")
 		}
+	case api.TraceToolCallCompleted, api.TraceProtocolStep:
+		if e.Outcome != events.OutcomeSuccess {
+			return cmp.Or(e.Code, e.Class, string(e.Outcome))
+		}
+	default: // ends nothing
 	}
-	text("lash.worker", c.Metadata["worker"])
-	text("lash.effect", string(c.Effect))
-	text("gen_ai.provider.name", e.Provider)
-	text("gen_ai.request.model", e.Model)
-	text("gen_ai.tool.name", e.Tool)
-	text("gen_ai.tool.call.id", string(e.CallID))
-	text("lash.end", string(e.Reason))
-	text("lash.stop", string(e.Stop))
-	text("error.type", e.Code)
-	if e.Attempts > 0 {
-		list = append(list, attribute.Int64("lash.attempts", e.Attempts))
-	}
-	if c.Iteration != nil {
-		list = append(list, attribute.Int64("lash.iteration", *c.Iteration))
-	}
-	return list
-}
-
-// place is what a span is of. What is empty is the turn itself.
-type place struct {
-	session events.SessionID
-	turn    events.TurnID
-	what    string
+	return ""
 }
 
 type placeKey struct{}
-
-func (p place) trace() (id trace.TraceID) {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s", p.session, p.turn))
-	copy(id[:], sum[:])
-	return id
-}
-
-func (p place) span() (id trace.SpanID) {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s %s", p.session, p.turn, p.what))
-	copy(id[:], sum[:])
-	return id
-}
 
 // derived gives spans the ids of their places.
 type derived struct{}
 
 func (derived) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
-	p, _ := ctx.Value(placeKey{}).(place)
-	return p.trace(), p.span()
+	p, _ := ctx.Value(placeKey{}).(tracing.Place)
+	p.Client = events.TraceParent{} // a span without a parent has no client's trace
+	return p.Span().TraceID(), p.Span().SpanID()
 }
 
 func (derived) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
-	p, _ := ctx.Value(placeKey{}).(place)
-	return p.span()
+	p, _ := ctx.Value(placeKey{}).(tracing.Place)
+	return p.Span().SpanID()
 }

@@ -83,7 +83,11 @@ func (c *Command) providers(s *program.Streams) (map[string]llm.Provider, error)
 		if err != nil {
 			return nil, err
 		}
-		list["openai"], choice = p, "openai"
+		r, err := openai.NewResponses(openai.Config{APIKey: key, BaseURL: base})
+		if err != nil {
+			return nil, err
+		}
+		list["openai"], list["openai-responses"], choice = p, r, "openai"
 	}
 	for i, p := range c.adds.Providers {
 		if i == 0 {

@@ -59,7 +59,7 @@ type Command struct {
 	PluginFlags
 	httpFlags
 
-	Provider     string        `help:"Model provider of sessions that name none: openai, anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
+	Provider     string        `help:"Model provider of sessions that name none: openai (Chat Completions), openai-responses (the Responses API, with the same key), anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
 	Model        string        `help:"Model of sessions that name none." placeholder:"NAME"`
 	Name         string        `help:"Of this node, the same in every run: it goes on at once with what its last run left. Defaults to the host's name." placeholder:"NAME"`
 	Roles        []string      `help:"What this node does, of: ${enum}." default:"turn,tool,task,projector,archive,api" enum:"turn,tool,task,projector,archive,api"`

@@ -31,6 +31,7 @@ type telemetryFlags struct {
 	Ops       string  `help:"Address for /healthz, /readyz and /metrics (Prometheus). Off by default." placeholder:"HOST:PORT"`
 	OTLP      string  `name:"otlp" help:"Export traces of turns to this OpenTelemetry collector, as OTLP over HTTP. OTEL_EXPORTER_OTLP_HEADERS and OTEL_RESOURCE_ATTRIBUTES count." placeholder:"URL"`
 	OTLPRatio float64 `name:"otlp-ratio" help:"Part of the turns that are exported, 0 to 1; every node decides alike." default:"1"`
+	Prices    string  `help:"File of what tokens cost, for the metrics: a JSON object as {\"date\": \"2026-03-31\", \"source\": \"our contract\", \"models\": [{\"provider\": \"openai\", \"names\": [\"gpt-5\"], \"input\": 1.25, \"cache_read\": 0.125, \"output\": 10}]}, in US dollars for a million tokens. It is read again when it changes. Without it the prices of the build count." placeholder:"FILE" type:"path"`
 }
 
 // watched is what a node tells of itself.
@@ -40,13 +41,17 @@ type watched struct {
 	spans    *telemetry.Spans // nil: not exported
 	on       net.Listener     // nil: nobody may look
 	server   *telemetry.Server
+	files    *rereader
 	log      *zap.Logger
 }
 
 // watch makes what takes the node's records, and takes the address. It serves nothing yet.
 func (f *telemetryFlags) watch(ctx context.Context, s *program.Streams, log *zap.Logger) (*watched, error) {
-	w := &watched{registry: prometheus.NewRegistry(), log: log}
+	w := &watched{registry: prometheus.NewRegistry(), files: &rereader{log: log}, log: log}
 	err := f.export(ctx, s, w)
+	if err == nil {
+		err = f.prices(w)
+	}
 	if err == nil && f.Ops != "" {
 		w.on, err = listen(ctx, "--ops", f.Ops)
 	}
@@ -85,6 +90,20 @@ func (f *telemetryFlags) export(ctx context.Context, s *program.Streams, w *watc
 	}
 	w.spans = telemetry.NewSpans(quietExporter{exporter}, f.OTLPRatio, sdk.WithResource(about))
 	return nil
+}
+
+// prices has the metrics cost tokens as a file says, where there is one.
+func (f *telemetryFlags) prices(w *watched) error {
+	if f.Prices == "" {
+		return nil
+	}
+	return w.files.add("--prices", func(contents [][]byte) error {
+		prices, err := telemetry.ParsePrices(contents[0])
+		if err == nil {
+			w.metrics.SetPrices(prices)
+		}
+		return err
+	}, f.Prices)
 }
 
 // checkHeaders refuses what the exporter cannot read: it would log that, and the credentials in it.
@@ -147,6 +166,9 @@ func (w *watched) tell(b *bus.Bus, node *workers.Node) error {
 
 // answer serves at the address, where there is one.
 func (w *watched) answer(node *workers.Node, s *program.Streams) {
+	if len(w.files.sets) > 0 {
+		w.files.start()
+	}
 	if w.on == nil {
 		return
 	}
@@ -158,6 +180,7 @@ func (w *watched) answer(node *workers.Node, s *program.Streams) {
 func (w *watched) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // the command's own has ended
 	defer cancel()
+	w.files.stop()
 	if w.server != nil {
 		w.server.Stop(ctx)
 	} else if w.on != nil {

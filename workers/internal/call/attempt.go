@@ -4,20 +4,18 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// complete asks the provider, as often as the retry policy says, and streams the reply.
-func (m *modelCall) complete(ctx context.Context) (llm.Response, int, error) {
-	provider, ok := m.env.Providers[m.providerID()]
-	if !ok {
-		return llm.Response{}, 0, &llm.Error{Kind: llm.KindRequest, Code: "provider_unavailable", Message: "provider " + m.providerID() + " is not configured on this node"}
-	}
+// request is what the provider is asked.
+func (m *modelCall) request() llm.Request {
 	req := llm.Request{
 		Session: m.session, Turn: m.Owes.Turn, Iteration: m.Owes.Iteration, Effect: m.effect,
 		Model: m.model(), MaxOutputTokens: m.Prompt.Config.MaxOutputTokens, Effort: m.Prompt.Config.Effort,
@@ -26,6 +24,15 @@ func (m *modelCall) complete(ctx context.Context) (llm.Response, int, error) {
 	}
 	if m.Preamble.HideTools {
 		req.Tools = nil
+	}
+	return req
+}
+
+// complete asks the provider, as often as the retry policy says, and streams the reply.
+func (m *modelCall) complete(ctx context.Context, req llm.Request) (llm.Response, int, error) {
+	provider, err := m.env.ProviderFor(m.session, m.Prompt.Config)
+	if missing, ok := errors.AsType[*api.ProviderError](err); ok {
+		return llm.Response{}, 0, &llm.Error{Kind: llm.KindRequest, Code: missing.Code(), Message: Clip(err.Error()), Err: err}
 	}
 	deltas := newDeltas(m.env.Bus, m.session, m.Owes.Turn, m.Owes.Iteration)
 	defer deltas.stop()

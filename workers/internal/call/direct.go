@@ -7,7 +7,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
-	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -26,16 +25,16 @@ func (e *Env) Complete(ctx context.Context, req session.DirectCall) (plugin.Comp
 		return plugin.Completion{}, err
 	}
 	model := cmp.Or(req.Model, config.Model, e.Model)
-	about := api.TraceEvent{Provider: cmp.Or(config.Provider, e.Provider), Model: model, Source: req.Source}
+	asked := llm.Request{
+		Session: req.Session, Model: model, MaxOutputTokens: req.MaxTokens, Effort: cmp.Or(req.Effort, config.Effort),
+		Sampling: req.Sampling.Over(config.Sampling),
+		Messages: messages, Tools: toolSpecs(req.Tools), ToolChoice: llm.ToolChoice(req.ToolChoice), Output: llm.Output(req.Output),
+	}
 	sink, retried := streamTo(req.Stream)
-	resp, _, err := e.traced(req.Where, about, func() (llm.Response, int, error) {
+	resp, _, err := e.traced(req.Where, asking(cmp.Or(config.Provider, e.Provider), req.Source, &asked), func() (llm.Response, int, error) {
 		var spent events.Usage // on tries that failed
 		resp, tries, err := e.withRetries(ctx, func(ctx context.Context) (llm.Response, error) {
-			resp, err := complete(ctx, provider, llm.Request{
-				Session: req.Session, Model: model, MaxOutputTokens: req.MaxTokens, Effort: cmp.Or(req.Effort, config.Effort),
-				Sampling: req.Sampling.Over(config.Sampling),
-				Messages: messages, Tools: toolSpecs(req.Tools), ToolChoice: llm.ToolChoice(req.ToolChoice), Output: llm.Output(req.Output),
-			}, sink)
+			resp, err := complete(ctx, provider, asked, sink)
 			if err != nil {
 				spent = spent.Add(resp.Usage)
 			}

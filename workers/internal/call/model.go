@@ -64,8 +64,10 @@ func (m *modelCall) run(ctx context.Context) (in turn.Input) {
 		return in
 	}
 	m.started = time.Now()
-	about := api.TraceEvent{Provider: m.providerID(), Model: m.model(), Source: projector.TurnSource}
-	resp, attempts, err := m.env.traced(m.where(), about, func() (llm.Response, int, error) { return m.complete(ctx) })
+	req := m.request()
+	resp, attempts, err := m.env.traced(m.where(), asking(m.providerID(), projector.TurnSource, &req), func() (llm.Response, int, error) {
+		return m.complete(ctx, req)
+	})
 	m.endStream(ctx, err)
 	if err != nil {
 		return m.failed(ctx, err, attempts)
@@ -174,7 +176,8 @@ func (m *modelCall) failed(ctx context.Context, err error, attempts int) turn.In
 		f.Error, f.Code, f.Status, f.Message = string(failure.Kind), failure.Code, int64(failure.Status), Clip(failure.Message)
 		f.Raw, f.Retryable = Clip(failure.Raw), failure.Retryable()
 	}
-	return turn.Failure{ModelFailed: f, Cut: cut}
+	_, missing := errors.AsType[*api.ProviderError](err)
+	return turn.Failure{ModelFailed: f, Cut: cut, Unavailable: missing}
 }
 
 // cut is what had come of the reply, and what it cost; nil where nothing is known of either.

@@ -27,13 +27,21 @@ func (e *Env) traced(where api.TraceContext, about api.TraceEvent, call func() (
 		e.Host.Trace(0, where, about)
 		return resp, attempts, err
 	}
-	about.Type, about.Model, about.Stop = api.TraceModelCompleted, cmp.Or(resp.Model, about.Model), resp.Stop
+	used := api.UsageOf(resp.Usage)
+	about.Type, about.Model, about.Reply, about.Stop, about.Usage = api.TraceModelCompleted, cmp.Or(resp.Model, about.Model), resp.ID, resp.Stop, &used
 	e.Host.Trace(0, where, about)
-	used := api.TokenUsage{
-		Input: resp.Usage.Input, Output: resp.Usage.Output, CacheRead: resp.Usage.CacheRead, CacheWrite: resp.Usage.CacheWrite, Reasoning: resp.Usage.Reasoning,
-	}
-	e.Host.Trace(0, where, api.TraceEvent{Type: api.TraceTokenUsage, Model: about.Model, Source: about.Source, Usage: &used})
+	e.Host.Trace(0, where, api.TraceEvent{
+		Type: api.TraceTokenUsage, Provider: about.Provider, Model: about.Model, Asked: about.Asked, Source: about.Source, Usage: &used,
+	})
 	return resp, attempts, nil
+}
+
+// asking is what is traced of a request.
+func asking(provider, source string, req *llm.Request) api.TraceEvent {
+	return api.TraceEvent{Provider: provider, Model: req.Model, Asked: req.Model, Source: source, Request: &api.ModelRequest{
+		MaxOutputTokens: req.MaxOutputTokens, Temperature: req.Sampling.Temperature, TopP: req.Sampling.TopP, Seed: req.Sampling.Seed,
+		Stop: req.Sampling.Stop, Output: req.Output.JSON || len(req.Output.Schema) > 0,
+	}}
 }
 
 // kindOf names a failure of a model call. It leaves the message out: that is the provider's text.
@@ -49,9 +57,9 @@ func kindOf(err error) (kind, code string) {
 
 // where is the trace context of the call.
 func (m *modelCall) where() api.TraceContext {
-	c := api.TraceContext{Session: m.session, Turn: m.Owes.Turn, Iteration: &m.Owes.Iteration, Effect: m.effect}
+	c := api.TraceContextOf(m.At.state)
+	c.Session, c.Turn, c.Iteration, c.Effect = m.session, m.Owes.Turn, &m.Owes.Iteration, m.effect
 	if t := m.At.state.Turn(); t != nil {
-		c.TurnIndex = t.Index
 		c.ModelCall = fmt.Sprintf("%s:%s:%d:%d", c.Session, c.Turn, *c.Iteration, t.Attempt)
 	}
 	return c

@@ -10,6 +10,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events/tracing"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -61,6 +63,8 @@ func (d *dispatch) attempt(ctx context.Context, tool *plugin.Registered, call pl
 		}
 	}()
 	promised := false
+	at := api.TraceContextOf(d.at.state)
+	ctx = tracing.Under(ctx, tracing.Place{Session: call.Session, Turn: call.Turn, What: string(call.Effect), Client: at.Client})
 	result, err = tool.Handler(ctx, call.Track(&promised), args)
 	if bad := result.Check(); err == nil && bad != nil {
 		err = &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed, Message: fmt.Sprintf("the tool returned garbage: %v", bad)}

@@ -75,8 +75,12 @@ func issueOf(kind, code string, err error) events.Issue {
 	return call.IssueOf(kind, code, err)
 }
 
-// providerIssue is why the session's provider cannot be had.
+// providerIssue is why the session's provider cannot be had. Where there are
+// fallbacks the model call finds that out, and goes on with one.
 func (r *run) providerIssue() events.Issue {
+	if len(r.state.Config.Fallbacks) > 0 {
+		return events.Issue{}
+	}
 	_, err := r.p.cfg.Calls.ProviderFor(r.state.Session, r.state.Config)
 	if missing := (*api.ProviderError)(nil); errors.As(err, &missing) {
 		return issueOf("provider", missing.Code(), err)

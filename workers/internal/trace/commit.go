@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -20,12 +21,16 @@ type tracer struct {
 	turn    span                     // of the running turn
 	calls   []tracedCall             // of the last reply
 	started map[events.EffectID]bool // nested calls whose start is traced
+	before  *projector.State
+	asked   map[events.TurnID]events.TraceParent // of turns that the commit requests
 }
 
 // span is how long a turn runs, and under how many claims.
 type span struct {
 	since    events.Millis
 	attempts int64
+	provider string // of the last reply, or as the session is configured
+	used     events.Usage
 }
 
 // tracedCall is a call whose start is traced.
@@ -41,9 +46,13 @@ func Commit(to *session.Host, before *projector.State, c *events.Commit) {
 	if !to.Traces() {
 		return
 	}
-	t := &tracer{host: to, at: c.At, turns: before.Turns, where: api.TraceContext{Session: c.Session}, started: make(map[events.EffectID]bool)}
+	t := &tracer{
+		host: to, at: c.At, turns: before.Turns, where: api.TraceContextOf(before), started: make(map[events.EffectID]bool),
+		before: before, asked: make(map[events.TurnID]events.TraceParent), turn: span{provider: before.Config.Provider},
+	}
+	t.where.Session = c.Session
 	if now := before.Turn(); now != nil {
-		t.where.TurnIndex, t.turn = now.Index, span{now.StartedAt, now.Attempt}
+		t.turn = span{now.StartedAt, now.Attempt, before.Config.Provider, now.Usage}
 		for i := range now.Calls {
 			t.calls = append(t.calls, tracedCall{now.Calls[i].ID, now.Calls[i].Tool, now.Calls[i].Done})
 		}
@@ -52,13 +61,35 @@ func Commit(to *session.Host, before *projector.State, c *events.Commit) {
 		}
 	}
 	for i := range c.Events {
-		t.where.Turn = c.Events[i].Turn
+		t.where.Turn, t.where.Client = c.Events[i].Turn, t.client(c.Events[i].Turn)
 		t.event(c.Events[i].Payload)
 	}
 }
 
+// client is the span that a turn was asked for under.
+func (t *tracer) client(id events.TurnID) events.TraceParent {
+	if now := t.before.Turn(); now != nil && now.ID == id {
+		return now.Trace
+	}
+	for i := range t.before.Queue {
+		if q := &t.before.Queue[i]; q.ID == id {
+			return q.Trace
+		}
+	}
+	for i := range t.before.Scheduled {
+		if q := &t.before.Scheduled[i]; q.ID == id {
+			return q.Trace
+		}
+	}
+	return t.asked[id]
+}
+
 func (t *tracer) event(p events.Payload) {
 	switch p := p.(type) {
+	case *events.TurnRequested:
+		t.asked[t.where.Turn] = p.Trace
+	case *events.TurnScheduled:
+		t.asked[t.where.Turn] = p.Trace
 	case *events.TurnStarted:
 		t.turnStarted(p)
 	case *events.TurnCompleted:
@@ -77,7 +108,7 @@ func (t *tracer) event(p events.Payload) {
 		t.nestedStarted(p.Effect, p.Tool)
 	case *events.ToolNestedReturned:
 		t.nestedStarted(p.Effect, p.Tool)
-		t.emit(t.nestedAt(p.Effect), resultEvent(p.Tool, "", &p.Result))
+		t.emit(t.nestedAt(p.Effect), t.resultEvent(p.Tool, "", &p.Result))
 	}
 }
 
@@ -100,10 +131,12 @@ func (t *tracer) turnStarted(p *events.TurnStarted) {
 func (t *tracer) turnCompleted(p *events.TurnCompleted) {
 	for i := range t.calls { // a pipeline that failed leaves calls without results
 		if c := &t.calls[i]; !c.done {
-			t.emit(t.where, resultEvent(c.tool, c.id, &events.ToolResult{Outcome: events.OutcomeCancelled}))
+			t.emit(t.where, t.resultEvent(c.tool, c.id, &events.ToolResult{Outcome: events.OutcomeCancelled}))
 		}
 	}
+	used := api.UsageOf(t.turn.used)
 	e := api.TraceEvent{
+		Provider: t.turn.provider, Model: t.before.Config.Model, Usage: &used,
 		Type: api.TraceTurnCompleted, Status: "finished", Reason: p.End, Frame: p.Switch.Frame, Kind: p.Issue.Kind, Code: p.Issue.Code,
 		Attempts: t.turn.attempts,
 	}
@@ -117,11 +150,12 @@ func (t *tracer) turnCompleted(p *events.TurnCompleted) {
 		e.Status = "stopped"
 	}
 	t.emit(t.where, e)
-	t.where.TurnIndex, t.calls, t.turn = 0, nil, span{}
+	t.where.TurnIndex, t.calls, t.turn = 0, nil, span{provider: t.before.Config.Provider}
 }
 
 func (t *tracer) replied(p *events.ModelReplied) {
 	t.calls = nil
+	t.turn.provider, t.turn.used = cmp.Or(p.Provider, t.turn.provider), t.turn.used.Add(p.Usage)
 	for i := range p.Parts {
 		c := &p.Parts[i]
 		if c.Kind != events.PartToolCall {
@@ -141,14 +175,17 @@ func (t *tracer) returned(iteration int64, r *events.ToolResult) {
 	}
 	c := &t.calls[r.Call]
 	c.done = true
-	t.emit(t.callAt(iteration, r.Call), resultEvent(c.tool, c.id, r))
+	t.emit(t.callAt(iteration, r.Call), t.resultEvent(c.tool, c.id, r))
 }
 
 // resultEvent is the record of the end of a call.
-func resultEvent(tool string, id events.CallID, r *events.ToolResult) api.TraceEvent {
+func (t *tracer) resultEvent(tool string, id events.CallID, r *events.ToolResult) api.TraceEvent {
 	e := api.TraceEvent{
 		Type: api.TraceToolCallCompleted, Tool: tool, CallID: id, Outcome: r.Outcome, Class: r.Class, Code: r.Code,
 		Attempts: max(r.Attempts, 1), Millis: r.Millis,
+	}
+	if entry, ok := t.before.Catalog.Tool(tool); ok {
+		e.About = entry.Description
 	}
 	if tool == plugin.ToolCode {
 		e.Type, e.Tool = api.TraceProtocolStep, ""

@@ -22,6 +22,7 @@ type reply struct {
 	detail string
 	usage  events.Usage
 	model  string
+	id     string
 	done   bool // message_stop came
 }
 
@@ -61,7 +62,7 @@ func (r *reply) event(e ssestream.Event) error {
 	case "error":
 		return r.failure(data)
 	case "message_start":
-		r.model = ev.Message.Model
+		r.model, r.id = ev.Message.Model, ev.Message.ID
 		r.usage = startUsage(ev.Message.Usage)
 	case "content_block_start":
 		return r.open(ev.Index, ev.ContentBlock)
@@ -145,14 +146,14 @@ func (r *reply) end(err error) (llm.Response, error) {
 		if err == nil {
 			err = errors.New("the stream ended before the reply did")
 		}
-		return llm.Response{Usage: r.usage, Model: r.model}, err
+		return llm.Response{Usage: r.usage, Model: r.model, ID: r.id}, err
 	}
 	for _, b := range r.blocks {
 		if err := b.close(); err != nil {
-			return llm.Response{Usage: r.usage, Model: r.model}, err
+			return llm.Response{Usage: r.usage, Model: r.model, ID: r.id}, err
 		}
 	}
-	res := llm.Response{Parts: r.parts.Parts(), Usage: r.usage, Model: r.model, Stop: r.reason()}
+	res := llm.Response{Parts: r.parts.Parts(), Usage: r.usage, Model: r.model, ID: r.id, Stop: r.reason()}
 	if res.Stop == events.StopUnknown || res.Stop == events.StopContentFilter {
 		res.Detail = llm.Redact(fmt.Sprintf("stop_reason: %s %s", r.stop, r.detail), r.p.key)
 	}

@@ -17,7 +17,7 @@ type failure struct {
 }
 
 // explain is the one place where the codes of this dialect become ours.
-func (p *Provider) explain(status int, body []byte) *llm.Error {
+func (p *endpoint) explain(status int, body []byte) *llm.Error {
 	f, ok := parseFailure(body)
 	if !ok && status < http.StatusMultipleChoices {
 		return &llm.Error{Kind: llm.KindMalformed, Message: "the endpoint answered with something other than a stream"}
@@ -29,7 +29,7 @@ func (p *Provider) explain(status int, body []byte) *llm.Error {
 }
 
 // failed maps f; status is 0 inside a stream.
-func (p *Provider) failed(status int, f failure, raw []byte) *llm.Error {
+func (p *endpoint) failed(status int, f failure, raw []byte) *llm.Error {
 	return &llm.Error{
 		Kind:    f.kind(status),
 		Code:    llm.Redact(f.name(), p.key),
@@ -71,10 +71,15 @@ func (f failure) kind(status int) llm.ErrorKind {
 		return llm.KindAuth
 	case f.overflows():
 		return llm.KindOverflow
-	case f.is("invalid_request_error"):
+	case f.is("invalid_request_error", "invalid_prompt", "data_residency_mismatch"), f.forbidden():
 		return llm.KindRequest
 	}
 	return llm.KindServer
+}
+
+// forbidden reports whether the code names a policy that a request breaks, or an image that cannot be taken.
+func (f failure) forbidden() bool {
+	return strings.Contains(f.code, "image") || strings.HasSuffix(f.code, "_policy") || strings.HasSuffix(f.code, "_policy_violation")
 }
 
 // overflows reads the text, because most endpoints other than OpenAI's have no

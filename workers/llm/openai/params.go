@@ -101,10 +101,12 @@ func format(o llm.Output) (out openai.ChatCompletionNewParamsResponseFormatUnion
 }
 
 // callID leaves ids alone as far as possible: some models are trained on a form of theirs.
-func callID(raw events.CallID) string {
+func callID(raw events.CallID) string { return clipID(raw, maxCallID) }
+
+func clipID(raw events.CallID, limit int) string {
 	s := strings.ToValidUTF8(string(raw), "_")
-	if len(s) > maxCallID {
-		return llm.Token(s, maxCallID)
+	if len(s) > limit {
+		return llm.Token(s, limit)
 	}
 	return s
 }
@@ -179,13 +181,22 @@ func user(m events.Message) []openai.ChatCompletionMessageParamUnion {
 
 func attachment(part events.Part) openai.ChatCompletionContentPartUnionParam {
 	if !strings.HasPrefix(part.MediaType, "image/") {
-		return openai.TextContentPart(fmt.Sprintf("[an attachment of type %q, which cannot be shown here]", part.MediaType))
+		return openai.TextContentPart(unshown(part))
 	}
-	src := part.Text
-	if !isURL(src) {
-		src = "data:" + part.MediaType + ";base64," + src
+	return openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: source(part)})
+}
+
+// unshown stands for an attachment that a model cannot be shown.
+func unshown(part events.Part) string {
+	return fmt.Sprintf("[an attachment of type %q, which cannot be shown here]", part.MediaType)
+}
+
+// source is an attachment as a URL.
+func source(part events.Part) string {
+	if isURL(part.Text) {
+		return part.Text
 	}
-	return openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: src})
+	return "data:" + part.MediaType + ";base64," + part.Text
 }
 
 func isURL(s string) bool {

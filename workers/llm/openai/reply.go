@@ -24,6 +24,7 @@ type reply struct {
 	stop  string // finish_reason, empty until it comes
 	usage events.Usage
 	model string
+	id    string
 	done  bool // [DONE] came
 }
 
@@ -73,7 +74,7 @@ func malformed(err error) error {
 }
 
 func (r *reply) chunk(c openai.ChatCompletionChunk) error {
-	r.model = cmp.Or(r.model, c.Model)
+	r.model, r.id = cmp.Or(r.model, c.Model), cmp.Or(r.id, c.ID)
 	if c.JSON.Usage.Valid() {
 		r.usage = usage(c.Usage)
 	}
@@ -192,9 +193,9 @@ func (r *reply) end(err error) (llm.Response, error) {
 		if err == nil {
 			err = errors.New("the stream ended before the reply did")
 		}
-		return llm.Response{Usage: r.usage, Model: r.model}, err
+		return llm.Response{Usage: r.usage, Model: r.model, ID: r.id}, err
 	}
-	res := llm.Response{Parts: r.parts.Parts(), Usage: r.usage, Model: r.model}
+	res := llm.Response{Parts: r.parts.Parts(), Usage: r.usage, Model: r.model, ID: r.id}
 	res.Stop = r.reason()
 	if res.Stop == events.StopUnknown || res.Stop == events.StopContentFilter {
 		res.Detail = llm.Redact("finish_reason: "+r.stop, r.p.key)

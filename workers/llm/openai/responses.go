@@ -1,0 +1,61 @@
+package openai
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/ssestream"
+	"github.com/openai/openai-go/v3/responses"
+
+	"github.com/lash-go/lash/workers/llm"
+)
+
+// Responses is an [llm.Provider] that speaks the Responses API. The endpoint
+// stores nothing: every request has the whole conversation, with the reasoning
+// that the endpoint encrypted for itself. It may be used from many goroutines.
+type Responses struct {
+	*endpoint
+	service responses.ResponseService
+}
+
+// NewResponses checks cfg and returns a provider. Nothing is sent before the first call.
+func NewResponses(cfg Config) (*Responses, error) {
+	e, options, err := newEndpoint(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Responses{endpoint: e, service: responses.NewResponseService(options...)}, nil
+}
+
+// ID implements [llm.Provider].
+func (p *Responses) ID() string { return "openai-responses" }
+
+// Complete implements [llm.Provider].
+func (p *Responses) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
+	res, err := p.complete(ctx, req, sink)
+	return p.result(ctx, res, err)
+}
+
+func (p *Responses) complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
+	if err := p.checkKey(); err != nil {
+		return llm.Response{}, err
+	}
+	params, err := p.params(req)
+	if err != nil {
+		return llm.Response{}, err
+	}
+	var res *http.Response
+	if err := p.service.NewStreaming(ctx, params, option.WithResponseBodyInto(&res)).Err(); err != nil {
+		return llm.Response{}, err
+	}
+	events := ssestream.NewDecoder(res)
+	defer func() { _ = events.Close() }()
+	r := &output{p: p, parts: llm.NewAssembly(sink), items: map[int64]*item{}}
+	for !r.done && events.Next() {
+		if err := r.event(events.Event()); err != nil {
+			return llm.Response{Usage: r.usage, Model: r.model}, err
+		}
+	}
+	return r.end(events.Err())
+}

@@ -1,0 +1,136 @@
+package telemetry
+
+import (
+	"strconv"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+)
+
+// made is what a span is made of: an operation of the conventions, what it is done to, and the kind.
+type made struct {
+	operation attribute.KeyValue
+	target    string
+	kind      trace.SpanKind
+}
+
+func (m made) name() string {
+	return valid(strings.TrimRight(m.operation.Value.AsString()+" "+m.target, " "))
+}
+
+// attributes are what is told of a span, where the conventions have a name for it under that.
+func attributes(r *api.TraceRecord, m made) []attribute.KeyValue {
+	c, e := &r.Context, &r.Event
+	list := tags{m.operation, semconv.GenAIConversationID(valid(string(c.Session))), attribute.String("lash.turn", valid(string(c.Turn)))}
+	list.text(semconv.GenAIAgentNameKey, c.Agent)
+	list.text(semconv.ErrorTypeKey, failure(e))
+	list.number("lash.attempts", e.Attempts)
+	if c.Iteration != nil {
+		list = append(list, attribute.Int64("lash.iteration", *c.Iteration))
+	}
+	switch e.Type {
+	case api.TraceTurnCompleted:
+		list.text(semconv.GenAIAgentIDKey, string(c.Session))
+		list.text(semconv.GenAIProviderNameKey, e.Provider)
+		list.text(semconv.GenAIRequestModelKey, e.Model)
+		list.text("lash.end", string(e.Reason))
+	case api.TraceModelCompleted, api.TraceModelFailed:
+		list.model(e)
+	default:
+		list.text(semconv.GenAIToolNameKey, toolOf(e))
+		list.text(semconv.GenAIToolTypeKey, "function") // lash runs it, not the provider
+		list.text(semconv.GenAIToolCallIDKey, string(e.CallID))
+		list.text(semconv.GenAIToolDescriptionKey, e.About)
+	}
+	list.usage(e.Usage)
+	return list
+}
+
+// tags are attributes. What is empty has none.
+type tags []attribute.KeyValue
+
+func (l *tags) text(key attribute.Key, value string) {
+	if value != "" {
+		*l = append(*l, key.String(valid(value)))
+	}
+}
+
+func (l *tags) texts(key attribute.Key, values []string) {
+	if len(values) == 0 {
+		return
+	}
+	clean := make([]string, len(values))
+	for i, v := range values {
+		clean[i] = valid(v)
+	}
+	*l = append(*l, key.StringSlice(clean))
+}
+
+func (l *tags) number(key attribute.Key, value int64) {
+	if value > 0 {
+		*l = append(*l, key.Int64(value))
+	}
+}
+
+func (l *tags) decimal(key attribute.Key, n events.Number) {
+	if v, err := strconv.ParseFloat(string(n), 64); err == nil {
+		*l = append(*l, key.Float64(v))
+	}
+}
+
+// model is what was asked of a model, and what came of it.
+func (l *tags) model(e *api.TraceEvent) {
+	l.text(semconv.GenAIProviderNameKey, e.Provider)
+	l.text(semconv.GenAIRequestModelKey, e.Asked)
+	if q := e.Request; q != nil {
+		l.number(semconv.GenAIRequestMaxTokensKey, q.MaxOutputTokens)
+		l.decimal(semconv.GenAIRequestTemperatureKey, q.Temperature)
+		l.decimal(semconv.GenAIRequestTopPKey, q.TopP)
+		if seed, err := strconv.ParseInt(string(q.Seed), 10, 64); err == nil {
+			*l = append(*l, semconv.GenAIRequestSeedKey.Int64(seed))
+		}
+		l.texts(semconv.GenAIRequestStopSequencesKey, q.Stop)
+		if q.Output {
+			*l = append(*l, semconv.GenAIOutputTypeJSON)
+		}
+	}
+	if e.Type == api.TraceModelFailed {
+		return
+	}
+	l.text(semconv.GenAIResponseModelKey, e.Model)
+	l.text(semconv.GenAIResponseIDKey, e.Reply)
+	if e.Stop != "" {
+		l.texts(semconv.GenAIResponseFinishReasonsKey, []string{finish(e.Stop)})
+	}
+}
+
+// finish is a reason to stop in the conventions' words, where they have one.
+func finish(s events.StopReason) string {
+	switch s {
+	case events.StopToolUse:
+		return "tool_calls"
+	case events.StopOutputLimit:
+		return "length"
+	default:
+		return string(s)
+	}
+}
+
+// usage counts cached tokens as input too, as the conventions do.
+func (l *tags) usage(u *api.TokenUsage) {
+	if u == nil || *u == (api.TokenUsage{}) {
+		return
+	}
+	*l = append(*l, semconv.GenAIUsageInputTokensKey.Int64(inputOf(u)), semconv.GenAIUsageOutputTokensKey.Int64(u.Output))
+	l.number(semconv.GenAIUsageCacheReadInputTokensKey, u.CacheRead)
+	l.number(semconv.GenAIUsageCacheCreationInputTokensKey, u.CacheWrite)
+	l.number(semconv.GenAIUsageReasoningOutputTokensKey, u.Reasoning)
+}
+
+// inputOf is all input, the part that a cache had too.
+func inputOf(u *api.TokenUsage) int64 { return u.Input + u.CacheRead + u.CacheWrite }

@@ -1,0 +1,50 @@
+package telemetry
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lash-go/lash/session/api"
+)
+
+// genMetrics are the metrics of the conventions for generative AI, as
+// Prometheus writes their names: gen_ai.client.operation.duration and gen_ai.client.token.usage.
+type genMetrics struct {
+	duration *prometheus.HistogramVec
+	tokens   *prometheus.HistogramVec
+	names    *names // a provider, and the models asked and answering
+}
+
+// newGenMetrics has the buckets that the conventions advise.
+func newGenMetrics() genMetrics {
+	labels := []string{"gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "gen_ai_response_model"}
+	return genMetrics{
+		names: new(names),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "gen_ai_client_operation_duration_seconds", Help: "Duration of model calls with their retries.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
+		}, append(slices.Clone(labels), "error_type")),
+		tokens: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "gen_ai_client_token_usage", Help: "Tokens of one reply, by type: input, which a cache may have had, and output.", Buckets: prometheus.ExponentialBuckets(1, 4, 14),
+		}, append(slices.Clone(labels), "gen_ai_token_type")),
+	}
+}
+
+const chat = "chat" // the operation
+
+func (g *genMetrics) called(e *api.TraceEvent, seconds float64) {
+	failed, model := "", e.Model
+	if e.Type == api.TraceModelFailed {
+		failed, model = valid(e.Kind), "" // the kinds are few, codes are the provider's
+	}
+	g.duration.WithLabelValues(append(g.labels(e, model), failed)...).Observe(seconds)
+}
+
+func (g *genMetrics) used(e *api.TraceEvent) {
+	g.tokens.WithLabelValues(append(g.labels(e, e.Model), "input")...).Observe(float64(max(inputOf(e.Usage), 0)))
+	g.tokens.WithLabelValues(append(g.labels(e, e.Model), "output")...).Observe(float64(max(e.Usage.Output, 0)))
+}
+
+func (g *genMetrics) labels(e *api.TraceEvent, model string) []string {
+	return append([]string{chat}, g.names.labels(e.Provider, e.Asked, model)...)
+}

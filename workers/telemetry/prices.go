@@ -1,0 +1,135 @@
+package telemetry
+
+import (
+	"bytes"
+	_ "embed" // the default prices
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+)
+
+// Prices are what tokens of models cost. It is read only.
+type Prices struct {
+	models map[modelName]rate
+	// Date of the prices, YYYY-MM-DD.
+	Date string
+	// Source that the prices were taken from.
+	Source string
+}
+
+// modelName is a model as its provider reports it.
+type modelName struct{ provider, model string }
+
+// rate is in US dollars for a million tokens. What is missing is charged as input.
+type rate struct {
+	Provider   string   `json:"provider"`
+	Names      []string `json:"names"` // exactly as the provider reports the model
+	Input      *float64 `json:"input"`
+	Output     *float64 `json:"output"`
+	CacheRead  *float64 `json:"cache_read"`
+	CacheWrite *float64 `json:"cache_write"`
+}
+
+// Bounds of a file of prices.
+const (
+	maxPrices     = 1 << 20 // bytes
+	maxModelName  = 200     // bytes
+	maxDollarRate = 1e6     // for a million tokens
+)
+
+//go:embed prices.json
+var defaultPrices []byte
+
+// DefaultPrices are those that this build has, with their date and source. They may be out of date.
+func DefaultPrices() (*Prices, error) { return ParsePrices(defaultPrices) }
+
+// ParsePrices reads a file of prices: a JSON object as prices.json of this
+// package. Errors: [*events.FieldError], which names the entry and the field.
+func ParsePrices(data []byte) (*Prices, error) {
+	if len(data) > maxPrices {
+		return nil, &events.FieldError{Field: "prices", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(data), maxPrices), Err: events.ErrTooLarge}
+	}
+	var file struct {
+		Date   string `json:"date"`
+		Source string `json:"source"`
+		Models []rate `json:"models"`
+	}
+	in := json.NewDecoder(bytes.NewReader(data))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&file); err != nil {
+		return nil, badPrice("prices", err.Error())
+	}
+	if _, err := in.Token(); !errors.Is(err, io.EOF) {
+		return nil, badPrice("prices", "has more than one JSON object")
+	}
+	if _, err := time.Parse(time.DateOnly, file.Date); err != nil {
+		return nil, badPrice("date", "want YYYY-MM-DD")
+	}
+	if file.Source == "" {
+		return nil, badPrice("source", "is empty: say where the prices are from")
+	}
+	p := &Prices{models: make(map[modelName]rate), Date: file.Date, Source: file.Source}
+	for i := range file.Models {
+		if err := p.add(&file.Models[i], fmt.Sprintf("models[%d]", i)); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func badPrice(field, why string) error {
+	return &events.FieldError{Field: field, Reason: why, Err: events.ErrInvalid}
+}
+
+func (p *Prices) add(r *rate, entry string) error {
+	if r.Provider == "" || len(r.Provider) > maxModelName {
+		return badPrice(entry+".provider", fmt.Sprintf("has %d bytes, want 1 to %d", len(r.Provider), maxModelName))
+	}
+	if len(r.Names) == 0 {
+		return badPrice(entry+".names", "is empty")
+	}
+	for field, v := range map[string]*float64{"input": r.Input, "output": r.Output, "cache_read": r.CacheRead, "cache_write": r.CacheWrite} {
+		if v == nil && (field == "input" || field == "output") {
+			return badPrice(entry+"."+field, "is missing: US dollars for a million tokens")
+		}
+		if v != nil && (*v < 0 || *v > maxDollarRate) {
+			return badPrice(entry+"."+field, fmt.Sprintf("is %v, want 0 to %v US dollars for a million tokens", *v, maxDollarRate))
+		}
+	}
+	for _, name := range r.Names {
+		if name == "" || len(name) > maxModelName {
+			return badPrice(entry+".names", fmt.Sprintf("has a name of %d bytes, want 1 to %d", len(name), maxModelName))
+		}
+		key := modelName{r.Provider, name}
+		if _, ok := p.models[key]; ok {
+			return badPrice(entry+".names", fmt.Sprintf("%q stands twice", name))
+		}
+		p.models[key] = *r
+	}
+	return nil
+}
+
+// Cost is what the usage of a model's reply costs, in US dollars. It is false
+// for a model of which there is no price: nothing is guessed.
+func (p *Prices) Cost(provider, model string, u api.TokenUsage) (float64, bool) {
+	r, ok := p.models[modelName{provider, model}]
+	if !ok {
+		return 0, false
+	}
+	dollars := 0.0
+	for _, part := range []struct {
+		tokens int64
+		rate   *float64
+	}{{u.Input, r.Input}, {u.Output, r.Output}, {u.CacheRead, r.CacheRead}, {u.CacheWrite, r.CacheWrite}} { // reasoning is output
+		if part.rate == nil {
+			part.rate = r.Input
+		}
+		dollars += float64(max(part.tokens, 0)) * *part.rate / 1e6
+	}
+	return dollars, true
+}

@@ -1,0 +1,120 @@
+package telemetry_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/workers/telemetry"
+)
+
+// TestDefaultPrices are whole, and say when they were true and who says so.
+func TestDefaultPrices(t *testing.T) {
+	t.Parallel()
+	p, err := telemetry.DefaultPrices()
+	if err != nil || p.Date == "" || p.Source == "" {
+		t.Fatalf("got %+v, %v", p, err)
+	}
+	for _, provider := range []string{"openai", "openai-responses"} { // the same models, through two interfaces
+		if got, ok := p.Cost(provider, "gpt-5", api.TokenUsage{Input: 1e6, Output: 1e6, CacheRead: 1e6, Reasoning: 1e6}); !ok || math.Abs(got-11.375) > 1e-9 {
+			t.Errorf("%s: got %v %v, want 11.375", provider, got, ok)
+		}
+	}
+}
+
+const priced = `{"date":"2026-01-02","source":"s","models":[{"provider":"p","names":["a","b"],"input":1,"output":10,"cache_read":0.5}]}`
+
+// TestNoPriceIsGuessed asks for names that are nearly those that have a price.
+func TestNoPriceIsGuessed(t *testing.T) {
+	t.Parallel()
+	p, err := telemetry.ParsePrices([]byte(priced))
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := api.TokenUsage{Input: 1e6, Output: 1e6, CacheRead: 1e6, CacheWrite: 1e6}
+	if got, ok := p.Cost("p", "b", used); !ok || got != 12.5 { // what was written to the cache is input
+		t.Errorf("got %v %v, want 12.5", got, ok)
+	}
+	for _, m := range []struct{ provider, model string }{{"p", ""}, {"p", "a-2"}, {"p", "A"}, {"q", "a"}, {"", "a"}, {"p", "c"}} {
+		if got, ok := p.Cost(m.provider, m.model, used); ok || got != 0 {
+			t.Errorf("%v: got %v, want no price", m, got)
+		}
+	}
+}
+
+// TestPricesAreChecked breaks a file of prices, and wants the field named.
+func TestPricesAreChecked(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ from, to, field string }{
+		{"{", "", "prices"},
+		{"}]}", "}]} {}", "prices"},
+		{`"date"`, `"day"`, "prices"},
+		{"}]}", "}]}" + strings.Repeat(" ", 1<<20), "prices"},
+		{"10", `"10"`, "prices"},
+		{"2026-01-02", "yesterday", "date"},
+		{`"source":"s"`, `"source":""`, "source"},
+		{`"provider":"p",`, "", "models[0].provider"},
+		{`["a","b"]`, "[]", "models[0].names"},
+		{`"b"`, `""`, "models[0].names"},
+		{`"b"`, `"a"`, "models[0].names"},
+		{`"b"`, `"` + strings.Repeat("b", 201) + `"`, "models[0].names"},
+		{`"input":1,`, "", "models[0].input"},
+		{`"output":10,`, "", "models[0].output"},
+		{`:10`, `:-1`, "models[0].output"},
+		{"0.5", "1e300", "models[0].cache_read"},
+	} {
+		_, err := telemetry.ParsePrices([]byte(strings.Replace(priced, c.from, c.to, 1)))
+		if f, ok := errors.AsType[*events.FieldError](err); !ok || f.Field != c.field {
+			t.Errorf("%s for %s: got %v, want a refusal of %s", c.to[:min(len(c.to), 30)], c.from, err, c.field)
+		}
+	}
+}
+
+// TestHostileModels has providers report models of any name: the series stay few.
+func TestHostileModels(t *testing.T) {
+	t.Parallel()
+	m, reg := setup(t)
+	for i := range 1000 {
+		e := api.TraceEvent{Type: api.TraceModelCompleted, Provider: fmt.Sprint("p", i%30), Asked: fmt.Sprint("a", i), Model: fmt.Sprint("m", i), Usage: &api.TokenUsage{Input: 1}}
+		m.Trace(call(e))
+		e.Type = api.TraceTokenUsage
+		m.Trace(call(e))
+	}
+	long := api.TraceEvent{Type: api.TraceTokenUsage, Provider: "p", Asked: "a", Model: strings.Repeat("m", 1<<20), Usage: &api.TokenUsage{Input: 1}}
+	m.Trace(call(long))
+	for metric, most := range map[string]int{
+		"lash_tokens_total": 5 * 201, "lash_unpriced_replies_total": 201, "gen_ai_client_operation_duration_seconds": 201, "gen_ai_client_token_usage": 2 * 201,
+	} {
+		if got := series(t, reg, metric); got != most {
+			t.Errorf("%s: got %d series, want %d", metric, got, most)
+		}
+	}
+	for _, label := range []string{"provider", "model"} {
+		for name := range values(t, reg, "lash_tokens_total", label) {
+			if len(name) > 200 {
+				t.Errorf("%s: got a name of %d bytes", label, len(name))
+			}
+		}
+	}
+}
+
+// series is how many a metric has.
+func series(t *testing.T, reg *prometheus.Registry, metric string) int {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == metric {
+			return len(f.GetMetric())
+		}
+	}
+	return 0
+}
