@@ -25,7 +25,7 @@ type chatCmd struct {
 	clientFlags
 
 	Session  events.SessionID `help:"Go on with this session, whose last messages are shown. Without it a new one begins." placeholder:"ID"`
-	Provider string           `help:"Model provider of the node that starts here: openai, anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
+	Provider string           `help:"Model provider of the node that starts here: openai, openai-responses, anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
 	Model    string           `help:"Model of the session." placeholder:"NAME"`
 	serve.PluginFlags
 

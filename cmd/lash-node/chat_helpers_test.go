@@ -19,10 +19,11 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
 
-// talker is an OpenAI-compatible model that does what it is told:
+// talker is an OpenAI-compatible model that does what it is told, also to fail, and to wait in the middle of a reply:
 //
 //	write FILE   calls write_file, and says how that went
 //	attack       says what the test wants it to
@@ -40,7 +41,7 @@ func newTalker(t *testing.T) *talker {
 	m := &talker{held: make(chan struct{}, 16), release: make(chan struct{})}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
-			_, _ = io.WriteString(w, `{"data":[{"id":"m"},{"id":"m2"}]}`)
+			_, _ = io.WriteString(w, `{"data":[{"id":"m"}]}`)
 			return
 		}
 		m.answer(w, r)
@@ -51,43 +52,44 @@ func newTalker(t *testing.T) *talker {
 }
 
 func (m *talker) answer(w http.ResponseWriter, r *http.Request) {
-	var asked struct {
-		Messages []struct {
-			Role    string
-			Content json.RawMessage
-		}
+	body, err := io.ReadAll(r.Body)
+	var asked llm.Request
+	if err == nil {
+		asked, err = llmtest.OpenAI{}.Read(body)
 	}
-	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || len(asked.Messages) == 0 {
-		http.Error(w, `{"error":{"message":"no messages"}}`, http.StatusBadRequest)
+	if err != nil {
+		http.Error(w, `{"error":{"message":"malformed"}}`, http.StatusBadRequest)
 		return
 	}
-	last := asked.Messages[len(asked.Messages)-1]
-	told := contentOf(last.Content)
+	last := asked.Messages[len(asked.Messages)-1].Parts
+	told := ""
+	for _, p := range last {
+		told += p.Text
+	}
+	result := last[len(last)-1].Kind == events.PartToolResult
 	w.Header().Set("Content-Type", "text/event-stream")
-	reply := llmtest.Reply{Stop: events.StopEnd}
 	word, rest, _ := strings.Cut(told, " ")
+	reply := llmtest.Text("heard: " + told)
 	switch {
-	case last.Role == "tool":
-		reply.Chunks = texts("the tool said: " + told)
+	case result:
+		reply = llmtest.Text("the tool said: " + told)
 	case word == "write":
 		args, _ := json.Marshal(map[string]string{"path": rest, "content": "hello"})
-		reply.Stop, reply.Chunks = events.StopToolUse, []llmtest.Chunk{{Kind: events.PartToolCall, Call: "c", Tool: "write_file", Text: string(args)}}
+		reply = llmtest.Calls(events.Part{Call: "c", Tool: "write_file", Args: args})
 	case word == "attack":
-		reply.Chunks = texts(m.extra.Load().(string))
+		reply = llmtest.Text(m.extra.Load().(string))
 	case word == "hold":
-		reply.Chunks = texts("the first line\nthe second ")
+		reply = llmtest.Text("the first line\nthe second ")
 	case word == "fail":
 		http.Error(w, `{"error":{"message":"this model does not want to"}}`, http.StatusBadRequest)
 		return
-	default:
-		reply.Chunks = texts("heard: " + told)
 	}
-	body, end := llmtest.OpenAI{}.Stream(reply)
-	if word != "hold" || last.Role == "tool" {
-		_, _ = io.WriteString(w, body+end)
+	text, end := llmtest.OpenAI{}.Stream(reply)
+	if word != "hold" || result {
+		_, _ = io.WriteString(w, text+end)
 		return
 	}
-	_, _ = io.WriteString(w, body)
+	_, _ = io.WriteString(w, text)
 	w.(http.Flusher).Flush()
 	m.held <- struct{}{}
 	select {
@@ -95,7 +97,7 @@ func (m *talker) answer(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
-	more, _ := llmtest.OpenAI{}.Stream(llmtest.Reply{Chunks: texts("line ends here")})
+	more, _ := llmtest.OpenAI{}.Stream(llmtest.Text("line ends here"))
 	_, _ = io.WriteString(w, more+end)
 }
 
@@ -107,22 +109,6 @@ func (m *talker) holds(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("no reply is held")
 	}
-}
-
-func texts(text string) []llmtest.Chunk { return []llmtest.Chunk{{Kind: events.PartText, Text: text}} }
-
-// contentOf is a message's text, which is a string or a list of parts.
-func contentOf(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	var parts []struct{ Text string }
-	_ = json.Unmarshal(raw, &parts)
-	for _, p := range parts {
-		text += p.Text
-	}
-	return text
 }
 
 // seat is a process in a terminal of its own.
@@ -287,6 +273,14 @@ func (s *piped) until(text string) string {
 	}
 	s.t.Fatalf("want %q on standard error, got %q", text, before)
 	return ""
+}
+
+// session is the id that the pipe tells.
+func (s *piped) session() string {
+	s.t.Helper()
+	_, rest, _ := strings.Cut(s.until("goes on with it"), "session ")
+	id, _, _ := strings.Cut(rest, ":")
+	return id
 }
 
 // pipeInto runs lash-node chat with an input, to its end.

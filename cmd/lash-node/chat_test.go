@@ -2,8 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -225,6 +228,78 @@ func TestChatCommands(t *testing.T) {
 	ann.leaves("", exitOK)
 }
 
+// TestChatCompact compacts a conversation that is long enough for that, and goes on.
+func TestChatCompact(t *testing.T) {
+	t.Parallel()
+	model := newTalker(t)
+	model.extra.Store("that was long")
+	node, _ := nodeFor(t, model)
+	defer node.stop(t, syscall.SIGTERM)
+	s := newPiped(t, "attack "+strings.Repeat("a word or two ", 8<<10), "--store", node.store)
+	id := s.session()
+	if err := s.cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	ann := sit(t, nil, "--store", node.store, "--session", id)
+	ann.session()
+	ann.says("/compact")
+	ann.sees("the conversation was compacted: the model goes on with a summary")
+	ann.says("and on")
+	ann.sees("ann > and on", "heard: and on")
+	ann.leaves(ctrlD, exitOK)
+}
+
+// TestChatTypedAhead types lines before the chat reads keys: each is a line of its own.
+func TestChatTypedAhead(t *testing.T) {
+	t.Parallel()
+	node, _ := nodeFor(t, newTalker(t))
+	defer node.stop(t, syscall.SIGTERM)
+	ann := sit(t, nil, "--store", node.store)
+	if _, err := io.WriteString(ann.tty, "one\r/session\r"); err != nil {
+		t.Fatal(err)
+	}
+	ann.session()
+	ann.sees("goes on with it", "heard: one")
+	ann.leaves(ctrlD, exitOK)
+}
+
+// TestChatNeedsNoModel joins the node that runs in a store, with a key in the environment that a node here would want a model for.
+func TestChatNeedsNoModel(t *testing.T) {
+	t.Parallel()
+	model := newTalker(t)
+	node, _ := nodeFor(t, model)
+	defer node.stop(t, syscall.SIGTERM)
+	ann := sit(t, []string{"OPENAI_BASE_URL=" + model.url}, "--store", node.store)
+	ann.session()
+	ann.says("hello")
+	ann.sees("heard: hello")
+	ann.leaves(ctrlD, exitOK)
+}
+
+// TestChatPortTaken has another server, which asks nobody for a key, where that of the store listened before: the chat is not with that one.
+func TestChatPortTaken(t *testing.T) {
+	t.Parallel()
+	node, _ := nodeFor(t, newTalker(t))
+	node.stop(t, syscall.SIGTERM)
+	u, err := url.Parse(node.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true, Host: u.Hostname(), Port: port})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Stop()
+	out, errs, code := pipeInto(t, "hello\n", "--store", node.store, "--plugins", "none")
+	if code != exitOK || !strings.HasPrefix(out, "This node has no model.") {
+		t.Errorf("got %d, %q, %q, want the answer of a node of its own", code, out, errs)
+	}
+}
+
 // TestChatHostile has the model say what a terminal would act on: it is shown, in the terminal and in a pipe.
 func TestChatHostile(t *testing.T) {
 	t.Parallel()
@@ -281,9 +356,7 @@ func TestChatPipeWaits(t *testing.T) {
 	node, root := nodeFor(t, newTalker(t))
 	defer node.stop(t, syscall.SIGTERM)
 	s := newPiped(t, "write b\n", "--store", node.store, "--approvals", "wait")
-	line := s.until("goes on with it")
-	_, rest, _ := strings.Cut(line, "session ")
-	id, _, _ := strings.Cut(rest, ":")
+	id := s.session()
 	s.until("? Let write_file run? b")
 	ann := sit(t, nil, "--store", node.store, "--session", id)
 	ann.session()

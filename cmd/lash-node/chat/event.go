@@ -41,6 +41,10 @@ func (v *View) event(c *events.Commit, ev *events.Event) {
 		}
 	case *events.SessionConfigured:
 		v.configured(c, p)
+	case *events.SessionExtensionsSet:
+		v.emit(noted(Note, "%s set the extensions of the session: there are %d now", name(c, nil), len(p.Extensions)))
+	case *events.ToolSourcesApplied:
+		v.emit(noted(Note, "%s set the tool sources: %s", name(c, nil), cmp.Or(strings.Join(p.Sources, ", "), "none")))
 	case *events.SessionClosed:
 		v.emit(noted(Note, "%s closed the session%s: /fork goes on in a copy", name(c, nil), because(p.Reason)))
 	default:
@@ -56,6 +60,9 @@ func (v *View) work(c *events.Commit, ev *events.Event) {
 	case *events.ModelFailed:
 		v.retract()
 		v.emit(noted(Problem, "the model call failed: %s", strings.TrimSpace(p.Error+" "+p.Code+" "+p.Message)))
+		if !p.Fallback.IsZero() {
+			v.emit(noted(Note, "the turn goes on with %s", strings.TrimSpace(p.Fallback.Provider+" "+p.Fallback.Model)))
+		}
 	case *events.ModelInterrupted:
 		v.retract()
 	case *events.ToolReturned:

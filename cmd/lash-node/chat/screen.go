@@ -30,7 +30,7 @@ func (s *Screen) Run(ctx context.Context) (events.SessionID, error) {
 	if err := s.open(ctx, m); err != nil {
 		return s.Session, err
 	}
-	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(s.In), tea.WithOutput(s.Out), tea.WithoutSignalHandler())
+	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(&ahead{File: s.In}), tea.WithOutput(s.Out), tea.WithoutSignalHandler())
 	m.driver = &driver{talk: s.Talk, ctx: ctx, send: p.Send}
 	go m.driver.link()
 	observing, stop := context.WithCancel(ctx)

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventstest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -46,6 +47,23 @@ func committed(v *View, list ...events.Event) api.Observed {
 
 func replied(text string) events.Event {
 	return events.Of("t1", &events.ModelReplied{Parts: []events.Part{{Kind: events.PartText, Text: text}}, Stop: events.StopEnd})
+}
+
+// TestOtherModelAndTools tells of a model that takes over, of tool sources and of extensions: users want to know why answers change.
+func TestOtherModelAndTools(t *testing.T) {
+	t.Parallel()
+	for want, p := range map[string]events.Payload{
+		"the turn goes on with anthropic m2":                 &events.ModelFailed{Error: "server", Fallback: events.FallbackTo{Place: 1, Provider: "anthropic", Model: "m2"}},
+		"ann set the tool sources: a, b":                     &events.ToolSourcesApplied{Sources: []string{"a", "b"}},
+		"ann set the tool sources: none":                     &events.ToolSourcesApplied{},
+		"ann set the extensions of the session: there are 0": &events.SessionExtensionsSet{},
+	} {
+		v := running(t, Options{})
+		list, err := v.Seen(committed(v, events.Of("t1", p)))
+		if err != nil || len(list) == 0 || !strings.HasPrefix(list[len(list)-1].Text, want) {
+			t.Errorf("%T: got %v, %v, want %q", p, list, err, want)
+		}
+	}
 }
 
 // TestStreamedIsRecorded streams replies in pieces, with attempts that fail and pieces that are lost: what stands
@@ -132,12 +150,8 @@ func filled(v reflect.Value) {
 func TestEveryEventIsVisible(t *testing.T) {
 	t.Parallel()
 	shown := 0
-	for _, p := range []events.Payload{
-		&events.TurnRequested{}, &events.TurnScheduled{}, &events.InputInjected{}, &events.TurnStarted{}, &events.TurnCancelRequested{}, &events.TurnCompleted{},
-		&events.TurnDiverted{}, &events.GraphAppended{}, &events.GraphBranched{}, &events.FrameOpened{}, &events.SessionConfigured{}, &events.SessionClosed{},
-		&events.ModelReplied{}, &events.ModelFailed{}, &events.ModelInterrupted{}, &events.ToolReturned{}, &events.ToolLost{}, &events.ToolPended{},
-		&events.ToolApprovalAsked{}, &events.ToolApprovalGiven{}, &events.ToolNestedCalled{},
-	} {
+	for _, kind := range events.Kinds() {
+		p := eventstest.Payload(kind).Example()
 		for _, word := range []string{"", string(events.PartText), string(events.PartReasoning), string(events.PartToolCall), string(events.PartAttachment), string(events.NodeMessage), string(events.RoleAssistant), string(events.EndInjected), api.CompactionFrame} {
 			for _, full := range []bool{false, true} {
 				v := running(t, Options{Full: full})
@@ -148,7 +162,7 @@ func TestEveryEventIsVisible(t *testing.T) {
 				}
 				c := committed(v).Commit
 				c.Actor.ID = hostile
-				v.event(c, &events.Event{Kind: events.KindOf(p), Turn: "t1", Payload: p})
+				v.event(c, &events.Event{Kind: kind, Turn: "t1", Payload: p})
 				visible(t, v.out)
 				for _, l := range v.out {
 					shown++
