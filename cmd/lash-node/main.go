@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/cmd/lash-node/chat"
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 )
 
@@ -24,6 +25,7 @@ const (
 type cli struct {
 	Version kong.VersionFlag `help:"Print the version and the revision of the build."`
 
+	Chat       chatCmd       `cmd:"" help:"Talk to a session in the terminal: on a node that runs, or on one that starts with it."`
 	Demo       demoCmd       `cmd:"" help:"Run recorded conversations through the whole runtime and compare every history with its recording."`
 	Bench      benchCmd      `cmd:"" help:"Measure lash beside raw NATS, in the same run."`
 	Soak       soakCmd       `cmd:"" help:"Run a fleet of processes under faults, and hold every history against its recording."`
@@ -54,7 +56,7 @@ func run(ctx context.Context, args []string, s *streams) (code int) {
 
 func line(into *cli) *program.CLI {
 	return &program.CLI{
-		Name: "lash-node", Description: "The runtime on which LLM-agent sessions live.\n\nTry: lash-node demo", Flags: into, Code: codeOf,
+		Name: "lash-node", Description: "The runtime on which LLM-agent sessions live.\n\nTry: lash-node chat, or without a model: lash-node demo", Flags: into, Code: codeOf,
 	}
 }
 
@@ -63,7 +65,7 @@ func codeOf(err error) (code int, print bool) {
 	switch {
 	case errors.Is(err, errDifferent) || errors.Is(err, errSoaked):
 		return exitDifferent, false
-	case errors.Is(err, errNothing) || errors.Is(err, errAnswered) || errors.Is(err, errNoLetter):
+	case errors.Is(err, errNothing) || errors.Is(err, errAnswered) || errors.Is(err, errNoLetter) || errors.Is(err, chat.ErrTurn):
 		return exitDifferent, true
 	}
 	return exitFailed, true

@@ -44,6 +44,9 @@ func connecting(t *testing.T) (list [][]string) {
 			if f.Name == "yes" {
 				base = append(base, "--yes")
 			}
+			if f.Name == "session" {
+				base = append(base, "--session", "s")
+			}
 		}
 		list = append(list, base, append(slices.Clone(base), "--help"))
 		if slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == "json" }) {

@@ -72,6 +72,7 @@ func TestOperating(t *testing.T) {
 	places := []string{
 		"/etc/nats", filepath.Join(dir, "nats"), "/etc/lash", filepath.Join(dir, "lash"), "/var/lib/nats", filepath.Join(dir, "store"),
 		"s1.nats.internal:4222", servers, "0.0.0.0:4222", servers, "127.0.0.1:8222", monitor,
+		"https://id.example", "https://127.0.0.1:1", // which does not answer
 		"s1.nats.internal", "127.0.0.1", "s2.nats.internal", "127.0.0.2", "s3.nats.internal", "127.0.0.3",
 	}
 	install(t, filepath.Join(dir, "nats"), strings.NewReplacer(places...))

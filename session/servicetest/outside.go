@@ -75,8 +75,10 @@ var outsideCases = []testCase{
 		id := b.open()
 		for what, said := range map[string]string{"short": "aside", "long": strings.Repeat("é ", plugin.MaxDeltaBytes)} {
 			var streamed strings.Builder
+			takenBack := false
 			ask := plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, said)}, Stream: func(d plugin.CompletionDelta) {
-				if d.Reset { // the request was asked again
+				if d.Reset { // the answer was lost: a repeat gets the reply of the history, which is not streamed
+					takenBack = true
 					streamed.Reset()
 					return
 				}
@@ -91,7 +93,7 @@ var outsideCases = []testCase{
 			whole, err := b.Complete(b.ctx, id, ask, "me")
 			b.must("complete without a stream", err, nil)
 			equal(b, what+": result", got, whole)
-			equal(b, what+": streamed", streamed.String() == whole.Text, true)
+			equal(b, what+": streamed", streamed.String() == whole.Text || takenBack && streamed.String() == "", true)
 		}
 		ask := plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "hang")}}
 		ctx, cancel := context.WithCancel(b.ctx)

@@ -30,6 +30,8 @@ const (
 type Streams struct {
 	Out, Err io.Writer
 	Env      func(name string) string
+	In       *os.File // nil: there is nothing to read
+	Screen   *os.File // what Out prints on, for a command that draws; nil: none does
 }
 
 // Say writes a line about the command itself to Err.
@@ -65,7 +67,7 @@ func (c *CLI) Main() (code int) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return c.Run(ctx, os.Args[1:], &Streams{Out: os.Stdout, Err: os.Stderr, Env: os.Getenv})
+	return c.Run(ctx, os.Args[1:], &Streams{Out: os.Stdout, Err: os.Stderr, Env: os.Getenv, In: os.Stdin, Screen: os.Stdout})
 }
 
 // Run runs a command line, which prints through a terminal's filter.
@@ -73,7 +75,7 @@ func (c *CLI) Run(ctx context.Context, args []string, raw *Streams) (code int) {
 	out, warn := terminal.New(raw.Out), terminal.New(raw.Err)
 	defer out.Close()  //nolint:errcheck // nobody can be told
 	defer warn.Close() //nolint:errcheck // nobody can be told
-	s := &Streams{Out: out, Err: warn, Env: raw.Env}
+	s := &Streams{Out: out, Err: warn, Env: raw.Env, In: raw.In, Screen: raw.Screen}
 	exited := -1
 	parser, err := c.Parser(s, func(code int) { exited = code })
 	if err != nil {

@@ -86,6 +86,10 @@ func (c *Command) Run(ctx context.Context, s *program.Streams) error {
 	if err != nil {
 		return err
 	}
+	if node.server != nil {
+		s.Say("NATS on %s, for programs with the credentials in %s", node.server.URL(), busembed.AccessFile(c.Store))
+		s.Say("store %s, durability %s: %s", c.Store, c.Profile, c.Profile.Promise())
+	}
 	s.Say("serving, provider %s; stop with ctrl-c", c.Provider)
 	<-ctx.Done()
 	s.Say("handing running turns over, calls in flight may take %s", c.Grace)

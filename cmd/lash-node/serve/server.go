@@ -77,7 +77,5 @@ func (c *Command) embedded(s *program.Streams) (*busembed.Server, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: --store DIR names another directory, --listen HOST:PORT another address, whose port 0 is a free one", err)
 	}
-	s.Say("NATS on %s, for programs with the credentials in %s", server.URL(), busembed.AccessFile(c.Store))
-	s.Say("store %s, durability %s: %s", c.Store, c.Profile, c.Profile.Promise())
 	return server, nil
 }

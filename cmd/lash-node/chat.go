@@ -1,0 +1,193 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/term"
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/lash-node/chat"
+	"github.com/lash-go/lash/cmd/lash-node/serve"
+	"github.com/lash-go/lash/events"
+	sessionclient "github.com/lash-go/lash/session/client"
+)
+
+type chatCmd struct {
+	clientFlags
+
+	Session  events.SessionID `help:"Go on with this session, whose last messages are shown. Without it a new one begins." placeholder:"ID"`
+	Provider string           `help:"Model provider of the node that starts here: openai, openai-responses, anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
+	Model    string           `help:"Model of the session." placeholder:"NAME"`
+	serve.PluginFlags
+
+	Full      bool   `help:"Shorten nothing, and show what models think."`
+	Whole     bool   `help:"All of standard input is one prompt. Without it each line is one."`
+	Approvals string `help:"In a pipe: refuse calls that ask for an approval, or wait for an answer from elsewhere." default:"refuse" enum:"refuse,wait"`
+	JSON      bool   `name:"json" help:"Print the session's events, one object a line, as lash-replay events --json does."`
+}
+
+// Help implements [kong.HelpProvider].
+func (*chatCmd) Help() string {
+	return `Talk to a session. Several terminals may share one: each shows what all of them say. /help lists what can be typed.
+
+Begin, with a node in this process and its store in .lash:
+
+  OPENAI_API_KEY=... lash-node chat --model gpt-5-mini --plugins default,files,shell --root .
+
+Go on with a session of a node that runs elsewhere, or in another terminal:
+
+  lash-node chat --nats nats://localhost:4222 --session 01K...
+
+Where no server is named, the node that runs in --store is taken, else one starts in this process and ends with it.
+
+Where standard input or output is no terminal, and with --json or --whole, each line of standard input is a prompt; the model's text goes to standard output as it is
+recorded, and everything else to standard error. Exit codes: 0 every turn was answered, 1 a turn ended without an answer, 2 it could not be done.`
+}
+
+// chatting is what a chat is connected to.
+type chatting struct {
+	bus   *bus.Bus
+	where string // flags that lead there
+	model string // of a new session; empty: the node's
+	stop  func()
+}
+
+func (c *chatCmd) Run(ctx context.Context, s *streams) error {
+	if c.Session != "" {
+		if err := events.CheckToken("session", c.Session); err != nil {
+			return err
+		}
+	}
+	link := chat.NewLink()
+	on, err := c.connect(ctx, s, link)
+	if err != nil {
+		return err
+	}
+	defer on.stop()
+	cl, err := sessionclient.New(sessionclient.Config{Bus: on.bus, Actor: actorOf(s)})
+	if err != nil {
+		return err
+	}
+	talk := &chat.Talk{Service: cl, Blobs: on.bus, Config: events.Config{Model: on.model}, Where: on.where, Full: c.Full, Link: link}
+	id := cmp.Or(c.Session, events.SessionID(ulid.Make().String()))
+	if inTerminal(s) && !c.JSON && !c.Whole {
+		at := &chat.Screen{Talk: talk, In: s.In, Out: s.Screen, Session: id, Joins: c.Session != "", Plain: s.Env("NO_COLOR") != ""}
+		id, err = at.Run(ctx)
+		if err == nil {
+			s.Say("%s", talk.Farewell(id))
+		}
+		return err
+	}
+	p := &chat.Pipe{
+		Talk: talk, In: input(s), Out: s.Out, Err: s.Err, Session: id, Joins: c.Session != "",
+		Whole: c.Whole, JSON: c.JSON, Wait: c.Approvals == "wait",
+	}
+	return p.Run(ctx)
+}
+
+// actorOf is how histories name who types, where the door does not authenticate another name.
+func actorOf(s *streams) string {
+	user := s.Env("USER")
+	if events.CheckToken("actor", user) != nil {
+		return "chat"
+	}
+	return user
+}
+
+// inTerminal reports whether a user sits at both ends, in front of something that can move a cursor.
+func inTerminal(s *streams) bool {
+	return s.In != nil && s.Screen != nil && term.IsTerminal(s.In.Fd()) && term.IsTerminal(s.Screen.Fd()) && s.Env("TERM") != "dumb"
+}
+
+// input is where prompts come from; nothing where the program was started without one.
+func input(s *streams) io.Reader {
+	if s.In == nil {
+		return strings.NewReader("")
+	}
+	return s.In
+}
+
+// ofNode reports whether a flag was given that only counts for a node in this process.
+func (c *chatCmd) ofNode() bool {
+	return c.Root != "" || c.Provider != "" || len(c.Allow)+len(c.Ask)+len(c.Deny) > 0 || !slices.Equal(c.Plugins, []string{"default"})
+}
+
+// chatOpenWait bounds how long servers may take to answer at first.
+const chatOpenWait = 30 * time.Second
+
+// connect opens the servers that are named, those of the node in the store, or a node in this process.
+func (c *chatCmd) connect(ctx context.Context, s *streams, link *chat.Link) (*chatting, error) {
+	if c.NATS != "" {
+		return c.join(ctx, s, c.NATS, link)
+	}
+	own, err := busembed.ReadAccess(c.Store)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if runs(own) {
+		return c.join(ctx, s, own.URL, link)
+	}
+	node, failed := c.startNode(ctx, s, own)
+	if failed != nil && !errors.Is(failed, busembed.ErrHeld) {
+		return nil, failed
+	}
+	if own, err = busembed.ReadAccess(c.Store); node == nil {
+		if err != nil || own.URL == "" {
+			return nil, failed
+		}
+		return c.join(ctx, s, own.URL, link) // another terminal's node was first
+	}
+	stop := func() {
+		defer s.Waiting("the running turn; what is left of it goes on when a node starts here again")()
+		node.Stop()
+	}
+	var on *chatting
+	if err == nil {
+		on, err = c.open(ctx, s, own.URL, link)
+	}
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	on.stop = func() { on.bus.Close(); stop() }
+	return on, nil
+}
+
+// join opens the servers of a node that runs. Flags for another node are said to do nothing.
+func (c *chatCmd) join(ctx context.Context, s *streams, servers string, link *chat.Link) (*chatting, error) {
+	if c.ofNode() {
+		s.Say("--plugins, --root, --provider and the gate's rules are of a node that starts here: the one that runs has its own")
+	}
+	if c.Model != "" && c.Session != "" {
+		s.Say("--model is of a new session: /model %s sets it in this one", c.Model)
+	}
+	on, err := c.open(ctx, s, servers, link)
+	if err == nil {
+		on.model = c.Model
+	}
+	return on, err
+}
+
+func (c *chatCmd) open(ctx context.Context, s *streams, servers string, link *chat.Link) (*chatting, error) {
+	opts, err := c.Options(servers, c.Store, link)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, chatOpenWait)
+	defer cancel()
+	defer s.Waiting("the servers at %s", bus.Redacted(servers))()
+	b, err := bus.OpenReader(ctx, bus.Config{URL: servers, Options: append(opts, link.Options()...), Name: "lash-node chat", Prefix: c.Prefix, Inbox: c.Inbox})
+	if err != nil {
+		return nil, c.Explain(err, "is the node running? lash-node serve starts one, --nats URL names its servers")
+	}
+	return &chatting{bus: b, where: c.where(), stop: b.Close}, nil
+}

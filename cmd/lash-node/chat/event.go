@@ -1,0 +1,286 @@
+package chat
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/transcript"
+)
+
+// event shows an event, before it is folded.
+func (v *View) event(c *events.Commit, ev *events.Event) {
+	switch p := ev.Payload.(type) {
+	case *events.TurnRequested:
+		v.requested(c, p)
+	case *events.TurnScheduled:
+		v.emit(noted(Note, "%s asks for a turn at %s: %s", name(c, p.Callers), p.At.Time().Format("2006-01-02 15:04:05"), textOf(p.Input.Parts)))
+	case *events.InputInjected:
+		v.said(cmp.Or(p.Caller, name(c, nil)), textOf(p.Parts))
+	case *events.TurnStarted:
+		if t := v.s.Turn(); t != nil && t.ID == ev.Turn {
+			v.retract()
+			v.emit(noted(Note, "another node goes on with the turn (attempt %d)", p.Attempt))
+		}
+	case *events.TurnCancelRequested:
+		v.emit(noted(Note, "%s cancels the turn%s", name(c, nil), because(p.Reason)))
+	case *events.TurnCompleted:
+		v.completed(ev.Turn, p)
+	case *events.TurnDiverted:
+		v.diverted(ev.Turn, p)
+	case *events.GraphAppended:
+		v.nodes(p.Nodes)
+	case *events.GraphBranched:
+		v.branched(c, p)
+	case *events.FrameOpened:
+		if p.Reason == api.CompactionFrame {
+			v.emit(noted(Note, "the conversation was compacted: the model goes on with a summary"))
+		}
+	case *events.SessionConfigured:
+		v.configured(c, p)
+	case *events.SessionExtensionsSet:
+		v.emit(noted(Note, "%s set the extensions of the session: there are %d now", name(c, nil), len(p.Extensions)))
+	case *events.ToolSourcesApplied:
+		v.emit(noted(Note, "%s set the tool sources: %s", name(c, nil), cmp.Or(strings.Join(p.Sources, ", "), "none")))
+	case *events.SessionClosed:
+		v.emit(noted(Note, "%s closed the session%s: /fork goes on in a copy", name(c, nil), because(p.Reason)))
+	default:
+		v.work(c, ev)
+	}
+}
+
+// work shows what models and tools do in a turn.
+func (v *View) work(c *events.Commit, ev *events.Event) {
+	switch p := ev.Payload.(type) {
+	case *events.ModelReplied:
+		v.replied(ev.Turn, p)
+	case *events.ModelFailed:
+		v.retract()
+		v.emit(noted(Problem, "the model call failed: %s", strings.TrimSpace(p.Error+" "+p.Code+" "+p.Message)))
+		if !p.Fallback.IsZero() {
+			v.emit(noted(Note, "the turn goes on with %s", strings.TrimSpace(p.Fallback.Provider+" "+p.Fallback.Model)))
+		}
+	case *events.ModelInterrupted:
+		v.retract()
+	case *events.ToolReturned:
+		for i := range p.Results {
+			v.result(ev.Turn, p.Iteration, &p.Results[i])
+		}
+	case *events.ToolLost:
+		for _, call := range p.Calls {
+			v.emit(noted(Problem, "%s: lost: whether it ran is unknown", v.call(ev.Turn, p.Iteration, call)))
+		}
+	case *events.ToolPended:
+		for _, call := range p.Calls {
+			v.emit(noted(Note, "%s: waits for its result from outside", v.call(ev.Turn, p.Iteration, call)))
+		}
+	case *events.ToolApprovalAsked:
+		v.asked(&projector.Approval{ToolApprovalAsked: *p})
+	case *events.ToolApprovalGiven:
+		v.answered(c, p)
+	case *events.ToolNestedCalled:
+		v.emit(noted(Note, "code calls %s", p.Tool))
+	}
+}
+
+// name is on whose behalf a commit was made.
+func name(c *events.Commit, callers []string) string {
+	if len(callers) > 0 {
+		return strings.Join(callers, ", ")
+	}
+	return cmp.Or(c.Actor.ID, string(c.Actor.Kind))
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+func (v *View) requested(c *events.Commit, p *events.TurnRequested) {
+	text := textOf(p.Input.Parts)
+	if p.Input.Continue {
+		text = "(go on)"
+	}
+	v.said(name(c, p.Callers), text)
+	if p.Behind != "" || v.Turn() != "" {
+		v.emit(noted(Note, "it waits behind the turn that runs"))
+	}
+}
+
+// said shows what a user said, after a blank line.
+func (v *View) said(who, text string) {
+	v.emit(Line{Note, ""})
+	mark := transcript.VisibleLine(who) + " > "
+	for i, l := range linesOf(Said, cmp.Or(text, "(nothing)")) {
+		if i > 0 {
+			mark = strings.Repeat(" ", len(mark))
+		}
+		v.emit(Line{Said, mark + l.Text})
+	}
+}
+
+func (v *View) completed(turn events.TurnID, p *events.TurnCompleted) {
+	v.retract()
+	switch p.End {
+	case events.EndFinished, events.EndSubmitted:
+	case events.EndToolValue:
+		v.emit(noted(Note, "the turn ended with the result of %s", p.Tool))
+	case events.EndSwitched:
+		v.emit(noted(Note, "the turn goes on in a new frame"))
+	case events.EndCancelled:
+		v.emit(noted(Note, "the turn was cancelled"))
+	case events.EndIncomplete, events.EndInvalidInput, events.EndMaxTurns, events.EndProviderError, events.EndRuntimeError, events.EndToolError,
+		events.EndPluginAbort, events.EndFailed, events.EndRejected, events.EndInjected, events.EndBranched:
+		said := strings.TrimSpace(p.Issue.Code + " " + p.Issue.Message)
+		v.emit(noted(Problem, "turn %s ended: %s%s: say it again, or /model NAME takes another model", turn, p.End, because(said)))
+	}
+}
+
+func (v *View) diverted(turn events.TurnID, p *events.TurnDiverted) {
+	switch p.End {
+	case events.EndInjected:
+		v.emit(noted(Note, "the running turn took the message in"))
+	case events.EndBranched:
+		v.emit(noted(Note, "turn %s goes on in session %s", turn, p.Session))
+	default:
+		v.emit(noted(Note, "turn %s was %s, because turn %s runs", turn, p.End, p.By))
+	}
+}
+
+// nodes shows messages that hosts and plugins add.
+func (v *View) nodes(list []events.NewNode) {
+	for i := range list {
+		if list[i].Kind == events.NodeMessage {
+			v.message(&list[i].Message, "")
+		}
+	}
+}
+
+func (v *View) branched(c *events.Commit, p *events.GraphBranched) {
+	if p.Leaf == "" {
+		v.emit(noted(Note, "%s went back to before the first message", name(c, nil)))
+		return
+	}
+	said := ""
+	if n, err := v.s.Node(p.Leaf); err == nil && n != nil {
+		said = because(clip(textOf(n.Message.Parts), 1, argsBytes, "/branch lists"))
+	}
+	v.emit(noted(Note, "%s went back to %s%s", name(c, nil), p.Leaf, said))
+}
+
+func (v *View) configured(c *events.Commit, p *events.SessionConfigured) {
+	if p.Config.Model != v.s.Config.Model {
+		v.emit(noted(Note, "%s set the model: %s", name(c, nil), cmp.Or(p.Config.Model, "the node's")))
+		return
+	}
+	v.emit(noted(Note, "%s changed the configuration", name(c, nil)))
+}
+
+func (v *View) replied(turn events.TurnID, p *events.ModelReplied) {
+	text := textOf(p.Parts)
+	if len(p.Shown) > 0 {
+		text = textOf(p.Shown)
+	}
+	v.thought(p.Parts)
+	v.finish(text)
+	if p.Fault != "" {
+		v.emit(noted(Note, "the answer is not of the form that was asked for: %s", p.Fault))
+	}
+	v.made(turn, p.Iteration, p.Parts)
+}
+
+func (v *View) thought(parts []events.Part) {
+	for i := range parts {
+		if v.opts.Full && parts[i].Kind == events.PartReasoning {
+			v.emit(linesOf(Thought, parts[i].Text)...)
+		}
+	}
+}
+
+// made shows the calls of a reply.
+func (v *View) made(turn events.TurnID, iteration int64, parts []events.Part) {
+	call := int64(0)
+	for i := range parts {
+		p := &parts[i]
+		if p.Kind != events.PartToolCall {
+			continue
+		}
+		n := v.number(effect(turn, iteration, call))
+		args := packed(p.Args)
+		if !p.Blob.IsZero() {
+			args = fmt.Sprintf("(%d bytes)", p.Blob.Size)
+		}
+		v.emit(noted(Call, "#%d %s %s", n, p.Tool, v.short(args, 1, argsBytes, n)))
+		call++
+	}
+}
+
+// short is a text of a call, shortened unless all is to be shown.
+func (v *View) short(text string, lines, limit, n int) string {
+	if v.opts.Full {
+		return text
+	}
+	return clip(text, lines, limit, fmt.Sprintf("/show %d", n))
+}
+
+// call names a call of the running turn.
+func (v *View) call(turn events.TurnID, iteration, call int64) string {
+	tool := ""
+	if t := v.s.Turn(); t != nil && t.ID == turn && call < int64(len(t.Calls)) {
+		tool = " " + t.Calls[call].Tool
+	}
+	return fmt.Sprintf("#%d%s", v.number(effect(turn, iteration, call)), tool)
+}
+
+func (v *View) result(turn events.TurnID, iteration int64, r *events.ToolResult) {
+	name := v.call(turn, iteration, r.Call)
+	n := v.number(effect(turn, iteration, r.Call))
+	word := ""
+	if r.Outcome != events.OutcomeSuccess {
+		word = " " + string(r.Outcome)
+	}
+	text := r.Text
+	if !r.Blob.IsZero() {
+		text = fmt.Sprintf("(%d bytes, /show %d)", r.Blob.Size, n)
+	}
+	list := linesOf(Result, v.short(text, resultLines, resultBytes, n))
+	first := noted(Result, "%s%s", name, word)
+	if len(list) == 1 {
+		first.Text += ": " + list[0].Text
+		list = nil
+	}
+	v.emit(first)
+	v.emit(list...)
+}
+
+// asked shows a question, with the arguments that the call would run with.
+func (v *View) asked(a *projector.Approval) {
+	args := packed(a.Args)
+	if !a.Blob.IsZero() {
+		args = fmt.Sprintf("(%d bytes, /show shows them)", a.Blob.Size)
+	}
+	if !v.opts.Full {
+		args = clip(args, 1, questionBytes, "/show shows them")
+	}
+	v.emit(noted(Question, "? %s (asks %s)", a.Question, a.Plugin), noted(Question, "  %s %s", a.Tool, args), noted(Question, "  y lets it run; n, or n and a reason, refuses it"))
+}
+
+func (v *View) answered(c *events.Commit, p *events.ToolApprovalGiven) {
+	tool := string(p.Effect)
+	if t := v.s.Turn(); t != nil {
+		if a := t.Approval(p.Effect); a != nil {
+			tool = a.Tool
+		}
+	}
+	who := cmp.Or(p.By, name(c, nil))
+	if p.Granted {
+		v.emit(noted(Note, "%s lets %s run", who, tool))
+		return
+	}
+	v.emit(noted(Note, "%s refused %s%s", who, tool, because(p.Reason)))
+}

@@ -1,0 +1,114 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/transcript"
+)
+
+// Kind says whose words a line is.
+type Kind int
+
+// The kinds.
+const (
+	Said     Kind = iota // what a user asked
+	Reply                // text of the model
+	Thought              // reasoning of the model
+	Call                 // a call of a tool
+	Result               // what a tool gave
+	Question             // a call that waits for an approval
+	Note                 // what the chat has to say
+	Problem              // what failed
+	Hint                 // a command to copy: never broken into rows, and without words of users, models or tools
+)
+
+// Line is one line of a chat. Its text has no line breaks, and a terminal that
+// shows it acts on nothing in it.
+type Line struct {
+	Kind Kind
+	Text string
+}
+
+// Own reports whether the line is the chat's own: those begin at the margin.
+func (l Line) Own() bool {
+	switch l.Kind {
+	case Said, Note, Problem, Question, Hint:
+		return true
+	case Reply, Thought, Call, Result:
+	}
+	return false
+}
+
+// linesOf are the lines of a text, escaped.
+func linesOf(kind Kind, text string) []Line {
+	if text == "" {
+		return nil
+	}
+	var list []Line
+	for line := range strings.SplitSeq(strings.TrimSuffix(transcript.Visible(text), "\n"), "\n") {
+		list = append(list, Line{kind, line})
+	}
+	return list
+}
+
+// noted is a line of the chat's own, escaped.
+func noted(kind Kind, format string, args ...any) Line {
+	return Line{kind, transcript.VisibleLine(fmt.Sprintf(format, args...))}
+}
+
+// packed is JSON on one line.
+func packed(args []byte) string {
+	var b bytes.Buffer
+	if json.Compact(&b, args) == nil {
+		return b.String()
+	}
+	return string(args)
+}
+
+// textOf are the texts of a message; what is no text is named.
+func textOf(parts []events.Part) string {
+	var list []string
+	for i := range parts {
+		switch p := &parts[i]; p.Kind {
+		case events.PartText:
+			if !p.Blob.IsZero() {
+				list = append(list, fmt.Sprintf("(a text of %d bytes that cannot be read)", p.Blob.Size))
+				continue
+			}
+			list = append(list, p.Text)
+		case events.PartAttachment:
+			list = append(list, fmt.Sprintf("(attachment %s)", p.MediaType))
+		case events.PartReasoning, events.PartToolCall, events.PartToolResult:
+		}
+	}
+	return strings.Join(list, "\n")
+}
+
+// clip shortens a text to a number of lines and bytes, and says how to see the rest.
+func clip(text string, lines, limit int, more string) string {
+	head := events.Clip(text, limit, "")
+	if at := nth(head, '\n', lines); at >= 0 {
+		head = head[:at]
+	}
+	if len(head) == len(text) || strings.TrimSpace(text[len(head):]) == "" {
+		return head
+	}
+	return fmt.Sprintf("%s … (%d more bytes, %s)", head, len(text)-len(head), more)
+}
+
+// nth is where the n-th of a character stands, from 1; -1 where there are fewer.
+func nth(text string, c byte, n int) int {
+	at := -1
+	for range n {
+		next := strings.IndexByte(text[at+1:], c)
+		if next < 0 {
+			return -1
+		}
+		at += next + 1
+	}
+	return at
+}

@@ -1,0 +1,78 @@
+package chat
+
+import (
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/transcript"
+)
+
+// live is the unfinished reply, as far as it was streamed. Lines that are shown stay; the last one is
+// not whole yet.
+type live struct {
+	try  try
+	text string // of the attempt so far
+	done int    // bytes of text that are lines
+	cut  bool   // deltas were lost: the rest comes with the commit
+}
+
+// try is one attempt of one model call.
+type try struct {
+	turn                     events.TurnID
+	iteration, call, attempt int64
+}
+
+// delta shows what a delta adds. The observer gives only those of the newest attempt.
+func (v *View) delta(d *api.Delta) {
+	if m := d.Message; !m.IsZero() {
+		v.emit(linesOf(Result, m.Text)...)
+		return
+	}
+	if r := d.Retry; !r.IsZero() {
+		v.emit(noted(Note, "the model call failed (%s): attempt %d of %d, the next in %.1f s", r.Reason, r.Attempt, r.Attempts, float64(r.WaitMillis)/1000))
+	}
+	if now := (try{d.Turn, d.Iteration, d.Call, d.Attempt}); now != v.live.try {
+		v.retract()
+		v.live.try = now
+	}
+	if v.live.cut || d.Kind != events.PartText {
+		return
+	}
+	v.live.text += d.Text
+	if end := strings.LastIndexByte(v.live.text, '\n'); end >= v.live.done {
+		v.emit(linesOf(Reply, v.live.text[v.live.done:end+1])...)
+		v.live.done = end + 1
+	}
+}
+
+// gap stops streaming of the attempt: its commit has the whole.
+func (v *View) gap(g *api.Gap) {
+	if g.Turn == v.live.try.turn && g.Iteration == v.live.try.iteration {
+		v.live.cut = true
+		return
+	}
+	v.live = live{try: try{turn: g.Turn, iteration: g.Iteration}, cut: true}
+}
+
+// retract says that what was streamed does not count.
+func (v *View) retract() {
+	if v.live.done > 0 {
+		v.emit(noted(Note, "the reply above was cut off and does not count"))
+	}
+	v.live = live{}
+}
+
+// finish shows what streaming has left of a reply's text.
+func (v *View) finish(text string) {
+	rest, ok := strings.CutPrefix(text, v.live.text[:v.live.done])
+	if !ok {
+		v.retract()
+		rest = text
+	}
+	v.live = live{}
+	v.emit(linesOf(Reply, rest)...)
+}
+
+// Live is the unfinished last line of the reply that streams; escaped, empty where there is none.
+func (v *View) Live() string { return transcript.VisibleLine(v.live.text[v.live.done:]) }

@@ -1,0 +1,316 @@
+package chat
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	"charm.land/bubbles/v2/textarea"
+	tea "charm.land/bubbletea/v2"
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/events"
+)
+
+// screen is the program of a terminal: what a user typed and what was seen go in, lines and a live part at
+// the bottom come out.
+type screen struct {
+	talk    *Talk
+	driver  *driver
+	session events.SessionID
+	plain   bool
+
+	view   *View // nil until the session is joined
+	seen   <-chan observed
+	stop   context.CancelFunc // ends the observation
+	gen    int
+	drawn  bool // the program has drawn once: what is printed before goes astray
+	input  textarea.Model
+	asked  events.EffectID // the question that the user saw when the line started
+	past   []string        // lines that were typed
+	at     int             // the one that is shown; len(past): none of them
+	width  int
+	height int
+
+	out      []string // to be printed, in order
+	printing bool
+	live     string // of the unfinished reply, below what was printed
+	leaving  bool
+	warned   bool // ctrl-c was pressed, and nothing else since
+	failed   error
+
+	doing  map[int]Action // that are under way
+	number int
+	status string
+	since  time.Time // of status
+}
+
+func newScreen(talk *Talk, id events.SessionID, plain bool) *screen {
+	in := textarea.New()
+	in.Prompt, in.ShowLineNumbers, in.CharLimit = "> ", false, maxPrompt
+	in.DynamicHeight, in.MinHeight, in.MaxHeight, in.MaxContentHeight = true, 1, 8, 10000
+	in.KeyMap.InsertNewline = key.NewBinding(key.WithKeys("ctrl+j", "alt+enter", "shift+enter"))
+	in.SetStyles(textarea.Styles{})
+	in.SetVirtualCursor(false)
+	in.Focus()
+	return &screen{talk: talk, session: id, plain: plain, input: in, width: 80, height: 24, doing: make(map[int]Action), since: time.Now()}
+}
+
+type (
+	tickMsg    struct{}
+	drawnMsg   struct{}
+	printedMsg struct{}
+)
+
+func ticks() tea.Cmd { return tea.Tick(tick, func(time.Time) tea.Msg { return tickMsg{} }) }
+
+// Init implements [tea.Model].
+func (m *screen) Init() tea.Cmd {
+	return tea.Batch(ticks(), tea.Tick(firstFrame, func(time.Time) tea.Msg { return drawnMsg{} }))
+}
+
+// firstFrame is when the program has drawn for the first time; it draws 60 times a second.
+const firstFrame = 100 * time.Millisecond
+
+// Update implements [tea.Model].
+func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	var cmd tea.Cmd
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.resize(msg.Width, msg.Height)
+	case tea.KeyPressMsg:
+		cmd = m.key(msg)
+	case tickMsg:
+		cmd = ticks()
+	case printedMsg:
+		m.printing = false
+	case drawnMsg:
+		m.drawn = true
+	case joinedMsg:
+		m.joined(msg)
+	case seenMsg:
+		m.observe(msg)
+	case didMsg:
+		cmd = m.did(msg)
+	case linkMsg:
+		m.print(msg.Line)
+	case tea.PasteMsg:
+		m.start()
+		m.input, cmd = m.input.Update(msg)
+	default:
+		m.input, cmd = m.input.Update(msg)
+	}
+	m.look()
+	printing := m.flush()
+	if m.drawn && !m.printing && m.view != nil {
+		m.live = m.view.Live() // after the lines before it
+	}
+	return m, tea.Batch(cmd, printing)
+}
+
+// look notes since when the status is what it is.
+func (m *screen) look() {
+	if now := m.waits(); now != m.status {
+		m.status, m.since = now, time.Now()
+	}
+}
+
+// waits is what the chat waits for; empty: for the user.
+func (m *screen) waits() string {
+	if m.view == nil {
+		return "waiting for a node that opens the session"
+	}
+	if now := m.view.Status(); now != "" {
+		return now
+	}
+	for _, a := range m.doing {
+		return "waiting for a node to take " + string(a.Verb)
+	}
+	return ""
+}
+
+func (m *screen) resize(width, height int) {
+	m.width, m.height = max(width, 10), max(height, 4)
+	m.input.SetWidth(m.width)
+}
+
+// joined goes on in a fork.
+func (m *screen) joined(msg joinedMsg) {
+	if msg.err != nil {
+		m.fail(msg.err)
+		return
+	}
+	m.view, m.stop = msg.view, msg.stop
+	m.print(msg.list...)
+	m.print(m.header())
+	go m.driver.pass(msg.ctx, msg.gen, msg.seen)
+}
+
+func (m *screen) header() Line {
+	return noted(Note, "session %s, model %s: /help lists what can be typed", m.session, orNodes(m.view.Model()))
+}
+
+func orNodes(model string) string {
+	if model == "" {
+		return "of the node"
+	}
+	return model
+}
+
+func (m *screen) observe(msg seenMsg) {
+	if msg.gen != m.gen || m.view == nil {
+		return
+	}
+	if msg.err != nil {
+		m.fail(msg.err)
+		return
+	}
+	list, err := m.view.Seen(msg.Observed)
+	m.print(list...)
+	if err != nil {
+		m.fail(err)
+	}
+}
+
+// fail leaves.
+func (m *screen) fail(err error) {
+	m.failed, m.leaving = err, true
+}
+
+func (m *screen) did(msg didMsg) tea.Cmd {
+	delete(m.doing, msg.number)
+	m.print(msg.Lines...)
+	switch {
+	case msg.Err != nil:
+		m.print(noted(Problem, "%s: %s", msg.Action.Verb, msg.Err))
+		if msg.Action.Verb == Say && m.input.Value() == "" {
+			m.input.SetValue(msg.Action.Text) // nothing that was typed is lost
+		}
+	case msg.Session != "":
+		m.print(noted(Note, "from here on this is session %s, a fork of %s", msg.Session, m.session))
+		m.stop()
+		m.session, m.view = msg.Session, nil
+		m.gen++
+		return m.driver.join(m.session, m.gen)
+	}
+	return nil
+}
+
+// act does what a line asks for.
+func (m *screen) act(a Action) tea.Cmd {
+	switch a.Verb {
+	case Nothing:
+		return nil
+	case Quit:
+		m.leaving = true
+		return nil
+	case Help:
+		m.print(HelpLines()...)
+		return nil
+	case Where:
+		m.print(noted(Hint, "%s", m.talk.Farewell(m.session)))
+		return nil
+	case Refuse:
+		m.print(noted(Problem, "%s", a.Text))
+		return nil
+	case Say, Answer, Branch, Fork, Cancel, Compact, Model, Show:
+	}
+	if m.view == nil {
+		m.print(noted(Problem, "the session is not open yet: try again in a moment"))
+		m.input.SetValue(m.past[len(m.past)-1])
+		return nil
+	}
+	a, ready := m.prepare(a)
+	if !ready {
+		return nil
+	}
+	m.number++
+	m.doing[m.number] = a
+	return m.driver.do(m.number, m.session, a)
+}
+
+// prepare fills in what an action is about, and does those that need no session.
+func (m *screen) prepare(a Action) (Action, bool) {
+	switch a.Verb { //nolint:exhaustive // the others are ready
+	case Say:
+		a.Turn = events.TurnID(ulid.Make().String())
+	case Cancel:
+		if a.Turn = m.view.Turn(); a.Turn == "" {
+			m.print(noted(Note, "no turn runs"))
+			return a, false
+		}
+	case Model:
+		if a.Text == "" {
+			m.print(noted(Note, "model: %s", orNodes(m.view.Model())))
+			return a, false
+		}
+	case Branch:
+		return m.branch(a)
+	case Show:
+		return m.showing(a)
+	}
+	return a, true
+}
+
+// branch finds the message to go back to, or lists them.
+func (m *screen) branch(a Action) (Action, bool) {
+	places, err := m.view.Places()
+	if err != nil {
+		m.fail(err)
+		return a, false
+	}
+	if a.Text == "" {
+		for i, p := range places {
+			m.print(noted(Note, "%3d %s", i+1, p.Text))
+		}
+		m.print(noted(Note, "/branch N goes back to message N, which stays, as do all after it in the history; 0 is before the first"))
+		return a, false
+	}
+	a.Node = events.NodeID(a.Text)
+	for i, p := range places {
+		if p.Node == a.Node {
+			return a, true
+		}
+		if strconv.Itoa(i+1) == a.Text {
+			a.Node = p.Node
+			return a, true
+		}
+	}
+	if a.Text == "0" {
+		a.Node = ""
+	}
+	return a, true
+}
+
+// showing finds the call to be shown.
+func (m *screen) showing(a Action) (Action, bool) {
+	n := len(m.view.calls)
+	if a.Text == "" {
+		if q := m.view.Question(); q != nil {
+			a.Effect = q.Effect
+			return a, true
+		}
+	} else if typed, err := strconv.Atoi(a.Text); err == nil {
+		n = typed
+	} else {
+		n = 0
+	}
+	var known bool
+	if a.Effect, known = m.view.Call(n); !known {
+		m.print(noted(Problem, "there is no call %s: calls have the numbers that stand before them, as in #%d", a.Text, max(len(m.view.calls), 1)))
+	}
+	return a, known
+}
+
+// statusLine says what is waited for, and for how long.
+func (m *screen) statusLine() string {
+	if m.status == "" {
+		return ""
+	}
+	if waited := time.Since(m.since); waited > slow {
+		return fmt.Sprintf("%s (%d s)", m.status, int(waited.Seconds()))
+	}
+	return m.status
+}

@@ -1,0 +1,92 @@
+package chat
+
+import (
+	"cmp"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/transcript"
+)
+
+// Recent shows the last messages of the conversation, and the questions that wait, where a chat
+// joins a session. limit is how many messages.
+func (v *View) Recent(limit int) ([]Line, error) {
+	path, err := v.s.Path()
+	if err != nil {
+		return nil, err
+	}
+	v.out = nil
+	if left := len(path) - limit; left > 0 {
+		v.emit(noted(Note, "(%d earlier messages)", left))
+		path = path[left:]
+	}
+	for _, n := range path {
+		if n.Kind == events.NodeMessage {
+			v.message(&n.Message, v.caller(n))
+		}
+	}
+	for _, q := range v.s.Questions() {
+		v.asked(&q)
+	}
+	return v.out, nil
+}
+
+// caller is on whose behalf a message was said.
+func (v *View) caller(n *projector.Node) string {
+	if t := v.s.Turn(); t != nil && t.ID == n.Turn && len(t.Callers) > 0 {
+		return t.Callers[0]
+	}
+	if r, err := v.s.Record(n.Turn); err == nil && r != nil {
+		return r.Callers
+	}
+	return ""
+}
+
+// message shows a message as it stands in the conversation.
+func (v *View) message(m *events.Message, caller string) {
+	if m.Role == events.RoleAssistant {
+		v.thought(m.Parts)
+		v.emit(linesOf(Reply, textOf(m.Parts))...)
+	} else if text := textOf(m.Parts); text != "" {
+		v.said(cmp.Or(caller, m.Origin, string(m.Role)), text)
+	}
+	for i := range m.Parts {
+		p := &m.Parts[i]
+		switch p.Kind { //nolint:exhaustive // texts are above
+		case events.PartToolCall:
+			v.emit(noted(Call, "%s %s", p.Tool, v.plain(packed(p.Args), 1, argsBytes)))
+		case events.PartToolResult:
+			v.emit(noted(Result, "%s %s: %s", p.Tool, p.Outcome, v.plain(p.Text, 1, resultBytes)))
+		}
+	}
+}
+
+func (v *View) plain(text string, lines, limit int) string {
+	if v.opts.Full {
+		return text
+	}
+	return clip(text, lines, limit, "lash-replay show has all")
+}
+
+// Place is a message of the conversation that /branch can go back to.
+type Place struct {
+	Node events.NodeID
+	Text string // its beginning, escaped
+}
+
+// Places are the messages of the active path, oldest first.
+func (v *View) Places() ([]Place, error) {
+	path, err := v.s.Path()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Place, 0, len(path))
+	for _, n := range path {
+		said := string(n.Kind)
+		if n.Kind == events.NodeMessage {
+			said = string(n.Message.Role) + ": " + clip(textOf(n.Message.Parts), 1, 60, "…")
+		}
+		list = append(list, Place{n.ID, transcript.VisibleLine(said)})
+	}
+	return list, nil
+}

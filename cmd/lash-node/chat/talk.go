@@ -1,0 +1,312 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+)
+
+// Talk is how a chat reaches sessions.
+type Talk struct {
+	Service api.Service
+	Blobs   session.BlobReader
+	Config  events.Config // of sessions that the chat makes
+	Where   string        // flags that lead another command to the same place, each after a space
+	Full    bool          // nothing is shortened
+	Link    *Link
+}
+
+// observed is an observation, or how they ended.
+type observed struct {
+	api.Observed
+	err error
+}
+
+// slow is how long a chat waits before it says for what.
+const slow = 2 * time.Second
+
+// late says after a while what the opening of a session waits for.
+func (t *Talk) late(show func(Line)) *time.Timer {
+	return time.AfterFunc(slow, func() {
+		show(noted(Note, "waiting for a node that opens the session: lash-node serve%s starts one", t.Where))
+	})
+}
+
+// Open joins a session, which it makes where begins says so, and shows its last messages and what the turn
+// did so far that runs. What happens from then on comes through the channel, until ctx ends.
+func (t *Talk) Open(ctx context.Context, id events.SessionID, begins bool, opts Options, show func(Line)) (*View, <-chan observed, error) {
+	if begins {
+		if _, err := t.Service.Create(ctx, api.CreateRequest{ID: id, Config: t.Config}); err != nil {
+			return nil, nil, t.Explain(err, id)
+		}
+	}
+	view, upto, list, err := t.join(ctx, id, opts)
+	if err != nil {
+		return nil, nil, t.Explain(err, id)
+	}
+	recent, err := view.Recent(recentMessages)
+	for seen := watch(ctx, list); ; {
+		for _, l := range recent {
+			show(l)
+		}
+		if err != nil || view.Seq() >= upto {
+			return view, seen, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		case o := <-seen:
+			if recent, err = nil, o.err; err == nil {
+				recent, err = view.Seen(o.Observed)
+			}
+		}
+	}
+}
+
+// recentMessages is how many messages a chat shows that joins a session.
+const recentMessages = 12
+
+// watch runs until ctx ends or the observations do.
+func watch(ctx context.Context, list iter.Seq2[api.Observed, error]) <-chan observed {
+	out := make(chan observed)
+	go func() {
+		for o, err := range list {
+			select {
+			case out <- observed{o, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// join is a view of a session, and the observations that go on from there. What the running turn
+// and those that wait did so far is observed again, so that it is shown as it was: up to the commit at upto.
+func (t *Talk) join(ctx context.Context, id events.SessionID, opts Options) (v *View, upto events.Seq, list iter.Seq2[api.Observed, error], err error) {
+	s, err := t.Service.State(ctx, id)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	upto = s.Seq
+	first := s.Seq + 1 // the oldest commit that belongs to a turn that has not ended
+	if now := s.Turn(); now != nil {
+		first = min(first, now.Seq)
+	}
+	for i := range s.Queue {
+		first = min(first, s.Queue[i].Seq)
+	}
+	if first <= s.Seq && first > 1 {
+		if s, err = t.Service.StateAt(ctx, id, first-1); err != nil {
+			return nil, 0, nil, err
+		}
+	}
+	return NewView(s, opts), upto, t.observe(ctx, id, s.Seq), nil
+}
+
+// observe gives commits with the texts that lie outside the log.
+func (t *Talk) observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
+	return func(yield func(api.Observed, error) bool) {
+		for o, err := range t.Service.Observe(ctx, id, cursor) {
+			if o.Commit != nil {
+				t.fill(ctx, o.Commit)
+			}
+			if !yield(o, t.Explain(err, id)) {
+				return
+			}
+		}
+	}
+}
+
+// fill reads the texts of prompts and replies; of results too where all is to be shown. One that cannot be
+// read stays a reference, which views show as such.
+func (t *Talk) fill(ctx context.Context, c *events.Commit) {
+	for i := range c.Events {
+		switch p := c.Events[i].Payload.(type) {
+		case *events.TurnRequested:
+			if in, err := session.FillInput(ctx, t.Blobs, p.Input); err == nil {
+				whole := *p
+				whole.Input = in
+				c.Events[i].Payload = &whole
+			}
+		case *events.ModelReplied:
+			whole := *p
+			if filled, err := session.Fill(ctx, t.Blobs, []events.Message{{Parts: p.Parts}, {Parts: p.Shown}}); err == nil {
+				whole.Parts, whole.Shown = filled[0].Parts, filled[1].Parts
+				c.Events[i].Payload = &whole
+			}
+		case *events.ToolReturned:
+			t.fillResults(ctx, p)
+		}
+	}
+}
+
+func (t *Talk) fillResults(ctx context.Context, p *events.ToolReturned) {
+	for i := range p.Results {
+		if !t.Full {
+			return
+		}
+		if whole, err := session.FillResult(ctx, t.Blobs, p.Results[i]); err == nil {
+			p.Results[i] = whole
+		}
+	}
+}
+
+// Outcome is the result of an action.
+type Outcome struct {
+	Action  Action
+	Session events.SessionID // of Fork: where it goes on
+	Lines   []Line           // what is to be shown besides what the session shows
+	Err     error
+}
+
+// Do asks a session for what an action wants. It waits for nothing but the answer.
+func (t *Talk) Do(ctx context.Context, id events.SessionID, a Action) (out Outcome) {
+	out.Action = a
+	defer func() { out.Err = t.Explain(out.Err, id) }()
+	switch a.Verb { //nolint:exhaustive // the others ask nothing of a session
+	case Say:
+		req := session.Ask(a.Text)
+		req.ID = a.Turn
+		_, out.Err = t.Service.Submit(ctx, id, req)
+	case Answer:
+		out.Err = t.Service.Approve(ctx, id, events.ToolApprovalGiven{Effect: a.Effect, Granted: a.Granted, Reason: a.Text})
+	case Cancel:
+		_, _, out.Err = t.Service.Cancel(ctx, id, a.Turn, api.CancelRequest{})
+	case Branch:
+		out.Err = t.Service.BranchTo(ctx, id, a.Node)
+	case Fork:
+		out.Session, out.Err = t.Service.Fork(ctx, id, api.CreateRequest{})
+	case Compact:
+		opened, err := t.Service.Compact(ctx, id)
+		if out.Err = err; err == nil && !opened {
+			out.Lines = []Line{noted(Note, "there is nothing to compact yet, or no plugin of the session does it")}
+		}
+	case Model:
+		out.Err = t.Service.Configure(ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
+			c.Model = a.Text
+			return c
+		}})
+	case Show:
+		out.Lines, out.Err = t.show(ctx, id, a.Effect)
+	}
+	return out
+}
+
+// show is all of a call: its arguments, and its result where it has one.
+func (t *Talk) show(ctx context.Context, id events.SessionID, effect events.EffectID) ([]Line, error) {
+	asked, err := t.Service.Approvals(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	for i := range asked {
+		if a := &asked[i]; a.Effect == effect {
+			return append([]Line{noted(Note, "arguments of %s:", a.Tool)}, linesOf(Call, packed(a.Args))...), nil
+		}
+	}
+	s, err := t.Service.State(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	list := argsOf(s, effect)
+	output, err := t.Service.ToolOutput(ctx, id, effect)
+	switch {
+	case errors.Is(err, api.ErrUnknownCall):
+		return append(list, noted(Note, "it has no result yet")), nil
+	case err != nil:
+		return nil, err
+	}
+	return append(append(list, noted(Note, "result:")), linesOf(Result, output)...), nil
+}
+
+// argsOf are the arguments of a call, as the model's message in the conversation has them.
+func argsOf(s *projector.State, call events.EffectID) []Line {
+	nodes, err := s.AllNodes()
+	if err != nil {
+		return nil
+	}
+	for _, n := range nodes {
+		at := int64(-1)
+		for i := range n.Message.Parts {
+			p := &n.Message.Parts[i]
+			if p.Kind != events.PartToolCall {
+				continue
+			}
+			at++
+			if iteration, ok := iterationOf(call); ok && n.ID == events.NodeID(projector.ReplyMessage(n.Turn, iteration)) && effect(n.Turn, iteration, at) == call {
+				return append([]Line{noted(Note, "arguments of %s:", p.Tool)}, linesOf(Call, packed(p.Args))...)
+			}
+		}
+	}
+	return nil
+}
+
+// iterationOf is the model call of a call's id.
+func iterationOf(call events.EffectID) (n int64, ok bool) {
+	var turn string
+	var at int64
+	for i, r := range call {
+		if r == '/' {
+			turn = string(call[:i])
+			_, err := fmt.Sscanf(string(call[i+1:]), "%d/%d", &n, &at)
+			return n, err == nil && turn != ""
+		}
+	}
+	return 0, false
+}
+
+// Explain says what to do about an error. It is nil where err is.
+func (t *Talk) Explain(err error, id events.SessionID) error {
+	advice := ""
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, new(*explained)), errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, new(*events.ErasedError)):
+		advice = "lash-node chat without --session begins another"
+	case errors.Is(err, events.ErrNoSession):
+		advice = fmt.Sprintf("there is no session %s here: lash-replay%s ls lists what there is", id, t.Where)
+	case errors.Is(err, api.ErrTurnRunning):
+		advice = "/cancel stops it, or wait until it has ended, and try again"
+	case errors.Is(err, api.ErrClosed):
+		advice = "/fork goes on in a copy"
+	case errors.Is(err, api.ErrSelfApproval):
+		advice = "another user answers: lash-node approvals lists what waits"
+	case errors.Is(err, api.ErrDifferent):
+		advice = "the first answer counts"
+	case errors.Is(err, api.ErrNotAsked):
+		advice = "the turn has ended, or the call was answered"
+	case errors.Is(err, api.ErrForbidden):
+		advice = "a user with that right can do it, or grant the right to you"
+	case errors.Is(err, api.ErrUnknownNode):
+		advice = "/branch lists them"
+	case errors.Is(err, bus.ErrNobody):
+		advice = fmt.Sprintf("no node serves: lash-node serve%s starts one", t.Where)
+	default:
+		advice = fmt.Sprintf("the session is kept, lash-node chat%s --session %s goes on with it", t.Where, id)
+	}
+	return &explained{err, advice}
+}
+
+// explained is an error with what to do next.
+type explained struct {
+	err    error
+	advice string
+}
+
+func (e *explained) Error() string { return e.err.Error() + ": " + e.advice }
+func (e *explained) Unwrap() error { return e.err }
+
+// Farewell says how to come back to a session.
+func (t *Talk) Farewell(id events.SessionID) string {
+	return fmt.Sprintf("session %s: lash-node chat%s --session %s goes on with it", id, t.Where, id)
+}

@@ -1,0 +1,139 @@
+package chat
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/transcript"
+)
+
+// Options of a view.
+type Options struct {
+	Live bool // show replies while they come
+	Full bool // shorten nothing, and show what models think
+}
+
+// How much of a call, of its result and of a question is shown, where not all is.
+const (
+	argsBytes     = 160
+	resultBytes   = 600
+	resultLines   = 6
+	questionBytes = 4000
+)
+
+// View shows a session. It is pure, and not safe for concurrent use.
+type View struct {
+	opts  Options
+	s     *projector.State
+	live  live
+	calls []events.EffectID // numbered from 1
+	out   []Line
+}
+
+// NewView begins at a state of the session, which is the view's from then on.
+func NewView(s *projector.State, opts Options) *View { return &View{opts: opts, s: s} }
+
+// Seq is the sequence of the last commit seen.
+func (v *View) Seq() events.Seq { return v.s.Seq }
+
+// Seen gives the lines that follow from an observation. Errors: [projector.ErrOutOfOrder].
+func (v *View) Seen(o api.Observed) ([]Line, error) {
+	v.out = nil
+	switch {
+	case o.Commit != nil:
+		if o.Seq != v.s.Seq+1 {
+			return nil, fmt.Errorf("commit %d after %d: %w", o.Seq, v.s.Seq, projector.ErrOutOfOrder)
+		}
+		for i := range o.Commit.Events {
+			ev := &o.Commit.Events[i]
+			v.event(o.Commit, ev)
+			v.s.Ahead(ev, o.Commit.At)
+		}
+		v.s.Landed()
+	case o.Delta != nil && v.opts.Live:
+		v.delta(o.Delta)
+	case o.Gap != nil && v.opts.Live:
+		v.gap(o.Gap)
+	}
+	return v.out, nil
+}
+
+func (v *View) emit(list ...Line) { v.out = append(v.out, list...) }
+
+// Turn is the running turn, or the one that is next; empty where there is none.
+func (v *View) Turn() events.TurnID {
+	switch {
+	case v.s.Turn() != nil:
+		return v.s.Turn().ID
+	case len(v.s.Queue) > 0:
+		return v.s.Queue[0].ID
+	}
+	return ""
+}
+
+// Ended is how a turn ended; nil while it has not.
+func (v *View) Ended(id events.TurnID) (*projector.TurnRecord, error) { return v.s.Record(id) }
+
+// Question is the oldest call that waits for an approval, or nil.
+func (v *View) Question() *projector.Approval {
+	if list := v.s.Questions(); len(list) > 0 {
+		return &list[0]
+	}
+	return nil
+}
+
+// Model is the session's model; empty: the node's.
+func (v *View) Model() string { return v.s.Config.Model }
+
+// Call is the call of a number, as lines have it.
+func (v *View) Call(n int) (events.EffectID, bool) {
+	if n < 1 || n > len(v.calls) {
+		return "", false
+	}
+	return v.calls[n-1], true
+}
+
+// number gives calls their numbers in the order in which they were shown.
+func (v *View) number(effect events.EffectID) int {
+	if at := slices.Index(v.calls, effect); at >= 0 {
+		return at + 1
+	}
+	v.calls = append(v.calls, effect)
+	return len(v.calls)
+}
+
+// Status is what the session waits for, on one line; empty where it waits for a prompt.
+func (v *View) Status() string {
+	t := v.s.Turn()
+	switch {
+	case t == nil && len(v.s.Queue) == 0:
+		return ""
+	case t == nil:
+		return "waiting for a node to take the turn"
+	case t.Cancelled:
+		return "waiting for the turn to stop"
+	case len(v.s.Questions()) > 0:
+		return "waiting for an approval of " + transcript.VisibleLine(v.s.Questions()[0].Tool)
+	case !t.Replied:
+		return "waiting for the model"
+	}
+	var names []string
+	for i := range t.Calls {
+		if !t.Calls[i].Done {
+			names = append(names, transcript.VisibleLine(t.Calls[i].Tool))
+		}
+	}
+	if len(names) == 0 {
+		return "waiting for the node"
+	}
+	return "waiting for " + strings.Join(names, ", ")
+}
+
+// effect is the id of a call of the model's.
+func effect(turn events.TurnID, iteration, call int64) events.EffectID {
+	return events.EffectID(fmt.Sprintf("%s/%d/%d", turn, iteration, call))
+}

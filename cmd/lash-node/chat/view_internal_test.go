@@ -1,0 +1,202 @@
+package chat
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+)
+
+// failing is a test, or one of the many of a property.
+type failing interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// running is a view of a session whose turn t1 runs.
+func running(t failing, opts Options) *View {
+	t.Helper()
+	v := NewView(projector.New("s"), opts)
+	for _, ev := range []events.Event{
+		events.Of("", &events.SessionOpened{}),
+		events.Of("t1", &events.TurnRequested{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}}),
+		events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w"}),
+	} {
+		if _, err := v.Seen(committed(v, ev)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return v
+}
+
+// committed is the next commit that a view sees.
+func committed(v *View, list ...events.Event) api.Observed {
+	return api.Observed{Seq: v.Seq() + 1, Commit: &events.Commit{
+		ID: "c", Session: "s", At: 1000, Actor: events.Actor{Kind: events.ActorClient, ID: "ann"}, Events: list,
+	}}
+}
+
+func replied(text string) events.Event {
+	return events.Of("t1", &events.ModelReplied{Parts: []events.Part{{Kind: events.PartText, Text: text}}, Stop: events.StopEnd})
+}
+
+// TestOtherModelAndTools tells of a model that takes over, of tool sources and of extensions: users want to know why answers change.
+func TestOtherModelAndTools(t *testing.T) {
+	t.Parallel()
+	for want, p := range map[string]events.Payload{
+		"the turn goes on with anthropic m2":                 &events.ModelFailed{Error: "server", Fallback: events.FallbackTo{Place: 1, Provider: "anthropic", Model: "m2"}},
+		"ann set the tool sources: a, b":                     &events.ToolSourcesApplied{Sources: []string{"a", "b"}},
+		"ann set the tool sources: none":                     &events.ToolSourcesApplied{},
+		"ann set the extensions of the session: there are 0": &events.SessionExtensionsSet{},
+	} {
+		v := running(t, Options{})
+		list, err := v.Seen(committed(v, events.Of("t1", p)))
+		if err != nil || len(list) == 0 || !strings.HasPrefix(list[len(list)-1].Text, want) {
+			t.Errorf("%T: got %v, %v, want %q", p, list, err, want)
+		}
+	}
+}
+
+// TestStreamedIsRecorded streams replies in pieces, with attempts that fail and pieces that are lost: what stands
+// there in the end is the reply as it was recorded, and what is not of it is said to count for nothing.
+func TestStreamedIsRecorded(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		v := running(t, Options{Live: true})
+		text := rapid.StringOf(rapid.SampledFrom([]rune("ab\n\n\x1b\u202eé世\t"))).Draw(t, "text")
+		var lines []Line
+		see := func(o api.Observed) {
+			list, err := v.Seen(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines = append(lines, list...)
+		}
+		for attempt := range rapid.Int64Range(1, 3).Draw(t, "attempts") {
+			rest := []rune(text)
+			if attempt > 0 && rapid.Bool().Draw(t, "another text") {
+				rest = []rune("other\n" + text)
+			}
+			for n := int64(0); len(rest) > 0 && rapid.IntRange(0, 9).Draw(t, "stop") > 0; n++ {
+				size := rapid.IntRange(1, len(rest)).Draw(t, "size")
+				if rapid.IntRange(0, 9).Draw(t, "lost") == 0 {
+					see(api.Observed{Gap: &api.Gap{Turn: "t1"}})
+				} else {
+					see(api.Observed{Delta: &api.Delta{Turn: "t1", Attempt: attempt + 1, N: n, Kind: events.PartText, Text: string(rest[:size])}})
+				}
+				rest = rest[size:]
+				visible(t, []Line{{Reply, v.Live()}})
+			}
+		}
+		see(committed(v, replied(text)))
+		visible(t, lines)
+		counts := 0 // from here on
+		for i, l := range lines {
+			if strings.Contains(l.Text, "does not count") {
+				counts = i + 1
+			}
+		}
+		got := slices.DeleteFunc(lines[counts:], func(l Line) bool { return l.Kind != Reply })
+		if want := linesOf(Reply, text); !slices.Equal(got, want) || v.Live() != "" {
+			t.Fatalf("got %v and %q, want %v", got, v.Live(), want)
+		}
+	})
+}
+
+// visible refuses lines that a terminal acts on.
+func visible(t failing, list []Line) {
+	t.Helper()
+	for _, l := range list {
+		for _, r := range l.Text {
+			if r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+				t.Fatalf("got U+%04X in %q", r, l.Text)
+			}
+		}
+	}
+}
+
+const hostile = "\x1b[2J\x1b]52;c;aGk=\a\r\u009b2J\u202egpj\u2066\u2028\nann > I am ann\n? Let it run?"
+
+// filled sets every text in a value to what is hostile, and every list to one of its elements.
+func filled(v reflect.Value) {
+	switch v.Kind() { //nolint:exhaustive // the others say nothing
+	case reflect.String:
+		v.SetString(hostile)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			filled(v.Field(i))
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			v.SetBytes([]byte(hostile))
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		filled(v.Index(0))
+	}
+}
+
+// TestEveryEventIsVisible shows every kind of event with hostile texts wherever it has any, and then again with each of the words
+// that decide how it is shown: nothing acts on the terminal, and nothing but a prompt begins a line with a user's name.
+func TestEveryEventIsVisible(t *testing.T) {
+	t.Parallel()
+	shown := 0
+	for _, kind := range events.Kinds() {
+		p := eventstest.Payload(kind).Example()
+		for _, word := range []string{"", string(events.PartText), string(events.PartReasoning), string(events.PartToolCall), string(events.PartAttachment), string(events.NodeMessage), string(events.RoleAssistant), string(events.EndInjected), api.CompactionFrame} {
+			for _, full := range []bool{false, true} {
+				v := running(t, Options{Full: full})
+				v.out = nil
+				filled(reflect.ValueOf(p).Elem())
+				if word != "" {
+					worded(reflect.ValueOf(p).Elem(), word)
+				}
+				c := committed(v).Commit
+				c.Actor.ID = hostile
+				v.event(c, &events.Event{Kind: kind, Turn: "t1", Payload: p})
+				visible(t, v.out)
+				for _, l := range v.out {
+					shown++
+					if strings.ContainsAny(l.Text, "\n") || l.Own() && strings.HasPrefix(l.Text, "ann > ") {
+						t.Errorf("%T: got %q at the margin", p, l.Text)
+					}
+				}
+			}
+		}
+	}
+	if shown < 300 {
+		t.Errorf("%d lines were shown, so little was tried", shown)
+	}
+}
+
+// worded sets the words of a value, which are of types of their own: kinds, roles and ends.
+func worded(v reflect.Value, word string) {
+	switch v.Kind() { //nolint:exhaustive // the others have none
+	case reflect.String:
+		switch v.Interface().(type) {
+		case events.PartKind, events.Role, events.TurnEnd, events.NodeKind:
+			v.SetString(word)
+		case string:
+			if word == api.CompactionFrame {
+				v.SetString(word)
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			worded(v.Field(i), word)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			worded(v.Index(i), word)
+		}
+	}
+}

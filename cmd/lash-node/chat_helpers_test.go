@@ -1,0 +1,296 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/creack/pty"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/llmtest"
+)
+
+// talker is an OpenAI-compatible model that does what it is told, also to fail, and to wait in the middle of a reply:
+//
+//	write FILE   calls write_file, and says how that went
+//	attack       says what the test wants it to
+//	hold         says a line and a half, and the rest once it is released
+//	else         says "heard: " and what it was told
+type talker struct {
+	url     string
+	held    chan struct{} // one for each reply that is held
+	release chan struct{} // closed: none is held any more
+	extra   atomic.Value  // what it says to attack
+}
+
+func newTalker(t *testing.T) *talker {
+	t.Helper()
+	m := &talker{held: make(chan struct{}, 16), release: make(chan struct{})}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `{"data":[{"id":"m"}]}`)
+			return
+		}
+		m.answer(w, r)
+	}))
+	t.Cleanup(server.Close)
+	m.url = server.URL
+	return m
+}
+
+func (m *talker) answer(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	var asked llm.Request
+	if err == nil {
+		asked, err = llmtest.OpenAI{}.Read(body)
+	}
+	if err != nil {
+		http.Error(w, `{"error":{"message":"malformed"}}`, http.StatusBadRequest)
+		return
+	}
+	last := asked.Messages[len(asked.Messages)-1].Parts
+	told := ""
+	for _, p := range last {
+		told += p.Text
+	}
+	result := last[len(last)-1].Kind == events.PartToolResult
+	w.Header().Set("Content-Type", "text/event-stream")
+	word, rest, _ := strings.Cut(told, " ")
+	reply := llmtest.Text("heard: " + told)
+	switch {
+	case result:
+		reply = llmtest.Text("the tool said: " + told)
+	case word == "write":
+		args, _ := json.Marshal(map[string]string{"path": rest, "content": "hello"})
+		reply = llmtest.Calls(events.Part{Call: "c", Tool: "write_file", Args: args})
+	case word == "attack":
+		reply = llmtest.Text(m.extra.Load().(string))
+	case word == "hold":
+		reply = llmtest.Text("the first line\nthe second ")
+	case word == "fail":
+		http.Error(w, `{"error":{"message":"this model does not want to"}}`, http.StatusBadRequest)
+		return
+	}
+	text, end := llmtest.OpenAI{}.Stream(reply)
+	if word != "hold" || result {
+		_, _ = io.WriteString(w, text+end)
+		return
+	}
+	_, _ = io.WriteString(w, text)
+	w.(http.Flusher).Flush()
+	m.held <- struct{}{}
+	select {
+	case <-m.release:
+	case <-r.Context().Done():
+		return
+	}
+	more, _ := llmtest.OpenAI{}.Stream(llmtest.Text("line ends here"))
+	_, _ = io.WriteString(w, more+end)
+}
+
+// holds waits until a reply is held.
+func (m *talker) holds(t *testing.T) {
+	t.Helper()
+	select {
+	case <-m.held:
+	case <-time.After(time.Minute):
+		t.Fatal("no reply is held")
+	}
+}
+
+// seat is a process in a terminal of its own.
+type seat struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	tty *os.File
+
+	mu    sync.Mutex
+	more  *sync.Cond
+	raw   strings.Builder
+	from  int // of the text: what was looked at before is not seen again
+	ended bool
+}
+
+// sit runs lash-node chat in a terminal of 24 rows and 100 columns.
+func sit(t *testing.T, env []string, args ...string) *seat {
+	t.Helper()
+	cmd := exec.CommandContext(limited(t), os.Args[0])
+	cmd.Args = append([]string{"lash-node", "chat"}, args...)
+	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0", "TERM=xterm-256color", "NO_COLOR=1", "USER=ann")
+	cmd.Env = append(cmd.Env, env...)
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &seat{t: t, cmd: cmd, tty: tty}
+	s.more = sync.NewCond(&s.mu)
+	go s.read() // ends with the process
+	t.Cleanup(func() { _ = tty.Close() })
+	return s
+}
+
+func (s *seat) read() {
+	buf := make([]byte, 4096)
+	for {
+		n, err := s.tty.Read(buf)
+		s.mu.Lock()
+		s.raw.Write(buf[:n])
+		s.ended = err != nil
+		s.mu.Unlock()
+		s.more.Broadcast()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// types sends keys, once the program reads them: what a terminal gets before that, it edits itself.
+func (s *seat) types(keys string) {
+	s.t.Helper()
+	s.mu.Lock()
+	for !strings.Contains(s.raw.String(), ansi.SetModeBracketedPaste) && !s.ended {
+		s.more.Wait()
+	}
+	s.mu.Unlock()
+	if _, err := io.WriteString(s.tty, keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// says sends a line.
+func (s *seat) says(line string) { s.types(line + "\r") }
+
+// sees waits for texts, one after the other, behind what was seen before.
+func (s *seat) sees(list ...string) {
+	s.t.Helper()
+	deadline := time.AfterFunc(time.Minute, func() { s.mu.Lock(); s.ended = true; s.mu.Unlock(); s.more.Broadcast() })
+	defer deadline.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, text := range list {
+		for {
+			shown := ansi.Strip(s.raw.String())
+			if at := strings.Index(shown[min(s.from, len(shown)):], text); at >= 0 {
+				s.from += at + len(text)
+				break
+			}
+			if s.ended {
+				s.t.Fatalf("%q: want %q behind what was seen, got %q", s.cmd.Args[1:], text, shown[min(s.from, len(shown)):])
+			}
+			s.more.Wait()
+		}
+	}
+}
+
+// shown is all that was written so far, with what moves the cursor.
+func (s *seat) shown() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.raw.String()
+}
+
+// session is the id that the chat tells.
+func (s *seat) session() string {
+	s.t.Helper()
+	s.sees(", model ")
+	_, rest, _ := strings.Cut(ansi.Strip(s.shown()), "session ")
+	id, _, _ := strings.Cut(rest, ",")
+	return id
+}
+
+// leaves ends the chat by a key, and wants its exit code.
+func (s *seat) leaves(key string, want int) {
+	s.t.Helper()
+	if key != "" {
+		s.types(key)
+	}
+	_ = s.cmd.Wait()
+	if got := s.cmd.ProcessState.ExitCode(); got != want {
+		s.t.Errorf("exit code: got %d, want %d; shown %q", got, want, ansi.Strip(s.shown()))
+	}
+}
+
+const (
+	ctrlC = "\x03"
+	ctrlD = "\x04"
+)
+
+// nodeFor starts a node that talks, with files that it asks about.
+func nodeFor(t *testing.T, m *talker) (s *serving, root string) {
+	t.Helper()
+	root = t.TempDir()
+	s = serveModel(t, m.url, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0", "--plugins", "default,files", "--root", root)
+	return s, root
+}
+
+// piped is lash-node chat without a terminal.
+type piped struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	out bytes.Buffer // once it has ended
+	err *tail
+}
+
+func newPiped(t *testing.T, in string, args ...string) *piped {
+	t.Helper()
+	s := &piped{t: t, cmd: exec.CommandContext(limited(t), os.Args[0])}
+	s.cmd.Args = append([]string{"lash-node", "chat"}, args...)
+	s.cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0", "USER=ann")
+	s.cmd.Stdin, s.cmd.Stdout = strings.NewReader(in), &s.out
+	stderr, err := s.cmd.StderrPipe()
+	if err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.err = tailOf(stderr)
+	return s
+}
+
+// until waits for a line of standard error that has a text.
+func (s *piped) until(text string) string {
+	s.t.Helper()
+	var before []string
+	for s.err.Scan() {
+		if line := s.err.Text(); strings.Contains(line, text) {
+			return line
+		}
+		before = append(before, s.err.Text())
+	}
+	s.t.Fatalf("want %q on standard error, got %q", text, before)
+	return ""
+}
+
+// session is the id that the pipe tells.
+func (s *piped) session() string {
+	s.t.Helper()
+	_, rest, _ := strings.Cut(s.until("goes on with it"), "session ")
+	id, _, _ := strings.Cut(rest, ":")
+	return id
+}
+
+// pipeInto runs lash-node chat with an input, to its end.
+func pipeInto(t *testing.T, in string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	s := newPiped(t, in, args...)
+	var said []string
+	for s.err.Scan() {
+		said = append(said, s.err.Text())
+	}
+	_ = s.cmd.Wait()
+	return s.out.String(), strings.Join(said, "\n"), s.cmd.ProcessState.ExitCode()
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/url"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/lash-node/serve"
+)
+
+// runs reports whether the server of a node answers, which has the key of the store: the library refuses one that asks for no key.
+func runs(own busembed.Access) bool {
+	if own.URL == "" {
+		return false
+	}
+	conn, err := nats.Connect(own.URL, own.Option(), nats.NoReconnect())
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
+}
+
+// startNode runs a node in this process, on an embedded server that this and other terminals find in its store.
+// [busembed.ErrHeld]: there is one in the store.
+func (c *chatCmd) startNode(ctx context.Context, s *streams, own busembed.Access) (*serve.Node, error) {
+	return serve.Start(ctx, s, serve.Config{Logger: zap.NewNop()}, func(flags *serve.Command) {
+		flags.Store, flags.Listen, flags.Grace = c.Store, listenAt(ctx, own.URL), stopGrace
+		flags.Prefix, flags.Inbox = c.Prefix, c.Inbox
+		flags.PluginFlags, flags.Provider, flags.Model = c.PluginFlags, c.Provider, c.Model
+	})
+}
+
+// listenAt is where the store's server listened before, as terminals that are left wait for it there; any port where another program
+// has that one.
+func listenAt(ctx context.Context, before string) string {
+	const anyPort = "127.0.0.1:0"
+	u, err := url.Parse(before)
+	if err != nil || u.Port() == "" {
+		return anyPort
+	}
+	on, err := new(net.ListenConfig).Listen(ctx, "tcp", u.Host)
+	if err != nil {
+		return anyPort
+	}
+	_ = on.Close()
+	return u.Host
+}

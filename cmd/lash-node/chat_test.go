@@ -1,0 +1,393 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lash-go/lash/bus/busembed"
+)
+
+// TestChatShared has two terminals on one session: each shows what the other one says, and what it answers.
+func TestChatShared(t *testing.T) {
+	t.Parallel()
+	node, root := nodeFor(t, newTalker(t))
+	defer node.stop(t, syscall.SIGTERM)
+	ann := sit(t, nil, "--store", node.store)
+	id := ann.session()
+	ann.says("hello")
+	ann.sees("ann > hello", "heard: hello")
+	bob := sit(t, []string{"USER=bob"}, "--store", node.store, "--session", id)
+	bob.sees("ann > hello", "heard: hello", ", model ")
+	bob.says("good day")
+	for _, s := range []*seat{ann, bob} {
+		s.sees("bob > good day", "heard: good day")
+	}
+	ann.says("write a.txt")
+	for _, s := range []*seat{ann, bob} {
+		s.sees("ann > write a.txt", "#1 write_file", "? Let write_file run? a.txt (asks gate)", `write_file {"content":"hello","path":"a.txt"}`, "y lets it run")
+	}
+	bob.says("y")
+	for _, s := range []*seat{ann, bob} {
+		s.sees("bob lets write_file run", "#1 write_file", "the tool said: ")
+	}
+	if got, err := os.ReadFile(filepath.Join(root, "a.txt")); string(got) != "hello" {
+		t.Errorf("file: got %q, %v, want it written", got, err)
+	}
+	ann.says("/show")
+	ann.sees("arguments of write_file:", `{"content":"hello","path":"a.txt"}`, "result:")
+	ann.says("write b.txt")
+	bob.sees("? Let write_file run? b.txt")
+	ann.sees("? Let write_file run? b.txt")
+	bob.says("/show")
+	bob.sees("arguments of write_file:", `{"content":"hello","path":"b.txt"}`)
+	ann.says("n not that one")
+	for _, s := range []*seat{ann, bob} {
+		s.sees("ann refused write_file: not that one", "the tool said: [failed]")
+	}
+	ann.leaves(ctrlD, exitOK)
+	bob.says("/quit")
+	bob.leaves("", exitOK)
+}
+
+// TestChatStreams shows a reply while it comes, in every terminal, and cancels it from either: the half that came stays said to be none.
+func TestChatStreams(t *testing.T) {
+	t.Parallel()
+	model := newTalker(t)
+	node, _ := nodeFor(t, model)
+	defer node.stop(t, syscall.SIGTERM)
+	ann := sit(t, nil, "--store", node.store)
+	id := ann.session()
+	bob := sit(t, []string{"USER=bob"}, "--store", node.store, "--session", id)
+	bob.session()
+	for i, stop := range []string{"/cancel\r", ctrlC} {
+		ann.says("hold on")
+		model.holds(t)
+		for _, s := range []*seat{ann, bob} {
+			s.sees("ann > hold on", "the first line")
+			if i == 0 { // later, what stands there already is not drawn again
+				s.sees("the second")
+			}
+		}
+		bob.types(stop)
+		for _, s := range []*seat{ann, bob} {
+			s.sees("bob cancels the turn", "the reply above was cut off and does not count", "the turn was cancelled")
+		}
+	}
+	late := sit(t, nil, "--store", node.store, "--session", id)
+	late.session()
+	ann.says("hold on")
+	model.holds(t)
+	later := sit(t, nil, "--store", node.store, "--session", id)
+	for _, s := range []*seat{ann, bob, late, later} {
+		s.sees("ann > hold on", "the first line")
+	}
+	later.sees("the second")
+	close(model.release)
+	for _, s := range []*seat{ann, bob, late, later} {
+		s.sees("the second line ends here")
+	}
+	for _, s := range []*seat{ann, bob, late, later} {
+		s.leaves(ctrlC+ctrlC, exitOK)
+	}
+}
+
+// TestChatNodeKilled kills the node that runs a turn: another one goes on with it, and so does the chat.
+func TestChatNodeKilled(t *testing.T) {
+	t.Parallel()
+	model := newTalker(t)
+	server, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	args := []string{"--nats", server.URL(), "--store", t.TempDir(), "--plugins", "default"}
+	first := serveModel(t, model.url, append(args, "--name", "first")...)
+	ann := sit(t, nil, "--nats", server.URL())
+	ann.session()
+	ann.says("hold on")
+	model.holds(t)
+	ann.sees("the first line")
+	if err := first.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.cmd.Wait()
+	second := serveModel(t, model.url, append(args, "--name", "second")...)
+	defer second.stop(t, syscall.SIGTERM)
+	model.holds(t)
+	close(model.release)
+	ann.sees("the reply above was cut off and does not count", "another node goes on with the turn (attempt 2)", "the first line", "the second line ends here")
+	ann.says("still there?")
+	ann.sees("ann > still there?", "heard: still there?")
+	ann.leaves(ctrlD, exitOK)
+}
+
+// TestChatAlone is one command: a node in the process, and a session that a second run goes on with.
+func TestChatAlone(t *testing.T) {
+	t.Parallel()
+	model := newTalker(t)
+	store, env := t.TempDir(), []string{"OPENAI_BASE_URL=" + model.url}
+	first := sit(t, env, "--store", store, "--model", "m")
+	id := first.session()
+	first.says("hello")
+	first.sees("ann > hello", "heard: hello")
+	other := sit(t, nil, "--store", store, "--session", id, "--model", "m2", "--root", store) // it needs no model: the first one's node answers
+	other.sees("the one that runs has its own", "--model is of a new session: /model m2 sets it in this one")
+	other.sees("ann > hello", "heard: hello")
+	other.says("me too")
+	for _, s := range []*seat{first, other} {
+		s.sees("ann > me too", "heard: me too")
+	}
+	first.leaves(ctrlD, exitOK)
+	first.sees("session " + id + ": lash-node chat --store ")
+	other.sees("the connection to the servers is lost")
+	again := sit(t, env, "--store", store, "--model", "m", "--session", id)
+	again.sees("ann > hello", "heard: hello", "ann > me too", "heard: me too")
+	again.session()
+	again.says("and now")
+	for _, s := range []*seat{again, other} {
+		s.sees("ann > and now", "heard: and now")
+	}
+	other.leaves(ctrlD, exitOK)
+	again.leaves(ctrlD, exitOK)
+}
+
+// TestChatConnectionLost has the servers go and come back: the chat says so, and goes on.
+func TestChatConnectionLost(t *testing.T) {
+	t.Parallel()
+	model := newTalker(t)
+	ports, err := busembed.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--store", filepath.Join(t.TempDir(), "st"), "--listen", fmt.Sprintf("127.0.0.1:%d", ports[0])}
+	node := serveModel(t, model.url, args...)
+	ann := sit(t, nil, "--store", node.store)
+	ann.session()
+	ann.says("hello")
+	ann.sees("heard: hello")
+	if err := node.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = node.cmd.Wait()
+	ann.sees("the connection to the servers is lost: waiting for it")
+	ann.says("are you there")
+	ann.sees("waiting for a node to take say")
+	node = serveModel(t, model.url, args...)
+	defer node.stop(t, syscall.SIGTERM)
+	ann.sees("connected again")
+	ann.sees("ann > are you there", "heard: are you there")
+	ann.leaves(ctrlD, exitOK)
+}
+
+// TestChatCommands types each of them.
+func TestChatCommands(t *testing.T) {
+	t.Parallel()
+	node, _ := nodeFor(t, newTalker(t))
+	defer node.stop(t, syscall.SIGTERM)
+	ann := sit(t, nil, "--store", node.store)
+	id := ann.session()
+	for _, say := range []struct{ line, sees string }{
+		{"one", "heard: one"},
+		{"two", "heard: two"},
+		{"/help", "/branch [NODE]"},
+		{"/session", "session " + id + ": lash-node chat --store " + node.store + " --session " + id + " goes on with it"},
+		{"/fly", "there is no command /fly: /help lists them"},
+		{"/fork now", "/fork takes nothing behind it"},
+		{"/cancel", "no turn runs"},
+		{"/show", "there is no call"},
+		{"/model", "model: of the node"},
+		{"/model m2", "ann set the model: m2"},
+		{"/model", "model: m2"},
+		{"//help", "heard: /help"},
+		{"/branch", "1 user: one"},
+		{"/branch 2", "ann went back to a-"},
+		{"/branch nowhere", "/branch lists them"},
+		{"three", "heard: three"},
+		{"/branch", "3 user: three"},
+		{"/compact", "nothing to compact yet"},
+		{"/fork", "a fork of " + id},
+		{"", "session "},
+		{"four", "heard: four"},
+		{"/branch", "5 user: four"},
+		{"fail", "the model call failed: "},
+		{"", "this model does not want to"},
+		{"/quit", "goes on with it"},
+	} {
+		if say.line != "" {
+			ann.says(say.line)
+		}
+		ann.sees(say.sees)
+	}
+	ann.leaves("", exitOK)
+}
+
+// TestChatCompact compacts a conversation that is long enough for that, and goes on.
+func TestChatCompact(t *testing.T) {
+	t.Parallel()
+	model := newTalker(t)
+	model.extra.Store("that was long")
+	node, _ := nodeFor(t, model)
+	defer node.stop(t, syscall.SIGTERM)
+	s := newPiped(t, "attack "+strings.Repeat("a word or two ", 8<<10), "--store", node.store)
+	id := s.session()
+	if err := s.cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	ann := sit(t, nil, "--store", node.store, "--session", id)
+	ann.session()
+	ann.says("/compact")
+	ann.sees("the conversation was compacted: the model goes on with a summary")
+	ann.says("and on")
+	ann.sees("ann > and on", "heard: and on")
+	ann.leaves(ctrlD, exitOK)
+}
+
+// TestChatTypedAhead types lines before the chat reads keys: each is a line of its own.
+func TestChatTypedAhead(t *testing.T) {
+	t.Parallel()
+	node, _ := nodeFor(t, newTalker(t))
+	defer node.stop(t, syscall.SIGTERM)
+	ann := sit(t, nil, "--store", node.store)
+	if _, err := io.WriteString(ann.tty, "one\r/session\r"); err != nil {
+		t.Fatal(err)
+	}
+	ann.session()
+	ann.sees("goes on with it", "heard: one")
+	ann.leaves(ctrlD, exitOK)
+}
+
+// TestChatNeedsNoModel joins the node that runs in a store, with a key in the environment that a node here would want a model for.
+func TestChatNeedsNoModel(t *testing.T) {
+	t.Parallel()
+	model := newTalker(t)
+	node, _ := nodeFor(t, model)
+	defer node.stop(t, syscall.SIGTERM)
+	ann := sit(t, []string{"OPENAI_BASE_URL=" + model.url}, "--store", node.store)
+	ann.session()
+	ann.says("hello")
+	ann.sees("heard: hello")
+	ann.leaves(ctrlD, exitOK)
+}
+
+// TestChatPortTaken has another server, which asks nobody for a key, where that of the store listened before: the chat is not with that one.
+func TestChatPortTaken(t *testing.T) {
+	t.Parallel()
+	node, _ := nodeFor(t, newTalker(t))
+	node.stop(t, syscall.SIGTERM)
+	u, err := url.Parse(node.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true, Host: u.Hostname(), Port: port})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Stop()
+	out, errs, code := pipeInto(t, "hello\n", "--store", node.store, "--plugins", "none")
+	if code != exitOK || !strings.HasPrefix(out, "This node has no model.") {
+		t.Errorf("got %d, %q, %q, want the answer of a node of its own", code, out, errs)
+	}
+}
+
+// TestChatHostile has the model say what a terminal would act on: it is shown, in the terminal and in a pipe.
+func TestChatHostile(t *testing.T) {
+	t.Parallel()
+	model := newTalker(t)
+	node, _ := nodeFor(t, model)
+	defer node.stop(t, syscall.SIGTERM)
+	const attack = "osc \x1b]52;c;aGk=\a move \x1b[9A csi \u009b2J bidi \u202egpj\u2066 end"
+	model.extra.Store(attack + "\n" + attack)
+	ann := sit(t, nil, "--store", node.store)
+	id := ann.session()
+	ann.says("attack")
+	shown := `osc \u001b]52;c;aGk=\u0007 move \u001b[9A csi \u009b2J bidi \u202egpj\u2066 end`
+	ann.sees(shown, shown)
+	ann.leaves(ctrlD, exitOK)
+	bob := sit(t, nil, "--store", node.store, "--session", id)
+	bob.sees(shown, shown)
+	bob.leaves(ctrlC+ctrlC, exitOK)
+	for _, s := range []*seat{ann, bob} {
+		for _, raw := range []string{"\x1b]52", "\x1b[9A", "\u009b", "\u202e", "\u2066"} {
+			if strings.Contains(s.shown(), raw) {
+				t.Errorf("got %q in %q", raw, s.shown())
+			}
+		}
+	}
+	out, errs, code := pipeInto(t, "attack\n", "--store", node.store)
+	if code != exitOK || out != shown+"\n"+shown+"\n" {
+		t.Errorf("in a pipe: got %d, %q, %q, want %q twice", code, out, errs, shown)
+	}
+}
+
+// TestChatPipe has prompts, questions and failures in a pipe.
+func TestChatPipe(t *testing.T) {
+	t.Parallel()
+	node, _ := nodeFor(t, newTalker(t))
+	defer node.stop(t, syscall.SIGTERM)
+	for _, tc := range []struct {
+		in, out, says string
+		code          int
+	}{
+		{"one\n\ntwo\n", "heard: one\nheard: two\n", "ann > two", exitOK},
+		{"write a\n", "the tool said: [failed] the call was not approved: no user can be asked: the chat reads from a pipe\n", "? Let write_file run? a", exitOK},
+		{"fail\nnever said\n", "", "a turn ended without an answer: turn ", exitDifferent},
+	} {
+		out, errs, code := pipeInto(t, tc.in, "--store", node.store)
+		if code != tc.code || out != tc.out || !strings.Contains(errs, tc.says) || strings.Contains(errs, "never said") {
+			t.Errorf("%q: got %d, %q, %q, want %d, %q, %q", tc.in, code, out, errs, tc.code, tc.out, tc.says)
+		}
+	}
+}
+
+// TestChatPipeWaits has a question in a pipe answered in a terminal.
+func TestChatPipeWaits(t *testing.T) {
+	t.Parallel()
+	node, root := nodeFor(t, newTalker(t))
+	defer node.stop(t, syscall.SIGTERM)
+	s := newPiped(t, "write b\n", "--store", node.store, "--approvals", "wait")
+	id := s.session()
+	s.until("? Let write_file run? b")
+	ann := sit(t, nil, "--store", node.store, "--session", id)
+	ann.session()
+	ann.says("yes")
+	ann.sees("ann lets write_file run")
+	s.until("ann lets write_file run")
+	if err := s.cmd.Wait(); err != nil || !strings.HasPrefix(s.out.String(), "the tool said: ") {
+		t.Errorf("got %v, %q", err, s.out.String())
+	}
+	if got, err := os.ReadFile(filepath.Join(root, "b")); string(got) != "hello" {
+		t.Errorf("file: got %q, %v, want it written", got, err)
+	}
+	ann.leaves(ctrlD, exitOK)
+}
+
+// TestChatPipeInterrupted has a pipe cancel its turn when it is told to stop.
+func TestChatPipeInterrupted(t *testing.T) {
+	t.Parallel()
+	model := newTalker(t)
+	node, _ := nodeFor(t, model)
+	defer node.stop(t, syscall.SIGTERM)
+	s := newPiped(t, "hold on\n", "--store", node.store)
+	s.until("ann > hold on")
+	model.holds(t)
+	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the turn was cancelled")
+	s.until("goes on with the session")
+	_ = s.cmd.Wait()
+	if got := s.cmd.ProcessState.ExitCode(); got != exitFailed || s.out.Len() > 0 {
+		t.Errorf("got exit code %d, %q, want %d and nothing", got, s.out.String(), exitFailed)
+	}
+}
