@@ -21,6 +21,11 @@ import (
 
 func TestMain(m *testing.M) { bustest.VerifyTestMain(m) }
 
+// ours are the programs that an operator has installed, by their packages.
+var ours = map[string]string{
+	"nats-server": "github.com/nats-io/nats-server/v2", "lash-node": "./cmd/lash-node", "lash-replay": "./cmd/lash-replay",
+}
+
 // model is the endpoint that the guides' reader has: it answers as the blocks show.
 func model(t *testing.T) (env []string) {
 	t.Helper()
@@ -76,10 +81,7 @@ func TestOperating(t *testing.T) {
 		"s1.nats.internal", "127.0.0.1", "s2.nats.internal", "127.0.0.2", "s3.nats.internal", "127.0.0.3",
 	}
 	install(t, filepath.Join(dir, "nats"), strings.NewReplacer(places...))
-	programs := map[string]string{
-		"nats-server": "github.com/nats-io/nats-server/v2", "lash-node": "./cmd/lash-node", "lash-replay": "./cmd/lash-replay",
-	}
-	follow(t, root+"/deploy/nats/OPERATING.md", dir, model(t), programs, places...)
+	follow(t, root+"/deploy/nats/OPERATING.md", dir, model(t), ours, places...)
 }
 
 // install copies deploy/nats.

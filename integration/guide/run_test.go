@@ -30,8 +30,10 @@ type user struct {
 // places are texts that stand for others in blocks, as a folder of the test does for one of the system.
 func follow(t *testing.T, file, dir string, env []string, programs map[string]string, places ...string) {
 	t.Helper()
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("needs bash")
+	for _, program := range []string{"curl", "sha256sum"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip("needs " + program)
+		}
 	}
 	list := blocks(t, file)
 	u := &user{t: t, file: file, dir: dir}

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// patience is how long one block may take.
-const patience = time.Minute
+// patience is how long one block may take: the first that runs a program also builds it.
+const patience = 3 * time.Minute
 
 // typed ends what a block printed, with nothing behind it where the block went well.
 const typed = "--- the block ends ---"
@@ -34,6 +34,9 @@ type terminal struct {
 // open opens a terminal in a directory. It does not outlive the test.
 func open(t *testing.T, dir string, env []string) *terminal {
 	t.Helper()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("needs bash")
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	shell := exec.CommandContext(ctx, "bash", "--noprofile", "--norc", "-euo", "pipefail", "-s")
 	shell.Dir, shell.Env = dir, env
