@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 )
@@ -27,17 +24,13 @@ func (*approveCmd) Help() string {
 	return "Exit codes: 0 the answer counts, 1 somebody had answered otherwise, 2 it could not be done."
 }
 
-// answered is what became of an answer.
+// answered is an answer that the history has.
 type answered struct {
-	Session  events.SessionID `json:"session"`
-	Call     events.EffectID  `json:"call"`
-	Granted  bool             `json:"granted"`
-	Reason   string           `json:"reason,omitempty"`
-	Recorded bool             `json:"recorded"` // false: it is kept, and waits for a node
+	Session events.SessionID `json:"session"`
+	Call    events.EffectID  `json:"call"`
+	Granted bool             `json:"granted"`
+	Reason  string           `json:"reason,omitempty"`
 }
-
-// recordWait is how long a node may take to put the answer into the history.
-const recordWait = 10 * time.Second
 
 func (c *approveCmd) Run(ctx context.Context, s *streams) error {
 	on, err := c.open(ctx, s)
@@ -45,8 +38,7 @@ func (c *approveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer on.bus.Close()
-	before, err := on.State(ctx, c.Session)
-	if err != nil {
+	if _, err := on.State(ctx, c.Session); err != nil {
 		return on.explain(err, c.Session)
 	}
 	out := answered{Session: c.Session, Call: c.Call, Granted: c.Deny == nil}
@@ -57,14 +49,6 @@ func (c *approveCmd) Run(ctx context.Context, s *streams) error {
 	if errors.Is(err, api.ErrNotAsked) {
 		return fmt.Errorf("%w: lash-node approvals lists the calls that wait", err)
 	}
-	if err == nil {
-		over := s.Waiting("a node that puts the answer into the history")
-		first := c.counted(ctx, on, before)
-		over()
-		if out.Recorded = first != nil; first != nil && first.Granted != out.Granted {
-			err = session.ErrDifferent
-		}
-	}
 	if errors.Is(err, session.ErrDifferent) {
 		return fmt.Errorf("%w: %w", errAnswered, err)
 	}
@@ -73,9 +57,6 @@ func (c *approveCmd) Run(ctx context.Context, s *streams) error {
 	}
 	word := map[bool]string{true: "approved", false: "denied"}[out.Granted]
 	write(s.Out, "%s: call %s of session %s\n", word, c.Call, c.Session)
-	if !out.Recorded {
-		write(s.Err, "lash-node: no node has taken the answer yet; it is kept, and counts if it is the first\n")
-	}
 	return nil
 }
 
@@ -87,37 +68,4 @@ func writeIf(yes bool, s *streams, v any) error {
 		return nil
 	}
 	return writeJSON(s, v)
-}
-
-// counted waits for the answer that counts, which may be another's. It is nil
-// where none is known in time: no node runs, or the servers are gone. Ours is
-// kept all the same.
-func (c *approveCmd) counted(ctx context.Context, on *client, from *projector.State) *events.ToolApprovalGiven {
-	ctx, cancel := context.WithTimeout(ctx, recordWait)
-	defer cancel()
-	for {
-		if first, err := c.given(ctx, on, from); first != nil || err != nil || !bus.Sleep(ctx, askEvery) {
-			return first
-		}
-	}
-}
-
-// given is the answer that counts; nil while there is none.
-func (c *approveCmd) given(ctx context.Context, on *client, from *projector.State) (*events.ToolApprovalGiven, error) {
-	if t := from.Turn(); t != nil {
-		if a := t.Approval(c.Call); a != nil && a.Answered {
-			return &a.Answer, nil
-		}
-	}
-	for e, err := range on.bus.Log().Read(ctx, c.Session, from.Seq+1) {
-		if err != nil {
-			return nil, err
-		}
-		for i := range e.Commit.Events {
-			if p, ok := e.Commit.Events[i].Payload.(*events.ToolApprovalGiven); ok && p.Effect == c.Call {
-				return p, nil
-			}
-		}
-	}
-	return nil, nil //nolint:nilnil // nobody has answered
 }

@@ -14,7 +14,7 @@ import (
 
 // clientFlags are those of commands that talk to a node which runs.
 type clientFlags struct {
-	Store string `help:"Directory of the node's embedded server, which says where it listens and has the key to it." default:".lash" placeholder:"DIR" type:"path"`
+	Store string `help:"Directory of the node's embedded server, which says where it listens and has the key to it. Defaults to .lash." default:".lash" placeholder:"DIR" type:"path"`
 	NATS  string `name:"nats" help:"Servers of the node, comma-separated URLs. Defaults to the embedded server of --store." placeholder:"URL"`
 	access.Flags
 }

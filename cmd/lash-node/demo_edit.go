@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -63,10 +64,13 @@ func (c *demoEditCmd) Run(ctx context.Context, s *streams) (err error) {
 	return nil
 }
 
+// partWait is how long the other terminal may take to read its answer.
+const partWait = 10 * time.Second
+
 // parted waits until nobody else is connected: the other terminal still reads
 // what its answer came to. One that stays gets as long as it waits at most.
 func parted(ctx context.Context, node *serve.Node) {
-	ctx, cancel := context.WithTimeout(ctx, recordWait)
+	ctx, cancel := context.WithTimeout(ctx, partWait)
 	defer cancel()
 	for node.Clients() > 0 && bus.Sleep(ctx, askEvery) {
 	}

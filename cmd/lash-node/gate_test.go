@@ -110,7 +110,9 @@ func TestServeGate(t *testing.T) {
 	if err != nil || r.End != events.EndFinished || r.Text != "done" {
 		t.Errorf("turn: got %+v, %v", r, err)
 	}
-	run(exitOK, "approve", "s", "t/0/1") // the same answer, after the turn's end
+	if out := run(exitOK, "approve", "s", "t/0/1"); out != "approved: call t/0/1 of session s\n" {
+		t.Errorf("the same answer, after the turn's end: got %q", out)
+	}
 	if out := run(exitDifferent, "approve", "s", "t/0/1", "--deny", "no"); !strings.Contains(out, "somebody has answered otherwise") {
 		t.Errorf("another answer after the turn's end: got %q", out)
 	}

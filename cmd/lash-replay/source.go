@@ -67,7 +67,7 @@ func (e *env) open(ctx context.Context, file string) (source, error) {
 	case f.File != "":
 		return openArchive(f.File, f.MaxMiB)
 	case file == "":
-		return nil, errors.New("no source: give --nats URL, --store DIR, --file FILE, or an archive file as argument")
+		return nil, errors.New("no source: give --store DIR (a node has it in .lash where it was started, unless told otherwise), --nats URL, --file FILE, or an archive file as argument")
 	}
 	s, err := openArchive(file, f.MaxMiB)
 	if errors.Is(err, os.ErrNotExist) {

@@ -33,7 +33,7 @@ func decodeBody(data []byte, into any) error {
 	dec.DisallowUnknownFields()
 	switch err := dec.Decode(into); {
 	case errors.Is(err, io.EOF):
-		return invalidBody("a JSON object is required")
+		return invalidBody("a JSON object is required, {} where it says nothing")
 	case err != nil:
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return wrongType(wrong)
@@ -43,7 +43,7 @@ func decodeBody(data []byte, into any) error {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return invalidBody("something follows the JSON object")
 	}
-	return nil
+	return checkWords("", reflect.ValueOf(into).Elem())
 }
 
 // wrongType says what a field holds and what it should, in the words of JSON.

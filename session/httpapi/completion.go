@@ -12,7 +12,7 @@ import (
 
 // CompletionDelta is a piece of a reply outside of turns: never truth, as the result is.
 type CompletionDelta struct {
-	Kind  events.PartKind `json:"kind,omitempty" jsonschema:"text or reasoning"`
+	Kind  events.PartKind `json:"kind,omitempty" jsonschema:"text or reasoning; no other kind comes in pieces"`
 	Text  string          `json:"text,omitempty"`
 	Reset bool            `json:"reset,omitempty" jsonschema:"instead of both: what came so far is taken back, as the try failed"`
 }

@@ -71,7 +71,7 @@ func layersOf(list []events.PromptLayer) []PromptLayer {
 // AnswerForm is the form of a turn's answer. Left out: text.
 type AnswerForm struct {
 	Name   string          `json:"name" jsonschema:"of the schema: 1 to 64 of A-Z a-z 0-9 _ -"`
-	Schema json.RawMessage `json:"schema" jsonschema:"of the JSON that the answer is: an object of up to 32 KiB"`
+	Schema json.RawMessage `json:"schema" jsonschema:"JSON schema of the answer; the schema itself is an object of up to 32 KiB"`
 	Strict bool            `json:"strict,omitempty" jsonschema:"the schema binds the provider"`
 }
 

@@ -30,7 +30,7 @@ type Branch struct {
 
 // NewFrame begins a fresh prompt over the same graph.
 type NewFrame struct {
-	ID     events.FrameID `json:"id"`
+	ID     events.FrameID `json:"id" jsonschema:"of the new frame, which no frame of the session has"`
 	Reason string         `json:"reason,omitempty"`
 	Keep   events.NodeID  `json:"keep,omitempty" jsonschema:"nodes of the active branch from here on stay visible"`
 	Nodes  []GivenNode    `json:"nodes,omitempty"`
@@ -38,7 +38,7 @@ type NewFrame struct {
 
 // Opened says whether a frame was opened.
 type Opened struct {
-	Opened bool `json:"opened"`
+	Opened bool `json:"opened" jsonschema:"false: no plugin gave a summary, as where there is too little to sum up"`
 }
 
 // View is the conversation as it stands, in the current frame.

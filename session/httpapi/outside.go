@@ -135,7 +135,7 @@ type ToolChoice struct {
 type OutputForm struct {
 	JSON   bool            `json:"json,omitempty" jsonschema:"a JSON object"`
 	Name   string          `json:"name,omitempty" jsonschema:"of the schema"`
-	Schema json.RawMessage `json:"schema,omitempty" jsonschema:"of the JSON that the reply must be"`
+	Schema json.RawMessage `json:"schema,omitempty" jsonschema:"JSON schema of the reply"`
 	Strict bool            `json:"strict,omitempty" jsonschema:"the schema binds the provider"`
 }
 

@@ -156,5 +156,5 @@ func outputRoute() route {
 		return reply{status: http.StatusOK, body: CallOutput{Call: name, Output: text}}
 	})
 	r.answers = ok[CallOutput](http.StatusOK)
-	return r.taking(param{name: "call", schema: text("", "").schema, about: "that has returned", needed: true})
+	return r.taking(param{name: "call", schema: text("", "").schema, about: "a call that has returned, TURN/ITERATION/INDEX as an approval names it: indexes count the calls of one reply, both from 0", needed: true})
 }

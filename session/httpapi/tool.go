@@ -16,10 +16,10 @@ type Approvals struct {
 
 // Approval is a call that waits for an answer.
 type Approval struct {
-	Call     events.EffectID `json:"call" jsonschema:"name it in the answer"`
+	Call     events.EffectID `json:"call" jsonschema:"TURN/ITERATION/INDEX: name it in the answer, and where its output is read. It is not the call_id of the model"`
 	Tool     string          `json:"tool"`
 	Args     json.RawMessage `json:"args" jsonschema:"that it would run with; a JSON string where the model's JSON is broken"`
-	Plugin   string          `json:"plugin" jsonschema:"who asks"`
+	Plugin   string          `json:"plugin" jsonschema:"which asks"`
 	Question string          `json:"question"`
 }
 

@@ -17,14 +17,14 @@ type NewTurn struct {
 	Text     string            `json:"text,omitempty" jsonschema:"short for one part of type text"`
 	Parts    []GivenPart       `json:"parts,omitempty"`
 	Continue bool              `json:"continue,omitempty" jsonschema:"no message: the model goes on from the leaf"`
-	WhenBusy api.WhenBusy      `json:"when_busy,omitempty" jsonschema:"what becomes of it where another turn runs; defaults to enqueue"`
+	WhenBusy api.WhenBusy      `json:"when_busy,omitempty" jsonschema:"where another turn runs: wait (enqueue, the default), go into it as a message, be refused, cancel it and go first, or go on in a session of its own. A request that waits for the end of one that is refused gets 409 turn_rejected; without a wait the turn's outcome is diverted"`
 	At       events.Millis     `json:"at_ms,omitempty" jsonschema:"when it starts, in milliseconds since 1970; at once where that has passed, or is left out"`
 	Options  json.RawMessage   `json:"options,omitempty" jsonschema:"of the protocol, for this turn"`
 	Plugins  map[string]string `json:"plugins,omitempty" jsonschema:"JSON for plugins, by plugin"`
 
 	Extension  Extension      `json:"extension,omitzero" jsonschema:"for the protocol"`
 	Generation TurnGeneration `json:"generation,omitzero"`
-	Output     AnswerForm     `json:"output,omitzero" jsonschema:"of the answer, which is checked; the model may repair it once"`
+	Output     AnswerForm     `json:"output,omitzero" jsonschema:"what the answer has to be: it is checked, and the model may repair it once"`
 
 	Layers []PromptLayer `json:"layers,omitempty" jsonschema:"of the system prompt for this turn, over those of the session: up to 32 of 32 KiB together"`
 }
@@ -32,13 +32,13 @@ type NewTurn struct {
 // PendingTurn is a turn that has not ended.
 type PendingTurn struct {
 	Turn   events.TurnID `json:"turn"`
-	Status PendingStatus `json:"status" jsonschema:"it waits, or runs"`
+	Status PendingStatus `json:"status" jsonschema:"it waits for its time or its place, runs, or waits for an approval: the list of turns and the approvals tell"`
 }
 
 // CancelTurn asks a turn to stop.
 type CancelTurn struct {
 	ID     string `json:"id,omitempty" jsonschema:"of the request, defaults to a new one"`
-	Reason string `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty" jsonschema:"kept in the history"`
 }
 
 // Cancelled says what a cancel met.

@@ -259,18 +259,17 @@ func (s *Session) complete() error {
 	if err := s.c.checkSources(); err != nil {
 		return err
 	}
-	var errs []error
-	if s.c.protocol == nil {
-		errs = append(errs, fmt.Errorf("%w: no plugin is the protocol session", ErrRegistration))
-	}
-	if s.c.driver == nil {
-		errs = append(errs, fmt.Errorf("%w: no plugin is the protocol driver", ErrRegistration))
-	}
-	if len(errs) == 0 {
+	var why string
+	switch {
+	case s.c.protocol == nil:
+		why = "no plugin of this node registers a protocol of this name"
+	case s.c.driver == nil:
+		why = "no plugin of this node drives turns of this protocol"
+	default:
 		return nil
 	}
 	return &events.FieldError{
-		Field: "config.protocol", Reason: fmt.Sprintf("%.100q: %v", s.build.Config.Protocol, errors.Join(errs...)),
+		Field: "config.protocol", Reason: fmt.Sprintf("%.100q: %s", s.build.Config.Protocol, why),
 		Err: fmt.Errorf("%w: %w", ErrUnavailable, ErrRegistration),
 	}
 }

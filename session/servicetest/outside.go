@@ -52,11 +52,11 @@ var outsideCases = []testCase{
 		equal(b, "text", got.Text, "you said aside")
 		equal(b, "messages", b.texts(id), []string{"a"})
 		for field, change := range map[string]func(*plugin.CompletionRequest){
-			"messages":     func(r *plugin.CompletionRequest) { r.Messages = nil },
-			"message.role": func(r *plugin.CompletionRequest) { r.Messages = []events.Message{{Role: "else"}} },
-			"tool_choice":  func(r *plugin.CompletionRequest) { r.ToolChoice = plugin.ToolChoice{None: true, Required: true} },
-			"config":       func(r *plugin.CompletionRequest) { r.Model = strings.Repeat("x", events.MaxIDBytes+1) },
-			"source":       func(*plugin.CompletionRequest) {},
+			"messages":    func(r *plugin.CompletionRequest) { r.Messages = nil },
+			".role":       func(r *plugin.CompletionRequest) { r.Messages = []events.Message{{Role: "else"}} },
+			"tool_choice": func(r *plugin.CompletionRequest) { r.ToolChoice = plugin.ToolChoice{None: true, Required: true} },
+			"config":      func(r *plugin.CompletionRequest) { r.Model = strings.Repeat("x", events.MaxIDBytes+1) },
+			"source":      func(*plugin.CompletionRequest) {},
 		} {
 			wrong, source := ask, "me"
 			if change(&wrong); field == "source" {

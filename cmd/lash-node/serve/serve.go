@@ -48,8 +48,8 @@ func (cfg Config) cli(name string, into *alone) *program.CLI {
 type Command struct {
 	Config kong.ConfigFlag `help:"Read flags from a JSON object, by their names. Flags on the command line win." placeholder:"FILE"`
 
-	Store   string           `help:"Directory of the embedded server." default:".lash" placeholder:"DIR" type:"path"`
-	Listen  string           `help:"Address at which the embedded server takes clients." default:"127.0.0.1:4222" placeholder:"HOST:PORT"`
+	Store   string           `help:"Directory of the embedded server. Defaults to .lash in the working directory." default:".lash" placeholder:"DIR" type:"path"`
+	Listen  string           `help:"Address at which the embedded server takes clients. Defaults to 127.0.0.1:4222." default:"127.0.0.1:4222" placeholder:"HOST:PORT"`
 	Profile busembed.Profile `help:"What an acknowledged append survives: interval or always." default:"interval" enum:"interval,always"`
 
 	NATS string `name:"nats" help:"Run on existing servers instead of an embedded one." placeholder:"URL"`
@@ -59,7 +59,7 @@ type Command struct {
 	PluginFlags
 	httpFlags
 
-	Provider     string        `help:"Model provider of sessions that name none: openai (Chat Completions), openai-responses (the Responses API, with the same key), anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
+	Provider     string        `help:"Model provider of sessions that name none: openai (Chat Completions), openai-responses (the Responses API, with the same key), anthropic or scripted. Defaults to one whose key is in the environment; without a key to scripted, whose only answer is how to give one." placeholder:"NAME"`
 	Model        string        `help:"Model of sessions that name none." placeholder:"NAME"`
 	Name         string        `help:"Of this node, the same in every run: it goes on at once with what its last run left. Defaults to the host's name." placeholder:"NAME"`
 	Roles        []string      `help:"What this node does, of: ${enum}." default:"turn,tool,task,projector,archive,api" enum:"turn,tool,task,projector,archive,api"`
