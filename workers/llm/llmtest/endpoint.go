@@ -10,14 +10,14 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// Endpoint is a model for programs: a server that speaks as OpenAI's do, lists one model, "m", and answers each request
+// Endpoint is a model for programs: a server that speaks as OpenAI's do, lists the models "m" and "gpt-4o-mini", and answers each request
 // as answer says, which may be called from many goroutines. The context is the request's: it ends where its connection
 // does. It gives the URL that OPENAI_BASE_URL takes.
 func Endpoint(tb testing.TB, answer func(*http.Request, llm.Request) Reply) (url string) {
 	tb.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
-			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"m"}]}`)
+			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"m"},{"id":"gpt-4o-mini"}]}`)
 			return
 		}
 		asked, err := io.ReadAll(r.Body)

@@ -1,0 +1,117 @@
+package guide
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// arrow is one of the diagram: in a state, an event leads to another.
+type arrow struct{ from, to, kind string }
+
+// TestDiagram folds histories, and finds in them the arrows of the README's diagram, and no others between its states.
+func TestDiagram(t *testing.T) {
+	t.Parallel()
+	var drawn, found []arrow
+	for _, b := range blocks(t, root+"/README.md") {
+		if b.kind() != "mermaid" {
+			continue
+		}
+		for _, m := range regexp.MustCompile(`(?m)^ *(\S+) --> (\S+): (\S+)$`).FindAllStringSubmatch(b.text, -1) {
+			drawn = append(drawn, arrow{m[1], m[2], m[3]})
+		}
+		if arrows := strings.Count(b.text, "-->"); arrows != len(drawn) || arrows == 0 {
+			t.Errorf("the diagram has %d arrows, of which %d have a kind of event", arrows, len(drawn))
+		}
+	}
+	for _, history := range histories() {
+		found = append(found, fold(t, history)...)
+	}
+	for _, a := range drawn {
+		if !slices.Contains(found, a) {
+			t.Errorf("drawn, and in no history: %+v", a)
+		}
+	}
+	for _, a := range found {
+		if !slices.Contains(drawn, a) {
+			t.Errorf("in a history, and not drawn: %+v", a)
+		}
+	}
+}
+
+// histories are the lives of turns, from their session's first event.
+func histories() (list [][]events.Payload) {
+	const effect = "t/0/0"
+	call := []events.Part{{Kind: events.PartToolCall, Call: "c", Tool: "x", Args: []byte("{}")}}
+	asked, started, taken := &events.TurnRequested{}, &events.TurnStarted{Attempt: 1, Worker: "a"}, &events.TurnStarted{Attempt: 2, Worker: "b"}
+	calls := &events.ModelReplied{Parts: call, Stop: events.StopToolUse}
+	question := &events.ToolApprovalAsked{Effect: effect, Tool: "x", Plugin: "gate"}
+	results := &events.ToolReturned{Results: []events.ToolResult{{Outcome: events.OutcomeSuccess}}}
+	said := &events.ModelReplied{Iteration: 1, Stop: events.StopEnd}
+	end, cancelled := &events.TurnCompleted{End: events.EndFinished}, &events.TurnCompleted{End: events.EndCancelled}
+	for _, life := range [][]events.Payload{
+		{&events.TurnScheduled{At: 1}, asked, started, taken, calls, taken, results, said, end},
+		{&events.TurnScheduled{At: 1}, cancelled},
+		{asked, started, calls, question, &events.ToolApprovalGiven{Effect: effect, Granted: true}, results, said, end},
+		{asked, started, calls, question, cancelled},
+		{asked, started, calls, cancelled},
+		{asked, cancelled},
+	} {
+		list = append(list, slices.Concat([]events.Payload{&events.SessionOpened{}}, life, []events.Payload{&events.SessionClosed{}}))
+	}
+	return list
+}
+
+// fold gives the arrows that a history goes along. A commit is one event.
+func fold(t *testing.T, history []events.Payload) (list []arrow) {
+	t.Helper()
+	const begin, id = "[*]", "t"
+	s := projector.New("s")
+	session, at := begin, begin
+	for _, p := range history {
+		e := events.Of(id, p)
+		if strings.HasPrefix(string(e.Kind), "session.") {
+			e.Turn = ""
+		}
+		c := &events.Commit{ID: "c", Session: "s", At: 1, Actor: events.Actor{Kind: events.ActorNode}, Events: []events.Event{e}}
+		if err := s.Apply(events.Entry{Seq: s.Seq + 1, Commit: c}); err != nil {
+			t.Fatal(err)
+		}
+		if now := string(s.Status); now != session {
+			list = append(list, arrow{session, now, string(e.Kind)})
+			session = now
+		}
+		now := state(s, id)
+		if now == begin && at != begin {
+			now = "ended"
+		}
+		if now != at || e.Kind == events.KindTurnStarted {
+			list = append(list, arrow{at, now, string(e.Kind)})
+		}
+		at = now
+	}
+	return list
+}
+
+// state is where the turn is, by the diagram's names; where it was not yet, or is no more, that of the beginning.
+func state(s *projector.State, id events.TurnID) string {
+	owed := turn.Owed(s)
+	switch {
+	case slices.ContainsFunc(s.Scheduled, func(q projector.ScheduledTurn) bool { return q.ID == id }):
+		return "scheduled"
+	case slices.ContainsFunc(s.Queue, func(q projector.QueuedTurn) bool { return q.ID == id }):
+		return "queued"
+	case owed.Model:
+		return "model"
+	case owed.Parked():
+		return "approval"
+	case len(owed.Calls) > 0:
+		return "tools"
+	}
+	return "[*]"
+}

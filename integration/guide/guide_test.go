@@ -1,0 +1,105 @@
+package guide
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/llmtest"
+)
+
+func TestMain(m *testing.M) { bustest.VerifyTestMain(m) }
+
+// ours are the programs that an operator has installed, by their packages.
+var ours = map[string]string{
+	"nats-server": "github.com/nats-io/nats-server/v2", "lash-node": "./cmd/lash-node", "lash-replay": "./cmd/lash-replay",
+}
+
+// model is the endpoint that the guides' reader has: it answers as the blocks show.
+func model(t *testing.T) (env []string) {
+	t.Helper()
+	var killed atomic.Bool // the node that asks what comes after the weather
+	url := llmtest.Endpoint(t, func(r *http.Request, req llm.Request) llmtest.Reply {
+		if results := llmtest.Results(req); len(results) > 0 {
+			if strings.HasPrefix(results[0].Text, "rain") && killed.CompareAndSwap(false, true) {
+				<-r.Context().Done()
+			}
+			return llmtest.Text("The tool said: " + results[len(results)-1].Text)
+		}
+		last := req.Messages[len(req.Messages)-1].Parts
+		if len(last) == 0 {
+			return llmtest.Text("")
+		}
+		switch last[0].Text {
+		case "Write to Ann that I come on Monday.":
+			return llmtest.Calls(events.Part{Call: "c", Tool: "send_letter", Args: []byte(`{"To":"Ann","Text":"I come on Monday."}`)})
+		case "What is it like in Oslo?":
+			return llmtest.Calls(events.Part{Call: "c", Tool: "weather", Args: []byte(`{"city":"Oslo"}`)})
+		case "Say hello.":
+			return llmtest.Text("Hello.")
+		case "Which city?":
+			return llmtest.Text(`{"city":"Oslo"}`)
+		}
+		return llmtest.Text("2 + 2 is 4.")
+	})
+	return []string{"OPENAI_BASE_URL=" + url}
+}
+
+// TestReadme does what the README says, in a folder of its own.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	follow(t, root+"/README.md", t.TempDir(), model(t), nil)
+}
+
+// TestOperating does what the operator's guide says, on a machine whose folders are in one of the test.
+func TestOperating(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("openssl"); err != nil || runtime.GOOS != "linux" {
+		t.Skip("needs Linux and openssl")
+	}
+	dir := t.TempDir()
+	free, err := busembed.FreePorts(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers, monitor := fmt.Sprintf("127.0.0.1:%d", free[0]), fmt.Sprintf("127.0.0.1:%d", free[1])
+	places := []string{
+		"/etc/nats", filepath.Join(dir, "nats"), "/etc/lash", filepath.Join(dir, "lash"), "/var/lib/nats", filepath.Join(dir, "store"),
+		"s1.nats.internal:4222", servers, "0.0.0.0:4222", servers, "127.0.0.1:8222", monitor,
+		"https://id.example", "https://127.0.0.1:1", // which does not answer
+		"s1.nats.internal", "127.0.0.1", "s2.nats.internal", "127.0.0.2", "s3.nats.internal", "127.0.0.3",
+	}
+	install(t, filepath.Join(dir, "nats"), strings.NewReplacer(places...))
+	follow(t, root+"/deploy/nats/OPERATING.md", dir, model(t), ours, places...)
+}
+
+// install copies deploy/nats.
+func install(t *testing.T, to string, places *strings.Replacer) {
+	t.Helper()
+	from := os.DirFS(filepath.Join(root, "deploy", "nats"))
+	err := fs.WalkDir(from, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return errors.Join(err, os.MkdirAll(filepath.Join(to, path), 0o750))
+		}
+		data, err := fs.ReadFile(from, path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, path), []byte(places.Replace(string(data))), 0o700) //nolint:gosec // scripts are run
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

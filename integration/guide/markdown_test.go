@@ -1,0 +1,144 @@
+package guide
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// A block is a fenced block of a Markdown file. Its info string says what it is:
+//
+//	sh          is typed in a terminal, and ends without an error
+//	sh stays    goes on until the next chapter, in a terminal of its own: what follows is typed in another one
+//	text        is what the block before prints; … stands for any text, alone on a line for any lines
+//	go FILE     is a part of this file of the repository
+//	LANG FILE   is a file that the user makes, for the blocks that follow
+//	mermaid     is a diagram, which TestDiagram reads
+//	diagram     is one that no program reads
+type block struct {
+	chapter int // counts headings of the first two levels
+	line    int // of the file
+	info    []string
+	text    string
+}
+
+func (b block) kind() string {
+	if len(b.info) == 0 {
+		return ""
+	}
+	return b.info[0]
+}
+
+// blocks are those of a Markdown file, in order.
+func blocks(t *testing.T, file string) (list []block) {
+	t.Helper()
+	data, err := os.ReadFile(file) //nolint:gosec // of this repository
+	if err != nil {
+		t.Fatal(err)
+	}
+	const fence = "```"
+	var in *block
+	chapter, indent := 0, ""
+	for i, line := range strings.Split(string(data), "\n") {
+		trimmed := strings.TrimLeft(line, " ")
+		switch {
+		case in == nil && strings.HasPrefix(trimmed, fence):
+			indent = line[:len(line)-len(trimmed)] // of the list that it stands in
+			in = &block{chapter: chapter, line: i + 1, info: strings.Fields(strings.TrimPrefix(trimmed, fence))}
+		case in != nil && trimmed == fence:
+			list = append(list, *in)
+			in = nil
+		case in != nil:
+			in.text += strings.TrimPrefix(line, indent) + "\n"
+		case strings.HasPrefix(line, "# "), strings.HasPrefix(line, "## "):
+			chapter++
+		}
+	}
+	if in != nil {
+		t.Fatalf("%s:%d: the block does not end", file, in.line)
+	}
+	return list
+}
+
+// matches compares output with what a block shows of it; where more may come, with the beginning of the output.
+func matches(want, got string, more bool) error {
+	wants, gots := lines(want), lines(got)
+	rest, err := match(wants, gots)
+	if err == nil && len(rest) > 0 && !more {
+		err = fmt.Errorf("nothing is shown of %q", rest[0])
+	}
+	return err
+}
+
+func match(wants, gots []string) (rest []string, err error) {
+	for i, want := range wants {
+		if want == "…" {
+			err = fmt.Errorf("no lines match %q", wants[i+1:])
+			for from := len(gots); from >= 0; from-- {
+				if rest, failed := match(wants[i+1:], gots[from:]); failed == nil {
+					return rest, nil
+				}
+			}
+			return nil, err
+		}
+		if len(gots) == 0 {
+			return nil, fmt.Errorf("%q is shown, and not printed", want)
+		}
+		if !matchLine(strings.Split(want, "…"), gots[0]) {
+			return nil, fmt.Errorf("%q is shown, %q is printed", want, gots[0])
+		}
+		gots = gots[1:]
+	}
+	return gots, nil
+}
+
+func matchLine(parts []string, got string) bool {
+	last := len(parts) - 1
+	if last == 0 {
+		return got == parts[0]
+	}
+	rest, found := strings.CutPrefix(got, parts[0])
+	for _, part := range parts[1:last] {
+		if found {
+			_, rest, found = strings.Cut(rest, part)
+		}
+	}
+	return found && strings.HasSuffix(rest, parts[last])
+}
+
+// lines are without what a reader does not see: spaces at their ends, and empty lines at the end of all.
+func lines(text string) (list []string) {
+	for line := range strings.Lines(strings.TrimRight(text, " \n")) {
+		list = append(list, strings.TrimRight(line, " \n"))
+	}
+	return list
+}
+
+// TestMatches has the comparison refuse what differs.
+func TestMatches(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		want, got string
+		more, ok  bool
+	}{
+		{"a\nb\n", "a\nb", false, true},
+		{"a\n", "a\nb\n", false, false},
+		{"a\n", "a\nb\n", true, true},
+		{"a\nb\n", "a\n", true, false},
+		{"a … c", "a b c", false, true},
+		{"a … c", "a b d", false, false},
+		{"a … b … c", "a x b y c", false, true},
+		{"…\nb", "x\ny\nb", false, true},
+		{"…\nb", "x\ny\nc", false, false},
+		{"a\n…", "a", false, true},
+		{"a\n…", "a\nb\nc", false, true},
+		{"…\nb\n…", "b\nc", false, true},
+		{"", "", false, true},
+		{"", "a", false, false},
+	} {
+		if err := matches(c.want, c.got, c.more); (err == nil) != c.ok {
+			t.Errorf("%q shown of %q, more %t: got %v, want ok %t", c.want, c.got, c.more, err, c.ok)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package guide
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestCommandsAndFlags looks for all commands and flags that the guides' sentences name, in what the programs' --help says, and for
+// all files and folders that they name in the repository.
+func TestCommandsAndFlags(t *testing.T) {
+	t.Parallel()
+	helps := helps{t: t, known: make(map[string]string), at: open(t, t.TempDir(), environment(t, ours))}
+	flag := regexp.MustCompile(`^--[a-z][a-z-]+`)
+	for _, file := range []string{"README.md", "deploy/nats/OPERATING.md"} {
+		named := 0
+		for _, span := range spans(t, file) {
+			words := strings.Fields(span)
+			program := words[0]
+			known := ours[program] != ""
+			if flag.MatchString(program) {
+				known, program = true, ""
+			}
+			if !known {
+				if strings.Contains(span, "/") {
+					exists(t, file, span)
+				}
+				continue
+			}
+			named++
+			command := program
+			if program != "" && len(words) > 1 && regexp.MustCompile(`^[a-z-]+$`).MatchString(words[1]) && !flag.MatchString(words[1]) {
+				command += " " + words[1]
+			}
+			help := helps.of(command)
+			for _, word := range words {
+				if name := flag.FindString(word); name != "" && !regexp.MustCompile(regexp.QuoteMeta(name)+`[= \n]`).MatchString(help) {
+					t.Errorf("%s: `%s`: %s is in no --help of %q", file, span, name, command)
+				}
+			}
+		}
+		if named < 20 {
+			t.Errorf("%s: names %d commands and flags, want more", file, named)
+		}
+	}
+}
+
+// helps has what --help says of commands, and for the name "" of all that were asked.
+type helps struct {
+	t     *testing.T
+	at    *terminal
+	known map[string]string
+}
+
+func (h *helps) of(command string) string {
+	h.t.Helper()
+	if command == "" {
+		return h.of("lash-node serve") + h.of("lash-node demo") + h.of("lash-node bench") + h.of("lash-node soak") +
+			h.of("lash-node approvals") + h.of("lash-replay ls")
+	}
+	if h.known[command] == "" {
+		printed, err := h.at.run(command+" --help", func(string) bool { return false })
+		if err != nil {
+			h.t.Fatalf("%s --help: %v\n%s", command, err, printed)
+		}
+		h.known[command] = printed
+	}
+	return h.known[command]
+}
+
+// spans are the code of a file's sentences, outside of blocks.
+func spans(t *testing.T, file string) (list []string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, file)) //nolint:gosec // of this repository
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := regexp.MustCompile("(?ms)^ *```.*?^ *```$").ReplaceAllString(string(data), "")
+	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text, -1) {
+		list = append(list, m[1])
+	}
+	return list
+}
+
+// exists looks for a path where the repository has its first folder.
+func exists(t *testing.T, file, path string) {
+	t.Helper()
+	first, _, _ := strings.Cut(path, "/")
+	if _, err := os.Stat(filepath.Join(root, first)); err != nil || first == "" || strings.ContainsAny(path, " *:…") {
+		return
+	}
+	if _, err := os.Stat(filepath.Join(root, path)); err != nil {
+		t.Errorf("%s: names %s, which there is not", file, path)
+	}
+}

@@ -1,0 +1,167 @@
+package guide
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/bus/busembed"
+)
+
+const root = "../.."
+
+// A user does what a file says.
+type user struct {
+	t    *testing.T
+	file string // that is read
+	dir  string // where it is done
+	env  []string
+
+	places  *strings.Replacer // of ports and folders
+	at      *terminal
+	serving []*terminal
+}
+
+// follow does what all blocks of a file say, in order, in a folder, with programs by name and more in the environment. The
+// places are texts that stand for others in blocks, as a folder of the test does for one of the system.
+func follow(t *testing.T, file, dir string, env []string, programs map[string]string, places ...string) {
+	t.Helper()
+	for _, program := range []string{"curl", "sha256sum"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip("needs " + program)
+		}
+	}
+	list := blocks(t, file)
+	u := &user{t: t, file: file, dir: dir}
+	u.places = strings.NewReplacer(append(places, ports(t, list)...)...)
+	u.env = append(environment(t, programs), env...)
+	chapter := 0
+	for i, b := range list {
+		if b.chapter != chapter {
+			chapter = b.chapter
+			u.leave()
+		}
+		shown := ""
+		if i+1 < len(list) && list[i+1].kind() == "text" {
+			shown = list[i+1].text
+		}
+		if err := u.do(b, i > 0 && list[i-1].kind() == "sh", shown); err != nil {
+			t.Fatalf("%s:%d: %v", file, b.line, err)
+		}
+	}
+	u.leave()
+}
+
+// do does what one block says. What it prints is compared with what is shown.
+func (u *user) do(b block, afterShell bool, shown string) error {
+	switch b.kind() {
+	case "sh":
+		return u.types(b, u.places.Replace(shown))
+	case "text":
+		if !afterShell {
+			return fmt.Errorf("it shows what no block prints")
+		}
+		return nil // compared already
+	case "mermaid", "diagram":
+		return nil
+	}
+	if len(b.info) != 2 {
+		return fmt.Errorf("no block is run that begins as %q", b.info)
+	}
+	if b.kind() == "go" {
+		return isPart(b.text, b.info[1])
+	}
+	file := u.places.Replace(b.info[1])
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(u.dir, file)
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(u.places.Replace(b.text)), 0o600)
+}
+
+func (u *user) types(b block, shown string) error {
+	if u.at == nil {
+		u.at = open(u.t, u.dir, u.env)
+	}
+	stays := len(b.info) > 1 && b.info[1] == "stays"
+	if len(b.info) > 1 && !stays {
+		return fmt.Errorf("no block is run that begins as %q", b.info)
+	}
+	printed, err := u.at.run(u.places.Replace(b.text), func(printed string) bool {
+		return stays && shown != "" && matches(shown, printed, true) == nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w; it printed\n%s", err, printed)
+	}
+	u.t.Logf("%s:%d: it printed\n%s", u.file, b.line, printed)
+	if shown != "" || stays {
+		err = matches(shown, printed, stays)
+	}
+	if err != nil {
+		u.t.Errorf("%s:%d: %v", u.file, b.line, err)
+	}
+	if stays {
+		u.serving = append(u.serving, u.at)
+		u.at = nil
+	}
+	return nil
+}
+
+// leave ends what goes on, the last first, and the terminals.
+func (u *user) leave() {
+	u.t.Helper()
+	if u.at != nil {
+		if err := u.at.close(); err != nil {
+			u.t.Errorf("%s: a terminal: %v", u.file, err)
+		}
+	}
+	for len(u.serving) > 0 {
+		last := u.serving[len(u.serving)-1]
+		u.serving = u.serving[:len(u.serving)-1]
+		if err := last.interrupt(); err != nil {
+			u.t.Errorf("%s: ctrl-c: %v; it printed\n%s", u.file, err, last.said.String())
+		}
+	}
+	u.at = nil
+}
+
+// ports replaces each fixed port of the blocks by a free one, the same in all: another test may have the port.
+func ports(t *testing.T, list []block) (pairs []string) {
+	t.Helper()
+	seen := make(map[string]bool)
+	for _, b := range list {
+		for _, m := range regexp.MustCompile(`127\.0\.0\.1:(\d{4,5})`).FindAllString(b.text, -1) {
+			seen[m] = true
+		}
+	}
+	free, err := busembed.FreePorts(len(seen))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for m := range seen {
+		pairs = append(pairs, m, fmt.Sprintf("127.0.0.1:%d", free[0]))
+		free = free[1:]
+	}
+	return pairs
+}
+
+// isPart looks for a block in a file of the repository, where it may stand further to the right.
+func isPart(text, file string) error {
+	data, err := os.ReadFile(filepath.Join(root, file)) //nolint:gosec // of this repository
+	if err != nil {
+		return err
+	}
+	for indent := ""; len(indent) < 4; indent += "\t" {
+		shifted := regexp.MustCompile(`(?m)^(.)`).ReplaceAllString(text, indent+"$1")
+		if strings.Contains(string(data), shifted) {
+			return nil
+		}
+	}
+	return fmt.Errorf("it is no part of %s", file)
+}

@@ -1,0 +1,112 @@
+package guide
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long one block may take: the first that runs a program also builds it.
+const patience = 3 * time.Minute
+
+// typed ends what a block printed, with nothing behind it where the block went well.
+const typed = "--- the block ends ---"
+
+// A terminal is a shell. Blocks that are typed in it share its variables.
+type terminal struct {
+	t     *testing.T
+	dir   string
+	shell *exec.Cmd
+	in    io.WriteCloser
+	out   *os.File
+	said  bytes.Buffer
+}
+
+// open opens a terminal in a directory. It does not outlive the test.
+func open(t *testing.T, dir string, env []string) *terminal {
+	t.Helper()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("needs bash")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	shell := exec.CommandContext(ctx, "bash", "--noprofile", "--norc", "-euo", "pipefail", "-s")
+	shell.Dir, shell.Env = dir, env
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a signal is for all that it runs, as in a terminal
+	shell.Cancel = func() error { return syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) }
+	out, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell.Stdout, shell.Stderr = w, w
+	in, err := shell.StdinPipe()
+	if err == nil {
+		err = shell.Start()
+	}
+	_ = w.Close() // the shell has its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	term := &terminal{t: t, dir: dir, shell: shell, in: in, out: out}
+	t.Cleanup(func() {
+		cancel()
+		_ = shell.Wait() // it may have ended, and been waited for
+		_ = out.Close()
+	})
+	return term
+}
+
+// run types a block. It gives what the block printed, at the latest when until is true of it.
+func (t *terminal) run(text string, until func(string) bool) (printed string, err error) {
+	t.t.Helper()
+	script := filepath.Join(t.t.TempDir(), "block")
+	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+		return "", err
+	}
+	if _, err := fmt.Fprintf(t.in, ". '%s' </dev/null\necho '%s'\n", script, typed); err != nil {
+		return t.said.String(), fmt.Errorf("the terminal before has ended: %w", err)
+	}
+	if err := t.out.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return "", err
+	}
+	from := t.said.Len()
+	for piece := make([]byte, 1<<16); ; {
+		n, err := t.out.Read(piece)
+		t.said.Write(piece[:n])
+		printed, ended := strings.CutSuffix(t.said.String()[from:], typed+"\n")
+		if ended || until(printed) {
+			return printed, nil
+		}
+		if err != nil {
+			return printed, fmt.Errorf("it ended with an error, or never: %w", err)
+		}
+	}
+}
+
+// interrupt is ctrl-c for the program that goes on, and the end of the terminal. The program ends by itself, or of the signal.
+func (t *terminal) interrupt() error {
+	_ = t.in.Close()
+	if err := syscall.Kill(-t.shell.Process.Pid, syscall.SIGINT); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return err
+	}
+	_, err := io.Copy(&t.said, t.out)
+	ended := t.shell.Wait()
+	if status, ok := t.shell.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGINT {
+		ended = nil
+	}
+	return errors.Join(err, ended)
+}
+
+// close ends a terminal in which nothing runs.
+func (t *terminal) close() error {
+	_ = t.in.Close()
+	return t.shell.Wait()
+}
