@@ -80,6 +80,8 @@ var kinds = map[Kind]kindInfo{
 	KindTaskEnded:              row[TaskEnded](1),
 	KindTaskRemoved:            row[TaskRemoved](1),
 	KindTaskTransferred:        row[TaskTransferred](1),
+	KindTaskLeaving:            row[TaskLeaving](1),
+	KindTaskStayed:             row[TaskStayed](1),
 	KindMonitorRegistered:      row[MonitorRegistered](1),
 	KindMonitorArmed:           row[MonitorArmed](1),
 	KindMonitorStarted:         row[MonitorStarted](1),
@@ -158,6 +160,8 @@ const (
 	KindTaskEnded              Kind = "task.ended"
 	KindTaskRemoved            Kind = "task.removed"
 	KindTaskTransferred        Kind = "task.transferred"
+	KindTaskLeaving            Kind = "task.leaving"
+	KindTaskStayed             Kind = "task.stayed"
 	KindMonitorRegistered      Kind = "monitor.registered"
 	KindMonitorArmed           Kind = "monitor.armed"
 	KindMonitorStarted         Kind = "monitor.started"

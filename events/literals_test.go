@@ -220,6 +220,8 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindTaskPassedOn:        {&events.TaskPassedOn{Task: "k1"}},
 	events.KindTaskRemoved:         {&events.TaskRemoved{Task: "k1"}},
 	events.KindTaskTransferred:     {&events.TaskTransferred{Tasks: []events.TaskID{"k1", "k2"}, To: "s2"}},
+	events.KindTaskLeaving:         {&events.TaskLeaving{Tasks: []events.TaskID{"k1", "k2"}, To: "s2"}},
+	events.KindTaskStayed:          {&events.TaskStayed{Task: "k1"}},
 	events.KindMonitorRegistered: {&events.MonitorRegistered{Spec: events.MonitorSpec{
 		ID: "log", Command: "tail -f log", Cwd: "/srv", Env: map[string]string{"B": "2", "A": "1"}, Persistent: true,
 		TimeoutMillis: 60000, ArmOn: events.ArmSessionStart, Wake: events.WakeNotify, RestartOnRestore: true,

@@ -275,17 +275,37 @@ type TaskTransferred struct {
 }
 
 // Validate implements [Payload].
-func (p *TaskTransferred) Validate() error {
-	if len(p.Tasks) == 0 {
+func (p *TaskTransferred) Validate() error { return checkMoved(p.Tasks, p.To) }
+
+func checkMoved(tasks []TaskID, to SessionID) error {
+	if len(tasks) == 0 {
 		return invalid("tasks", "is empty")
 	}
-	for _, id := range p.Tasks {
+	for _, id := range tasks {
 		if err := checkTask(id); err != nil {
 			return err
 		}
 	}
-	return CheckToken("to", p.To)
+	return CheckToken("to", to)
 }
+
+// TaskLeaving says, in the commit that closes a session, that tasks are to become another session's. A live one that is
+// neither transferred nor stayed owes that.
+type TaskLeaving struct {
+	Tasks []TaskID  `msgpack:"t"`
+	To    SessionID `msgpack:"o"`
+}
+
+// Validate implements [Payload].
+func (p *TaskLeaving) Validate() error { return checkMoved(p.Tasks, p.To) }
+
+// TaskStayed says that a task which was to become another session's stays where it is, as that does not take it.
+type TaskStayed struct {
+	Task TaskID `msgpack:"t"`
+}
+
+// Validate implements [Payload].
+func (p *TaskStayed) Validate() error { return checkTask(p.Task) }
 
 func checkTask(id TaskID) error {
 	if len(id) > MaxTaskID {

@@ -211,6 +211,12 @@ func (s *State) applyBackground(ev *events.Event, at events.Millis) {
 		s.applyTaskRemoved(p)
 	case *events.TaskTransferred:
 		s.applyTaskTransferred(p, at)
+	case *events.TaskLeaving:
+		for _, id := range p.Tasks {
+			s.changeTask(id, at, func(t *Task) { t.Leaves = p.To })
+		}
+	case *events.TaskStayed:
+		s.changeTask(p.Task, at, func(t *Task) { t.Leaves = "" })
 	case *events.MonitorRegistered:
 		s.applyMonitorRegistered(p)
 	case *events.MonitorArmed:

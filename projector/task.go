@@ -32,6 +32,7 @@ type Task struct {
 	Seq         events.Seq           `msgpack:"q"`            // of its registration: tells it from others that had the id
 	From        events.SessionID     `msgpack:"f,omitempty"`  // transferred from there
 	To          events.SessionID     `msgpack:"o,omitempty"`  // transferred to there: it lives here no more
+	Leaves      events.SessionID     `msgpack:"lv,omitempty"` // its session closed, and it is to go there
 	Message     string               `msgpack:"m,omitempty"`  // its last progress
 	Reason      string               `msgpack:"z,omitempty"`  // of the cancel that was requested
 	Summary     string               `msgpack:"y,omitempty"`  // what it came to
@@ -45,6 +46,9 @@ type Task struct {
 
 // Live reports whether the task is this session's and has not ended.
 func (t *Task) Live() bool { return t.To == "" && !t.State.Terminal() }
+
+// Moving reports whether the task's session closed, and the session that it is to go on in has yet to take it.
+func (t *Task) Moving() bool { return t.Live() && t.Leaves != "" }
 
 // Passing reports whether the task was cancelled, or asked to stop, and the session that does its work has yet to hear of it.
 func (t *Task) Passing() bool {

@@ -74,12 +74,16 @@ func (h *Host) again(ctx context.Context, s *projector.State) error {
 	return err
 }
 
-// hintTasks wakes the tasks that a commit registers, and those whose cancel is to be passed on.
+// hintTasks wakes the tasks that a commit registers, those that are to leave, and those whose cancel is to be passed on.
 func (h *Host) hintTasks(s *projector.State, list []events.Event) {
 	for i := range list {
 		switch p := list[i].Payload.(type) {
 		case *events.TaskRegistered:
 			h.wakeTask(s, p.Task)
+		case *events.TaskLeaving:
+			for _, id := range p.Tasks {
+				h.wakeTask(s, id)
+			}
 		case *events.TaskCancelRequested:
 			h.wakePassing(s, p.Task)
 		case *events.TaskEnded:

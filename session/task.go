@@ -14,9 +14,10 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// TaskOwed reports whether a worker has to see to a task: it lives, and no host runs it, or its cancel is to be passed on.
+// TaskOwed reports whether a worker has to see to a task: it lives, and no host runs it or it is to leave its session, or
+// its cancel is to be passed on.
 func TaskOwed(t *projector.Task) bool {
-	return t.Live() && (t.Runner != "" || t.Worker != "" || t.From != "") || t.Passing()
+	return t.Live() && (t.Runner != "" || t.Worker != "" || t.From != "" || t.Moving()) || t.Passing()
 }
 
 // TaskKey names the wake of a task.
@@ -130,7 +131,7 @@ func (h *Host) Tasks(ctx context.Context, id events.SessionID) ([]projector.Task
 			list = append(list, s.Tasks[i])
 		}
 	}
-	return list, nil
+	return h.withoutLeft(ctx, list), nil
 }
 
 // change decides something about one task that is nothing where the task is unknown, hidden or ended.

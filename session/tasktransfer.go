@@ -36,7 +36,7 @@ func (h *Host) TransferAsyncHandles(ctx context.Context, from, to events.Session
 		return err
 	}
 	for {
-		moved, err := h.transfer(ctx, from, to, ids, by, h.FinishTransfer)
+		moved, err := h.transfer(ctx, from, to, ids, mover{by: by, finish: h.FinishTransfer})
 		if err != nil {
 			return fmt.Errorf("transfer tasks from %s to %s: %w", from, to, err)
 		}
@@ -68,7 +68,7 @@ func (h *Host) FinishTransfer(ctx context.Context, id events.SessionID, t projec
 		return false, nil
 	}
 	for moved := false; !moved && err == nil; {
-		moved, err = h.transfer(ctx, t.From, id, []events.TaskID{t.ID}, stamp{actor: h.actor, cause: transferring}, notFurther)
+		moved, err = h.transfer(ctx, t.From, id, []events.TaskID{t.ID}, mover{by: stamp{actor: h.actor, cause: transferring}, finish: notFurther})
 	}
 	return true, err
 }
@@ -76,13 +76,20 @@ func (h *Host) FinishTransfer(ctx context.Context, id events.SessionID, t projec
 // notFurther finishes nothing: of a task that is on its way back, either direction will do.
 func notFurther(context.Context, events.SessionID, projector.Task) (bool, error) { return false, nil }
 
-// transfer is one try. The commit by which the tasks leave has the request's key.
-func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []events.TaskID, by stamp, finish finisher) (moved bool, err error) {
+// mover says how a transfer is made.
+type mover struct {
+	by     stamp // of the commit by which the tasks leave, with the request's key
+	finish finisher
+	room   func(*projector.State, []events.TaskRegistered) error // for tasks that are new to the target, besides the bounds of all; nil: none
+}
+
+// transfer is one try. A target that has closed takes no new tasks; copies that it has are brought up to date.
+func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []events.TaskID, m mover) (moved bool, err error) {
 	source, err := h.State(ctx, from)
 	if err != nil {
 		return false, err
 	}
-	if before, err := h.beforeLanding(ctx, source, by); err != nil || before != nil {
+	if before, err := h.beforeLanding(ctx, source, m.by); err != nil || before != nil {
 		return before != nil, err
 	}
 	list, err := task.Leaving(source, ids)
@@ -91,20 +98,27 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 	}
 	for i := range list {
 		t, _ := source.Task(list[i].Task)
-		if finished, err := finish(ctx, from, *t); finished || err != nil {
+		if finished, err := m.finish(ctx, from, *t); finished || err != nil {
 			return false, err // the task may be another one by now
 		}
 	}
-	err = h.decideThen(api.Naming(ctx, to), to, stamp{actor: by.actor, cause: transferring}, func(s *projector.State) ([]events.Event, error) {
-		if err := open(s); err != nil {
-			return nil, err
+	err = h.decideThen(api.Naming(ctx, to), to, stamp{actor: m.by.actor, cause: transferring}, func(s *projector.State) ([]events.Event, error) {
+		if task.New(s, list) {
+			if err := open(s); err != nil {
+				return nil, err
+			}
+			if m.room != nil {
+				if err := m.room(s, list); err != nil {
+					return nil, err
+				}
+			}
 		}
 		return task.Arrive(s, list)
 	}, func(*projector.State, bool) error { return nil })
 	if err != nil {
 		return false, err
 	}
-	err = h.decideAs(ctx, from, by, func(s *projector.State) (out []events.Event, err error) {
+	err = h.decideAs(ctx, from, m.by, func(s *projector.State) (out []events.Event, err error) {
 		out, moved = task.Leave(s, to, list, source.Seq)
 		return out, nil
 	})

@@ -207,5 +207,6 @@ func (h *badHistory) kindsLeftOpen() {
 	)
 	h.in("t4", &events.TurnScheduled{Input: events.TurnInput{Parts: say("tomorrow")}, At: 86_400_000, Busy: events.BusyInterrupt})
 	h.add(events.Of("", &events.TaskPassedOn{Task: "agent"}), events.Of("", &events.TaskHidden{Task: "agent", Label: "unseen"}))
+	h.add(events.Of("", &events.TaskLeaving{Tasks: []events.TaskID{"agent"}, To: "s0"}), events.Of("", &events.TaskStayed{Task: "agent"}))
 	h.in("t3", &events.TurnAnnounced{Worker: "w1"}, &events.TurnTold{Worker: "w2"})
 }

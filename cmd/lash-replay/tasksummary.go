@@ -31,13 +31,21 @@ func taskSummary(ev *events.Event) string {
 	case *events.TaskRemoved:
 		return "task " + string(p.Task)
 	case *events.TaskTransferred:
-		names := make([]string, len(p.Tasks))
-		for i, id := range p.Tasks {
-			names[i] = string(id)
-		}
-		return "to " + string(p.To) + ": " + strings.Join(names, " ")
+		return movedSummary(p.Tasks, p.To)
+	case *events.TaskLeaving:
+		return movedSummary(p.Tasks, p.To)
+	case *events.TaskStayed:
+		return joined("task "+string(p.Task), "the session that it was to go to does not take it")
 	}
 	return monitorSummary(ev)
+}
+
+func movedSummary(tasks []events.TaskID, to events.SessionID) string {
+	names := make([]string, len(tasks))
+	for i, id := range tasks {
+		names[i] = string(id)
+	}
+	return "to " + string(to) + ": " + strings.Join(names, " ")
 }
 
 func registeredSummary(p *events.TaskRegistered) string {

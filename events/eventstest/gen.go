@@ -263,6 +263,10 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	events.KindTaskTransferred: func(t *rapid.T) events.Payload {
 		return &events.TaskTransferred{Tasks: list(t, 1, short[events.TaskID]), To: token[events.SessionID](t)}
 	},
+	events.KindTaskLeaving: func(t *rapid.T) events.Payload {
+		return &events.TaskLeaving{Tasks: list(t, 1, short[events.TaskID]), To: token[events.SessionID](t)}
+	},
+	events.KindTaskStayed:        func(t *rapid.T) events.Payload { return &events.TaskStayed{Task: short[events.TaskID](t)} },
 	events.KindMonitorRegistered: func(t *rapid.T) events.Payload { return &events.MonitorRegistered{Spec: monitor(t)} },
 	events.KindMonitorArmed: func(t *rapid.T) events.Payload {
 		return &events.MonitorArmed{Monitor: short[events.MonitorID](t)}

@@ -2,9 +2,12 @@ package task_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -49,34 +52,97 @@ func TestCancelPolicies(t *testing.T) {
 	}
 }
 
-// TestClosePolicies closes a session with a task of every policy and kind.
+// TestClosePolicies closes a session with a task of every policy and kind, with a parent and without one. A task that is to
+// be the parent's owes that until it is transferred, or stays.
 func TestClosePolicies(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]events.TaskRegistered{
-		"closure": {Worker: "w1"}, "runner": {Runner: "r"}, "outside": {}, "child": {Of: events.TaskSubagent, Child: "s2"},
+		"closure": {Worker: "w1"}, "runner": {Runner: "r"}, "outside": {}, "external": {Cancel: events.CancelExternal}, "child": {Of: events.TaskSubagent, Child: "s2"},
 		"monitor": {Of: events.TaskMonitor, Runner: task.MonitorRunner}, "call": {Of: events.TaskTool, Runner: task.ToolRunner},
 	}
 	for _, policy := range []events.ClosePolicy{events.CloseKeep, events.CloseCancel, events.CloseTransfer} {
 		for kind, reg := range kinds {
-			t.Run(fmt.Sprintf("%q_%s", policy, kind), func(t *testing.T) {
-				t.Parallel()
-				reg.Task, reg.Close, reg.State = "k", policy, events.TaskRunning
-				h := begin(t, "s")
-				h.add(task.Register(h.State, reg))
-				bound := kind == "monitor" || kind == "call" // to its session
-				if got, want := len(task.Leaves(h.State)) == 1, policy == events.CloseTransfer && !bound; got != want {
-					t.Errorf("moves to the parent: got %v, want %v", got, want)
-				}
-				h.add(task.Close(h.State, "closed"), nil)
-				want := events.TaskCancelled
-				if policy == events.CloseKeep && !bound {
-					want = events.TaskRunning
-				}
-				if got := h.state("k"); got != want {
-					t.Errorf("got %s, want %s", got, want)
-				}
-			})
+			for _, parent := range []events.SessionID{"", "p"} {
+				t.Run(fmt.Sprintf("%q_%s_parent_%q", policy, kind, parent), func(t *testing.T) {
+					t.Parallel()
+					reg.Task, reg.Close, reg.State = "k", policy, events.TaskRunning
+					h := &history{t, projector.New("s")}
+					h.add([]events.Event{events.Of("", &events.SessionOpened{Parent: parent})}, nil)
+					h.add(task.Register(h.State, reg))
+					bound := kind == "monitor" || kind == "call" // to its session
+					leaves := policy == events.CloseTransfer && !bound && parent != ""
+					h.add(append(task.Close(h.State, "closed"), events.Of("", &events.SessionClosed{})), nil)
+					cancelled := events.TaskCancelled
+					if kind == "external" {
+						cancelled = events.TaskCancelling
+					}
+					want := cancelled
+					if leaves || policy == events.CloseKeep && !bound {
+						want = events.TaskRunning
+					}
+					if got := h.state("k"); got != want {
+						t.Errorf("got %s, want %s", got, want)
+					}
+					if got := h.Tasks[0].Moving(); got != leaves {
+						t.Errorf("is to leave: got %t, want %t", got, leaves)
+					}
+					stays(h, leaves, cancelled)
+				})
+			}
 		}
+	}
+}
+
+// stays has a task stay that is to leave: it is cancelled, and owes nothing but what that brings. Of any other nothing is decided.
+func stays(h *history, leaves bool, cancelled events.TaskState) {
+	h.t.Helper()
+	k, seq := h.Tasks[0], h.Seq
+	h.add(task.Stay(h.State, "k", k.Seq+1, "full"), nil)
+	if h.Seq != seq {
+		h.t.Error("another registration of the id stays")
+	}
+	h.add(task.Stay(h.State, "k", k.Seq, "full"), nil)
+	if got := h.Seq != seq; got != leaves {
+		h.t.Errorf("stays: got %t, want %t", got, leaves)
+	}
+	if k = h.Tasks[0]; leaves && (k.Moving() || k.State != cancelled || k.Reason != "full") {
+		h.t.Errorf("that stays: got %+v, want it %s and not to leave", k, cancelled)
+	}
+}
+
+// TestRoomForLeft has tasks of closed sessions fill the places that they may take: the session registers as many of its
+// own beside them, and each bound alone refuses one more.
+func TestRoomForLeft(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ n, size int }{"tasks": {task.MaxLeft, 0}, "bytes": {task.MaxLeftArgs / (8 << 10), 8 << 10}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := begin(t, "s")
+			args := []byte(nil)
+			if tc.size > 0 {
+				args = []byte(`"` + strings.Repeat("x", tc.size-2) + `"`)
+			}
+			var last events.TaskRegistered
+			for i := range tc.n {
+				last = events.TaskRegistered{Task: events.TaskID(fmt.Sprintf("k%d", i)), Runner: "r", Args: args, From: "c", Created: 5}
+				if err := task.RoomForLeft(h.State, []events.TaskRegistered{last}); err != nil {
+					t.Fatalf("task %d: %v", i, err)
+				}
+				h.add(task.Arrive(h.State, []events.TaskRegistered{last}))
+			}
+			more := last
+			more.Task = "more"
+			code, class := api.Code(task.RoomForLeft(h.State, []events.TaskRegistered{more}))
+			if class != api.ClassTooLarge && class != api.ClassBusy {
+				t.Errorf("one more: got %s of class %s, want a refusal", code, class)
+			}
+			if !task.New(h.State, []events.TaskRegistered{last, more}) || task.New(h.State, []events.TaskRegistered{last}) {
+				t.Error("what is new: got the copy that is there, want the other")
+			}
+			for i := range tc.n {
+				h.add(task.Register(h.State, events.TaskRegistered{Task: events.TaskID(fmt.Sprintf("own%d", i)), Runner: "r", Args: args}))
+			}
+		})
 	}
 }
 

@@ -33,6 +33,11 @@ const (
 // roomFor refuses registrations that a session has no place for, beside the live tasks that they do not replace, and
 // those whose cancel has yet to be passed on: that is as much as one look at a session has to wake.
 func roomFor(s *projector.State, list ...events.TaskRegistered) error {
+	return within(s, list, MaxLive, MaxLiveArgs, func(*projector.Task) bool { return true })
+}
+
+// within is roomFor among those tasks that count.
+func within(s *projector.State, list []events.TaskRegistered, most, mostArgs int, counts func(*projector.Task) bool) error {
 	n, args := 0, 0
 	count := func(size int) { n, args = n+1, args+size }
 	for i := range list {
@@ -40,15 +45,15 @@ func roomFor(s *projector.State, list ...events.TaskRegistered) error {
 	}
 	for i := range s.Tasks {
 		replaced := slices.ContainsFunc(list, func(reg events.TaskRegistered) bool { return reg.Task == s.Tasks[i].ID })
-		if s.Tasks[i].Owing() && !replaced {
+		if s.Tasks[i].Owing() && counts(&s.Tasks[i]) && !replaced {
 			count(len(s.Tasks[i].Args))
 		}
 	}
 	switch {
-	case n > MaxLive:
-		return &events.FieldError{Field: "tasks", Reason: fmt.Sprintf("%d live ones or with a cancel to pass on, limit is %d", n, MaxLive), Err: events.ErrTooLarge}
-	case args > MaxLiveArgs:
-		return &api.LimitError{What: "bytes of arguments of live tasks", Limit: MaxLiveArgs}
+	case n > most:
+		return &events.FieldError{Field: "tasks", Reason: fmt.Sprintf("%d live ones or with a cancel to pass on, limit is %d", n, most), Err: events.ErrTooLarge}
+	case args > mostArgs:
+		return &api.LimitError{What: "bytes of arguments of live tasks", Limit: mostArgs}
 	}
 	return nil
 }
@@ -259,27 +264,23 @@ func PassedOn(s *projector.State, id events.TaskID, registered events.Seq, why s
 }
 
 // Close is what becomes of the live tasks of a session that closes, see [events.ClosePolicy].
-// A task that is to be the parent's and is still here is cancelled.
+// Those that are to be the parent's owe that from then on; where there is no parent they are cancelled.
 func Close(s *projector.State, reason string) []events.Event {
 	var list []events.Event
+	var leave []events.TaskID
 	for i := range s.Tasks {
-		t := &s.Tasks[i]
-		if t.Live() && closing(t) != events.CloseKeep {
+		switch t := &s.Tasks[i]; {
+		case !t.Live() || closing(t) == events.CloseKeep:
+		case closing(t) == events.CloseTransfer && s.Parent != "" && !t.Hidden:
+			leave = append(leave, t.ID)
+		default:
 			list = append(list, Cancel(s, t.ID, reason)...)
 		}
 	}
-	return list
-}
-
-// Leaves lists the live tasks that become the parent's when the session closes.
-func Leaves(s *projector.State) []events.TaskID {
-	var ids []events.TaskID
-	for i := range s.Tasks {
-		if t := &s.Tasks[i]; t.Live() && closing(t) == events.CloseTransfer {
-			ids = append(ids, t.ID)
-		}
+	if len(leave) > 0 {
+		list = append(list, events.Of("", &events.TaskLeaving{Tasks: leave, To: s.Parent}))
 	}
-	return ids
+	return list
 }
 
 func closing(t *projector.Task) events.ClosePolicy {

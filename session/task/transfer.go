@@ -3,6 +3,7 @@ package task
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -88,4 +89,34 @@ func Leave(s *projector.State, to events.SessionID, list []events.TaskRegistered
 		return nil, true
 	}
 	return of(&events.TaskTransferred{Tasks: ids, To: to}), true
+}
+
+// Bounds of the places that tasks of closed sessions may take in their parent, together with all others that came from
+// another session: what children leave does not keep a session from having tasks of its own.
+const (
+	MaxLeft     = MaxLive / 2
+	MaxLeftArgs = MaxLiveArgs / 2 // bytes of their arguments together
+)
+
+// RoomForLeft refuses, as [Register] does, tasks of a closed session that are more than [MaxLeft] and [MaxLeftArgs] allow.
+func RoomForLeft(s *projector.State, list []events.TaskRegistered) error {
+	return within(s, list, MaxLeft, MaxLeftArgs, func(t *projector.Task) bool { return t.From != "" })
+}
+
+// New reports whether a session has no copy yet of one of the tasks that come from another.
+func New(s *projector.State, list []events.TaskRegistered) bool {
+	return slices.ContainsFunc(list, func(reg events.TaskRegistered) bool {
+		t, ok := here(s, reg.Task)
+		return !ok || t.From != reg.From || t.CreatedAt != reg.Created
+	})
+}
+
+// Stay is for a task that the session which it is to go to does not take: it is cancelled here. registered tells it
+// from others that had its id.
+func Stay(s *projector.State, id events.TaskID, registered events.Seq, reason string) []events.Event {
+	t, ok := here(s, id)
+	if !ok || t.Seq != registered || !t.Moving() {
+		return nil
+	}
+	return append(of(&events.TaskStayed{Task: id}), Cancel(s, id, reason)...)
 }

@@ -217,6 +217,12 @@ func (r *taskRun) look(ctx context.Context) {
 		r.move(once, rec.To)
 	case rec.Seq != r.claim.Seq:
 		r.yield()
+	case rec.Moving(): // this worker has its wake, and moves it
+		if err := r.t.h.Leave(once, r.session, rec); err != nil {
+			r.t.log.Warn("task of a closed session", zap.Error(err)) // the next look tries again
+			return
+		}
+		r.notify()
 	case !rec.Live():
 		r.settle()
 		r.cancel(ErrTaskCancelled)
@@ -248,8 +254,16 @@ func (r *taskRun) unlistLocked() {
 // may have come: a worker that was given it asked whether the task runs here.
 func (r *taskRun) move(ctx context.Context, to events.SessionID) {
 	rec, err := r.t.h.Task(ctx, to, r.claim.Task)
-	if err != nil || rec.CreatedAt != r.made {
+	switch {
+	case errors.Is(err, events.ErrNoSession):
+		r.settle() // erased
+		r.cancel(ErrTaskCancelled)
+		return
+	case errors.Is(err, session.ErrUnknownTask), err == nil && rec.CreatedAt != r.made:
 		r.settle()
+		return
+	case err != nil:
+		r.t.log.Debug("follow task", zap.Error(err)) // the next look does
 		return
 	}
 	r.unlisten()

@@ -1,0 +1,94 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/task"
+)
+
+// Leave transfers a task whose session closed to the session that it is to go on in: t is its record, of which
+// [projector.Task.Moving] says so. Any number of processes may do it at once, and again. A session that does not take the
+// task, as it is gone, closed or full, has it cancelled where it is. Every other error leaves it owed.
+//
+//	closed session                           its parent
+//	session.closed, task.leaving
+//	                                         task.registered, from the closed session
+//	task.transferred, or task.stayed
+//
+// The guard of each append decides what comes first; a copy that is there already is not registered again.
+func (h *Host) Leave(ctx context.Context, id events.SessionID, t projector.Task) error {
+	ctx = api.Apart(ctx) // for the session's own sake: its caller may not reach the parent
+	m := mover{by: stamp{actor: h.actor, cause: leaving}, finish: h.FinishTransfer, room: task.RoomForLeft}
+	var err error
+	for moved := false; !moved && err == nil; {
+		moved, err = h.transfer(ctx, id, t.Leaves, []events.TaskID{t.ID}, m)
+	}
+	if err == nil {
+		return nil
+	}
+	code, class := api.Code(err)
+	switch {
+	case class == api.ClassNotFound, class == api.ClassInvalid, class == api.ClassTooLarge, class == api.ClassBusy:
+	case errors.Is(err, ErrClosed), errors.Is(err, ErrTaskRunning):
+	default:
+		if _, err := h.unreachable(ctx, t.Leaves, err); err != nil {
+			return fmt.Errorf("transfer task %s of the closed session %s: %w", t.ID, id, err)
+		}
+	}
+	return h.decide(ctx, id, leaving, func(s *projector.State) ([]events.Event, error) {
+		return task.Stay(s, t.ID, t.Seq, "session closed, and its parent does not take the task: "+code), nil
+	})
+}
+
+// leaving is what the decisions that transfer tasks of closed sessions call themselves.
+const leaving = "leave closed session"
+
+// leaveAll is Leave for all tasks that owe it in the state that this process has; workers do what it cannot.
+func (h *Host) leaveAll(ctx context.Context, id events.SessionID) {
+	s, err := h.hold(ctx, id)
+	if err != nil {
+		return
+	}
+	var owed []projector.Task
+	for i := 0; s.state != nil && i < len(s.state.Tasks); i++ {
+		if t := s.state.Tasks[i]; t.Moving() {
+			owed = append(owed, t)
+		}
+	}
+	s.free()
+	for _, t := range owed {
+		if err := h.Leave(ctx, id, t); err != nil {
+			h.zap.Warn("tasks of a closed session are left to workers", zap.String("session", string(id)), zap.Error(err))
+			return
+		}
+	}
+}
+
+// withoutLeft leaves out tasks of a closed session that its parent has already, so that a reader finds them in one place.
+func (h *Host) withoutLeft(ctx context.Context, list []projector.Task) []projector.Task {
+	var parent *projector.State
+	var kept []projector.Task
+	for i := range list {
+		t := &list[i]
+		if t.Moving() && parent == nil {
+			var err error
+			if parent, err = h.State(api.Apart(ctx), t.Leaves); err != nil {
+				return list // it has none
+			}
+		}
+		if t.Moving() {
+			if there, ok := parent.Task(t.ID); ok && there.CreatedAt == t.CreatedAt && there.From != "" {
+				continue
+			}
+		}
+		kept = append(kept, *t)
+	}
+	return kept
+}
