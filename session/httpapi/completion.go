@@ -38,6 +38,10 @@ func streamCompletion(c *call, in NewCompletion) (reply, error) {
 	return reply{stream: run.messages, release: run.stop, outcome: true}, nil
 }
 
+// maxWaits is how many pieces wait before what comes joins the last one of its kind: which came first is no longer
+// told then, and a model that changes between text and reasoning with every letter costs no more memory than another.
+const maxWaits = 256
+
 // completing is a completion that goes on beside the request that shows it, however slowly the client reads. What
 // the client has not read yet waits here: never more than one reply.
 type completing struct {
@@ -83,16 +87,28 @@ func (c *call) completing(args operation.CompleteArgs) *completing {
 func (run *completing) add(d plugin.CompletionDelta) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	last := len(run.waits) - 1
-	switch {
-	case d.Reset: // also what waits
+	if d.Reset { // also what waits
 		run.waits = []piece{{reset: true}}
-	case last >= 0 && run.waits[last].kind == d.Kind && len(run.waits[last].text)+len(d.Text) <= plugin.MaxDeltaBytes:
-		run.waits[last].text = append(run.waits[last].text, d.Text...)
-	default:
+	} else if p := run.takes(d); p != nil {
+		p.text = append(p.text, d.Text...)
+	} else {
 		run.waits = append(run.waits, piece{kind: d.Kind, text: []byte(d.Text)})
 	}
 	run.tell()
+}
+
+// takes is the piece that a delta joins; nil: none, it is one by itself.
+func (run *completing) takes(d plugin.CompletionDelta) *piece {
+	for i := len(run.waits) - 1; i >= 0 && (i == len(run.waits)-1 || len(run.waits) >= maxWaits); i-- {
+		p := &run.waits[i]
+		if p.kind == d.Kind && !p.reset {
+			if len(p.text)+len(d.Text) > plugin.MaxDeltaBytes {
+				return nil
+			}
+			return p
+		}
+	}
+	return nil
 }
 
 // tell wakes who waits for news.

@@ -20,6 +20,7 @@ import (
 
 const (
 	maxMessage  = 4000      // characters of Error.Message and Response.Detail
+	maxStream   = 256 << 20 // bytes read of a reply, as it is sent
 	maxFailure  = 64 << 10  // bytes read of a body that explains a failure
 	longestWait = time.Hour // no provider means more; a bigger number is a mistake or an attack
 )
@@ -131,6 +132,7 @@ func (e Explain) check(res *http.Response) error {
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	ok := res.StatusCode >= 200 && res.StatusCode < 300
 	if ok && media != "application/json" && media != "text/html" {
+		res.Body = &stream{ReadCloser: res.Body, left: maxStream}
 		return nil
 	}
 	defer func() { _ = res.Body.Close() }()
@@ -148,6 +150,24 @@ func (e Explain) check(res *http.Response) error {
 		failed.Message = strings.TrimSpace("no explanation " + http.StatusText(res.StatusCode))
 	}
 	return failed
+}
+
+// stream is the body of a reply, at most [maxStream] bytes of it: what adapters keep beside the parts that
+// [MaxReplyBytes] counts, such as names and items without text, is bounded by this alone.
+type stream struct {
+	io.ReadCloser
+
+	left int64
+}
+
+// Read implements [io.Reader]. The error is an [*Error] of kind malformed where more comes than is read.
+func (s *stream) Read(p []byte) (int, error) {
+	if s.left <= 0 {
+		return 0, &Error{Kind: KindMalformed, Message: fmt.Sprintf("the stream of the reply is larger than %d bytes", maxStream)}
+	}
+	n, err := s.ReadCloser.Read(p[:min(int64(len(p)), s.left)])
+	s.left -= int64(n)
+	return n, err
 }
 
 // CallError is what Complete returns for err, which ended a call made under

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -97,8 +98,32 @@ func (e *Env) withRetries(ctx context.Context, call func(context.Context) (llm.R
 	}
 }
 
-// complete asks a provider once. Its panic becomes an [*llm.Error].
-func complete(ctx context.Context, provider llm.Provider, req llm.Request, sink func(llm.Delta)) (resp llm.Response, err error) {
+// maxTokens is more than any model uses in one try. Sums of it stay far below what a count holds.
+const maxTokens = 1 << 40
+
+// complete asks a provider once. What it says beside the parts is as little trusted as these: names and codes
+// have the length of an id, and no count is negative or beyond [maxTokens]. They are recorded, summed and shown.
+func complete(ctx context.Context, provider llm.Provider, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
+	resp, err := contained(ctx, provider, req, sink)
+	resp.Model, resp.ID = clipName(resp.Model), clipName(resp.ID)
+	u := &resp.Usage
+	for _, n := range []*int64{&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.Reasoning} {
+		*n = min(max(*n, 0), maxTokens)
+	}
+	if failure, ok := errors.AsType[*llm.Error](err); ok && len(failure.Code) > events.MaxIDBytes {
+		short := *failure
+		short.Code = clipName(short.Code)
+		err = &short
+	}
+	return resp, err
+}
+
+func clipName(s string) string {
+	return events.Clip(strings.ToValidUTF8(s, "\uFFFD"), events.MaxIDBytes, "...")
+}
+
+// contained has a provider's panic become an [*llm.Error].
+func contained(ctx context.Context, provider llm.Provider, req llm.Request, sink func(llm.Delta)) (resp llm.Response, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &llm.Error{Kind: llm.KindRequest, Code: "provider_panic", Message: fmt.Sprint(p)}

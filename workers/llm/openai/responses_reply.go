@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/openai/openai-go/v3/packages/ssestream"
 	"github.com/openai/openai-go/v3/responses"
@@ -166,23 +167,24 @@ func (r *output) close(index int64, it responses.ResponseOutputItemUnion) error 
 
 // whole writes an item that did not stream.
 func (i *item) whole(it responses.ResponseOutputItemUnion) error {
-	var text string
+	var text strings.Builder // of very many pieces too
 	switch it.Type {
 	case "message":
 		for _, c := range it.Content {
-			text += c.Text + c.Refusal
+			text.WriteString(c.Text)
+			text.WriteString(c.Refusal)
 		}
 	case "reasoning":
 		for n, s := range it.Summary {
 			if n > 0 {
-				text += "\n\n"
+				text.WriteString("\n\n")
 			}
-			text += s.Text
+			text.WriteString(s.Text)
 		}
 	case "function_call":
-		text = it.Arguments.OfString
+		text.WriteString(it.Arguments.OfString)
 	}
-	return i.write(text)
+	return i.write(text.String())
 }
 
 // last takes the event after which there is none.
