@@ -100,6 +100,7 @@ func (d *door) refusals() {
 			if _, known := d.doc.Paths[op.path][strings.ToLower(method)]; !known && d.doc.path(method, path) == "" {
 				got := d.ask("admin", method, path, "")
 				equal(d.t, method+" "+op.path, fmt.Sprint(got.status, strings.Contains(got.header.Get("Allow"), op.method)), "405 true")
+				equal(d.t, method+" "+op.path+" says what there is", got.text("detail"), "the path has no "+method+": it has "+got.header.Get("Allow"))
 			}
 		}
 		if op.scope == "" {
@@ -159,7 +160,8 @@ func (d *door) life() {
 	watchers := []*sse{d.stream("reader", s+"/turns/t1/stream"), d.stream("reader", s+"/turns/t1/stream?as=activity")}
 	question := `"call":"t1/0/0","call_id":"k","name":"add","args":{"A":1,"B":2},"question":"really add?","plugin_id":"gate"}`
 	d.told(watchers, "tool_approval_asked", question)
-	d.refused(409, "turn_running", "DELETE", s, "")
+	busy := d.refused(409, "turn_running", "DELETE", s, "").text("detail")
+	equal(d.t, "what helps: "+busy, strings.HasSuffix(busy, "a turn is running: cancel turn t1, or wait for its end"), true)
 	d.want(204, "POST", s+"/approvals", `{"call":"t1/0/0","granted":true,"reason":"fine"}`)
 	d.told(watchers, "tool_approval_given", `"call":"t1/0/0","call_id":"k","name":"add","reason":"fine","granted":true,"by":"writer"}`)
 	ended := d.want(200, "GET", s+"/turns/t1?wait=30", "")
