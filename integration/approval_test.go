@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -212,6 +213,40 @@ func TestApprovalTwice(t *testing.T) {
 	}
 }
 
+// turnWatcher reads the events of a turn.
+type turnWatcher struct {
+	b    *bundle
+	read func() (session.SessionEvent, error, bool)
+}
+
+// watches reads the events of turn t1 from its first.
+func (b *bundle) watches(h *session.Host, id events.SessionID) *turnWatcher {
+	b.t.Helper()
+	list, err := h.WatchTurn(b.ctx, id, "t1")
+	must(b.t, "watch", err, nil)
+	next, stop := iter.Pull2(list)
+	b.t.Cleanup(stop)
+	return &turnWatcher{b, next}
+}
+
+// next is what the next event of a type says of a question or its answer.
+func (w *turnWatcher) next(typ api.EventType) string {
+	w.b.t.Helper()
+	for {
+		e, err, ok := w.read()
+		if err != nil || !ok {
+			w.b.t.Fatalf("%s: got the end of the stream, %v", typ, err)
+		}
+		switch {
+		case e.Type != typ:
+		case e.Granted != nil:
+			return fmt.Sprint(e.Call, " ", e.CallID, " ", e.Name, " granted ", *e.Granted, " by ", e.By)
+		default:
+			return fmt.Sprintf("%s %s %s %s %s asks %s", e.Call, e.CallID, e.Name, e.Args, e.Plugin, e.Question)
+		}
+	}
+}
+
 // TestApprovalKilledAsking kills the node as soon as its question is seen.
 func TestApprovalKilledAsking(t *testing.T) {
 	t.Parallel()
@@ -226,9 +261,19 @@ func TestApprovalKilledAsking(t *testing.T) {
 	list, err := client.Approvals(b.ctx, id)
 	must(t, "approvals while no node lives", err, nil)
 	equal(t, "questions", len(list), 1)
+	watchers := []*turnWatcher{b.watches(client, id), b.watches(b.otherHost(), id)}
+	for _, w := range watchers {
+		equal(t, "asked while no node lives", w.next("tool_approval_asked"), `t1/0/0 k add {"A":1,"B":2} gate asks really add?`)
+	}
 	must(t, "approve while no node lives", b.approve(client, id, true), nil)
+	for _, w := range watchers {
+		equal(t, "answered while no node lives", w.next("tool_approval_given"), "t1/0/0 k add granted true by yes")
+	}
 	b.nodeOn(bustest.Open(t, b.server), g.factory(events.EffectsNonIdempotent))
 	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
+	late := b.watches(b.otherHost(), id)
+	late.next("tool_approval_asked")
+	late.next("tool_approval_given")
 	equal(t, "runs", g.runs.Load(), 1)
 	equal(t, "hooks asked", g.asked.Load(), 1)
 	equal(t, "what the model reads", b.model.prompt(1)[2], "user k=3")

@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -99,6 +100,7 @@ func (d *door) refusals() {
 			if _, known := d.doc.Paths[op.path][strings.ToLower(method)]; !known && d.doc.path(method, path) == "" {
 				got := d.ask("admin", method, path, "")
 				equal(d.t, method+" "+op.path, fmt.Sprint(got.status, strings.Contains(got.header.Get("Allow"), op.method)), "405 true")
+				equal(d.t, method+" "+op.path+" says what there is", got.text("detail"), "the path has no "+method+": it has "+got.header.Get("Allow"))
 			}
 		}
 		if op.scope == "" {
@@ -152,14 +154,23 @@ func (d *door) life() {
 		d.t.Errorf("approvals: got %s, want %s", asked.body, want)
 	}
 	equal(d.t, "running", strings.Contains(string(d.want(200, "GET", s, "").body), `"running":{"id":"t1"`), true)
-	d.want(202, "GET", s+"/turns/t1", "")
-	d.refused(409, "turn_running", "DELETE", s, "")
+	equal(d.t, "turn that asks", d.want(202, "GET", s+"/turns/t1", "").text("status"), "asking")
+	equal(d.t, "turn that asks, waited for", d.want(202, "GET", s+"/turns/t1?wait=0.1s", "").text("status"), "asking")
+	equal(d.t, "list of turns", strings.Contains(string(d.want(200, "GET", s+"/turns", "").body), `{"id":"t1","status":"asking"`), true)
+	watchers := []*sse{d.stream("reader", s+"/turns/t1/stream"), d.stream("reader", s+"/turns/t1/stream?as=activity")}
+	question := `"call":"t1/0/0","call_id":"k","name":"add","args":{"A":1,"B":2},"question":"really add?","plugin_id":"gate"}`
+	d.told(watchers, "tool_approval_asked", question)
+	busy := d.refused(409, "turn_running", "DELETE", s, "").text("detail")
+	equal(d.t, "what helps: "+busy, strings.HasSuffix(busy, "a turn is running: cancel turn t1, or wait for its end"), true)
 	d.want(204, "POST", s+"/approvals", `{"call":"t1/0/0","granted":true,"reason":"fine"}`)
+	d.told(watchers, "tool_approval_given", `"call":"t1/0/0","call_id":"k","name":"add","reason":"fine","granted":true,"by":"writer"}`)
 	ended := d.want(200, "GET", s+"/turns/t1?wait=30", "")
 	equal(d.t, "who approved", find[*events.ToolApprovalGiven](d.bundle, "s1")[0].By, "writer")
 	equal(d.t, "text", strings.Contains(string(ended.body), `"safe_text":"3"`), true)
 	d.want(200, "GET", s+"/turns/t1", "")
-	equal(d.t, "output", d.want(200, "GET", s+"/output?call=t1/0/0", "").text("output"), "3")
+	var record api.AssembledTurn
+	must(d.t, "record", json.Unmarshal(ended.body, &record), nil)
+	equal(d.t, "output", d.want(200, "GET", s+"/output?call="+string(record.ToolCalls[0].Call), "").text("output"), "3")
 	d.watched(s)
 	equal(d.t, "view", strings.Contains(string(d.want(200, "GET", s+"/view", "").body), `"text":"before"`), true)
 	equal(d.t, "receipt", d.want(200, "POST", s+"/turns/t1/cancel", `{}`).text("receipt"), "completion_won_race")
@@ -180,6 +191,20 @@ func (d *door) life() {
 	d.monitored(s)
 	d.outside(s)
 	d.extended()
+}
+
+// told waits until each watcher of a turn is told of an event, and closes those that are told of an answer.
+func (d *door) told(watchers []*sse, typ, rest string) {
+	d.t.Helper()
+	for _, w := range watchers {
+		list := w.until(func(m received) bool { return strings.Contains(m.data, `"type":"`+typ+`","turn"`) })
+		if last := list[len(list)-1].data; !strings.Contains(last, rest) {
+			d.t.Errorf("%s: got %s, want %s in it", typ, last, rest)
+		}
+		if typ == "tool_approval_given" {
+			w.close()
+		}
+	}
 }
 
 // watched reads the history of the ended turn in both forms.
@@ -215,7 +240,8 @@ func (d *door) watched(s string) {
 		types = append(types, string(e.Type))
 	}
 	wantTypes := []string{
-		"llm_request", "llm_response", "token_usage", "tool_call_start", "tool_call", "llm_request", "llm_response", "token_usage", "turn_outcome", "done",
+		"llm_request", "llm_response", "token_usage", "tool_call_start", "tool_approval_asked", "tool_approval_given", "tool_call",
+		"llm_request", "llm_response", "token_usage", "turn_outcome", "done",
 	}
 	types = slices.DeleteFunc(types, func(s string) bool { return s == "text_delta" }) // there may be some
 	equalLists(d.t, "turn's events", types, wantTypes)

@@ -192,9 +192,19 @@ func TestProtocolOfNobody(t *testing.T) {
 	d := b.door(httpapi.Config{})
 	id := b.open(api.CreateRequest{})
 	before := b.last(id)
+	for _, ask := range [][2]string{
+		{"POST", `{"id":"never","config":{"protocol":"nosuch"}}`}, {"PATCH", `{"protocol":"nosuch"}`},
+	} {
+		path := map[string]string{"POST": "/v1/sessions", "PATCH": "/v1/sessions/" + string(id)}[ask[0]]
+		got := d.refused(400, "invalid", ask[0], path, ask[1])
+		for _, want := range []string{`"field":"config.protocol"`, "no plugin of this node registers a protocol of this name: check the name"} {
+			if !strings.Contains(string(got.body), want) {
+				t.Errorf("%v: got %s, want %s in it", ask, got.body, want)
+			}
+		}
+		equal(t, "when to come again", got.header.Get("Retry-After"), "")
+	}
 	for _, ask := range [][3]string{
-		{"POST", "/v1/sessions", `{"id":"never","config":{"protocol":"nosuch"}}`},
-		{"PATCH", "/v1/sessions/" + string(id), `{"protocol":"nosuch"}`},
 		{"GET", old + "/tools", ""},
 		{"POST", old + "/nodes", validBodies()["appendNodes"]},
 		{"PATCH", old, `{"model":"m2"}`},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -164,9 +165,14 @@ func TestToolSourceElsewhere(t *testing.T) {
 		id := b.open(session.CreateRequest{})
 		_, err := b.AddToolSource(b.ctx, id, "mail")
 		must(t, "add at the node without it", err, api.ErrUnknownSource)
+		mentions(t, err, `no plugin of this node registers "mail": there is none`)
 		with, _ := b.sourced(time.Minute, atOnce, sources)
 		_, err = with.Host().AddToolSource(b.ctx, id, "mail")
 		must(t, "add", err, nil)
+		_, err = with.Host().AddToolSource(b.ctx, id, "post")
+		mentions(t, err, `no plugin of this node registers "post": there is mail`)
+		_, err = with.Host().RemoveToolSource(b.ctx, id, "post")
+		mentions(t, err, `the session does not have "post": there is mail`)
 		b.submit(id, "t1", text("go"))
 		equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
 		equalLists(t, "tools", b.model.offered(0), []string{"hold", "send"})
@@ -384,5 +390,13 @@ func TestToolSourceRegistered(t *testing.T) {
 			must(t, "catalogue with an unknown source", err, plugin.ErrNoSource)
 			p.Close()
 		}
+	}
+}
+
+// mentions holds the text of an error.
+func mentions(t *testing.T, err error, want string) {
+	t.Helper()
+	if !strings.Contains(fmt.Sprint(err), want) {
+		t.Errorf("got %v, want %q in it", err, want)
 	}
 }

@@ -53,6 +53,8 @@ const (
 	EventMessagesAdded      = api.EventMessagesAdded
 	EventPlugin             = api.EventPlugin
 	EventAttemptReset       = api.EventAttemptReset
+	EventApprovalAsked      = api.EventApprovalAsked
+	EventApprovalGiven      = api.EventApprovalGiven
 	OutcomeAssistantMessage = api.OutcomeAssistantMessage
 	OutcomeSubmittedValue   = api.OutcomeSubmittedValue
 	OutcomeFrameSwitch      = api.OutcomeFrameSwitch

@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/turn"
 )
 
 // AssembledTurn puts a finished turn together. How it ended, its usage and its
@@ -206,7 +207,7 @@ func (a *assembly) replied(p *events.ModelReplied) {
 	for i := range p.Parts {
 		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
 			a.code = a.code || c.Tool == plugin.ToolCode
-			record := api.ToolCallRecord{CallID: c.Call, Tool: c.Tool, Args: argsOf(c.Args)}
+			record := api.ToolCallRecord{Call: turn.ToolEffect(a.turn, p.Iteration, index), CallID: c.Call, Tool: c.Tool, Args: argsOf(c.Args)}
 			a.calls = append(a.calls, assembledCall{ToolCallRecord: record, iteration: p.Iteration, index: index})
 			index++
 		}

@@ -29,7 +29,7 @@ func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason str
 		case s.Status == projector.StatusClosed:
 			return nil, nil
 		case !s.Idle():
-			return nil, fmt.Errorf("close session %s: %w", id, ErrTurnRunning)
+			return nil, fmt.Errorf("close session %s: %w", id, inTheWay(s))
 		}
 		list := append(cancelScheduled(s), task.Close(s, "session closed")...)
 		return append(list, events.Of("", &events.SessionClosed{Reason: reason})), open(s)
@@ -63,4 +63,15 @@ func (h *Host) CloseOpening(ctx context.Context, id events.SessionID, at events.
 		}
 		return []events.Event{events.Of("", &events.SessionClosed{Reason: reason})}, nil
 	})
+}
+
+// inTheWay refuses what no turn may run or wait for, and says what helps.
+func inTheWay(s *projector.State) error {
+	var turn events.TurnID
+	if t := s.Turn(); t != nil {
+		turn = t.ID
+	} else if len(s.Queue) > 0 {
+		turn = s.Queue[0].ID
+	}
+	return fmt.Errorf("%w: cancel turn %s, or wait for its end", ErrTurnRunning, turn)
 }

@@ -149,6 +149,10 @@ func (e *EventStream) event(p events.Payload) error {
 			return err
 		}
 		e.replied(p)
+	case *events.ToolApprovalAsked:
+		e.approvalAsked(p)
+	case *events.ToolApprovalGiven:
+		e.approvalGiven(p)
 	case *events.ToolReturned:
 		for i := range p.Results {
 			e.result(p.Iteration, p.Results[i])
@@ -266,9 +270,12 @@ func (e *EventStream) replied(p *events.ModelReplied) {
 		usage, sum := usageOf(cost), usageOf(t.Usage.Add(cost))
 		e.emit(SessionEvent{Type: EventTokenUsage, Usage: &usage, Cumulative: &sum})
 	}
+	index := int64(0)
 	for i := range p.Parts {
 		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
-			e.emit(SessionEvent{Type: EventToolCallStart, CallID: c.Call, Name: c.Tool, Args: argsOf(c.Args)})
+			call := turn.ToolEffect(e.turn, p.Iteration, index)
+			index++
+			e.emit(SessionEvent{Type: EventToolCallStart, Call: call, CallID: c.Call, Name: c.Tool, Args: argsOf(c.Args)})
 		}
 	}
 }
@@ -296,7 +303,7 @@ func (e *EventStream) result(iteration int64, r events.ToolResult) {
 	output := outputOf(&r)
 	e.given[r.Call] = output
 	e.emit(SessionEvent{
-		Type: EventToolCall, CallID: c.ID, Name: c.Tool, Args: argsOf(c.Args),
+		Type: EventToolCall, Call: turn.ToolEffect(e.turn, iteration, r.Call), CallID: c.ID, Name: c.Tool, Args: argsOf(c.Args),
 		Output: output, Outcome: r.Outcome, DurationMillis: r.Millis,
 	})
 }

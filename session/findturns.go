@@ -56,8 +56,12 @@ func turnsOf(s *projector.State) ([]api.TurnSummary, error) {
 		})
 	}
 	if t := s.Turn(); t != nil {
+		status := api.TurnRunning
+		if len(s.Questions()) > 0 {
+			status = api.TurnAsking
+		}
 		list = append(list, api.TurnSummary{
-			ID: t.ID, Status: api.TurnRunning, ToolCalls: t.ToolCalls, Usage: t.Usage, RequestedAt: t.RequestedAt, StartedAt: t.StartedAt, Accepted: t.Seq,
+			ID: t.ID, Status: status, ToolCalls: t.ToolCalls, Usage: t.Usage, RequestedAt: t.RequestedAt, StartedAt: t.StartedAt, Accepted: t.Seq,
 		})
 	}
 	for i := range s.Queue {

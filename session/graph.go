@@ -232,7 +232,7 @@ func branchable(s *projector.State) error {
 		return err
 	}
 	if s.Turn() != nil {
-		return fmt.Errorf("branch session %s: %w", s.Session, ErrTurnRunning)
+		return fmt.Errorf("branch session %s: %w", s.Session, inTheWay(s))
 	}
 	return nil
 }

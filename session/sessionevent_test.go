@@ -140,9 +140,23 @@ func line(e session.SessionEvent) string {
 		add("%s %q", e.Kind, e.Text)
 	case session.EventChildTokenUsage:
 		add("%s %s %s %d/%d of %d/%d", e.Session, e.Source, e.Model, e.Usage.Input, e.Usage.Output, e.Cumulative.Input, e.Cumulative.Output)
+	case session.EventApprovalAsked:
+		add("%s %s %s%s %s asks %q until %d", e.Call, e.CallID, e.Name, e.Args, e.Plugin, e.Question, e.Until)
+	case session.EventApprovalGiven:
+		add("%s %s %s granted=%v by %s: %s", e.Call, e.CallID, e.Name, *e.Granted, e.By, e.Reason)
 	default:
 	}
 	return strings.Join(words, " ")
+}
+
+// asks is a question about a call.
+func asks(call events.EffectID, args string, until events.Millis) *events.ToolApprovalAsked {
+	return &events.ToolApprovalAsked{Effect: call, Tool: "add", Args: []byte(args), Plugin: "gate", Question: "really?", Until: until}
+}
+
+// answers is what a person said to it.
+func answers(call events.EffectID, granted bool) *events.ToolApprovalGiven {
+	return &events.ToolApprovalGiven{Effect: call, Granted: granted, By: "ann", Reason: "I say so"}
 }
 
 func TestEventStream(t *testing.T) {
@@ -203,6 +217,18 @@ func TestEventStream(t *testing.T) {
 			`tool_call  add{} = "` + projector.LostText + `" lost 0ms`,
 			`llm_request 1 messages=3 tools=[add]`, `text_delta 1 "Th"`, `text_delta 1 "ree."`, `llm_response 1 "Three."`,
 			`token_usage 1 10/5 of 20/10`, `turn_outcome assistant_message Three.`, `done`,
+		}},
+		{"approval", script{ // of a call, and of one that a call makes; the first question and the first answer count
+			started(), of(says(0, toolCall("c1", `{}`), toolCall("c1", `{"a":1}`))),
+			of(asks("t1/0/1", `{"a":2}`, 7), asks("t1/0/1", `{}`, 8), asks("t1/0/0/3", `{`, 0)),
+			[]events.Event{events.Of("t2", asks("t2/0/0", `{}`, 0))},
+			of(answers("t1/0/9", true)), of(answers("t1/0/0/3", true), answers("t1/0/1", false), answers("t1/0/1", true)),
+			of(&events.ToolReturned{Results: []events.ToolResult{{Call: 0, Text: "one"}, {Call: 1, Text: "no", Outcome: events.OutcomeFailure}}}, ends(events.EndMaxTurns)),
+		}, []string{
+			`llm_request 0 messages=1 tools=[]`, `llm_response 0 ""`, `token_usage 0 10/5 of 10/5`, `tool_call_start c1 add{}`, `tool_call_start c1 add{"a":1}`,
+			`tool_approval_asked t1/0/1 c1 add{"a":2} gate asks "really?" until 7`, `tool_approval_asked t1/0/0/3  add"{" gate asks "really?" until 0`,
+			`tool_approval_given t1/0/0/3  add granted=true by ann: I say so`, `tool_approval_given t1/0/1 c1 add granted=false by ann: I say so`,
+			`tool_call c1 add{} = "one"  0ms`, `tool_call c1 add{"a":1} = "no" failure 0ms`, `turn_outcome stopped max_turns`, `done`,
 		}},
 		{"one-commit", script{ // the next reply came while the results waited to be written
 			started(), of(says(0, toolCall("c1", `{}`))),
@@ -367,16 +393,19 @@ func TestSessionEventJSON(t *testing.T) {
 	t.Parallel()
 	list := script{
 		started(), of(says(0, toolCall("c1", `{"a":1}`))),
+		of(asks("t1/0/0", `{"a":1}`, 0)), of(answers("t1/0/0", false)),
 		of(&events.ToolReturned{Results: []events.ToolResult{{Text: "one", Millis: 4}}}, ends(events.EndMaxTurns)),
 	}.play(t)
 	want := []string{
 		`{"type":"llm_request","turn":"t1","seq":2,"iteration":0,"message_count":1}`,
 		`{"type":"llm_response","turn":"t1","seq":3,"iteration":0,"duration_ms":7}`,
 		`{"type":"token_usage","turn":"t1","seq":3,"iteration":0,"usage":{"input_tokens":10,"output_tokens":5},"cumulative":{"input_tokens":10,"output_tokens":5}}`,
-		`{"type":"tool_call_start","turn":"t1","seq":3,"iteration":0,"call_id":"c1","name":"add","args":{"a":1}}`,
-		`{"type":"tool_call","turn":"t1","seq":4,"iteration":0,"call_id":"c1","name":"add","args":{"a":1},"output":"one","duration_ms":4}`,
-		`{"type":"turn_outcome","turn":"t1","seq":4,"iteration":0,"outcome":{"type":"stopped","reason":"max_turns"}}`,
-		`{"type":"done","turn":"t1","seq":4,"iteration":0}`,
+		`{"type":"tool_call_start","turn":"t1","seq":3,"iteration":0,"call":"t1/0/0","call_id":"c1","name":"add","args":{"a":1}}`,
+		`{"type":"tool_approval_asked","turn":"t1","seq":4,"iteration":0,"call":"t1/0/0","call_id":"c1","name":"add","args":{"a":1},"question":"really?","plugin_id":"gate"}`,
+		`{"type":"tool_approval_given","turn":"t1","seq":5,"iteration":0,"call":"t1/0/0","call_id":"c1","name":"add","reason":"I say so","granted":false,"by":"ann"}`,
+		`{"type":"tool_call","turn":"t1","seq":6,"iteration":0,"call":"t1/0/0","call_id":"c1","name":"add","args":{"a":1},"output":"one","duration_ms":4}`,
+		`{"type":"turn_outcome","turn":"t1","seq":6,"iteration":0,"outcome":{"type":"stopped","reason":"max_turns"}}`,
+		`{"type":"done","turn":"t1","seq":6,"iteration":0}`,
 	}
 	for i, e := range list {
 		got, err := json.Marshal(e)

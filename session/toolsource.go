@@ -1,9 +1,11 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -75,7 +77,7 @@ func (h *Host) RemoveToolSource(ctx context.Context, id events.SessionID, source
 		return toolsWithout(&s.Catalog, source), nil
 	}, func(now []string, has bool) ([]string, error) {
 		if !has {
-			return nil, fmt.Errorf("the session does not have %q: %w", source, api.ErrUnknownSource)
+			return nil, unknownSource(fmt.Sprintf("the session does not have %q", source), now)
 		}
 		return slices.DeleteFunc(slices.Clone(now), func(name string) bool { return name == source }), nil
 	})
@@ -98,6 +100,11 @@ func (h *Host) resource(
 	})
 }
 
+// unknownSource says which sources there are instead.
+func unknownSource(why string, there []string) error {
+	return fmt.Errorf("%w: %s: there is %s", api.ErrUnknownSource, why, cmp.Or(strings.Join(there, ", "), "none"))
+}
+
 // toolsWith are a session's tools with those of another source.
 func (h *Host) toolsWith(ctx context.Context, s *projector.State, source string) ([]events.ToolEntry, error) {
 	if slices.Contains(s.ToolSources, source) {
@@ -108,7 +115,7 @@ func (h *Host) toolsWith(ctx context.Context, s *projector.State, source string)
 		return nil, err
 	}
 	if !slices.Contains(known, source) {
-		return nil, fmt.Errorf("no plugin registers %q here: %w", source, api.ErrUnknownSource)
+		return nil, unknownSource(fmt.Sprintf("no plugin of this node registers %q", source), known)
 	}
 	p, _, release, err := h.Stack(ctx, s)
 	if err != nil {

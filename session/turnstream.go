@@ -104,7 +104,7 @@ func (t *turnStream) prepare(ctx context.Context, ev *events.Event) (err error) 
 		return nil
 	}
 	switch p := ev.Payload.(type) {
-	case *events.ModelReplied, *events.ToolReturned:
+	case *events.ModelReplied, *events.ToolReturned, *events.ToolApprovalAsked:
 		ev.Payload, err = fillPayload(ctx, t.h.b, p)
 	}
 	return err

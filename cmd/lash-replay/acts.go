@@ -7,18 +7,28 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
+	"github.com/lash-go/lash/session/transcript"
+	"github.com/lash-go/lash/session/turn"
 )
 
-// act is an answer to a question about a call, or a cancel of a turn.
+// act is a question about a call, an answer to one, or a cancel of a turn.
 type act struct {
 	said  string
 	event eventjson.Event
+	after events.Seq // it stands behind the messages of the commits up to this one
 }
 
-// acts are what people did about turns that no node of the conversation shows:
-// answers to questions about calls, and cancels, by turn, in their order.
+// acting gathers the acts of a history.
+type acting struct {
+	list  map[events.TurnID][]act
+	names map[events.EffectID]events.CallID // as models named the calls
+	tools map[events.EffectID]string        // that questions are about
+}
+
+// acts are what happened to turns that no node of the conversation shows:
+// questions about calls, the answers to them, and cancels, by turn, in their order.
 func acts(ctx context.Context, log events.Log, id events.SessionID, upto events.Seq) (map[events.TurnID][]act, error) {
-	list := make(map[events.TurnID][]act)
+	a := acting{make(map[events.TurnID][]act), make(map[events.EffectID]events.CallID), make(map[events.EffectID]string)}
 	for entry, err := range log.Read(ctx, id, 1) {
 		if err != nil {
 			return nil, err
@@ -26,38 +36,84 @@ func acts(ctx context.Context, log events.Log, id events.SessionID, upto events.
 		if entry.Seq > upto {
 			break
 		}
-		for i := range entry.Commit.Events {
-			switch ev := &entry.Commit.Events[i]; ev.Payload.(type) {
-			case *events.ToolApprovalGiven, *events.TurnCancelRequested:
-				list[ev.Turn] = append(list[ev.Turn], act{summary(ev), eventjson.Of(entry, i)})
-			}
+		a.commit(entry)
+	}
+	return a.list, nil
+}
+
+func (a *acting) commit(entry events.Entry) {
+	after := entry.Seq - 1
+	for i := range entry.Commit.Events {
+		ev := &entry.Commit.Events[i]
+		said := ""
+		switch p := ev.Payload.(type) {
+		case *events.ModelReplied:
+			a.named(ev.Turn, p)
+			after = entry.Seq
+		case *events.ToolReturned, *events.ToolLost:
+			after = entry.Seq
+		case *events.ToolApprovalAsked:
+			a.tools[p.Effect] = p.Tool
+			said = questionSummary(p, a.names[p.Effect])
+		case *events.ToolApprovalGiven:
+			said = answerSummary(p, a.names[p.Effect], a.tools[p.Effect])
+		case *events.TurnCancelRequested:
+			said = summary(ev)
+		}
+		if said != "" {
+			a.list[ev.Turn] = append(a.list[ev.Turn], act{said, eventjson.Of(entry, i), after})
 		}
 	}
-	return list, nil
+}
+
+// named learns how the model named the calls of a reply.
+func (a *acting) named(of events.TurnID, p *events.ModelReplied) {
+	index := int64(0)
+	for i := range p.Parts {
+		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
+			a.names[turn.ToolEffect(of, p.Iteration, index)] = c.Call
+			index++
+		}
+	}
 }
 
 // line says what was done, by whom and why.
 func (a *act) line() string {
-	what := "answer"
-	if a.event.Kind == events.KindOf(&events.TurnCancelRequested{}) {
-		what = "cancel requested by " + a.event.Actor
+	what := "cancel requested by " + a.event.Actor
+	switch a.event.Kind {
+	case events.KindToolApprovalAsked:
+		what = "question"
+	case events.KindToolApprovalGiven:
+		what = "answer"
+	default:
 	}
 	return what + " at " + a.event.Time + ": " + a.said
 }
 
-// actsJSON are all acts, by sequence.
-func (v *shown) actsJSON() []eventjson.Event {
+// actsIn are the acts of a turn as a transcript shows them.
+func (v *shown) actsIn(turn events.TurnID) (list []transcript.Act) {
+	for i := range v.acts[turn] {
+		a := &v.acts[turn][i]
+		list = append(list, transcript.Act{After: a.after, Line: a.line()})
+	}
+	return list
+}
+
+// actsJSON are the questions, or all other acts, by sequence.
+func (v *shown) actsJSON(questions bool) []eventjson.Event {
 	list := []eventjson.Event{}
 	for _, of := range v.acts {
 		for i := range of {
-			list = append(list, of[i].event)
+			if questions == (of[i].event.Kind == events.KindToolApprovalAsked) {
+				list = append(list, of[i].event)
+			}
 		}
 	}
 	slices.SortFunc(list, func(a, b eventjson.Event) int { return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Pos, b.Pos)) })
 	return list
 }
 
-// actsOf writes what was done about a turn that the path does not show.
+// actsOf writes what happened to a turn that the path does not show.
 func (v *shown) actsOf(e *env, turn events.TurnID) {
 	for i := range v.acts[turn] {
 		e.println(" ", v.acts[turn][i].line())

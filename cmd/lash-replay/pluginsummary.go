@@ -39,13 +39,9 @@ func pluginSummary(ev *events.Event) string {
 	case *events.SessionFirstInputTaken:
 		return "by " + orNobody(p.By)
 	case *events.ToolApprovalAsked:
-		return joined("call "+string(p.Effect), "tool "+quoted(p.Tool), bodySummary(p.Args, p.Blob), quoted(p.Plugin)+" asks "+short(p.Question))
+		return questionSummary(p, "")
 	case *events.ToolApprovalGiven:
-		answer := "refused"
-		if p.Granted {
-			answer = "granted"
-		}
-		return joined("call "+string(p.Effect), answer+" by "+orNobody(p.By), short(p.Reason))
+		return answerSummary(p, "", "")
 	}
 	return taskSummary(ev)
 }
@@ -179,4 +175,28 @@ func counted(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// questionSummary is a question about a call, which the model may have named too.
+func questionSummary(p *events.ToolApprovalAsked, id events.CallID) string {
+	return joined(callNames(p.Effect, id), "tool "+quoted(p.Tool), bodySummary(p.Args, p.Blob), quoted(p.Plugin)+" asks "+short(p.Question))
+}
+
+// answerSummary is the answer to one; the tool may not be known.
+func answerSummary(p *events.ToolApprovalGiven, id events.CallID, tool string) string {
+	answer := "refused"
+	if p.Granted {
+		answer = "granted"
+	}
+	if tool != "" {
+		tool = "tool " + quoted(tool)
+	}
+	return joined(callNames(p.Effect, id), tool, answer+" by "+orNobody(p.By), short(p.Reason))
+}
+
+func callNames(call events.EffectID, id events.CallID) string {
+	if id == "" {
+		return "call " + string(call)
+	}
+	return "call " + string(call) + " [" + string(id) + "]"
 }

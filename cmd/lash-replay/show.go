@@ -97,12 +97,7 @@ func (c *showCmd) render(ctx context.Context, e *env, src source, v *shown) erro
 		Color: color, Full: c.Full, More: "--full shows all",
 		Frames: s.Frames, Turns: v.turns, Branches: v.branches,
 		Blob: func(ref events.BlobRef) ([]byte, error) { return src.Blob(ctx, ref) },
-		Acts: func(turn events.TurnID) (lines []string) {
-			for i := range v.acts[turn] {
-				lines = append(lines, v.acts[turn][i].line())
-			}
-			return lines
-		},
+		Acts: v.actsIn,
 	})
 	if err != nil {
 		return err
@@ -129,7 +124,9 @@ func (v *shown) footer(e *env) {
 	}
 	if t := s.Turn(); t != nil {
 		e.printf("turn %s runs: attempt %d, iteration %d, by %s\n", t.ID, t.Attempt, t.Iteration, t.Worker)
-		v.actsOf(e, t.ID)
+		if !on[t.ID] {
+			v.actsOf(e, t.ID)
+		}
 		waits(e, t)
 	}
 	for i := range s.Queue {
@@ -173,6 +170,7 @@ type sessionJSON struct {
 	Monitors eventjson.Value   `json:"monitors"`
 	Updates  eventjson.Value   `json:"monitor_updates"`     // that nobody took
 	Acts     []eventjson.Event `json:"answers_and_cancels"` // of questions about calls and of turns, in their order
+	Asked    []eventjson.Event `json:"questions"`           // about calls, in their order
 	NodesAll int64             `json:"nodes"`               // on every branch
 }
 
@@ -205,7 +203,7 @@ func (v *shown) json() sessionJSON {
 		Frames: eventjson.Value{V: s.Frames}, Roots: branchesJSON(v.branches[""]), Path: make([]nodeJSON, 0, len(v.path)),
 		Records: eventjson.Value{V: v.turns}, Run: eventjson.Value{V: s.Turn()}, Queue: eventjson.Value{V: s.Queue}, Timed: eventjson.Value{V: s.Scheduled}, Inputs: eventjson.Value{V: s.Inputs},
 		Catalog: eventjson.Value{V: s.Catalog}, Sources: eventjson.Value{V: s.ToolSources}, Overlay: eventjson.Value{V: s.Overlay.SessionOverlaid}, Extends: eventjson.Value{V: s.Extensions}, Ledger: eventjson.Value{V: s.Ledger}, NodesAll: s.Nodes, Children: eventjson.Value{V: s.Children},
-		Plugins: eventjson.Value{V: s.Plugins}, Tasks: eventjson.Value{V: s.Tasks}, Monitors: eventjson.Value{V: s.Monitors}, Updates: eventjson.Value{V: s.Feed.Updates}, Acts: v.actsJSON(),
+		Plugins: eventjson.Value{V: s.Plugins}, Tasks: eventjson.Value{V: s.Tasks}, Monitors: eventjson.Value{V: s.Monitors}, Updates: eventjson.Value{V: s.Feed.Updates}, Acts: v.actsJSON(false), Asked: v.actsJSON(true),
 	}
 	for _, n := range v.path {
 		out.Path = append(out.Path, v.node(n))

@@ -34,7 +34,7 @@ func (v *shown) origin(e *env) {
 func waits(e *env, t *projector.Turn) {
 	for i := range t.Asks {
 		if a := &t.Asks[i]; !a.Answered {
-			e.println("waits for approval:", joined("call "+string(a.Effect), "tool "+quoted(a.Tool), bodySummary(a.Args, a.Blob), quoted(a.Plugin)+" asks "+short(a.Question), until("until ", a.Until)))
+			e.println("waits for approval:", joined(questionSummary(&a.ToolApprovalAsked, ""), until("until ", a.Until)))
 		}
 	}
 	for i := range t.Calls {

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/lash-go/lash/events"
 )
@@ -22,6 +23,8 @@ const (
 	ActivityCodeCompleted  ActivityType = "code_block_completed"
 	ActivityCallStarted    ActivityType = "tool_call_started"
 	ActivityCallCompleted  ActivityType = "tool_call_completed"
+	ActivityApprovalAsked  ActivityType = "tool_approval_asked"
+	ActivityApprovalGiven  ActivityType = "tool_approval_given"
 	ActivityMessage        ActivityType = "message"
 	ActivityPlugin         ActivityType = "plugin_surface"
 	ActivityInputAccepted  ActivityType = "queued_input_accepted"
@@ -39,7 +42,7 @@ const (
 const ToolCode = "run_code"
 
 // TurnActivity is a turn's event as an app shows it: what belongs together has one
-// correlation id, as the deltas of one run of text, or the start and the end of a call.
+// correlation id, as the deltas of one run of text, or the start and the end of a call, with the question about it.
 type TurnActivity struct {
 	ID          string       `json:"id"` // names it in its turn's stream: the turn, a slash and its number from 1
 	Correlation string       `json:"correlation_id"`
@@ -74,6 +77,7 @@ type activities struct {
 }
 
 type openCall struct {
+	call        events.EffectID // empty: of a node of before
 	id          events.CallID
 	name        string
 	iteration   int64
@@ -97,18 +101,30 @@ func (a *activities) next(e SessionEvent) TurnActivity {
 	case EventLLMResponse:
 		a.shown = nil
 	case EventToolCallStart:
-		a.open = append(a.open, openCall{e.CallID, e.Name, e.Iteration, id})
+		a.open = append(a.open, openCall{e.Call, e.CallID, e.Name, e.Iteration, id})
 	case EventToolCall:
 		t.Correlation = a.ended(&e, id)
+	case EventApprovalAsked, EventApprovalGiven:
+		t.Correlation = a.about(e.Call, id)
 	}
 	a.run = ""
 	return t
 }
 
-// ended is the correlation of a call that returned: models repeat ids, so the first that is open counts.
+// about is the correlation of the open call that a question is about, or that makes the call that it is about.
+func (a *activities) about(call events.EffectID, otherwise string) string {
+	for _, c := range a.open {
+		if c.call != "" && (c.call == call || strings.HasPrefix(string(call), string(c.call)+"/")) {
+			return c.correlation
+		}
+	}
+	return otherwise
+}
+
+// ended is the correlation of a call that returned: models repeat ids, so of a call without a name the first that is open counts.
 func (a *activities) ended(e *SessionEvent, otherwise string) string {
 	for i, c := range a.open {
-		if c.id == e.CallID && c.name == e.Name && c.iteration == e.Iteration {
+		if c.call == e.Call && c.id == e.CallID && c.name == e.Name && c.iteration == e.Iteration {
 			a.open = append(a.open[:i:i], a.open[i+1:]...)
 			return c.correlation
 		}
@@ -152,6 +168,10 @@ func activityOf(e *SessionEvent) ActivityType {
 		return ActivityPlugin
 	case EventAttemptReset:
 		return ActivityReset
+	case EventApprovalAsked:
+		return ActivityApprovalAsked
+	case EventApprovalGiven:
+		return ActivityApprovalGiven
 	case EventMessage:
 		return ActivityMessage
 	case EventError:

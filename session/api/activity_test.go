@@ -34,6 +34,10 @@ func TestActivities(t *testing.T) {
 		return api.SessionEvent{Type: typ, CallID: events.CallID(id), Name: name}
 	}
 	started, ended := api.EventToolCallStart, api.EventToolCall
+	asked, given := api.EventApprovalAsked, api.EventApprovalGiven
+	named := func(typ api.EventType, name events.EffectID) api.SessionEvent {
+		return api.SessionEvent{Type: typ, Call: name, CallID: "same", Name: "look"}
+	}
 	broken := errors.New("broken")
 	var got []string
 	for a, err := range api.Activities(sequence(broken,
@@ -42,6 +46,7 @@ func TestActivities(t *testing.T) {
 		api.SessionEvent{Type: api.EventAttemptReset}, api.SessionEvent{Type: api.EventTextDelta}, api.SessionEvent{Type: api.EventTextDelta}, api.SessionEvent{Type: api.EventLLMResponse},
 		call(started, "c", "look"), call(started, "c", "look"), call(started, "d", "run_code"), call(ended, "d", "run_code"), call(ended, "c", "look"), call(ended, "c", "look"),
 		api.SessionEvent{Type: api.EventTextDelta}, api.SessionEvent{Type: api.EventAttemptReset},
+		named(started, "t/1/1"), named(started, "t/1/0"), named(asked, "t/1/0"), named(asked, "t/1/1/7"), named(given, "t/1/0"), named(asked, "t/1/10"), named(ended, "t/1/0"), named(ended, "t/1/1"),
 		api.SessionEvent{Type: api.EventTurnOutcome, TurnOutcome: &api.TurnOutcome{Type: api.OutcomeSubmittedValue}}, api.SessionEvent{Type: api.EventDone},
 	)) {
 		if err != nil {
@@ -54,7 +59,9 @@ func TestActivities(t *testing.T) {
 		"model_request_started t/1 []", "reasoning_delta t/2 []", "reasoning_delta t/2 []", "assistant_prose_delta t/4 []",
 		"model_attempt_reset t/5 [t/2 t/4]", "assistant_prose_delta t/6 []", "assistant_prose_delta t/6 []", "model_request_completed t/8 []",
 		"tool_call_started t/9 []", "tool_call_started t/10 []", "code_block_started t/11 []", "code_block_completed t/11 []", "tool_call_completed t/9 []", "tool_call_completed t/10 []",
-		"assistant_prose_delta t/15 []", "model_attempt_reset t/16 [t/15]", "submitted_value t/17 []", "done t/18 []", "broken",
+		"assistant_prose_delta t/15 []", "model_attempt_reset t/16 [t/15]",
+		"tool_call_started t/17 []", "tool_call_started t/18 []", "tool_approval_asked t/18 []", "tool_approval_asked t/17 []", "tool_approval_given t/18 []", "tool_approval_asked t/22 []",
+		"tool_call_completed t/18 []", "tool_call_completed t/17 []", "submitted_value t/25 []", "done t/26 []", "broken",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%q\nwant\n%q", got, want)
@@ -67,7 +74,7 @@ func TestActivitiesKeepEvents(t *testing.T) {
 	types := []api.EventType{
 		api.EventTextDelta, api.EventReasoningDelta, api.EventToolCallStart, api.EventToolCall, api.EventLLMRequest, api.EventLLMResponse, api.EventTokenUsage,
 		api.EventRetryStatus, api.EventInputAccepted, api.EventTurnOutcome, api.EventDone, api.EventError, api.EventMessage, api.EventChildTokenUsage,
-		api.EventMessagesAdded, api.EventPlugin, api.EventAttemptReset,
+		api.EventMessagesAdded, api.EventPlugin, api.EventAttemptReset, api.EventApprovalAsked, api.EventApprovalGiven,
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		var list []api.SessionEvent

@@ -9,7 +9,8 @@ import (
 // EventType tags a session event (host specification 3.5).
 type EventType string
 
-// The tags. The last is ours: it takes back what the attempt in flight has shown.
+// The tags. The last three are ours: one takes back what the attempt in flight has
+// shown, and two tell that a call waits for a person, and what that answered.
 const (
 	EventTextDelta       EventType = "text_delta"
 	EventReasoningDelta  EventType = "reasoning_delta"
@@ -28,6 +29,8 @@ const (
 	EventMessagesAdded   EventType = "injected_messages_committed"
 	EventPlugin          EventType = "plugin_event"
 	EventAttemptReset    EventType = "model_attempt_reset"
+	EventApprovalAsked   EventType = "tool_approval_asked"
+	EventApprovalGiven   EventType = "tool_approval_given"
 )
 
 // SessionEvent is one event of a turn as hosts show it. It can be sent as it
@@ -41,12 +44,15 @@ type SessionEvent struct {
 
 	Content string `json:"content,omitempty"` // text_delta, reasoning_delta, llm_response
 
-	CallID         events.CallID   `json:"call_id,omitempty"`      // tool_call_start, tool_call; models repeat them
-	Name           string          `json:"name,omitempty"`         // tool_call_start, tool_call
-	Args           json.RawMessage `json:"args,omitempty"`         // tool_call_start, tool_call; a JSON string where the model's JSON is broken
-	Output         string          `json:"output,omitempty"`       // tool_call: what the tool gave, whatever of it the model reads
-	Outcome        events.Outcome  `json:"tool_outcome,omitempty"` // tool_call; empty is success
-	DurationMillis int64           `json:"duration_ms,omitempty"`  // tool_call, llm_response; 0 where nobody measured
+	// Of tool_call_start, tool_call, tool_approval_asked and tool_approval_given.
+	Call   events.EffectID `json:"call,omitempty" jsonschema:"of a call: TURN/ITERATION/INDEX, as approvals and output name it"`
+	CallID events.CallID   `json:"call_id,omitempty" jsonschema:"of a call: as the model gave it; may repeat. None of a call that code makes"`
+	Name   string          `json:"name,omitempty" jsonschema:"of a call: its tool"`
+	Args   json.RawMessage `json:"args,omitempty" jsonschema:"of a call, not with an answer: a JSON string where the model's JSON is broken"`
+
+	Output         string         `json:"output,omitempty"`       // tool_call: what the tool gave, whatever of it the model reads
+	Outcome        events.Outcome `json:"tool_outcome,omitempty"` // tool_call; empty is success
+	DurationMillis int64          `json:"duration_ms,omitempty"`  // tool_call, llm_response; 0 where nobody measured
 
 	MessageCount int      `json:"message_count,omitempty"` // llm_request
 	ToolList     []string `json:"tool_list,omitempty"`     // llm_request: by name
@@ -60,13 +66,19 @@ type SessionEvent struct {
 	WaitSeconds float64 `json:"wait_seconds,omitempty"` // retry_status
 	Attempt     int64   `json:"attempt,omitempty"`      // retry_status: the one that failed, from 1
 	MaxAttempts int64   `json:"max_attempts,omitempty"` // retry_status: in all
-	Reason      string  `json:"reason,omitempty"`       // retry_status
+	Reason      string  `json:"reason,omitempty"`       // retry_status, tool_approval_given
+
+	// Of tool_approval_asked and tool_approval_given.
+	Question string        `json:"question,omitempty" jsonschema:"of tool_approval_asked: the call waits until somebody answers it by its call: POST /v1/sessions/{session}/approvals"`
+	Until    events.Millis `json:"until_ms,omitempty" jsonschema:"of tool_approval_asked: when it is refused for want of an answer; left out: never"`
+	Granted  *bool         `json:"granted,omitempty" jsonschema:"of tool_approval_given; false: the call does not run"`
+	By       string        `json:"by,omitempty" jsonschema:"of tool_approval_given: who answered; timer: no answer came in time"`
 
 	Inputs     []AcceptedInput       `json:"inputs,omitempty"`     // injected_turn_input_accepted
 	Messages   []InputMessage        `json:"messages,omitempty"`   // injected_messages_committed: what plugins added
 	Checkpoint events.CheckpointKind `json:"checkpoint,omitempty"` // injected_turn_input_accepted, injected_messages_committed
 
-	Plugin string          `json:"plugin_id,omitempty"` // plugin_event
+	Plugin string          `json:"plugin_id,omitempty"` // plugin_event; tool_approval_asked: who asks
 	Event  json.RawMessage `json:"event,omitempty"`     // plugin_event: what it wants shown
 	Text   string          `json:"text,omitempty"`      // message: what running code says
 	Kind   string          `json:"kind,omitempty"`      // message

@@ -95,6 +95,7 @@ type TurnStatus string
 const (
 	TurnEnded     TurnStatus = "ended"
 	TurnRunning   TurnStatus = "running"
+	TurnAsking    TurnStatus = "asking"    // it runs, and a call of it waits for an approval
 	TurnWaiting   TurnStatus = "waiting"   // behind another one
 	TurnScheduled TurnStatus = "scheduled" // for its time
 )

@@ -160,6 +160,7 @@ type AssistantOutput struct {
 
 // ToolCallRecord is one call with what came of it.
 type ToolCallRecord struct {
+	Call           events.EffectID `json:"call,omitempty" jsonschema:"TURN/ITERATION/INDEX, as approvals and output name it"`
 	CallID         events.CallID   `json:"call_id,omitempty"` // as the model gave it; may repeat
 	Tool           string          `json:"tool"`
 	Args           json.RawMessage `json:"args"`              // a JSON string where the model's JSON is broken

@@ -267,7 +267,8 @@ func (s *Server) missing(r *http.Request) *problem {
 	if slices.Contains(allow, http.MethodGet) {
 		allow = append(allow, http.MethodHead)
 	}
-	return &problem{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Detail: "the path has other methods", allow: strings.Join(allow, ", ")}
+	has := strings.Join(allow, ", ")
+	return &problem{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Detail: fmt.Sprintf("the path has no %s: it has %s", r.Method, has), allow: has}
 }
 
 // crossOrigin tells pages of allowed origins that they may read the answer, and

@@ -32,7 +32,7 @@ type NewTurn struct {
 // PendingTurn is a turn that has not ended.
 type PendingTurn struct {
 	Turn   events.TurnID `json:"turn"`
-	Status PendingStatus `json:"status" jsonschema:"it waits for its time or its place, runs, or waits for an approval: the list of turns and the approvals tell"`
+	Status PendingStatus `json:"status" jsonschema:"asking: a call of it waits for an approval, see GET and POST of the session's approvals. pending: it waits for its time or its place, or runs: the list of turns tells. An answer to a request for a turn that does not wait for its end is always pending"`
 }
 
 // CancelTurn asks a turn to stop.
@@ -121,6 +121,21 @@ func (c *call) pending(turn events.TurnID) reply {
 	}
 }
 
+// unfinished is the answer about a turn that has not ended, to a caller that may read: it says whether a person is asked.
+func (c *call) unfinished(turn events.TurnID) reply {
+	out := c.pending(turn)
+	ctx, cancel := c.brief()
+	defer cancel()
+	s, err := c.s.cfg.Service.State(api.Needing(ctx, api.RightRead), c.session)
+	if err != nil { // the turn is there whatever hinders a look at it
+		return out
+	}
+	if t := s.Turn(); t != nil && t.ID == turn && len(s.Questions()) > 0 {
+		out.body = PendingTurn{Turn: turn, Status: "asking"}
+	}
+	return out
+}
+
 // ended waits for a turn as long as the request would, and answers with how it ended, or that it did not.
 func (c *call) ended(turn events.TurnID, wait func(context.Context) error) (reply, error) {
 	ctx, cancel := context.WithDeadline(c.Context(), c.due)
@@ -130,11 +145,11 @@ func (c *call) ended(turn events.TurnID, wait func(context.Context) error) (repl
 	case err == nil || errors.Is(err, api.ErrTurnFailed):
 		out, err := c.assembled(turn)
 		if errors.Is(err, context.DeadlineExceeded) { // it has ended, and is large, or the servers are lost
-			return c.pending(turn), nil
+			return c.unfinished(turn), nil
 		}
 		return out, err
 	case ctx.Err() != nil:
-		return c.pending(turn), nil
+		return c.unfinished(turn), nil
 	}
 	return reply{}, err
 }
@@ -166,7 +181,7 @@ func getTurn(c *call) (reply, error) {
 	out, err := c.assembled(c.turn())
 	switch {
 	case errors.Is(err, api.ErrTurnRunning):
-		return c.pending(c.turn()), nil
+		return c.unfinished(c.turn()), nil
 	case errors.Is(err, api.ErrUnknownTurn):
 		c.waits(unheard) // only who waits is told of a command in the queue
 		return c.ended(c.turn(), await)

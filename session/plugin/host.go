@@ -147,13 +147,13 @@ func (h *Host) release(id events.SessionID) {
 	delete(h.live, id)
 }
 
-// Takes refuses a session whose configuration names a protocol that no plugin
-// is here. What else is wrong with its plugins, its building says. Errors: an
-// [*events.FieldError] that is [ErrUnavailable].
+// Takes refuses a configuration that names a protocol that no plugin is here:
+// to ask again does not help. What else is wrong with its plugins, its building says. Errors: an
+// [*events.FieldError] that is [events.ErrInvalid].
 func (h *Host) Takes(in BuildContext) error {
 	_, err := h.registered(in)
-	if errors.Is(err, ErrUnavailable) {
-		return err
+	if missing, ok := errors.AsType[*events.FieldError](err); ok && errors.Is(err, ErrUnavailable) {
+		return &events.FieldError{Field: missing.Field, Reason: missing.Reason + ": check the name, or have the node's plugins provide it", Err: events.ErrInvalid}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -19,13 +20,14 @@ type Printer struct {
 	turn  events.TurnID
 	frame events.FrameID
 	begun bool
+	acted map[events.TurnID]int // how many acts of a turn are written
 }
 
 // NewPrinter makes a printer.
 func NewPrinter(w io.Writer, opts Options) *Printer {
 	opts.Limit = cmp.Or(max(opts.Limit, 0), 1200)
 	opts.Args = cmp.Or(max(opts.Args, 0), 160)
-	return &Printer{w: w, opts: opts}
+	return &Printer{w: w, opts: opts, acted: make(map[events.TurnID]int)}
 }
 
 // Err is the first error of writing. After it nothing more is written.
@@ -40,6 +42,9 @@ func (p *Printer) Node(n *projector.Node) {
 		p.line(0, bold, "--- turn "+VisibleLine(string(n.Turn))+"  "+clock(n.At)+" ---")
 	}
 	p.begun = true
+	if n.Turn != "" {
+		p.acts(n.Turn, n.Seq)
+	}
 	if n.Kind == events.NodeMessage {
 		p.message(n)
 	} else {
@@ -55,14 +60,22 @@ func (p *Printer) TurnEnded(r *projector.TurnRecord) {
 	if r.End.Stopped() {
 		color = red
 	}
-	if p.opts.Acts != nil {
-		for _, act := range p.opts.Acts(r.ID) {
-			p.line(0, dim, "--- "+VisibleLine(act))
-		}
-	}
+	p.acts(r.ID, math.MaxUint64)
 	p.line(0, color, "--- end of turn "+EndLine(r)+" ---")
 	if p.turn == r.ID {
 		p.turn = ""
+	}
+}
+
+// acts writes what happened to a turn before its node of a commit, and was not written.
+func (p *Printer) acts(turn events.TurnID, before events.Seq) {
+	if p.opts.Acts == nil {
+		return
+	}
+	list := p.opts.Acts(turn)
+	for p.acted[turn] < len(list) && list[p.acted[turn]].After < before {
+		p.line(0, dim, "--- "+VisibleLine(list[p.acted[turn]].Line))
+		p.acted[turn]++
 	}
 }
 

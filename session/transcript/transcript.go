@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"io"
+	"math"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -22,8 +23,14 @@ type Options struct {
 	Branches map[events.NodeID][]Branch // what leaves the path at a node; see [Branches]
 	// Blob reads a body kept outside the log. Defaults to none: references are shown.
 	Blob func(events.BlobRef) ([]byte, error)
-	// Acts are lines about a turn that has ended, for what people did about it and no node shows. Defaults to none.
-	Acts func(events.TurnID) []string
+	// Acts are what happened to a turn and no node shows, in order. Defaults to none.
+	Acts func(events.TurnID) []Act
+}
+
+// Act is a line about a turn between its nodes.
+type Act struct {
+	After events.Seq // it stands behind the turn's nodes of the commits up to this one
+	Line  string
 }
 
 // Render writes the nodes of a path, turns separated, branches and frames marked.
@@ -40,7 +47,11 @@ func Render(w io.Writer, nodes []*projector.Node, opts Options) error {
 	}
 	for i, n := range nodes {
 		p.Node(n)
-		if end := ends[n.Turn]; end != nil && last[n.Turn] == i {
+		if n.Turn == "" || last[n.Turn] != i {
+			continue
+		}
+		p.acts(n.Turn, math.MaxUint64)
+		if end := ends[n.Turn]; end != nil {
 			p.TurnEnded(end)
 		}
 	}

@@ -193,3 +193,47 @@ func TestWriteError(t *testing.T) {
 		t.Error("got no error")
 	}
 }
+
+// TestActs puts what no node shows between the nodes of its turn, once, also of a turn that has not ended.
+func TestActs(t *testing.T) {
+	t.Parallel()
+	path := []*projector.Node{
+		node("u1", "", "t1", events.RoleUser, text("1+2?")),
+		node("a1", "u1", "t1", events.RoleAssistant, text("I ask")),
+		node("r1", "a1", "t1", events.RoleUser, events.Part{Kind: events.PartToolResult, Tool: "add", Text: "3"}),
+		node("u2", "r1", "t2", events.RoleUser, text("on")),
+	}
+	for i, n := range path {
+		n.Seq = events.Seq(10 * (i + 1))
+	}
+	acts := map[events.TurnID][]transcript.Act{
+		"t1": {{After: 5, Line: "before"}, {After: 20, Line: "question"}, {After: 29, Line: "answer"}, {After: 30, Line: "cancel"}},
+		"t2": {{After: 40, Line: "open\x1b"}},
+	}
+	got := render(t, path, transcript.Options{
+		Turns: []projector.TurnRecord{{ID: "t1", End: events.EndCancelled, Attempts: 1}},
+		Acts:  func(id events.TurnID) []transcript.Act { return acts[id] },
+	})
+	want := `--- turn t1  1970-01-01 00:00:01.000Z ---
+--- before
+user  u1
+    1+2?
+assistant  a1
+    I ask
+--- question
+--- answer
+tool results  r1
+    <- add success
+        3
+--- cancel
+--- end of turn t1: cancelled, 0 model calls, 0 tool calls ---
+
+--- turn t2  1970-01-01 00:00:01.000Z ---
+user  u2
+    on
+--- open\u001b
+`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

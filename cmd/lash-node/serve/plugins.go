@@ -3,6 +3,7 @@ package serve
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -164,6 +165,13 @@ func (c *Command) plugins(s *program.Streams) (*plugin.Host, error) {
 			return nil, fmt.Errorf("--plugins %s: needs --root DIR", p.name)
 		case p.rooted && !gated:
 			s.Say("%s without gate: what it changes is not asked about", p.name)
+		}
+		if p.rooted {
+			if info, err := os.Stat(c.Root); err != nil {
+				return nil, fmt.Errorf("--plugins %s: --root: %w", p.name, err)
+			} else if !info.IsDir() {
+				return nil, fmt.Errorf("--plugins %s: --root: %s is no directory", p.name, c.Root)
+			}
 		}
 		factory, err := p.build(&c.PluginFlags)
 		if err != nil {
