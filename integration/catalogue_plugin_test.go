@@ -109,8 +109,8 @@ func refusedStack(t *testing.T, words []string, plugins ...plugin.Factory) {
 }
 
 func testSlotsMissing(t *testing.T) {
-	refusedStack(t, []string{"protocol session"}, declares(standard.ID, func(r *plugin.Registrar) { r.Driver(protocol{}) }))
-	refusedStack(t, []string{"protocol driver"}, declares(standard.ID, func(r *plugin.Registrar) { r.Protocol(protocol{}) }))
+	refusedStack(t, []string{"registers a protocol of this name"}, declares(standard.ID, func(r *plugin.Registrar) { r.Driver(protocol{}) }))
+	refusedStack(t, []string{"drives turns of this protocol"}, declares(standard.ID, func(r *plugin.Registrar) { r.Protocol(protocol{}) }))
 }
 
 func testSlotTwice(t *testing.T) {
