@@ -57,7 +57,7 @@ func (v *View) message(m *events.Message, caller string) {
 		case events.PartToolCall:
 			v.emit(noted(Call, "%s %s", p.Tool, v.plain(packed(p.Args), 1, argsBytes)))
 		case events.PartToolResult:
-			v.emit(noted(Result, "%s %s: %s", p.Tool, p.Outcome, v.plain(p.Text, 1, resultBytes)))
+			v.emit(noted(Result, "%s: %s", strings.TrimSpace(p.Tool+" "+string(p.Outcome)), v.plain(p.Text, 1, resultBytes)))
 		}
 	}
 }
