@@ -29,6 +29,8 @@ func (f *Flags) Explain(err error, away string) error {
 		advice = user + " has no permission for that: its role is another one"
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
 		advice = "the servers do not know who asks: --store DIR has the key of an embedded server, --tls-cert with --tls-key, or --creds, are a user's"
+	case errors.Is(err, nats.ErrNkeysNotSupported):
+		advice = "these servers ask for no key, but at this port was the embedded server of the store, which has one: use another directory than that of " + DefaultStore + " or --store"
 	case errors.As(err, new(x509.HostnameError)):
 		advice = "the servers' certificate has other names: --nats has to have one of them"
 	case errors.As(err, new(*tls.CertificateVerificationError)):

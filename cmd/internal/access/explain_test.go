@@ -34,3 +34,12 @@ func TestRefusedCertificate(t *testing.T) {
 		}
 	}
 }
+
+// TestKeyOfAnotherServer is told of servers without keys at the port where the store's embedded server was.
+func TestKeyOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	err := (&access.Flags{}).Explain(fmt.Errorf("connect: %w", nats.ErrNkeysNotSupported), "is the node running?")
+	if !strings.Contains(err.Error(), "use another directory") || strings.Contains(err.Error(), "is the node running?") {
+		t.Errorf("got %q, want the directory as the advice", err)
+	}
+}

@@ -23,7 +23,9 @@ func (v *View) event(c *events.Commit, ev *events.Event) {
 	case *events.TurnStarted:
 		if t := v.s.Turn(); t != nil && t.ID == ev.Turn {
 			v.retract()
-			v.emit(noted(Note, "another node goes on with the turn (attempt %d)", p.Attempt))
+			if p.Worker != t.Worker { // else it goes on after an answer
+				v.emit(noted(Note, "another node goes on with the turn (attempt %d)", p.Attempt))
+			}
 		}
 	case *events.TurnCancelRequested:
 		v.emit(noted(Note, "%s cancels the turn%s", name(c, nil), because(p.Reason)))

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -56,7 +57,7 @@ func (v *View) message(m *events.Message, caller string) {
 		case events.PartToolCall:
 			v.emit(noted(Call, "%s %s", p.Tool, v.plain(packed(p.Args), 1, argsBytes)))
 		case events.PartToolResult:
-			v.emit(noted(Result, "%s %s: %s", p.Tool, p.Outcome, v.plain(p.Text, 1, resultBytes)))
+			v.emit(noted(Result, "%s: %s", strings.TrimSpace(p.Tool+" "+string(p.Outcome)), v.plain(p.Text, 1, resultBytes)))
 		}
 	}
 }
@@ -84,9 +85,27 @@ func (v *View) Places() ([]Place, error) {
 	for _, n := range path {
 		said := string(n.Kind)
 		if n.Kind == events.NodeMessage {
-			said = string(n.Message.Role) + ": " + clip(textOf(n.Message.Parts), 1, 60, "…")
+			said = string(n.Message.Role) + ": " + clip(beginning(n.Message.Parts), 1, 60, "…")
 		}
 		list = append(list, Place{n.ID, transcript.VisibleLine(said)})
 	}
 	return list, nil
+}
+
+// beginning is a message's text; of one that has none, which calls it makes or answers.
+func beginning(parts []events.Part) string {
+	text := textOf(parts)
+	if strings.TrimSpace(text) != "" {
+		return text
+	}
+	var list []string
+	for i := range parts {
+		switch p := &parts[i]; p.Kind { //nolint:exhaustive // the others are no calls
+		case events.PartToolCall:
+			list = append(list, "calls "+p.Tool)
+		case events.PartToolResult:
+			list = append(list, "result of "+p.Tool)
+		}
+	}
+	return strings.Join(list, ", ")
 }

@@ -66,6 +66,33 @@ func TestOtherModelAndTools(t *testing.T) {
 	}
 }
 
+// TestTakeover says of a turn that starts again whether another node goes on with it: after an answer it is mostly the same.
+func TestTakeover(t *testing.T) {
+	t.Parallel()
+	for worker, want := range map[events.WorkerID]bool{"w": false, "other": true} {
+		v := running(t, Options{})
+		list, err := v.Seen(committed(v, events.Of("t1", &events.TurnStarted{Attempt: 2, Worker: worker})))
+		said := slices.ContainsFunc(list, func(l Line) bool { return strings.HasPrefix(l.Text, "another node goes on") })
+		if err != nil || said != want {
+			t.Errorf("worker %s: got %v, %v, want another node named: %v", worker, list, err, want)
+		}
+	}
+}
+
+// TestPlacesHaveText lists messages without a text by their calls.
+func TestPlacesHaveText(t *testing.T) {
+	t.Parallel()
+	for want, parts := range map[string][]events.Part{
+		"hi":                   {{Kind: events.PartToolCall, Tool: "ls"}, {Kind: events.PartText, Text: "hi"}},
+		"calls ls, calls grep": {{Kind: events.PartReasoning, Text: "so"}, {Kind: events.PartToolCall, Tool: "ls"}, {Kind: events.PartToolCall, Tool: "grep"}},
+		"result of ls":         {{Kind: events.PartToolResult, Tool: "ls", Text: "a.txt"}},
+	} {
+		if got := beginning(parts); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // TestStreamedIsRecorded streams replies in pieces, with attempts that fail and pieces that are lost: what stands
 // there in the end is the reply as it was recorded, and what is not of it is said to count for nothing.
 func TestStreamedIsRecorded(t *testing.T) {
