@@ -1,0 +1,51 @@
+package turn
+
+import (
+	"context"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+// breaksOff is a try that fails in the middle, and was paid for.
+func breaksOff(input, output int64) harness.Step {
+	return func(context.Context, llm.Request) (scripted.Answer, error) {
+		return scripted.Answer{
+			Response: llm.Response{Parts: []events.Part{harness.Text("wro")}, Usage: events.Usage{Input: input, Output: output}},
+			Err:      &llm.Error{Kind: llm.KindServer, Message: "broken off"},
+		}, nil
+	}
+}
+
+// TestFailedTriesCount has tries of a call fail before one succeeds: the turn, its events, its record, and the ledger count
+// what each used, and the size of the prompt is that of the last one alone. So does a completion outside of turns.
+func TestFailedTriesCount(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t, breaksOff(100, 3), breaksOff(20, 4), harness.Reply(harness.Text("hi")), breaksOff(7, 2), harness.Reply(harness.Text("A talk")))
+	n, _ := b.StartNodeOn(b.Bus)
+	id := b.Open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	var seen []session.TokenUsage
+	b.TurnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
+		if e.Type == session.EventTokenUsage {
+			seen = append(seen, *e.Usage, *e.Cumulative)
+		}
+	})
+	all := session.TokenUsage{Input: 130, Output: 12}
+	harness.EqualLists(t, "usage in events", seen, []session.TokenUsage{all, all})
+	harness.Equal(t, "usage of the turn", b.AwaitTurn(id, "t1").Usage, events.Usage{Input: 130, Output: 12})
+	whole, err := b.AssembledTurn(b.Ctx, id, "t1")
+	harness.WantError(t, "whole turn", err, nil)
+	harness.Equal(t, "usage in its record", whole.Usage, all)
+	harness.Equal(t, "usage of its call", whole.ModelCalls[0].Usage, all)
+	harness.Equal(t, "tokens of the prompt", b.StateOf(id).Prompted, 10)
+	harness.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("turn", "small", 130, 12)})
+	got, err := n.Host().Complete(b.Ctx, id, harness.CompletionOf("a title?"), "title")
+	harness.WantError(t, "complete", err, nil)
+	harness.Equal(t, "usage of a completion", got.Usage, events.Usage{Input: 17, Output: 7})
+	harness.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 17, 7), harness.LedgerRow("turn", "small", 130, 12)})
+}
