@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// stackOf gives the session's plugins as its node has them.
+// pluginStack is the session's plugins on its node.
 func pluginStack(b *harness.System, id events.SessionID) *plugin.Session {
 	b.T.Helper()
 	p, _, release, err := b.Stack(b.Ctx, b.StateOf(id))
@@ -24,7 +24,7 @@ func pluginStack(b *harness.System, id events.SessionID) *plugin.Session {
 	return p
 }
 
-// offer is the session's catalogue at its state now.
+// offer is the session's catalogue at its current state.
 func offer(b *harness.System, id events.SessionID, p *plugin.Session) *plugin.CatalogEntry {
 	b.T.Helper()
 	entry, err := p.Catalog(&b.StateOf(id).Catalog)
@@ -109,7 +109,7 @@ func testOverlayAgain(t *testing.T) {
 	harness.Equal(t, "cache after it", offer(b, id, p) == entry, true)
 }
 
-// overlaid has a node whose plugin lays tools over the session's own before each turn.
+// overlaid has a node whose plugin sets an overlay of tools before each turn.
 func overlaid(t *testing.T, withoutBase bool, script ...harness.Step) (*harness.System, events.SessionID) {
 	t.Helper()
 	over := plugin.NewTools()
@@ -141,7 +141,7 @@ func testOverlayAlone(t *testing.T) {
 	harness.Equal(t, "results", b.Messages(id)[2], `user 1=a of the overlay 2=[failed] tool "b" is not available in this session`)
 }
 
-// contributor has a node whose plugin contributes to the catalogue, or fails at it.
+// contributor has a node whose plugin contributes to the catalogue, or fails to.
 func contributor(t *testing.T, failing *atomic.Bool, asked *atomic.Int64, script ...harness.Step) (*harness.System, events.SessionID) {
 	t.Helper()
 	b := harness.StartIdle(t, script...)

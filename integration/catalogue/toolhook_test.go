@@ -27,9 +27,8 @@ func toolHookEntries() []entry {
 	}
 }
 
-// testReplaceArgs has hooks that also write over what they are given.
-// replacing has two hooks before calls that replace the arguments, and write over what they were given, and
-// a tool, which tells what it runs with.
+// replacing is a plugin with two hooks before calls that replace the arguments, and also overwrite their input,
+// and a tool, which reports its arguments.
 func replacing(report reporter) []plugin.Factory {
 	hook := func(id, args string) plugin.Factory {
 		return harness.PluginOf(id, func(r *plugin.Registrar) {

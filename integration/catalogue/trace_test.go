@@ -34,8 +34,8 @@ func traceEntries() []entry {
 	}
 }
 
-// traced gathers what nodes trace from then on, up to the end of a turn. A node
-// tells of that a moment after it is in the log.
+// traced collects the traces of nodes from then on, up to the end of a turn. A node reports that shortly after the
+// commit.
 func traced(b *harness.System, also session.TraceFunc) func() []api.TraceRecord {
 	var mu sync.Mutex
 	var list []api.TraceRecord
@@ -60,7 +60,7 @@ func traced(b *harness.System, also session.TraceFunc) func() []api.TraceRecord 
 	}
 }
 
-// tracing is a plugin that traces at every chance that it has.
+// tracing is a plugin that traces at every point.
 func tracing(id string) plugin.Factory {
 	trace := func(name string) []plugin.Directive {
 		return []plugin.Directive{plugin.Trace(name, json.RawMessage(`{"n":1}`))}
@@ -170,12 +170,12 @@ func testTraceFails(t *testing.T) {
 	harness.WantError(t, "close", hanging.Close(t.Context()), nil)
 }
 
-// writer writes as it is told.
+// writer writes with a function.
 type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// pairs renders the calls of a trace: what was told of each, in order.
+// pairs renders the calls of a trace: the reports of each, in order.
 func pairs(list []api.TraceRecord) map[string][]string {
 	calls := make(map[string][]string)
 	for i := range list {
@@ -280,7 +280,7 @@ func testTraceCustom(t *testing.T) {
 	harness.Equal(t, "lines of the direct completion", direct, 3)
 }
 
-// TestTraceCode tells of a program as a step of the protocol, and of the calls that it makes as calls.
+// TestTraceCode reports a program as a step of the protocol, and its calls as calls.
 func TestTraceCode(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Program("x = add(a=1, b=2)\nonce()\nbroken()"), harness.Reply(harness.Text("done")))

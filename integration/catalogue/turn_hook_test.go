@@ -27,7 +27,7 @@ func turnHookEntries() []entry {
 	}
 }
 
-// testBeforeTurnAbort kills the node that asks the hook first.
+// testBeforeTurnAbort kills the first node that calls the hook.
 func testBeforeTurnAbort(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Text("on")))
 	var mu sync.Mutex
@@ -81,7 +81,7 @@ func testBeforeTurnAbort(t *testing.T) {
 	harness.EqualLists(t, "its prompt", b.Model.Prompt(0), []string{"user hello", "user again"})
 }
 
-// withOptions is a protocol that wants {"steps":n} as options, and tells where it sees which.
+// withOptions is a protocol with options {"steps":n}, which reports where it reads which.
 func withOptions(saw func(where, options string)) plugin.Factory {
 	p := harness.Protocol{
 		Validate: func(_ context.Context, in events.TurnInput) error {
@@ -109,7 +109,7 @@ func withOptions(saw func(where, options string)) plugin.Factory {
 	})
 }
 
-// testTurnOptions kills the node in the turn that has options: the next one knows them.
+// testTurnOptions kills the node in the turn that has options: the next one has them.
 func testTurnOptions(t *testing.T) {
 	begun := make(chan struct{})
 	b := harness.StartIdle(t, harness.Hang(begun), harness.Reply(harness.Call("k", "add", `{"A":1,"B":2}`)), harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
@@ -176,7 +176,7 @@ func testExtensionRefused(t *testing.T) {
 	_, err := n.Host().Await(b.Ctx, id, "t1")
 	harness.WantError(t, "await", err, session.ErrUnknownTurn)
 
-	// A host that knows no protocol hears of it from the worker.
+	// A host without the protocol receives the error from the worker.
 	_, err = b.OtherHost().Run(b.Ctx, id, bad)
 	harness.WantError(t, "run elsewhere", err, api.ErrTurnFailed)
 	failed, _ := errors.AsType[*api.TurnFailedError](err)
@@ -192,8 +192,8 @@ func testExtensionRefused(t *testing.T) {
 	harness.Equal(t, "text", r.Text, "on")
 }
 
-// testAfterTurnError has a turn whose final commit would open a frame and add a
-// message. The node that asks the hook first is killed.
+// testAfterTurnError has a turn whose final commit would open a frame and add a message. The first node that calls
+// the hook is killed.
 func testAfterTurnError(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "continue_as", "{}")), harness.Reply(harness.Text("on")))
 	asking := make(chan struct{})

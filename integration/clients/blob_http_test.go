@@ -15,8 +15,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestBodiesHaveWalls has a caller that knows the digest of another one's body:
-// whatever it says in its own session, it gets that body only where its owner lets it in.
+// TestBodiesHaveWalls has a caller that knows the digest of another caller's body. No request in its own session
+// returns that body without a grant of the owner.
 func TestBodiesHaveWalls(t *testing.T) {
 	t.Parallel()
 	d := harness.StartIdle(t).ServeHTTP(httpapi.Config{})

@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/session/httpapi"
 )
 
-// searches counts how often a history is looked through for bodies.
+// searches counts the searches for bodies in a history.
 type searches struct {
 	*session.Host
 	n atomic.Int64
@@ -25,9 +25,8 @@ func (s *searches) FindBlobs(ctx context.Context, id events.SessionID, digests .
 	return s.Host.FindBlobs(ctx, id, digests...)
 }
 
-// TestBodiesAreSoughtOnce sends every request that brings messages with a
-// thousand references: each is looked for in one pass over the history, which
-// may be long.
+// TestBodiesAreSoughtOnce sends every request with messages with a thousand references: one pass over the history,
+// which may be long, finds all of them.
 func TestBodiesAreSoughtOnce(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -57,9 +56,9 @@ func TestBodiesAreSoughtOnce(t *testing.T) {
 	}
 }
 
-// TestBodiesAreBoundedTogether names one body of the largest size many times,
-// in one request and in many: a request above the limit is refused, and a turn
-// of a conversation above it ends with an issue. No process holds all of it.
+// TestBodiesAreBoundedTogether refers to one body of the largest size many times, in one request and in many. A
+// request above the limit is refused, and a turn of a conversation above it ends with an issue. No process has all
+// of it in memory.
 func TestBodiesAreBoundedTogether(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)

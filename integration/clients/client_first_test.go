@@ -14,8 +14,8 @@ import (
 	"github.com/lash-go/lash/session/client"
 )
 
-// TestClientBeforeNode starts a client on servers on which no node ever ran: it
-// waits for the first one, says so, and its request for one that answers.
+// TestClientBeforeNode starts a client on servers without a node so far. The client waits for the first node and
+// logs that, and its request waits for a node that responds.
 func TestClientBeforeNode(t *testing.T) {
 	t.Parallel()
 	b := &harness.System{T: t, Ctx: harness.Context(t), Server: bustest.Server(t, busembed.Config{}), Model: &harness.Model{T: t, Script: []harness.Step{harness.Reply(harness.Text("here"))}}}

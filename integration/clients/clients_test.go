@@ -21,7 +21,7 @@ import (
 	"github.com/lash-go/lash/session/client"
 )
 
-// typist is a client over a connection of its own that types into a session and watches it.
+// typist is a client on a connection of its own that submits to a session and watches it.
 type typist struct {
 	name   string
 	client *client.Client
@@ -41,10 +41,10 @@ func newTypist(t *testing.T, server *busembed.Server, n int) *typist {
 	return y
 }
 
-// typed is how many turns and as many inputs each types.
+// typed is the number of turns, and of inputs, of each typist.
 const typed = 6
 
-// types asks for turns and injects inputs, and waits for no turn.
+// types submits turns and injects inputs, without a wait for any turn.
 func (y *typist) types(ctx context.Context, id events.SessionID) error {
 	for i := range typed {
 		turn := events.TurnID(fmt.Sprintf("%s-t%d", y.name, i))
@@ -82,10 +82,9 @@ func (y *typist) watches(ctx context.Context, id events.SessionID) error {
 	return nil
 }
 
-// TestThreeClients lets three clients type into one session at once, each over
-// a connection that is cut every few KB, to one node and to two. They see one
-// history, in the same order, with nothing lost or doubled; so does who comes
-// when all is over.
+// TestThreeClients has three clients submit to one session at once, each over a connection that is cut every few
+// KB, to one node and to two. They read one history, in the same order, with nothing lost or doubled; so does a
+// client that connects at the end.
 func TestThreeClients(t *testing.T) {
 	t.Parallel()
 	for name, nodes := range map[string]int{"one_node": 1, "two_nodes": 2} {
@@ -128,7 +127,7 @@ func threeClients(t *testing.T, nodes int) {
 			}
 		}
 	}
-	// Inputs that came after the last turn's last checkpoint wait for one more.
+	// Inputs that arrived after the last turn's last checkpoint wait for one more turn.
 	if _, err := n.Host().Run(ctx, id, api.TurnRequest{ID: "last", Input: events.TurnInput{Parts: harness.UserMessages("last")[0].Message.Parts}}); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +147,7 @@ func threeClients(t *testing.T, nodes int) {
 	checkTyped(t, on, id, list, late)
 }
 
-// checkTyped holds what the typists saw, and asked for, and what was seen by one who came late, against the log.
+// checkTyped compares what the typists read and submitted, and what a late client read, with the log.
 func checkTyped(t *testing.T, on *bus.Bus, id events.SessionID, list []*typist, late *typist) {
 	t.Helper()
 	var log []string

@@ -11,7 +11,8 @@ import (
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
 
-// TestCompletionStream streams a completion whose first try is cut off, and none for a reply that the history has.
+// TestCompletionStream streams a completion whose first attempt is cut off, and streams none for a reply that the
+// history has.
 func TestCompletionStream(t *testing.T) {
 	t.Parallel()
 	cut := llmtest.Text("wro")

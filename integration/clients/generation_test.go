@@ -11,8 +11,8 @@ import (
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
 
-// TestGeneration looks at what a provider is sent of a configuration, of a change
-// of that, and of what a turn says in its place, whichever way each comes.
+// TestGeneration checks the generation options that a provider receives: of a configuration, of a change of it,
+// and of a turn's override, over every API.
 func TestGeneration(t *testing.T) {
 	t.Parallel()
 	b, e := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("ok")})
@@ -55,7 +55,7 @@ func TestGeneration(t *testing.T) {
 	}
 }
 
-// TestGenerationRefused sends what no provider could be asked for, to each field that takes it.
+// TestGenerationRefused sends invalid values in each field of the options.
 func TestGenerationRefused(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)

@@ -15,7 +15,8 @@ import (
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
 
-// TestActivityStream reads a turn's activities in the process and over HTTP: the same, but for deltas, which are no truth.
+// TestActivityStream reads a turn's activities in the process and over HTTP: they are the same, except deltas,
+// which are not recorded.
 func TestActivityStream(t *testing.T) {
 	t.Parallel()
 	b, _ := harness.StartEndpoint(t, []llmtest.Reply{harness.CallReply("c1", "search_tools", `{"query":"mail"}`), llmtest.Text("no", "thing")}, toolsearch.Factory())

@@ -15,7 +15,7 @@ import (
 	"github.com/lash-go/lash/session/httpapi"
 )
 
-// conflicts asks for what the session as it stands does not grant.
+// conflicts sends requests that the current state of the session does not allow.
 func conflicts(d *harness.HTTP) {
 	d.T.Helper()
 	d.WantProblem(409, "session_exists", "POST", "/v1/sessions", `{"id":"s1"}`)
@@ -86,7 +86,7 @@ func late(d *harness.HTTP) {
 	}
 }
 
-// strangers ask for what needs no caller, until they have had as many bytes as a caller may: they are one.
+// strangers sends requests without a token until they have used the bytes of one caller: all of them count as one.
 func strangers(d *harness.HTTP) {
 	d.T.Helper()
 	server, err := httpapi.New(httpapi.Config{Service: d.Host, Tokens: harness.Tokens(), MaxBytesPerMinute: 1000})
@@ -105,7 +105,7 @@ func strangers(d *harness.HTTP) {
 	}
 }
 
-// slowBody is a request's body that does not come.
+// slowBody is a request body that never arrives.
 type slowBody struct {
 	read chan<- struct{} // tells that somebody waits for it
 	end  <-chan struct{}
@@ -117,7 +117,7 @@ func (s slowBody) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// hold fills a token's slots with requests whose bodies do not come, until release.
+// hold fills a token's slots with requests whose bodies never arrive, until release.
 func hold(d *harness.HTTP, token string, n int) (release func()) {
 	d.T.Helper()
 	read, end := make(chan struct{}, n), make(chan struct{})
@@ -136,12 +136,12 @@ func hold(d *harness.HTTP, token string, n int) (release func()) {
 	}
 }
 
-// takesLong tells operations that are held open for as long as their work takes.
+// takesLong reports whether an operation's request stays open while its work runs.
 func takesLong(id string) bool {
 	return id == "invokeAction" || id == "complete" || id == "streamCompletion"
 }
 
-// busy holds all the requests and all the streams of a token that nothing else had streams with.
+// busy occupies all the requests and all the streams of a token that has no other streams.
 func busy(d *harness.HTTP) {
 	d.T.Helper()
 	release := hold(d, "admin", 2)

@@ -6,7 +6,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 )
 
-// missing are the documented statuses that no request has produced.
+// missing lists the documented statuses that no response had.
 func missing(d *harness.Document) []string {
 	var list []string
 	for _, methods := range d.Paths {

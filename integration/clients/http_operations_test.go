@@ -18,8 +18,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestHTTPDocument lives through every operation and its every documented
-// answer. Each answer, of the other tests too, is held against its schema.
+// TestHTTPDocument sends requests for every operation and its every documented response. Each response, of the
+// other tests too, is checked against its schema.
 func TestHTTPDocument(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.CallAdd(), harness.Reply(harness.Text("3")), harness.Reply(harness.Call("k", "later", "{}")), harness.Reply(harness.Text("late")), harness.Reply(harness.Text("x")))
@@ -60,7 +60,7 @@ func TestHTTPDocument(t *testing.T) {
 	}
 }
 
-// refusals asks every operation for what it refuses whatever the session is.
+// refusals sends every operation the requests that it refuses in any session.
 func refusals(d *harness.HTTP) {
 	d.T.Helper()
 	for _, op := range d.Doc.Operations() {
@@ -93,7 +93,7 @@ func refusals(d *harness.HTTP) {
 	}
 }
 
-// granted has a caller that may only answer approvals look at everything.
+// granted has a caller with the right to approve only read everything.
 func granted(d *harness.HTTP) {
 	d.T.Helper()
 	harness.Equal(d.T, "create", d.Send("alice", "POST", "/v1/sessions", `{"id":"hers"}`).Status, 201)
@@ -162,7 +162,7 @@ func life(d *harness.HTTP) {
 	extended(d)
 }
 
-// told waits until each watcher of a turn is told of an event, and closes those that are told of an answer.
+// told waits until each watcher of a turn has received an event, and closes those that received an answer.
 func told(d *harness.HTTP, watchers []*harness.Stream, typ, rest string) {
 	d.T.Helper()
 	for _, w := range watchers {
@@ -284,7 +284,7 @@ func bodies(d *harness.HTTP) {
 	d.WantProblem(400, "invalid_parameter", "POST", "/v1/sessions", `{"nodes":[{"message":{"role":"user","parts":[{"type":"text","blob":`+none+`}]}}]}`)
 }
 
-// lists asks for lists as they are, and with parameters that are refused.
+// lists reads lists, and sends parameters that are refused.
 func lists(d *harness.HTTP) {
 	d.T.Helper()
 	turns := d.Want(200, "GET", "/v1/sessions/s1/turns?limit=1", "")

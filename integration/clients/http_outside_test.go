@@ -23,7 +23,7 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// outside does with a session what hosts in the process of a node do.
+// outside makes the requests that hosts in the process of a node make.
 func outside(d *harness.HTTP, s string) {
 	d.T.Helper()
 	has := func(what string, got harness.Response, want string) {
@@ -93,7 +93,7 @@ func tasksOutside(d *harness.HTTP, s string, has func(string, harness.Response, 
 	harness.Equal(d.T, "cancelled", d.Want(200, "POST", s+"/tasks/cancel", `{"keep":["k9"]}`).Field("cancelled"), "[k3]")
 }
 
-// extending is a protocol that takes extensions, and refuses turns with another one than it knows.
+// extending is a protocol with extensions, which refuses turns with an unknown one.
 type extending struct {
 	harness.Protocol
 	got *atomic.Int64
@@ -107,7 +107,7 @@ func (p extending) ApplyExtension(_ context.Context, e events.Extension) error {
 	return nil
 }
 
-// extended asks a host whose protocol takes extensions.
+// extended sends requests to a host whose protocol has extensions.
 func extended(d *harness.HTTP) {
 	d.T.Helper()
 	var got atomic.Int64
@@ -192,8 +192,8 @@ func TestHTTPCreateEveryField(t *testing.T) {
 
 func orEmpty(v any) [][]byte { list, _ := v.([][]byte); return list }
 
-// TestActionsTakeTheirTime has an action outlive the time of hooks, and that of
-// HTTP requests: it ends with its caller alone.
+// TestActionsTakeTheirTime has an action run longer than the time limits of hooks and of HTTP requests: only its
+// caller ends it.
 func TestActionsTakeTheirTime(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)

@@ -8,11 +8,10 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 )
 
-// leastScopes is what a token must be allowed for each operation: read for what
-// only looks, write for what a user of sessions does to them and to their own
-// turns, tools, tasks and monitors, admin for what names a command that a node
-// runs; nothing for the document. It is written from what operations mean, for
-// the handlers to be held against.
+// leastScopes is the least scope of a token for each operation: read for operations that only read; write for what
+// a user of sessions changes in them and in their own turns, tools, tasks and monitors; admin for operations that
+// name a command that a node runs; none for the document. It is written from the meaning of the operations, and
+// the handlers are checked against it.
 func leastScopes() map[string]string {
 	return map[string]string{
 		"document": "",
@@ -35,9 +34,8 @@ func leastScopes() map[string]string {
 	}
 }
 
-// scopes asks for every operation with a token of every scope and with none:
-// those below the least one are refused, whatever the session is, and the
-// others are not.
+// scopes sends every operation with a token of every scope and with none: those below the least one are refused in
+// any session, and the others are not.
 func scopes(d *harness.HTTP) {
 	d.T.Helper()
 	holders := []struct{ scope, token string }{{"", ""}, {"read", "reader"}, {"write", "writer"}, {"admin", "admin"}}

@@ -19,8 +19,8 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// TestHTTPResume cuts a stream again and again while turns run, and goes on
-// from Last-Event-ID. Every event comes once, in order.
+// TestHTTPResume cuts a stream again and again during turns, and resumes from Last-Event-ID. Every event arrives
+// once, in order.
 func TestHTTPResume(t *testing.T) {
 	t.Parallel()
 	const turns = 12
@@ -67,7 +67,7 @@ func TestHTTPResume(t *testing.T) {
 	harness.Equal(t, "all of them", len(got) >= len(want)-1, true) // what follows the last turn's end may be missing
 }
 
-// heldReply is a model that says half of its reply, and the rest when told.
+// heldReply is a model that sends half of its reply, and the rest when released.
 func heldReply(b *harness.System) (half chan struct{}, rest chan struct{}) {
 	half, rest = make(chan struct{}), make(chan struct{})
 	b.StartStreaming(func(ctx context.Context, sink func(llm.Delta)) (llm.Response, error) {
@@ -84,7 +84,7 @@ func heldReply(b *harness.System) (half chan struct{}, rest chan struct{}) {
 	return half, rest
 }
 
-// TestHTTPLateJoiner shows who comes in the middle of a reply its text so far.
+// TestHTTPLateJoiner sends a client that connects in the middle of a reply the text so far.
 func TestHTTPLateJoiner(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -137,8 +137,8 @@ func (a *awaited) Await(ctx context.Context, id events.SessionID, turn events.Tu
 	return a.Host.Await(ctx, id, turn)
 }
 
-// TestHTTPDrain stops a server in the middle of a stream and of a wait. Both
-// end as they should, and the client goes on at another server.
+// TestHTTPDrain stops a server in the middle of a stream and of a wait. Both end in order, and the client
+// continues at another server.
 func TestHTTPDrain(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -202,7 +202,8 @@ func TestHTTPSlowReader(t *testing.T) {
 	}
 }
 
-// TestHTTPTurnAt asks for turns at a time: one that is over starts at once, one that is far waits, and is cancelled.
+// TestHTTPTurnAt submits turns with a time: one in the past starts at once; one in the far future waits, and is
+// cancelled.
 func TestHTTPTurnAt(t *testing.T) {
 	t.Parallel()
 	b := harness.Start(t, harness.Reply(harness.Text("hi")))
@@ -222,7 +223,7 @@ func TestHTTPTurnAt(t *testing.T) {
 	harness.EqualLists(t, "messages", b.Messages("s"), []string{"user hello", "assistant hi"})
 }
 
-// TestHTTPTurnIsNotTaken has a turn that no worker took yet: its command is in the queue.
+// TestHTTPTurnIsNotTaken has a turn that no worker has read yet: its command is in the queue.
 func TestHTTPTurnIsNotTaken(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))

@@ -24,7 +24,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// reads is what reads alone, and the waiting on it.
+// reads is the part of the service that only reads, and waits for commits.
 type reads interface {
 	State(ctx context.Context, id events.SessionID) (*projector.State, error)
 	StateAt(ctx context.Context, id events.SessionID, seq events.Seq) (*projector.State, error)
@@ -34,8 +34,8 @@ type reads interface {
 	FindBlobs(ctx context.Context, id events.SessionID, digests ...string) ([]events.BlobRef, error)
 }
 
-// httpService is the session service over HTTP. States, views and commits, which
-// JSON does not give as the host's types, are read from the log.
+// httpService is the session service over HTTP. States, views and commits, which JSON does not have as the host's
+// types, are read from the log.
 type httpService struct {
 	operation.Remote
 	reads
@@ -43,7 +43,7 @@ type httpService struct {
 	web  *webTransport
 }
 
-// overWeb is the service at a URL, for the caller of a token.
+// overWeb is the service at a URL, with a token.
 func overWeb(b *bus.Bus, url, token string) (*httpService, error) {
 	w := &webTransport{url: url, token: token, client: &http.Client{Transport: &http.Transport{}}}
 	s := &httpService{web: w, Remote: operation.Remote{Transport: w}}
@@ -232,7 +232,7 @@ type webTransport struct {
 	client     *http.Client
 }
 
-// do is a request, until it was answered.
+// do sends a request and reads its response.
 func (w *webTransport) do(ctx context.Context, r *operation.Row, id events.SessionID, key string, s sent) ([]byte, error) {
 	got, err := w.send(ctx, r, id, key, s)
 	if err != nil {
@@ -252,7 +252,7 @@ func (w *webTransport) do(ctx context.Context, r *operation.Row, id events.Sessi
 	return nil, s.problem(body)
 }
 
-// send is a request, until its answer begins.
+// send sends a request, and returns when its response begins.
 func (w *webTransport) send(ctx context.Context, r *operation.Row, id events.SessionID, key string, s sent) (*http.Response, error) {
 	data, raw := s.body.([]byte)
 	if !raw && s.body != nil {
@@ -274,7 +274,7 @@ func (w *webTransport) send(ctx context.Context, r *operation.Row, id events.Ses
 	return w.client.Do(req)
 }
 
-// problem is the error that a problem is of.
+// problem is the error of a problem.
 func (s *sent) problem(body []byte) error {
 	var p struct {
 		Code, Detail string
@@ -292,7 +292,7 @@ func (s *sent) problem(body []byte) error {
 	return api.DecodeError(api.ErrorBody{Code: p.Code, Message: p.Detail, Details: p.Details})
 }
 
-// completion asks for one as it comes, and gives its result's JSON.
+// completion requests a completion as a stream, and returns the JSON of its result.
 func (w *webTransport) completion(ctx context.Context, id events.SessionID, key string, s sent, stream func(plugin.CompletionDelta)) ([]byte, error) {
 	got, err := w.send(ctx, operation.StreamCompletion, id, key, s)
 	if err != nil {
@@ -321,7 +321,7 @@ func (w *webTransport) completion(ctx context.Context, id events.SessionID, key 
 	}
 }
 
-// fetched is the answer to a request, made the host's type.
+// fetched is the response to a request, as the host's type.
 func fetched[R, Out any](ctx context.Context, w *webTransport, r *operation.Row, id events.SessionID, s sent, answer func(R) Out) (out Out, err error) {
 	return fetchedAs(ctx, w, r, id, "", s, answer)
 }
@@ -354,7 +354,7 @@ func (w *webTransport) Ask(ctx context.Context, r *operation.Row, id events.Sess
 
 type webRow func(ctx context.Context, w *webTransport, id events.SessionID, key string, in, out any) error
 
-// over is how a row's request is written and its answer is read.
+// over is how a row's request is encoded and its response decoded.
 func over[In, Out, R any](op *operation.Op[In, Out], ask func(In) sent, answer func(R) Out) webRow {
 	return overAs(&op.Row, ask, answer)
 }

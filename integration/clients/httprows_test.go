@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// webRows is every operation that decides, as a client writes it in JSON.
+// webRows has every operation that changes a session, as a client encodes it in JSON.
 func webRows() map[*operation.Row]webRow {
 	task := func(name events.TaskID, body any) sent {
 		return sent{vars: []string{"{task}", string(name)}, body: body}
@@ -220,7 +220,7 @@ func partsOf(list []httpapi.Part) (parts []events.Part) {
 	return parts
 }
 
-// named is a word of the format, whose empty one has a name in JSON.
+// named is a constant of the format, whose empty value has a name in JSON.
 func named[T, Word ~string](word Word, zero Word) T {
 	if word == zero {
 		return ""

@@ -26,7 +26,7 @@ import (
 	"github.com/lash-go/lash/session/servicetest"
 )
 
-// mute is a connection that loses every other answer which its process gives.
+// mute is a connection that loses every other response of its process.
 type mute struct {
 	net.Conn
 	mu   sync.Mutex
@@ -38,7 +38,7 @@ type mute struct {
 // InProcessConn implements [nats.InProcessConnProvider].
 func (m *mute) InProcessConn() (net.Conn, error) { return m, nil }
 
-// Write implements [net.Conn]: it passes on what is no lost answer.
+// Write implements [net.Conn]: it forwards everything except lost responses.
 func (m *mute) Write(data []byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,8 +60,8 @@ func (m *mute) Write(data []byte) (int, error) {
 	}
 }
 
-// message is the size of the first protocol message of what a client sends, 0
-// while it is not whole, and whether it is an answer to a request.
+// message is the size of the first protocol message of a client's data, 0 while it is incomplete, and whether it
+// is a response.
 func message(data []byte) (size int, answer bool) {
 	end := bytes.Index(data, []byte("\r\n"))
 	if end < 0 {
@@ -79,7 +79,7 @@ func message(data []byte) (size int, answer bool) {
 	return size, string(words[0]) == "PUB" && bytes.HasPrefix(words[1], []byte("_INBOX."))
 }
 
-// openMute opens a bus that loses every other answer.
+// openMute opens a bus that loses every other response.
 func openMute(t *testing.T, server *busembed.Server) (*bus.Bus, *mute) {
 	t.Helper()
 	var opts nats.Options
@@ -99,7 +99,7 @@ func openMute(t *testing.T, server *busembed.Server) (*bus.Bus, *mute) {
 	return b, m
 }
 
-// unheard is a client whose every call loses its first answer.
+// unheard is a client whose every call loses its first response.
 type unheard struct {
 	*client.Client
 	t *testing.T
@@ -118,8 +118,8 @@ func (u unheard) InvokeAction(ctx context.Context, id events.SessionID, name str
 	}
 }
 
-// TestServiceLostAnswers runs the suite on a client whose every request is
-// done, and its first answer lost: asked again, it is answered the same.
+// TestServiceLostAnswers runs the suite on a client whose every request is done, and its first response lost: a
+// repeat has the same response.
 func TestServiceLostAnswers(t *testing.T) {
 	t.Parallel()
 	var lost atomic.Int64

@@ -164,9 +164,8 @@ func TestObserveCut(t *testing.T) {
 	harness.EqualLists(t, "seen after it", list, harness.Seqs(first+3, first+4))
 }
 
-// TestObserveMany has many watchers of one session. Each is cut somewhere else,
-// while turns run or later, and resumes at the commit that it saw last, with
-// another host. No one loses or doubles a commit, or keeps a turn waiting.
+// TestObserveMany has many watchers of one session. Each is disconnected at another point, during turns or later,
+// and resumes at its last commit, with another host. No watcher loses or doubles a commit, or delays a turn.
 func TestObserveMany(t *testing.T) {
 	t.Parallel()
 	const turns = 8

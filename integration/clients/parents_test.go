@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// TestParentsRefused has sessions that would be above themselves, and one with too many above it.
+// TestParentsRefused creates sessions that would be their own ancestors, and one with too many ancestors.
 func TestParentsRefused(t *testing.T) {
 	t.Parallel()
 	b := harness.Start(t)
@@ -39,9 +39,8 @@ func TestParentsRefused(t *testing.T) {
 	refused("more", last)
 }
 
-// TestParentCycle has two sessions above each other, as two hosts can make them
-// that create them at once, or an earlier version. A turn of one ends, and both
-// are quiet then.
+// TestParentCycle has two sessions that are parents of each other, as two hosts can make them at once, or an
+// earlier version. A turn of one ends, and both are idle then.
 func TestParentCycle(t *testing.T) {
 	t.Parallel()
 	used := harness.ReplyStopped(events.StopEnd, events.Usage{Input: 3, Output: 2}, harness.Text("done"))

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// flaky is a proxy before a server. It cuts every connection after so many
-// bytes as its seed has it, in either direction, in the middle of whatever that is.
+// flaky is a proxy before a server. It cuts every connection after a number of bytes, which it draws from its
+// seed, in either direction.
 type flaky struct {
 	listener net.Listener
 	server   string
@@ -24,7 +24,7 @@ type flaky struct {
 	wait sync.WaitGroup
 }
 
-// newFlaky has a proxy that ends with the test.
+// newFlaky starts a proxy that ends with the test.
 func newFlaky(t *testing.T, server string, seed uint64) *flaky {
 	t.Helper()
 	var listen net.ListenConfig
@@ -69,7 +69,7 @@ func (f *flaky) accept() {
 	}
 }
 
-// copy passes bytes on until the budget of the connection is used up.
+// copy forwards bytes until the budget of the connection is used up.
 func (f *flaky) copy(to, from net.Conn, budget *atomic.Int64) {
 	buf := make([]byte, 1<<10)
 	for {

@@ -9,14 +9,13 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// reach says where else a capability that plugins and protocols have in a
-// node's process is had: by an operation, over HTTP and, where the row has a name
-// or a client reads the log by itself, over NATS. Where that is less than the
-// process has, or nothing, why says so.
+// reach says where else a capability of plugins and protocols in a node's process is available: as an operation,
+// over HTTP and, where the row has a name or a client reads the log by itself, over NATS. Where there is less than
+// in the process, or nothing, why has the reason.
 type reach struct {
 	by  *operation.Row
 	why string
-	// streams is how it is had over HTTP while it goes on, where that is another operation.
+	// streams is the operation that streams it over HTTP, where that is another one.
 	streams *operation.Row
 }
 
@@ -29,7 +28,7 @@ const (
 	toTurnEnd = "StartTurn is submit with the wait of the door: over HTTP the parameter wait, over NATS the history"
 )
 
-// references is every capability of the interfaces that plugins and protocols have.
+// references has every capability of the interfaces that plugins and protocols have.
 func references() map[reflect.Type]map[string]reach {
 	by := func(r *operation.Row) reach { return reach{by: r} }
 	why := func(text string) reach { return reach{why: text} }
@@ -72,7 +71,7 @@ func references() map[reflect.Type]map[string]reach {
 	}
 }
 
-// oursAlone are the operations that the references do not have.
+// oursAlone are the operations that are no capability of the interfaces.
 func oursAlone() []*operation.Row {
 	return []*operation.Row{
 		&operation.Fork.Row, &operation.Grant.Row, operation.View, operation.Observe, &operation.Sessions.Row, &operation.SubmitAt.Row, &operation.Turns.Row,
@@ -81,9 +80,8 @@ func oursAlone() []*operation.Row {
 	}
 }
 
-// TestReferences holds the table against the interfaces and the operations: each
-// capability stands in it, with a way through the doors or a sentence that says
-// why there is none, and each operation is one of a capability, or one of ours.
+// TestReferences compares the table with the interfaces and the operations. Each capability is in it, with an
+// operation or the reason why there is none, and each operation belongs to a capability, or is in oursAlone.
 func TestReferences(t *testing.T) {
 	t.Parallel()
 	reached := oursAlone()

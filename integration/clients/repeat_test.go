@@ -20,7 +20,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// copies sends one request so many times at once, to whichever node gets each, and gives the answers.
+// copies sends one request that many times at once, to any node, and returns the responses.
 func copies(t *testing.T, on *bus.Bus, op operation.Name, r api.Request, in any) []api.Answer {
 	t.Helper()
 	var err error
@@ -109,7 +109,7 @@ func TestServiceCopiesAtOnce(t *testing.T) {
 	}
 }
 
-// TestClientLargeBodies refuses what no message holds, and takes it in a blob.
+// TestClientLargeBodies refuses a body that is too large for a message, and accepts it as a blob.
 func TestClientLargeBodies(t *testing.T) {
 	t.Parallel()
 	ctx := harness.Context(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// recorder hears every request for the session service, and what is answered.
+// recorder records every request of the session service, and its response.
 type recorder struct {
 	t        *testing.T
 	bus      *bus.Bus
@@ -56,7 +56,7 @@ func record(t *testing.T, on *bus.Bus) *recorder {
 	return r
 }
 
-// behind reports whether something came that is not taken in yet.
+// behind reports whether a message has arrived that is not processed yet.
 func (r *recorder) behind() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +75,7 @@ func (r *recorder) behind() bool {
 	return r.heard < came
 }
 
-// answered are the requests that were done, with what was answered.
+// answered lists the requests that were done, with their responses.
 func (r *recorder) answered() (requests []*nats.Msg, answers []api.Answer) {
 	r.t.Helper()
 	if err := r.bus.Conn().Flush(); err != nil {
@@ -110,14 +110,14 @@ func (r *recorder) ends(ctx context.Context) map[events.SessionID]events.Seq {
 	return ends
 }
 
-// asOfNow are operations whose answer to a repeat tells how things stand then.
+// asOfNow are operations whose response to a repeat has the current state.
 var asOfNow = []operation.Name{
 	operation.ToolState.Name, operation.ToolSources.Name, operation.MonitorSnapshot.Name, operation.Actions.Name, operation.CancelTask.Name, operation.AppendNodes.Name,
 	operation.RegisterTask.Name, operation.ProgressTask.Name, operation.EndTask.Name, operation.RequestCancel.Name,
 }
 
-// repeat sends every request that was done once more, long after, as one whose
-// answer was lost, and expects the same answers and the same histories.
+// repeat sends every request that was done once more, much later, as a client does whose response was lost, and
+// expects the same responses and the same histories.
 func (r *recorder) repeat(ctx context.Context, seen *sync.Map) {
 	r.t.Helper()
 	requests, answers := r.answered()
@@ -154,7 +154,7 @@ func (r *recorder) repeat(ctx context.Context, seen *sync.Map) {
 	}
 }
 
-// updatesOf are the updates of an answer.
+// updatesOf are the updates in a response.
 func updatesOf(t *testing.T, body []byte) []api.MonitorEvent {
 	t.Helper()
 	var u api.MonitorUpdates
@@ -164,8 +164,8 @@ func updatesOf(t *testing.T, body []byte) []api.MonitorEvent {
 	return u.Events
 }
 
-// settled are the last sequences once the queue is empty and no history has
-// grown between two looks: a wake that was just published is not in the queue yet.
+// settled are the last sequences when the queue is empty and no history has grown between two reads: a wake that
+// was just published is not in the queue yet.
 func (r *recorder) settled(ctx context.Context) map[events.SessionID]events.Seq {
 	r.t.Helper()
 	for last := r.ends(ctx); ; {
@@ -178,7 +178,7 @@ func (r *recorder) settled(ctx context.Context) map[events.SessionID]events.Seq 
 	}
 }
 
-// queued is how many sessions have a wake.
+// queued is the number of sessions with a wake.
 func (r *recorder) queued(ctx context.Context) int {
 	r.t.Helper()
 	stream, err := harness.JetStreamOf(r.bus).Stream(ctx, "lash-work")

@@ -30,7 +30,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// serving is a node whose sessions are as package servicetest wants them. It ends with the test.
+// serving is a node whose sessions are as package servicetest requires. It ends with the test.
 func serving(t *testing.T, on *bus.Bus) (n *workers.Node, kill func()) {
 	t.Helper()
 	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{servicetest.Plugin()}})
@@ -75,7 +75,7 @@ func TestServiceHost(t *testing.T) {
 	})
 }
 
-// TestServiceClient runs it on a client that reads by itself, and asks a node.
+// TestServiceClient runs the suite on a client that reads the log by itself, and sends the rest to a node.
 func TestServiceClient(t *testing.T) {
 	t.Parallel()
 	servicetest.Test(t, func(t *testing.T) servicetest.Started {
@@ -86,7 +86,7 @@ func TestServiceClient(t *testing.T) {
 	})
 }
 
-// TestServiceHTTP runs it on a client over HTTP, to a node that serves.
+// TestServiceHTTP runs the suite on a client over HTTP, and a node that serves it.
 func TestServiceHTTP(t *testing.T) {
 	t.Parallel()
 	servicetest.Test(t, func(t *testing.T) servicetest.Started {
@@ -100,7 +100,7 @@ func TestServiceHTTP(t *testing.T) {
 	})
 }
 
-// TestWebRows has each operation that is named over NATS be written in JSON by the client over HTTP.
+// TestWebRows checks that the HTTP client encodes each operation of the NATS API in JSON.
 func TestWebRows(t *testing.T) {
 	t.Parallel()
 	for name, op := range operation.Named() {
@@ -111,8 +111,8 @@ func TestWebRows(t *testing.T) {
 	}
 }
 
-// TestServiceLateRepeat runs the suite on a client, and then asks for
-// everything once more, as who lost every answer would.
+// TestServiceLateRepeat runs the suite on a client, and then repeats every request, as a client does that lost
+// every response.
 func TestServiceLateRepeat(t *testing.T) {
 	t.Parallel()
 	seen := &sync.Map{}
@@ -136,7 +136,7 @@ func TestServiceLateRepeat(t *testing.T) {
 	}
 }
 
-// TestServiceDiscovered finds two nodes that serve sessions, and reads what they did.
+// TestServiceDiscovered discovers two nodes that serve sessions, and reads their statistics.
 func TestServiceDiscovered(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
@@ -174,7 +174,7 @@ func TestServiceDiscovered(t *testing.T) {
 	harness.Equal(t, "refused", refused, 1)
 }
 
-// TestServiceSurvivesKill kills one of two nodes while requests are under way.
+// TestServiceSurvivesKill kills one of two nodes while requests run.
 func TestServiceSurvivesKill(t *testing.T) {
 	t.Parallel()
 	ctx := harness.Context(t)
@@ -209,7 +209,7 @@ func TestServiceSurvivesKill(t *testing.T) {
 	}
 }
 
-// TestServiceWithoutNodes watches and reads a session that every node of is dead.
+// TestServiceWithoutNodes watches and reads a session whose nodes are all dead.
 func TestServiceWithoutNodes(t *testing.T) {
 	t.Parallel()
 	ctx := harness.Context(t)

@@ -13,9 +13,8 @@ import (
 	"github.com/lash-go/lash/session/httpapi"
 )
 
-// TestTypeScript has a client with types that openapi-typescript generates from
-// the document be compiled strictly, and drive a session; the document passes
-// Redocly's recommended rules without an error.
+// TestTypeScript compiles a client with types that openapi-typescript generates from the document, in strict mode,
+// and has it use a session. The document passes Redocly's recommended rules without an error.
 func TestTypeScript(t *testing.T) {
 	t.Parallel()
 	modules := os.Getenv("LASH_NODE_MODULES")

@@ -15,7 +15,7 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// pair is the work of one session, done by nodes that are processes.
+// pair is the workload of one session on nodes that are processes.
 type pair struct {
 	*harness.Fleet
 	journal string
@@ -32,7 +32,7 @@ func setupPair(t *testing.T) *pair {
 	return &pair{Fleet: &harness.Fleet{System: b}, journal: filepath.Join(t.TempDir(), "journal"), url: b.Server.URL(), driven: make(chan error, 1)}
 }
 
-// start starts a node that waits in an effect of the first session; in none where that is empty.
+// start starts a node that blocks in an effect of the first session, or in none where that is empty.
 func (p *pair) start(hold events.EffectID) (c *child, id events.WorkerID) {
 	p.T.Helper()
 	p.rounds++
@@ -44,12 +44,12 @@ func (p *pair) start(hold events.EffectID) (c *child, id events.WorkerID) {
 	return c, events.WorkerID(c.says(p.Ctx, "serves"))
 }
 
-// drive asks for turns, the first and those before the last.
+// drive submits turns, from first to the one before last.
 func (p *pair) drive(turns int) {
 	go func() { p.driven <- drive(p.Ctx, p.Host, 1, turns) }()
 }
 
-// claims are the workers of a turn's attempts.
+// claims lists the workers of a turn's attempts.
 func (p *pair) claims(id events.TurnID) (list []events.WorkerID) {
 	p.T.Helper()
 	for _, e := range p.History(workloadSession(0)) {
@@ -60,7 +60,7 @@ func (p *pair) claims(id events.TurnID) (list []events.WorkerID) {
 	return list
 }
 
-// audited holds the session's turns against the journal, whose lines it returns.
+// audited compares the session's turns with the journal, whose lines it returns.
 func (p *pair) audited(turns int) (map[string][]string, totals) {
 	p.T.Helper()
 	lines, err := os.ReadFile(p.journal)
@@ -69,9 +69,8 @@ func (p *pair) audited(turns int) (map[string][]string, totals) {
 	return linesOf(string(lines)), sum
 }
 
-// TestNodeFrozen stops a node's process in the middle of a model call until
-// another one has ended the turn. Its reply, which comes then, counts for
-// nothing, and it runs the next turn.
+// TestNodeFrozen stops a node's process in the middle of a model call until another node has ended the turn. The
+// late reply is discarded, and the process runs the next turn.
 func TestNodeFrozen(t *testing.T) {
 	t.Parallel()
 	p := setupPair(t)
@@ -107,9 +106,8 @@ func TestNodeFrozen(t *testing.T) {
 	}
 }
 
-// TestNodeTerminated sends SIGTERM to a node's process in the middle of a call
-// that must not run twice. It waits for the result, records it and gives the
-// job back; the queue has not waited for it to be quiet.
+// TestNodeTerminated sends SIGTERM to a node's process in the middle of a call that must not run twice. The node
+// waits for the result, records it and releases the job; the queue has not waited for the silence of the node.
 func TestNodeTerminated(t *testing.T) {
 	t.Parallel()
 	p := setupPair(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// derived are ids that a program might make for itself of what a session has:
-// the effects of turn t1, its inputs, and monitor m.
+// derived lists ids that a program might derive from the content of a session: the effects of turn t1, its inputs,
+// and monitor m.
 func derived() (list []string) {
 	for _, prefix := range []string{"timer-", "expire-", "answer-", "wake-", "cover-", "resolve-", "cancel-", "after-"} {
 		for _, name := range []string{"t1", "t1/0/0", "t1/0/1", "t1/0/model", "i1", "m", "m-1", "monitor-m", "monitor-m-1", "monitor-m-2"} {
@@ -106,8 +106,8 @@ func TestClientIDs(t *testing.T) {
 	harness.VerifyHistory(t, f.Bus, id)
 }
 
-// TestClientIDFollowOn has a client's turn wait, in the queue or for its time,
-// under the id that the turn after a frame switch would get: both run.
+// TestClientIDFollowOn has a turn of a client wait, in the queue or for its time, under the id that the turn after
+// a frame switch would have: both run.
 func TestClientIDFollowOn(t *testing.T) {
 	t.Parallel()
 	for name, ask := range map[string]func(b *harness.System, id events.SessionID){

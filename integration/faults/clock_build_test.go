@@ -15,15 +15,14 @@ import (
 // clockFile is the variable that names the file of a process's clock: see testdata/clock.
 const clockFile = "LASH_CLOCK"
 
-// clock is the wall clock of processes that were built by [buildClocked]. What
-// they measure durations and timeouts with is not touched, as on a machine whose
-// clock is set.
+// clock is the wall clock of processes that [buildClocked] built. Their monotonic clock, which measures durations
+// and timeouts, is unchanged, as on a machine whose clock is set.
 type clock struct {
 	t    *testing.T
 	file *os.File
 }
 
-// newClock is a clock that is right.
+// newClock is a clock with the right time.
 func newClock(t *testing.T) *clock {
 	t.Helper()
 	file, err := os.CreateTemp(t.TempDir(), "clock")
@@ -36,7 +35,7 @@ func newClock(t *testing.T) *clock {
 	return c
 }
 
-// set has the clock jump to so many seconds ahead of the right time.
+// set makes the clock jump to that many seconds ahead of the right time.
 func (c *clock) set(ahead time.Duration) {
 	c.t.Helper()
 	seconds := binary.NativeEndian.AppendUint64(nil, uint64(ahead/time.Second)) //nolint:gosec // two's complement
@@ -47,15 +46,14 @@ func (c *clock) set(ahead time.Duration) {
 
 func (c *clock) env() string { return clockFile + "=" + c.file.Name() }
 
-// clockedFiles are the tests that make up the program: those that run as a server
-// and as a node, and what they use. All of the package takes minutes to build.
+// clockedFiles are the files that make up the program: the tests that run as a server and as a node, and what they
+// use.
 var clockedFiles = []string{
 	"main_test.go", "cluster_process_test.go", "clock_process_test.go", "kill_work_test.go",
 }
 
-// buildClocked builds that program with a [time.Now] that is ahead by what a
-// [clock] says. Programs ask the kernel for the time without a system
-// call, so that it cannot be changed from outside.
+// buildClocked builds that program with a [time.Now] that is ahead by the value of a [clock]. Programs read the
+// time without a system call, so that it cannot be changed from outside.
 func buildClocked(t *testing.T) (program string) {
 	t.Helper()
 	if runtime.GOOS != "linux" {

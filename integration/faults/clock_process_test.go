@@ -19,7 +19,8 @@ const (
 	clockedRound   = "LASH_CLOCKED_ROUND"
 )
 
-// TestClockedProcess is a node of TestClockJumps, in another process. It writes a byte for each effect that it begins.
+// TestClockedProcess is a node of TestClockJumps, in another process. It writes a byte for each effect that it
+// starts.
 func TestClockedProcess(t *testing.T) {
 	servers := os.Getenv(clockedServers)
 	if servers == "" {

@@ -30,7 +30,7 @@ type clocked struct {
 	rounds  int // nodes ever started
 }
 
-// clockedNode is a node and its clock. It counts the effects that it began.
+// clockedNode is a node and its clock. It counts the effects that it started.
 type clockedNode struct {
 	*clock
 	cmd   *exec.Cmd
@@ -38,7 +38,7 @@ type clockedNode struct {
 	begun chan struct{}
 }
 
-// Write takes what the node's process prints.
+// Write receives the output of the node's process.
 func (n *clockedNode) Write(p []byte) (int, error) {
 	for range bytes.Count(p, []byte{effectMark}) {
 		n.begun <- struct{}{}
@@ -46,7 +46,7 @@ func (n *clockedNode) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// setupClocked starts three servers and three nodes whose clocks are right.
+// setupClocked starts three servers and three nodes with the right time.
 func setupClocked(t *testing.T) *clocked {
 	t.Helper()
 	dir := t.TempDir()
@@ -69,7 +69,7 @@ func setupClocked(t *testing.T) *clocked {
 	return f
 }
 
-// start starts the i-th node, or another in its place, with a clock that is right.
+// start starts the i-th node, or its replacement, with the right time.
 func (f *clocked) start(i int) {
 	f.t.Helper()
 	n := &clockedNode{clock: newClock(f.t), begun: make(chan struct{}, 1<<16)}
@@ -88,13 +88,13 @@ func (f *clocked) start(i int) {
 	f.t.Cleanup(n.kill)
 }
 
-// kill is kill -9.
+// kill sends SIGKILL.
 func (n *clockedNode) kill() {
 	_ = n.cmd.Process.Kill()
 	_ = n.cmd.Wait()
 }
 
-// stop lets the node end what it writes.
+// stop stops the node, which finishes its writes.
 func (n *clockedNode) stop() {
 	_ = n.stdin.Close()
 	_ = n.cmd.Wait()
@@ -116,10 +116,9 @@ func (f *clocked) works(i, effects int) {
 	}
 }
 
-// TestClockJumps has the wall clocks of three servers and three nodes jump, and
-// run apart, in the middle of turns. A node is killed while its clock is ahead,
-// and timers become due while one node's clock is ahead and another's behind,
-// and while those of the servers are ahead.
+// TestClockJumps has the wall clocks of three servers and three nodes jump, and run apart, in the middle of turns.
+// A node is killed while its clock is ahead. Timers become due while one node's clock is ahead and another's
+// behind, and while those of the servers are ahead.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	if !*harness.Faults {
@@ -168,7 +167,7 @@ func TestClockJumps(t *testing.T) {
 	f.audit(b, turns)
 }
 
-// load has turns of every session go on until the end.
+// load runs turns of every session until the end.
 func (f *clocked) load(h *session.Host) (ended <-chan int, end func()) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	turns, stop := make(chan int, 1), make(chan struct{})
@@ -197,10 +196,10 @@ func (f *clocked) load(h *session.Host) (ended <-chan int, end func()) {
 // timed is the i-th session whose turns are started by timers.
 func timed(i int) events.SessionID { return workloadSession(lossSessions + i) }
 
-// timers is how many sessions those are.
+// timers is the number of those sessions.
 const timers = 6
 
-// awaitTimers sets timers of the n-th turns, and wants each turn to come, and not before its time.
+// awaitTimers sets timers of the n-th turns, and checks that each turn starts, and not before its time.
 func (f *clocked) awaitTimers(h *session.Host, n int) {
 	f.t.Helper()
 	at := time.Now().Add(3 * time.Second)
@@ -212,7 +211,7 @@ func (f *clocked) awaitTimers(h *session.Host, n int) {
 		r, err := h.Await(f.ctx, timed(i), workloadTurn(n))
 		harness.WantError(f.t, "timer's turn", err, nil)
 		harness.Equal(f.t, "end of the timer's turn", r.End, events.EndFinished)
-		// The servers count whole seconds, and a node whose clock is ahead believes them.
+		// The servers count whole seconds, and a node whose clock is ahead uses their time.
 		if early := time.Until(at); early > time.Second {
 			f.t.Errorf("timer of %s: it fired %v early", timed(i), early)
 		}
@@ -220,7 +219,7 @@ func (f *clocked) awaitTimers(h *session.Host, n int) {
 	f.t.Logf("the timers' turns have ended %v after their time", time.Since(at))
 }
 
-// audit holds all histories against the journal.
+// audit compares all histories with the journal.
 func (f *clocked) audit(b *bus.Bus, turns int) {
 	f.t.Helper()
 	journal, err := os.ReadFile(f.journal)
@@ -243,7 +242,7 @@ func (f *clocked) audit(b *bus.Bus, turns int) {
 	}
 }
 
-// apart says how far the times of the histories are ahead of now, at least and at most.
+// apart returns how far the times of the histories are ahead of now, at least and at most.
 func (f *clocked) apart(b *bus.Bus) (least, most time.Duration) {
 	f.t.Helper()
 	for i := range lossSessions {
@@ -256,7 +255,7 @@ func (f *clocked) apart(b *bus.Bus) (least, most time.Duration) {
 	return least, most
 }
 
-// driveOn drives as a client does that goes on after errors: asking again is harmless.
+// driveOn submits turns as a client does that repeats requests after errors: a repeat is idempotent.
 func driveOn(ctx context.Context, h *session.Host, turns int) error {
 	for {
 		err := drive(ctx, h, lossSessions, turns)

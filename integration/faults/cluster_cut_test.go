@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// startProcess starts a node in a process on a host, that knows these servers.
+// startProcess starts a node in a process on a host, with the addresses of these servers.
 func (l *loss) startProcess(ctx context.Context, i int, hosts *hosts, host int, only ...int) *child {
 	l.t.Helper()
 	cfg := childConfig{URL: l.p.urlOf(only...), Replicas: 3, Journal: l.journal, Round: 1 + i}
@@ -25,11 +25,9 @@ func (l *loss) startProcess(ctx context.Context, i int, hosts *hosts, host int, 
 	return c
 }
 
-// TestPartitionTurns cuts the server off that leads a session's stream while a
-// node that is connected to it runs turns: the node finds another server by
-// itself. Then it cuts the node off in the middle of a turn, and a watcher with
-// it: another node goes on with the turn. What was cut off comes back, and the
-// watcher sees each commit once.
+// TestPartitionTurns disconnects the server that leads a session's stream while a node that is connected to it
+// runs turns: the node finds another server by itself. Then it disconnects the node in the middle of a turn, and a
+// watcher with it: another node continues the turn. After the reconnect the watcher receives each commit once.
 func TestPartitionTurns(t *testing.T) { // alone: elections of starved servers take minutes
 	if !*harness.Faults {
 		t.Skip("run with -faults: elections take seconds")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// needsRoot skips where the test may not make hosts or mounts of its own.
+// needsRoot skips the test where it may not make network namespaces or mounts.
 func needsRoot(t *testing.T, programs ...string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -71,17 +71,17 @@ func makeHosts(t *testing.T, letter byte, n int) *hosts {
 	return h
 }
 
-// servers are the first three.
+// servers are the first three hosts.
 func (h *hosts) servers() [3]string { return [3]string(h.addrs[:3]) }
 
 func (h *hosts) ns(i int) string { return fmt.Sprintf("%sh%d", h.name, i) }
 
-// inside is how a process is run on the i-th host.
+// inside is the command line that runs a process on the i-th host.
 func (h *hosts) inside(i int, cmd []string) []string {
 	return append([]string{"ip", "netns", "exec", h.ns(i)}, cmd...)
 }
 
-// part has packets between the i-th host and the others vanish, both ways. This host reaches all.
+// part drops the packets between the i-th host and the others, both ways. The test's own host reaches all.
 func (h *hosts) part(i int) { h.routes("add", i) }
 
 // heal undoes part.

@@ -22,8 +22,8 @@ const (
 	lossTurns    = 12 // of each session, that are asked for in one go
 )
 
-// underLoss runs turns on a cluster, by so many nodes, while something happens
-// to it and some time longer, and audits every effect.
+// underLoss runs turns on a cluster, with that many nodes, during a fault and some time longer, and audits every
+// effect.
 func underLoss(t *testing.T, p *processes, nodes int, happens func(ctx context.Context, l *loss)) totals {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -58,7 +58,7 @@ func underLoss(t *testing.T, p *processes, nodes int, happens func(ctx context.C
 	return auditAll(t, l.b, lossSessions, l.turns, string(lines))
 }
 
-// loss is what servers and nodes fall in.
+// loss is a cluster whose servers and nodes fail.
 type loss struct {
 	t       *testing.T
 	p       *processes
@@ -85,8 +85,8 @@ func (l *loss) newHost(b *bus.Bus) *session.Host {
 	return h
 }
 
-// startClient starts the host client, on a connection of its own. It asks for
-// turns until there are enough, and goes on after errors: asking again is harmless.
+// startClient starts the host client, on a connection of its own. It submits turns until there are enough, and
+// repeats requests after errors: a repeat is idempotent.
 func (l *loss) startClient(ctx context.Context) {
 	l.t.Helper()
 	b := l.p.open()
@@ -119,7 +119,7 @@ func (l *loss) startClient(ctx context.Context) {
 	l.t.Cleanup(l.leave)
 }
 
-// restartClient has the client end as a process does that is killed, and another ask for the same.
+// restartClient ends the client as a killed process ends, and starts another that repeats its requests.
 func (l *loss) restartClient(ctx context.Context) {
 	l.t.Helper()
 	l.leave()
@@ -147,7 +147,7 @@ func (l *loss) startNode(i int) {
 	})
 }
 
-// drain stops the i-th node as SIGTERM does, while it holds a turn.
+// drain stops the i-th node as SIGTERM does, while it runs a turn.
 func (l *loss) drain(ctx context.Context, i int) {
 	l.t.Helper()
 	l.holds(ctx, l.ids[i])
@@ -159,7 +159,7 @@ func (l *loss) drain(ctx context.Context, i int) {
 	}
 }
 
-// state is a session's; nil before it is created. It asks until servers answer.
+// state is the state of a session; nil before it is created. It repeats the read until the servers respond.
 func (l *loss) state(ctx context.Context, id events.SessionID) *projector.State {
 	l.t.Helper()
 	for ctx.Err() == nil {
@@ -175,7 +175,7 @@ func (l *loss) state(ctx context.Context, id events.SessionID) *projector.State 
 	return nil
 }
 
-// holds waits until a node runs a turn, and says of which session.
+// holds waits until a node runs a turn, and returns its session.
 func (l *loss) holds(ctx context.Context, worker events.WorkerID) (id events.SessionID, t *projector.Turn) {
 	l.t.Helper()
 	l.until(ctx, "turn of "+string(worker), func() bool {
@@ -191,14 +191,14 @@ func (l *loss) holds(ctx context.Context, worker events.WorkerID) (id events.Ses
 	return id, t
 }
 
-// further waits until so many turns more have ended.
+// further waits until that many more turns have ended.
 func (l *loss) further(ctx context.Context, turns int) {
 	l.t.Helper()
 	want := l.ended(ctx) + int64(turns)
 	l.until(ctx, "further turns", func() bool { return l.ended(ctx) >= want })
 }
 
-// ended is how many turns have ended in all.
+// ended is the number of turns that have ended in all.
 func (l *loss) ended(ctx context.Context) (n int64) {
 	l.t.Helper()
 	for i := range lossSessions {
@@ -212,7 +212,7 @@ func (l *loss) ended(ctx context.Context) (n int64) {
 	return n
 }
 
-// until looks again and again.
+// until calls ok again and again.
 func (l *loss) until(ctx context.Context, what string, ok func() bool) {
 	l.t.Helper()
 	ticks := time.NewTicker(20 * time.Millisecond)
@@ -238,7 +238,7 @@ func (l *loss) after(ctx context.Context, effects int) {
 	}
 }
 
-// perTurn is how many effects a turn has at least.
+// perTurn is the least number of effects of a turn.
 const perTurn = 10
 
 // TestLeaderLost kills the server that leads a session's stream, again and again, in the middle of turns.
@@ -259,8 +259,8 @@ func TestLeaderLost(t *testing.T) { // alone: elections of starved servers take 
 	})
 }
 
-// TestRollingRestart replaces every server, every node and the host client, one
-// after the other, as an operator does, while turns run.
+// TestRollingRestart replaces every server, every node and the host client, one after the other, as an operator
+// does, during turns.
 func TestRollingRestart(t *testing.T) { // alone: elections of starved servers take minutes
 	if !*harness.Faults {
 		t.Skip("run with -faults: elections take seconds")

@@ -22,10 +22,10 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// childVariable is the variable that tells a process what it is.
+// childVariable is the environment variable with a process's configuration.
 const childVariable = "LASH_CHILD"
 
-// childConfig is what such a process is told.
+// childConfig is the configuration of such a process.
 type childConfig struct {
 	URL      string
 	Replicas int
@@ -37,12 +37,12 @@ type childConfig struct {
 	Hold     string           // the effect, "<session>/<effect>", in which the node waits for a line, whatever its context says; may be empty. SIGUSR1: so does it in the next one
 }
 
-// bus knows the servers that the process is told of, hears of no others, and tries the first one first.
+// bus opens a bus with the configured servers only. It ignores announced servers, and tries the first one first.
 func (c *childConfig) bus() bus.Config {
 	return bus.Config{URL: c.URL, Replicas: c.Replicas, Timeout: time.Second, Options: []nats.Option{nats.IgnoreDiscoveredServers(), nats.DontRandomize()}}
 }
 
-// TestNodeProcess is a node that does the work in a process of its own. It ends as lash-node serve does.
+// TestNodeProcess is a node with the workload in a process of its own. It ends as lash-node serve does.
 func TestNodeProcess(t *testing.T) {
 	cfg := childOf(t)
 	journal, err := os.OpenFile(cfg.Journal, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -105,8 +105,8 @@ func childOf(t *testing.T) (cfg childConfig) {
 	return cfg
 }
 
-// TestWatcherProcess watches a session in a process of its own, and goes on from
-// its cursor after an error. It says the sequence of each commit that it sees.
+// TestWatcherProcess watches a session in a process of its own, and resumes at its cursor after an error. It
+// prints the sequence of each commit.
 func TestWatcherProcess(t *testing.T) {
 	cfg := childOf(t)
 	b, err := bus.Open(t.Context(), cfg.bus())
@@ -139,7 +139,8 @@ type child struct {
 	ended error       // of the process, once said is closed
 }
 
-// startChild runs one test in a process that ends with this one at the latest. Wrap is as in [clusterOn].
+// startChild runs one test in a process that ends with this one at the latest. wrap changes its command line as in
+// [clusterOn].
 func startChild(t *testing.T, test string, cfg childConfig, wrap func(cmd []string) []string) *child {
 	t.Helper()
 	text, err := json.Marshal(cfg)
@@ -198,7 +199,7 @@ func (c *child) says(ctx context.Context, word string) string {
 	}
 }
 
-// signal sends one.
+// signal sends a signal.
 func (c *child) signal(s os.Signal) {
 	c.t.Helper()
 	if err := c.cmd.Process.Signal(s); err != nil {
@@ -206,7 +207,7 @@ func (c *child) signal(s os.Signal) {
 	}
 }
 
-// release ends the hold.
+// release unblocks the effect.
 func (c *child) release() {
 	c.t.Helper()
 	if _, err := c.in.Write([]byte{'\n'}); err != nil {
@@ -214,7 +215,7 @@ func (c *child) release() {
 	}
 }
 
-// exits wants exit code 0.
+// exits waits for the end of the process, with exit code 0.
 func (c *child) exits(ctx context.Context) {
 	c.t.Helper()
 	var rest []string
@@ -234,7 +235,7 @@ func (c *child) exits(ctx context.Context) {
 	}
 }
 
-// seen wants the commits that a watcher says it saw next.
+// seen checks the next commits that a watcher prints.
 func (c *child) seen(ctx context.Context, first, last events.Seq) {
 	c.t.Helper()
 	for want := first; want <= last; want++ {

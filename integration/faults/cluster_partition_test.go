@@ -17,10 +17,9 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// TestPartition cuts the leader of a session's stream off from the other two
-// servers. It acknowledges nothing any more, the others go on, and when it is
-// back every server has the same one history. It has the machine for itself:
-// elections of servers that are starved too take minutes.
+// TestPartition disconnects the leader of a session's stream from the other two servers. It acknowledges no
+// append, and the others continue. After the reconnect every server has the same history. The test runs alone:
+// elections of starved servers take minutes.
 func TestPartition(t *testing.T) {
 	if testing.Short() {
 		t.Skip("elections take seconds")
@@ -111,7 +110,7 @@ func insist(ctx context.Context, t *testing.T, do func() error) {
 	}
 }
 
-// commitsOf is every commit of a session, as it is encoded.
+// commitsOf lists every commit of a session, encoded.
 func commitsOf(t *testing.T, log events.Log, id events.SessionID) (list [][]byte) {
 	t.Helper()
 	for e, err := range log.Read(harness.Context(t), id, 1) {
@@ -131,8 +130,8 @@ func equalBytes(a, b [][]byte) bool {
 	return bytes.Equal(bytes.Join(a, []byte{0}), bytes.Join(b, []byte{0}))
 }
 
-// TestDiskFull fills the disk of one server in the middle of turns. They go on;
-// when there is room again and the server is restarted it has everything.
+// TestDiskFull fills the disk of one server in the middle of turns. The turns continue. When the disk has space
+// again and the server is restarted, it has every commit.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -170,7 +169,7 @@ func TestDiskFull(t *testing.T) {
 	})
 }
 
-// fill writes until nothing fits any more.
+// fill writes until the disk is full.
 func fill(name string) error {
 	f, err := os.Create(name) //nolint:gosec // it is the test's own
 	if err != nil {

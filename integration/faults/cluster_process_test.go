@@ -22,7 +22,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 )
 
-// serverConfig is the variable that tells a process which server it is.
+// serverConfig is the environment variable with the configuration of a server's process.
 const serverConfig = "LASH_SERVER"
 
 // TestServerProcess is one server of a [processes], in another process.
@@ -122,7 +122,7 @@ func (p *processes) start(i int) {
 	}
 }
 
-// kill is kill -9.
+// kill sends SIGKILL.
 func (p *processes) kill(i int) {
 	p.t.Helper()
 	if err := p.run[i].Process.Kill(); err != nil {
@@ -131,7 +131,7 @@ func (p *processes) kill(i int) {
 	_ = p.run[i].Wait()
 }
 
-// stop has the i-th end in order: it hands over what it leads.
+// stop ends the i-th server in order: it hands over the streams that it leads.
 func (p *processes) stop(i int) {
 	p.t.Helper()
 	_ = p.in[i].Close()
@@ -140,7 +140,7 @@ func (p *processes) stop(i int) {
 	}
 }
 
-// open opens a bus with three replicas, which knows these servers and hears of no others.
+// open opens a bus with three replicas and these servers. It ignores announced servers.
 func (p *processes) open(only ...int) *bus.Bus {
 	p.t.Helper()
 	if len(only) == 0 {
@@ -156,7 +156,7 @@ func (p *processes) open(only ...int) *bus.Bus {
 	return b
 }
 
-// urlOf is where these servers are; without any, where all are.
+// urlOf is the URL of these servers, or of all where none is named.
 func (p *processes) urlOf(only ...int) string {
 	all := strings.Split(p.url, ",")
 	if len(only) == 0 {
@@ -193,7 +193,8 @@ func (p *processes) leader(ctx context.Context, b *bus.Bus, id events.SessionID)
 	return 0
 }
 
-// lead has a server lead a session's stream: where the machine is starved, servers elect another by themselves.
+// lead makes a server the leader of a session's stream. It repeats this: starved servers elect another leader by
+// themselves.
 func (p *processes) lead(ctx context.Context, b *bus.Bus, id events.SessionID, i int) {
 	p.t.Helper()
 	for p.leader(ctx, b, id) != i {

@@ -20,8 +20,7 @@ import (
 	"github.com/lash-go/lash/workers/recording"
 )
 
-// TestCluster plays the shared recordings on three servers that replicate
-// everything, with one worker and with eight.
+// TestCluster plays recordings on three servers that replicate everything, with one worker and with eight.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	var convs []recording.Conversation

@@ -24,7 +24,7 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// archiveBeside makes sessions cold whenever nothing runs in them, until stop.
+// archiveBeside archives sessions whenever they are idle, until stop.
 func archiveBeside(t *testing.T, b *bus.Bus) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -51,7 +51,7 @@ func archiveBeside(t *testing.T, b *bus.Bus) (stop func()) {
 	}
 }
 
-// TestColdServerKilled is TestKillDuringTurns with sessions that go cold all the time.
+// TestColdServerKilled is TestKillDuringTurns with an archiver that makes sessions cold all the time.
 func TestColdServerKilled(t *testing.T) {
 	t.Parallel()
 	rounds := 10
@@ -82,7 +82,7 @@ func TestColdServerKilled(t *testing.T) {
 	}
 }
 
-// archivedOf is how many sessions have been cold.
+// archivedOf is the number of sessions that have been cold.
 func archivedOf(t *testing.T, b *bus.Bus) int {
 	t.Helper()
 	js, err := jetstream.New(b.Conn())
@@ -103,8 +103,8 @@ const (
 	coldRound   = "LASH_COLD_ROUND"
 )
 
-// TestColdKilledNode is what TestColdNodesKilled runs in other processes: a
-// node, and an archiver that never rests.
+// TestColdKilledNode runs in other processes, which TestColdNodesKilled starts: a node, and an archiver without
+// pauses.
 func TestColdKilledNode(t *testing.T) {
 	url := os.Getenv(coldURL)
 	if url == "" {
@@ -134,8 +134,8 @@ func TestColdKilledNode(t *testing.T) {
 	<-t.Context().Done() // until it is killed
 }
 
-// TestColdNodesKilled drives turns through two nodes that archive relentlessly,
-// one of which is killed at any time: no turn is lost, and no history breaks.
+// TestColdNodesKilled runs turns on two nodes that archive without pauses, one of which is killed at any time:
+// every turn ends, and every history is valid.
 func TestColdNodesKilled(t *testing.T) {
 	t.Parallel()
 	const sessions, turns, seed = 8, 6, 20261123

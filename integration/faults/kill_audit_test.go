@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// audit holds a history against the journal of the effects that it records.
+// audit compares a history with the journal of its effects.
 type audit struct {
 	t       *testing.T
 	session events.SessionID
@@ -23,11 +23,10 @@ type audit struct {
 	newest  map[events.EffectID]string // the nonces that the last commit read has recorded
 }
 
-// totals are what audits of several sessions found.
+// totals are the counts of the audits of several sessions.
 type totals struct{ takeovers, lost, again int }
 
-// auditSession checks everything that was promised of a session whose turns
-// have all ended.
+// auditSession checks every guarantee of a session whose turns have all ended.
 func auditSession(t *testing.T, b *bus.Bus, id events.SessionID, turns int, lines map[string][]string, sum *totals) {
 	t.Helper()
 	a := &audit{
@@ -106,7 +105,7 @@ func (a *audit) event(e *events.Event) {
 	}
 }
 
-// recorded wants an effect to be recorded once.
+// recorded checks that an effect is recorded once.
 func (a *audit) recorded(effect events.EffectID, nonce string) {
 	if a.seen[effect] || a.lost[effect] {
 		a.t.Errorf("%s: got %s recorded twice, or lost", a.session, effect)
@@ -114,10 +113,9 @@ func (a *audit) recorded(effect events.EffectID, nonce string) {
 	a.seen[effect], a.newest[effect] = true, nonce
 }
 
-// known wants what was recorded to be in the journal, and not to have been asked
-// for again by the time that the next commit was made: who made that knew of the
-// record. What began before may have been of a worker that was being superseded.
-// Where at is 0 there was no such commit, and nothing may follow.
+// known checks that a recorded effect is in the journal, and did not start again after the next commit: the worker
+// that made that commit had the record. An effect that started before may be one of a superseded worker. Where at
+// is 0 there is no such commit, and no start may follow.
 func (a *audit) known(at events.Millis) {
 	for effect, nonce := range a.newest {
 		lines := a.lines[a.key(effect)]
@@ -129,8 +127,8 @@ func (a *audit) known(at events.Millis) {
 	clear(a.newest)
 }
 
-// turn wants the turn to have ended once, with every effect recorded or lost,
-// and every call of the tool that must not run twice on one line at most.
+// turn checks that the turn has ended once, that every effect is recorded or lost, and that every call of the tool
+// that must not run twice has at most one line.
 func (a *audit) turn(id events.TurnID) {
 	if a.ends[id] != 1 {
 		a.t.Errorf("%s turn %s: got %d ends, want 1", a.session, id, a.ends[id])
@@ -154,7 +152,7 @@ func (a *audit) turn(id events.TurnID) {
 	}
 }
 
-// auditAll audits every session of the work.
+// auditAll audits every session of the workload.
 func auditAll(t *testing.T, b *bus.Bus, sessions, turns int, journal string) totals {
 	t.Helper()
 	lines := linesOf(journal)

@@ -34,8 +34,8 @@ const (
 
 func journalOf(store string) string { return filepath.Join(store, "journal") }
 
-// TestKilledProcess is what TestKillDuringTurns runs in another process: a
-// server, a node and a client that asks for all the turns.
+// TestKilledProcess runs in another process, which TestKillDuringTurns starts: a server, a node and a client that
+// submits all turns.
 func TestKilledProcess(t *testing.T) {
 	store := os.Getenv(killStore)
 	if store == "" {
@@ -74,9 +74,8 @@ func TestKilledProcess(t *testing.T) {
 	}
 }
 
-// TestKillDuringTurns kills a node with its server again and again, at random
-// points, in the middle of 200 turns. What the history then says must agree
-// with what the outside world saw.
+// TestKillDuringTurns kills a node with its server again and again, at random points, in the middle of 200 turns.
+// The history must agree with the journal outside the system.
 func TestKillDuringTurns(t *testing.T) {
 	t.Parallel()
 	rounds := 12
@@ -115,12 +114,11 @@ func killChild(ctx context.Context, store string, round int, env ...string) *exe
 	return cmd
 }
 
-// lastRun is how long the process may take that is not killed: what a dead one
-// left unsaid is found by sweeps, of which there are some within the time.
+// lastRun is the time limit of the process that is not killed. The sweep finds work without a wake; several sweeps
+// run within the limit.
 const lastRun = 2 * time.Minute
 
-// killOne runs the process and kills it after wait. It reports whether the
-// process was still at work.
+// killOne runs the process and kills it after wait. It reports whether the process was still working.
 func killOne(t *testing.T, store string, round int, wait time.Duration, env ...string) (killed bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
@@ -133,11 +131,11 @@ func killOne(t *testing.T, store string, round int, wait time.Duration, env ...s
 	return !passed(out)
 }
 
-// passed reports whether the process was done. Its exit code tells of goroutines left behind too, which is not asked here.
+// passed reports whether the process was done. It ignores leaked goroutines, which the exit code also reports.
 func passed(out []byte) bool { return bytes.HasPrefix(out, []byte("PASS\n")) }
 
-// TestTakeover stops nodes in the middle of effects, at once, while another one
-// runs: each goes on with what the one before left, in the same process.
+// TestTakeover stops nodes in the middle of effects, at once, while another node runs: each continues the work of
+// the one before, in the same process.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	const sessions, turns, nodes = 6, 4, 5
@@ -194,7 +192,7 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// stops holds all effects from every so many on, most times over, until goOn.
+// stops blocks every n-th effect, at most that many times, until goOn.
 type stops struct {
 	every, most int
 	reached     chan struct{}

@@ -36,11 +36,11 @@ type workload struct {
 	hold func(ctx context.Context, effect string) // in each effect, which is named as in the journal; may be nil
 }
 
-// calls are the tools that each iteration calls; the reply after the last is the answer.
+// calls is the number of tools that each iteration calls; the reply after the last one ends the turn.
 var calls = [][]string{{"idem"}, {"once"}, {"idem", "once", "read", "once"}}
 
-// note writes one line, "<session>/<effect> <nonce>", and returns the nonce,
-// which says when it was written: "<round>-<n>@<milliseconds>".
+// note writes one line, "<session>/<effect> <nonce>", and returns the nonce, which has the time of the write:
+// "<round>-<n>@<milliseconds>".
 func (w *workload) note(id events.SessionID, effect events.EffectID) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,7 +56,7 @@ func (w *workload) note(id events.SessionID, effect events.EffectID) (string, er
 	return nonce, err
 }
 
-// spend is what an effect does: it is asked for, takes a few milliseconds and answers with its nonce.
+// spend is the body of an effect: it writes its line, takes a few milliseconds and returns its nonce.
 func (w *workload) spend(ctx context.Context, id events.SessionID, effect events.EffectID) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -107,7 +107,7 @@ func (w *workload) tools() *plugin.Tools {
 	return tools
 }
 
-// node is a node that does the work.
+// node is a node with the workload.
 func (w *workload) node(on *bus.Bus) (*workers.Node, error) {
 	tools := w.tools()
 	return workers.NewNode(workers.Config{
@@ -120,13 +120,13 @@ func workloadSession(i int) events.SessionID { return events.SessionID(fmt.Sprin
 
 func workloadTurn(i int) events.TurnID { return events.TurnID(fmt.Sprintf("t%02d", i)) }
 
-// drive asks for every turn of every session and waits for their ends. Asking
-// again is harmless. Every other session is asked for two turns at a time.
+// drive submits every turn of every session and waits for their ends. A repeat is idempotent. Every other session
+// has two turns at a time.
 func drive(ctx context.Context, h *session.Host, sessions, turns int) error {
 	return driveFrom(ctx, h, sessions, 0, turns)
 }
 
-// driveFrom leaves the first turns out.
+// driveFrom is drive without the first turns.
 func driveFrom(ctx context.Context, h *session.Host, sessions, first, turns int) error {
 	errs := make([]error, sessions)
 	var all sync.WaitGroup
@@ -166,15 +166,14 @@ func driveOne(ctx context.Context, h *session.Host, id events.SessionID, first, 
 	return nil
 }
 
-// begunAfter reports whether an execution began after at, or does not say when it began.
+// begunAfter reports whether an execution started after at, or has no time.
 func begunAfter(nonce string, at events.Millis) bool {
 	_, text, _ := strings.Cut(nonce, "@")
 	ms, err := strconv.ParseInt(text, 10, 64)
 	return err != nil || events.Millis(ms) > at
 }
 
-// linesOf reads a journal: the nonces of each effect, in order. A last line
-// that was cut off is no line.
+// linesOf reads a journal: the nonces of each effect, in order. An incomplete last line is ignored.
 func linesOf(journal string) map[string][]string {
 	lines := make(map[string][]string)
 	for line := range strings.Lines(journal) {

@@ -18,7 +18,7 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// deaf is a connection that hears nothing any more once it has appended such an event, until it is released.
+// deaf is a connection that receives nothing after it has appended such an event, until it is released.
 type deaf struct {
 	net.Conn
 	kind []byte
@@ -72,7 +72,7 @@ func (d *deaf) release() {
 	}
 }
 
-// openDeaf opens a bus that has patience with its deafness.
+// openDeaf opens a bus over such a connection, with a long timeout.
 func openDeaf(t *testing.T, server *busembed.Server, kind string) (*bus.Bus, *deaf) {
 	t.Helper()
 	var opts nats.Options
@@ -93,9 +93,8 @@ func openDeaf(t *testing.T, server *busembed.Server, kind string) (*bus.Bus, *de
 	return b, d
 }
 
-// TestLateAnswer has the answer to an append, which says that calls begin, come
-// to its worker when another one has taken the turn over, run the calls and
-// ended it. The first one must not begin them then.
+// TestLateAnswer delays the acknowledgement of an append that starts calls, until another worker has taken the
+// turn over, run the calls and ended the turn. The first worker must not start the calls then.
 func TestLateAnswer(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})

@@ -15,16 +15,16 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// accepted is a turn that a client was told is accepted.
+// accepted is a turn that a client has an acceptance of.
 type accepted struct {
 	turn events.TurnID
 	seq  events.Seq
 }
 
-// orders is what one client asked for: by session, in the order of the answers.
+// orders are the submits of one client: by session, in the order of the responses.
 type orders map[events.SessionID][]accepted
 
-// asksAll submits turns from first on to each session in turn, and waits for no end.
+// asksAll submits turns from first on to each session in turn, without a wait for their ends.
 func asksAll(ctx context.Context, by session.Submitter, sessions, first, turns int) (orders, error) {
 	list := make(orders)
 	for k := range turns {
@@ -44,9 +44,9 @@ func asksAll(ctx context.Context, by session.Submitter, sessions, first, turns i
 	return list, nil
 }
 
-// TestOrderOfLog has eight clients, half of them over NATS, ask the same few
-// sessions for turns without waiting for each other, while nodes are killed and
-// replaced. Turns run in the order of the log, which is that of the answers.
+// TestOrderOfLog has eight clients, half of them over NATS, submit turns to the same few sessions without a wait
+// for each other, while nodes are killed and replaced. Turns run in the order of the log, which is the order of
+// the responses.
 func TestOrderOfLog(t *testing.T) {
 	t.Parallel()
 	onSites(t, func(s *site) {
@@ -101,7 +101,7 @@ func TestOrderOfLog(t *testing.T) {
 	})
 }
 
-// turnsEnded is how many turns have ended in all.
+// turnsEnded is the number of turns that have ended in all.
 func (s *site) turnsEnded(sessions int) (n int) {
 	s.T.Helper()
 	for i := range sessions {
@@ -113,7 +113,8 @@ func (s *site) turnsEnded(sessions int) (n int) {
 	return n
 }
 
-// inOrder wants the turns of a history to begin in the order of their requests, and clients to have been told that order.
+// inOrder checks that the turns of a history start in the order of their requests, and that the clients have the
+// same order.
 func (s *site) inOrder(id events.SessionID, turns int, lists []orders) {
 	s.T.Helper()
 	var requested, started []events.TurnID

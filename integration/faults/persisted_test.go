@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// teller is a node whose plugin is told of the ends of turns, and holds that up until the test lets it go.
+// teller is a node whose plugin has a hook at the end of turns, which blocks until the test releases it.
 type teller struct {
 	*workers.Node
 	told chan events.TurnID
@@ -47,8 +47,8 @@ func tells(b *harness.System, held bool) *teller {
 	return n
 }
 
-// TestPersistedIsToldAfterDeath kills the node that tells plugins of a turn's end, at every place where it may
-// be: the next worker tells the plugins again, and no worker after it does.
+// TestPersistedIsToldAfterDeath kills the node that notifies plugins of a turn's end, at every step of it. The
+// next worker notifies the plugins again, and no worker after it does.
 func TestPersistedIsToldAfterDeath(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(b *harness.System, id events.SessionID, dead *teller) *teller{
@@ -99,7 +99,8 @@ func TestPersistedIsToldAfterDeath(t *testing.T) {
 	}
 }
 
-// TestPersistedHoldsNothingUp has plugins that are still told of one turn while the next one runs, on the same node.
+// TestPersistedHoldsNothingUp has plugins whose notification of one turn still runs during the next turn, on the
+// same node.
 func TestPersistedHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")), harness.Reply(harness.Text("three")))

@@ -18,7 +18,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// diary is a plugin that keeps what it is told. Its older version cannot read what the newer one keeps.
+// diary is a plugin that stores its notifications. Its older version cannot read the state of the newer one.
 type diary struct {
 	plugin.State[[]string]
 	version string
@@ -43,7 +43,7 @@ func (d *diary) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-// keeps starts a node whose diary has a version, and gives how it is killed.
+// keeps starts a node with a version of the diary, and returns how to kill it.
 func (s *site) keeps(version string, patience time.Duration, writes func(ctx context.Context) string) (*workers.Node, func()) {
 	s.T.Helper()
 	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{
@@ -66,17 +66,17 @@ func (s *site) keeps(version string, patience time.Duration, writes func(ctx con
 	return n, s.ends(on, n)
 }
 
-// page is what is too long to stay in an event.
+// page is a text that is too long for an event.
 func page(context.Context) string { return strings.Repeat("dear diary ", 8<<10) }
 
-// leftToOthers waits until a node has given the session's wake back.
+// leftToOthers waits until a node has released the session's wake.
 func (s *site) leftToOthers() {
 	s.T.Helper()
 	for said := s.acked(); !strings.HasPrefix(harness.Receive(s.System, "a wake that is given back", said), "-NAK"); {
 	}
 }
 
-// written has a session whose diary a node of version 2 has written, which is gone.
+// written has a session whose diary was written by a node of version 2, which is gone.
 func (s *site) written() events.SessionID {
 	s.T.Helper()
 	_, kill := s.keeps("2", time.Minute, page)
@@ -102,9 +102,8 @@ func (s *site) endsOn(id events.SessionID, turn events.TurnID, node *workers.Nod
 	harness.VerifyHistory(s.T, s.Bus, id)
 }
 
-// TestPluginsElsewhere has a node that cannot build a session's plugins, as they
-// are older or their state cannot be read. It leaves turns, new ones and those of
-// a dead node, to a node that can.
+// TestPluginsElsewhere has a node that cannot build a session's plugins, because they are older or their state is
+// unreadable. It leaves turns, new ones and those of a dead node, to a node that can.
 func TestPluginsElsewhere(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(s *site){
@@ -172,7 +171,7 @@ func TestPluginsElsewhere(t *testing.T) {
 	}
 }
 
-// withoutBlobs takes away what the session's diary is kept in, until it is put back.
+// withoutBlobs deletes the blobs of the session's diary, until they are restored.
 func (s *site) withoutBlobs(id events.SessionID) (put func()) {
 	s.T.Helper()
 	var ref events.BlobRef

@@ -21,7 +21,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// fatal are a portable tool that may run twice, and does what it is told.
+// fatal is a portable tool that may run twice, and does what its arguments say.
 func fatal(run func()) func(events.SessionID) *plugin.Tools {
 	return func(events.SessionID) *plugin.Tools {
 		tools := plugin.NewTools()
@@ -43,7 +43,7 @@ func (s *site) fatalNode(on *bus.Bus, role workers.Role, run func()) *workers.No
 	return n
 }
 
-// TestRemoteCallProcess is what TestRemoteCallKillsNode runs in another process: a node whose tool kills it.
+// TestRemoteCallProcess runs in another process, which TestRemoteCallKillsNode starts: a node whose tool kills it.
 func TestRemoteCallProcess(t *testing.T) {
 	cfg := childOf(t)
 	on, err := bus.Open(t.Context(), cfg.bus())
@@ -53,8 +53,8 @@ func TestRemoteCallProcess(t *testing.T) {
 	<-t.Context().Done() // it never ends by itself
 }
 
-// TestRemoteCallKillsNode has a call that may be repeated kill its node each
-// time. It fails, with the reason, after as many attempts as may be, and the turn goes on.
+// TestRemoteCallKillsNode has a call that may be repeated kill its node each time. After the limit of attempts it
+// fails, with the reason, and the turn continues.
 func TestRemoteCallKillsNode(t *testing.T) {
 	t.Parallel()
 	onSites(t, func(s *site) {
@@ -88,7 +88,7 @@ func TestRemoteCallKillsNode(t *testing.T) {
 	})
 }
 
-// child is what a process of this site is told.
+// child is the configuration of a process of this site.
 func (s *site) child() string {
 	s.T.Helper()
 	text, err := json.Marshal(childConfig{URL: s.url, Replicas: s.replicas})

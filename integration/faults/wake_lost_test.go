@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// leaves appends what a host does that dies before it publishes a wake.
+// leaves appends events as a host does that dies before it publishes a wake.
 func (s *site) leaves(id events.SessionID, list ...events.Event) {
 	s.T.Helper()
 	_, err := s.Bus.Log().Append(s.Ctx, &events.Commit{
@@ -31,8 +31,7 @@ func workloadInput(turn events.TurnID) events.TurnInput {
 	return events.TurnInput{Parts: []events.Part{harness.Text("do " + string(turn))}}
 }
 
-// TestWakeLost has requests land in the histories without a wake, while nodes
-// run that have nothing to do: in new sessions and in ones that rest.
+// TestWakeLost commits requests without a wake, while nodes run without work: in new sessions and in idle ones.
 func TestWakeLost(t *testing.T) {
 	t.Parallel()
 	onSites(t, func(s *site) {
@@ -60,9 +59,8 @@ func TestWakeLost(t *testing.T) {
 	})
 }
 
-// TestWakeDoubled publishes ten wakes at once of a session in each of its
-// effects, with hints that are right, wrong and missing: each effect runs once,
-// and each turn has one attempt.
+// TestWakeDoubled publishes ten wakes of a session at once in each of its effects, with hints that are right,
+// wrong and missing: each effect runs once, and each turn has one attempt.
 func TestWakeDoubled(t *testing.T) {
 	t.Parallel()
 	onSites(t, func(s *site) {
@@ -97,7 +95,7 @@ func TestWakeDoubled(t *testing.T) {
 	})
 }
 
-// effects does something in each effect, and counts those that run again.
+// effects calls a function in each effect, and counts the effects that run again.
 func (w *worksite) effects(do func(events.SessionID)) (again func() int) {
 	var mu sync.Mutex
 	seen, more := make(map[string]bool), 0
@@ -120,7 +118,7 @@ func (w *worksite) effects(do func(events.SessionID)) (again func() int) {
 	}
 }
 
-// acked hears what is said about the deliveries of the queue, as "<said> <reply subject>".
+// acked receives the acknowledgements of the queue's deliveries, as "<kind> <reply subject>".
 func (s *site) acked() <-chan string {
 	s.T.Helper()
 	list := make(chan string, 1<<12)
@@ -136,9 +134,9 @@ func (s *site) acked() <-chan string {
 	return list
 }
 
-// TestWakeElsewhere has a wake of a running session reach a node that does not
-// run it, as the one that does is full: the first one holds that wake from then
-// on, longer than the queue waits, and the second one has dropped it.
+// TestWakeElsewhere has a wake of a running session reach a node that does not run it, because the node that does
+// is full. The first node has that wake from then on, longer than the queue waits, and the second one has dropped
+// it.
 func TestWakeElsewhere(t *testing.T) {
 	t.Parallel()
 	for name, hinted := range map[string]bool{"hinted": true, "without_hint": false} {
@@ -190,7 +188,7 @@ func TestWakeElsewhere(t *testing.T) {
 	}
 }
 
-// answers hears a worker say yes, and gives the handle of the wake that it was asked to hold.
+// answers receives the acceptance of a worker, and returns the handle of the wake that was handed to it.
 func (s *site) answers(worker events.WorkerID) <-chan string {
 	s.T.Helper()
 	list := make(chan string, 64)
@@ -211,9 +209,9 @@ func (s *site) answers(worker events.WorkerID) <-chan string {
 	return list
 }
 
-// TestWakeStaleAck has a worker take a wake and fall silent. Later, when another
-// one works, it acks the delivery, or gives it back: nothing is lost, whether
-// the other lives or dies, and what is asked for meanwhile runs as well.
+// TestWakeStaleAck has a worker take a wake and become silent. Later, during the work of another worker, it acks
+// the delivery, or releases it. No work is lost, whether the other worker lives or dies, and turns that are
+// submitted meanwhile run as well.
 func TestWakeStaleAck(t *testing.T) {
 	t.Parallel()
 	ack, back := (*bus.Wake).Ack, func(w *bus.Wake) error { return w.GiveBack(0) }
@@ -270,7 +268,7 @@ func TestWakeStaleAck(t *testing.T) {
 	}
 }
 
-// repaired hears of wakes of a session that follow a death or a loss.
+// repaired receives the wakes of a session that follow a death or a loss.
 func (s *site) repaired(id events.SessionID) <-chan struct{} {
 	s.T.Helper()
 	list := make(chan struct{}, 64)
@@ -285,7 +283,7 @@ func (s *site) repaired(id events.SessionID) <-chan struct{} {
 	return list
 }
 
-// busies holds the first effect of a session until it is free, and others' as before.
+// busies blocks the first effect of a session until free is closed, and the effects of others as before.
 func (w *worksite) busies(id events.SessionID) (free chan struct{}) {
 	free = make(chan struct{})
 	hold := w.workload.hold
@@ -308,7 +306,7 @@ func (w *worksite) busies(id events.SessionID) (free chan struct{}) {
 	return free
 }
 
-// takes takes a wake of a session as a worker does that falls silent then.
+// takes takes a wake of a session as a worker does that becomes silent then.
 func (s *site) takes(id events.SessionID) (taken *bus.Wake) {
 	s.T.Helper()
 	queue, err := s.Bus.Queue(s.Ctx, bus.ClassTurn)

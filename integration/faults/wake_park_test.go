@@ -19,7 +19,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// tapped is a connection on which something happens when an ack of a turn's wake is written.
+// tapped is a connection that calls a function when an ack of a turn's wake is written.
 type tapped struct {
 	net.Conn
 	before, after func()
@@ -52,7 +52,7 @@ func (s *site) tap(before, after func()) *bus.Bus {
 	return b
 }
 
-// grants answers the question of a session, once.
+// grants answers the approval of a session, once.
 func (s *site) grants(h *session.Host, id events.SessionID) func() {
 	var once sync.Once
 	return func() {
@@ -67,9 +67,8 @@ func (s *site) grants(h *session.Host, id events.SessionID) func() {
 	}
 }
 
-// TestWakeAnswerAtAck answers an approval when the worker that parks the turn
-// has decided to ack: in the log and in the queue the answer stands before the
-// ack, or right behind it. The turn goes on.
+// TestWakeAnswerAtAck answers an approval when the worker that parks the turn has decided to ack. In the log and
+// in the queue the answer stands before the ack, or right behind it. The turn continues.
 func TestWakeAnswerAtAck(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]bool{"before_the_ack": true, "behind_the_ack": false} {
@@ -95,8 +94,7 @@ func TestWakeAnswerAtAck(t *testing.T) {
 	}
 }
 
-// TestWakeAnswerAnytime answers approvals at random times around the ack, of
-// two nodes: every turn goes on.
+// TestWakeAnswerAnytime answers approvals at random times around the ack, on two nodes: every turn continues.
 func TestWakeAnswerAnytime(t *testing.T) {
 	t.Parallel()
 	onSites(t, func(s *site) {

@@ -11,7 +11,7 @@ import (
 
 const workStream = "lash-work"
 
-// purgeWork takes every wake out of the queue.
+// purgeWork removes every wake from the queue.
 func (s *site) purgeWork() {
 	s.T.Helper()
 	stream, err := harness.JetStreamOf(s.Bus).Stream(s.Ctx, workStream)
@@ -19,15 +19,14 @@ func (s *site) purgeWork() {
 	harness.WantError(s.T, "purge", stream.Purge(s.Ctx), nil)
 }
 
-// deleteWork takes the queue itself away, with its consumers.
+// deleteWork deletes the queue with its consumers.
 func (s *site) deleteWork() {
 	s.T.Helper()
 	harness.WantError(s.T, "delete", harness.JetStreamOf(s.Bus).DeleteStream(s.Ctx, workStream), nil)
 }
 
-// TestWakeQueueLost takes all wakes away while the models of 64 turns do not
-// answer and 200 more turns wait; and again while nodes vanish. Every turn ends
-// once, and nothing that was recorded, or must not run twice, runs again.
+// TestWakeQueueLost removes all wakes while the models of 64 turns block and 200 more turns wait; and again while
+// nodes vanish. Every turn ends once. An effect that is recorded, or must not run twice, does not run again.
 func TestWakeQueueLost(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -69,22 +68,22 @@ func queueLost(s *site, lose func(*site), then func(*queueLoss)) {
 	q.audit(sessions, turns)
 }
 
-// queueLoss is a site where as many turns run, and are held, as two nodes run at once.
+// queueLoss is a site with as many running, blocked turns as two nodes run at once.
 type queueLoss struct {
 	*worksite
 	running int
 	lose    func() // the wakes
 }
 
-// losesWakes loses the wakes, and nothing else.
+// losesWakes loses the wakes only.
 func losesWakes(q *queueLoss) {
 	q.start()
 	q.held(q.running)
 	q.lose()
 }
 
-// losesNodes has the first node vanish, and then, in the middle of calls that
-// must not run twice, the second: each time the wakes are gone before.
+// losesNodes has the first node vanish, and then, in the middle of calls that must not run twice, the second. Each
+// time the wakes are removed before.
 func losesNodes(q *queueLoss) {
 	q.start()
 	q.held(q.running)
@@ -100,7 +99,7 @@ func losesNodes(q *queueLoss) {
 	q.start()
 }
 
-// losesProcess has a node's process be killed.
+// losesProcess has a node's process killed.
 func losesProcess(q *queueLoss) {
 	c := q.process(childConfig{Round: 1, Most: q.running / 2, Blocks: true})
 	q.held(q.running / 2)

@@ -17,8 +17,8 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// site is where the faults of these tests happen: a bundle on one server, or on
-// three that replicate everything, to which other processes may connect.
+// site is the place of the faults of these tests: a system on one server, or on three that replicate everything,
+// to which other processes can connect.
 type site struct {
 	*harness.System
 	url      string
@@ -26,7 +26,7 @@ type site struct {
 	connect  func() *bus.Bus // as another process
 }
 
-// onSites runs a test on one server and, unless time is short, on three.
+// onSites runs a test on one server and, without -short, on three.
 func onSites(t *testing.T, test func(s *site)) {
 	t.Helper()
 	t.Run("one_server", func(t *testing.T) {
@@ -54,7 +54,7 @@ func newSite(t *testing.T, url string, replicas int, connect func() *bus.Bus) *s
 	return s
 }
 
-// share is how much of something is done on one server, and part on three.
+// share is whole on one server, and part on three.
 func (s *site) share(whole, part int) int {
 	if s.replicas > 1 {
 		return part
@@ -62,8 +62,8 @@ func (s *site) share(whole, part int) int {
 	return whole
 }
 
-// ends starts a node that ends with the test, and returns how it ends as a
-// process that is killed: without its connection it can write nothing more.
+// ends starts a node that ends with the test, and returns how to end it as a killed process ends: its connection
+// is closed, so that it writes nothing more.
 func (s *site) ends(on *bus.Bus, n *workers.Node) (kill func()) {
 	s.T.Helper()
 	harness.WantError(s.T, "start", n.Start(s.Ctx), nil)
@@ -107,10 +107,10 @@ func (g *barrier) hold(ctx context.Context, effect string) {
 	}
 }
 
-// open lets everything through.
+// open unblocks everything.
 func (g *barrier) open() { g.turn(nil) }
 
-// next lets through what is held, and holds what comes then.
+// next unblocks the blocked effects, and blocks later ones.
 func (g *barrier) next() { g.turn(make(chan struct{})) }
 
 func (g *barrier) turn(shut chan struct{}) {
@@ -142,7 +142,7 @@ func (s *site) worksite(most int) *worksite {
 	return w
 }
 
-// start starts a node in this process that does the work.
+// start starts a node with the workload in this process.
 func (w *worksite) start() *workers.Node {
 	w.T.Helper()
 	on := w.connect()
@@ -152,14 +152,14 @@ func (w *worksite) start() *workers.Node {
 	return n
 }
 
-// process starts one in a process of its own.
+// process starts such a node in a process of its own.
 func (w *worksite) process(cfg childConfig) *child {
 	w.T.Helper()
 	cfg.URL, cfg.Replicas, cfg.Journal = w.url, w.replicas, w.file
 	return startChild(w.T, "TestNodeProcess", cfg, nil)
 }
 
-// held waits until the gate holds an effect of so many sessions, that came since it was shut.
+// held waits until the barrier blocks an effect of that many sessions that started since it was shut.
 func (w *worksite) held(n int) {
 	w.T.Helper()
 	for sessions := make(map[string]bool); len(sessions) < n; {

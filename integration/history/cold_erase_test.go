@@ -15,8 +15,8 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// TestEraseRunning erases a session in the middle of a turn: what the worker
-// records then goes nowhere, and the worker is free for others.
+// TestEraseRunning erases a session in the middle of a turn: the worker's later records are refused, and the
+// worker is free for other sessions.
 func TestEraseRunning(t *testing.T) {
 	t.Parallel()
 	inTool, goOn := make(chan struct{}), make(chan struct{})
@@ -60,7 +60,7 @@ func TestEraseRunning(t *testing.T) {
 	harness.Equal(t, "hot sessions", hot(b), 1)
 }
 
-// TestEraseLateWakes has wakes of an erased session come late: nothing is kept of them.
+// TestEraseLateWakes has wakes of an erased session arrive late: they are removed without a dead letter.
 func TestEraseLateWakes(t *testing.T) {
 	t.Parallel()
 	f := harness.StartFleet(t)
@@ -82,7 +82,7 @@ func TestEraseLateWakes(t *testing.T) {
 	harness.Equal(t, "dead letters", len(f.DeadLetters()), 0)
 }
 
-// TestEraseTask erases a session while a task of it runs, and one has been asked to and will not: both are told, and end.
+// TestEraseTask erases a session with a running task, and one that ignores its cancellation: both end.
 func TestEraseTask(t *testing.T) {
 	t.Parallel()
 	b, id, s := harness.StartWithTasks(t)

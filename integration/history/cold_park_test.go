@@ -21,8 +21,8 @@ func goesCold(b *harness.System, id events.SessionID) {
 	harness.Equal(b.T, "place", b.DirectoryRow(b.Ctx, id).Place, follow.PlaceCold)
 }
 
-// TestColdParked makes a session cold whose turn waits for an approval. What
-// comes next finds it, on another node and connection.
+// TestColdParked makes a session cold whose turn waits for an approval. The answer and later turns find it, on
+// another node and connection.
 func TestColdParked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -68,7 +68,7 @@ func TestColdParked(t *testing.T) {
 	}
 }
 
-// TestColdBusy keeps sessions hot in which something is about to happen.
+// TestColdBusy keeps sessions with pending work hot.
 func TestColdBusy(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)

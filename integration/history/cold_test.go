@@ -23,14 +23,14 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// echo answers with what the user said.
+// echo replies with the user's text.
 func echo(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 	last := req.Messages[len(req.Messages)-1]
 	return harness.Reply(harness.Text("re: "+last.Parts[0].Text))(ctx, req)
 }
 
-// TestColdUnderLoad archives sessions whenever nothing runs in them, while
-// turns are asked for and watched: neither clients nor watchers see any of it.
+// TestColdUnderLoad archives idle sessions while turns are submitted and watched: neither clients nor watchers
+// notice it.
 func TestColdUnderLoad(t *testing.T) {
 	t.Parallel()
 	const sessions, turns = 3, 20
@@ -100,7 +100,7 @@ func archiveAlways(ctx context.Context, t *testing.T, b *harness.System, cold *a
 	}
 }
 
-// TestColdNode has a node make what has no work cold, and a turn bring it back.
+// TestColdNode has a node archive sessions without work, and a turn make them hot again.
 func TestColdNode(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, echo, echo)
@@ -131,7 +131,7 @@ func hot(b *harness.System) (n int) {
 	return n
 }
 
-// watchEnds watches a session until it saw the end of so many turns.
+// watchEnds watches a session until it has seen the end of that many turns.
 func watchEnds(t *testing.T, b *harness.System, id events.SessionID, turns int) {
 	ended, next := 0, events.Seq(1)
 	for seen, err := range b.OtherHost().Observe(b.Ctx, id, 0) {

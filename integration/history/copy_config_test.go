@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// TestForkKeepsInstructions forks with a configuration of its own, which says nothing of instructions, and with one that does.
+// TestForkKeepsInstructions forks with a new configuration, without instructions and with them.
 func TestForkKeepsInstructions(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -26,7 +26,7 @@ func TestForkKeepsInstructions(t *testing.T) {
 	}
 }
 
-// TestCancelOfAgentEndsScheduledTurns cancels the task of a session whose turn waits for its time.
+// TestCancelOfAgentEndsScheduledTurns cancels the task of a session with a scheduled turn.
 func TestCancelOfAgentEndsScheduledTurns(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)

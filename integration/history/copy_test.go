@@ -21,7 +21,7 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// ways are the ways to copy a session, each with whether it takes the active path alone.
+// ways are the ways to copy a session, each with whether it copies the active path only.
 var ways = map[string]struct {
 	path bool
 	copy func(b *harness.System, id events.SessionID) (events.SessionID, error)
@@ -47,8 +47,8 @@ var ways = map[string]struct {
 	}},
 }
 
-// compacted is a session of n messages on two branches, with a compaction that keeps the last two, options, and states
-// of a plugin and of the code.
+// compacted is a session of n messages on two branches, with a compaction that keeps the last two, options, and
+// states of a plugin and of the code.
 func compacted(b *harness.System, n int) events.SessionID {
 	b.T.Helper()
 	id := b.Open(session.CreateRequest{Config: events.Config{Model: "m"}, Options: map[string]string{"memory": `{"n":1}`}})
@@ -96,7 +96,7 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// isCopy wants all in the copy that a copy has, on a host that has never seen either.
+// isCopy checks that the copy has everything a copy must have, on a host that has cached neither session.
 func isCopy(b *harness.System, c events.SessionID, from *projector.State, path bool) {
 	b.T.Helper()
 	s, err := b.OtherHost().State(b.Ctx, c)
@@ -123,7 +123,7 @@ func isCopy(b *harness.System, c events.SessionID, from *projector.State, path b
 	harness.Equal(b.T, "usage", s.Usage().Total, events.Usage{})
 }
 
-// TestCopyOneCommit forks what was too much for a commit: many messages with many small tool results.
+// TestCopyOneCommit forks a session that is too large for a commit: many messages with many small tool results.
 func TestCopyOneCommit(t *testing.T) {
 	t.Parallel()
 	b := harness.Start(t, harness.Reply(harness.Text("on")))
@@ -148,7 +148,7 @@ func TestCopyOneCommit(t *testing.T) {
 	harness.Equal(t, "end", b.RunTurn(fork, "t1", harness.Text("go")).End, events.EndFinished)
 }
 
-// TestCodeBranch has the branch of a busy session know the variables of the protocol code.
+// TestCodeBranch branches a busy session: the branch has the variables of the code protocol.
 func TestCodeBranch(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
@@ -180,7 +180,7 @@ func long(b *harness.System) events.SessionID {
 	return id
 }
 
-// saved gives a session its snapshot.
+// saved stores the snapshot of a session.
 func saved(b *harness.System, id events.SessionID) {
 	b.T.Helper()
 	s, err := follow.Whole(b.Ctx, b.Bus, id)
@@ -233,7 +233,7 @@ func TestCopyOutlives(t *testing.T) {
 	harness.Equal(t, "blobs left", len(b.Blobs()), 0)
 }
 
-// TestCopyWithoutBase loses a base: the session says so, and is never read as an empty one.
+// TestCopyWithoutBase loses a base: reads of the session fail with that reason, and never return an empty session.
 func TestCopyWithoutBase(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -262,7 +262,7 @@ func TestCopyWithoutBase(t *testing.T) {
 	harness.Equal(t, "commits", b.LastSeq(fork), 1)
 }
 
-// TestCopyArchive reads a fork from its archive alone.
+// TestCopyArchive reads a fork from its archive only.
 func TestCopyArchive(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -281,7 +281,7 @@ func TestCopyArchive(t *testing.T) {
 	harness.WantError(t, "check", got.Check(), nil)
 }
 
-// bodies are those of an archive.
+// bodies are the bodies of an archive.
 type bodies map[string][]byte
 
 func (l bodies) Blob(_ context.Context, ref events.BlobRef) ([]byte, error) {

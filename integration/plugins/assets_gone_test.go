@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// shared are the streams that belong to no session, as the server lists them.
+// shared lists the streams that belong to no session, as the server lists them.
 func shared(b *harness.System) (list []string) {
 	b.T.Helper()
 	for name := range b.JetStream().StreamNames(b.Ctx).Name() {
@@ -24,9 +24,8 @@ func shared(b *harness.System) (list []string) {
 	return list
 }
 
-// TestAssetsGone deletes every shared stream and bucket, a half of them after
-// the other, and all at once: the node says so while they are gone, makes them again, and
-// sessions run as before, old ones and new ones.
+// TestAssetsGone deletes every shared stream and bucket: first one half, then the other, then all at once. The
+// node reports their absence, makes them again, and old and new sessions run as before.
 func TestAssetsGone(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, slices.Repeat([]harness.Step{harness.Reply(harness.Text("ok"))}, 64)...)

@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/workers/builtin/background"
 )
 
-// TestBackground starts, lists and stops monitors and tasks by tools.
+// TestBackground starts, lists and stops monitors and tasks with tools.
 func TestBackground(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t,
@@ -95,7 +95,7 @@ func TestBackgroundTask(t *testing.T) {
 	}
 }
 
-// TestBackgroundWake has a monitor's line begin a turn.
+// TestBackgroundWake has a monitor's line start a turn.
 func TestBackgroundWake(t *testing.T) {
 	t.Parallel()
 	ready := harness.NewFifo(t)
@@ -112,7 +112,8 @@ func TestBackgroundWake(t *testing.T) {
 	harness.EqualLists(t, "messages", lines[len(lines)-2:], []string{`user Monitor event "log": fire`, "assistant seen"})
 }
 
-// TestBackgroundKilled kills the node of a task: its processes go, it does not run again, and the model is told once.
+// TestBackgroundKilled kills the node of a task: its processes end, it does not run again, and the model receives
+// one notice.
 func TestBackgroundKilled(t *testing.T) {
 	t.Parallel()
 	kept := harness.NewFifo(t)

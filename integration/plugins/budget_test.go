@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/workers/builtin/budget"
 )
 
-// counting lines, each with its number.
+// counted is lines, each with its number.
 func counted(from, upto int) string {
 	var b strings.Builder
 	for i := from; i <= upto; i++ {
@@ -39,7 +39,7 @@ func lister() plugin.Factory {
 	})
 }
 
-// TestBudget shows the beginning or the end of long outputs, keeps them whole, and reads the rest.
+// TestBudget shows the beginning or the end of long outputs, stores all of them, and reads the rest.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t,

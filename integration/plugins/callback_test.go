@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
 
-// nosy is a plugin that asks its host for everything, once a session, from one of its callbacks.
+// nosy is a plugin that calls every method of its host, once a session, from one of its callbacks.
 type nosy struct {
 	t    *testing.T
 	host atomic.Pointer[session.Host]
@@ -27,7 +27,7 @@ type nosy struct {
 	asked map[events.SessionID]int
 }
 
-// ask is called from a callback.
+// ask runs in a callback.
 func (n *nosy) ask(from string, id events.SessionID) {
 	n.mu.Lock()
 	first := from == n.from && n.asked[id] == 0
@@ -59,7 +59,7 @@ func (n *nosy) ok(what string, err error) {
 	}
 }
 
-// times is how often the callback ran.
+// times is the number of runs of the callback.
 func (n *nosy) times(id events.SessionID) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -83,7 +83,7 @@ func (n *nosy) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-// nosyProtocol is the protocol beside it.
+// nosyProtocol is the protocol of the same stack.
 type nosyProtocol struct {
 	harness.Protocol
 	nosy *nosy
@@ -108,7 +108,7 @@ func asking(t *testing.T, from string, script ...harness.Step) (*harness.System,
 	return b, n
 }
 
-// inTime fails the test where something does not come back.
+// inTime fails the test where do does not return in time.
 func inTime(b *harness.System, what string, do func() error) {
 	b.T.Helper()
 	done := make(chan error, 1)
@@ -121,7 +121,7 @@ func inTime(b *harness.System, what string, do func() error) {
 	}
 }
 
-// doings are what leads to callbacks of plugins.
+// operationsWithCallbacks are the operations that call plugins.
 func operationsWithCallbacks(b *harness.System) map[string]func(events.SessionID) error {
 	return map[string]func(events.SessionID) error{
 		"turn": func(id events.SessionID) error {
@@ -144,8 +144,8 @@ func operationsWithCallbacks(b *harness.System) map[string]func(events.SessionID
 	}
 }
 
-// TestCallbacksAsk lets a plugin ask its host for everything from each of its
-// callbacks, whatever the callback was called for.
+// TestCallbacksAsk has a plugin call every method of its host from each of its callbacks, during every operation
+// that calls it.
 func TestCallbacksAsk(t *testing.T) {
 	t.Parallel()
 	for from, doings := range map[string][]string{
@@ -173,7 +173,7 @@ func TestCallbacksAsk(t *testing.T) {
 	}
 }
 
-// TestRestoredOnce has many look at a session that was not live: its plugins are told once.
+// TestRestoredOnce has many concurrent reads of a session that is not live: its plugins are restored once.
 func TestRestoredOnce(t *testing.T) {
 	t.Parallel()
 	b, n := asking(t, "session_restored")
@@ -190,7 +190,8 @@ func TestRestoredOnce(t *testing.T) {
 	harness.Equal(t, "told of a live session", n.times(id), 1)
 }
 
-// TestMutatorMoved changes the configuration from within a mutator: it is asked again, of what is there then.
+// TestMutatorMoved changes the configuration from within a mutator: the mutator is called again, with the new
+// configuration.
 func TestMutatorMoved(t *testing.T) {
 	t.Parallel()
 	b, n := asking(t, "mutator")
@@ -201,7 +202,7 @@ func TestMutatorMoved(t *testing.T) {
 	harness.Equal(t, "changes", len(harness.Find[*events.SessionConfigured](b, id)), 2)
 }
 
-// early is a plugin that asks its host while the session's plugins are still being built.
+// early is a plugin that calls its host while the session's plugins are being built.
 type early struct {
 	host   *atomic.Pointer[session.Host]
 	tools  error
@@ -219,7 +220,7 @@ func (e *early) SessionReady(ctx context.Context, s *plugin.Session) error {
 	return nil
 }
 
-// TestBuildingAsks asks for what is being built from what builds it.
+// TestBuildingAsks requests a session's plugins from a plugin that is part of that build.
 func TestBuildingAsks(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)

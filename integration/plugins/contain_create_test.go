@@ -10,8 +10,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestCreateFails lets hooks ask for a session that cannot be created: what
-// they asked for before it stays, what comes after it is not done.
+// TestCreateFails has hooks request a session that cannot be created: the directives before it stay, the
+// directives after it are not carried out.
 func TestCreateFails(t *testing.T) {
 	t.Parallel()
 	for _, tt := range contained {

@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// misbehaves is a hook outside of those that give directives. do fails in one
-// of three ways; bad, if any, is what such a hook can give that is no answer.
+// misbehaves is a hook other than those that return directives. do fails in one of three ways; bad, if any, is an
+// invalid result of such a hook.
 type misbehaves struct {
 	name     string
 	register func(r *plugin.Registrar, do func() error)
@@ -26,7 +26,7 @@ type misbehaves struct {
 
 var wideEvent = json.RawMessage(`"` + strings.Repeat("x", 300<<10) + `"`)
 
-// manyMessages are many small messages in the place of what there is.
+// manyMessages replaces the messages by many small ones.
 func manyMessages() []events.Message {
 	list := make([]events.Message, 20000)
 	for i := range list {
@@ -130,7 +130,7 @@ func misbehaving() []misbehaves {
 	}
 }
 
-// run has the plugin in a turn whose outcome and reason must be as the rule says.
+// run has the plugin in a turn, and checks the turn's outcome and reason.
 func (m *misbehaves) run(t *testing.T, hurry bool, word string, register func(*plugin.Registrar)) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("done")))
@@ -159,7 +159,7 @@ func (m *misbehaves) run(t *testing.T, hurry bool, word string, register func(*p
 	}
 }
 
-// TestContainedAround lets the hooks around replies, prompts and sessions misbehave.
+// TestContainedAround has the hooks around replies, prompts and sessions fail.
 func TestContainedAround(t *testing.T) {
 	t.Parallel()
 	for _, m := range misbehaving() {
@@ -179,7 +179,7 @@ func TestContainedAround(t *testing.T) {
 	}
 }
 
-// TestContainedCalls lets the hooks of what hosts ask for misbehave.
+// TestContainedCalls has the hooks of the operations of hosts fail.
 func TestContainedCalls(t *testing.T) {
 	t.Parallel()
 	for _, f := range waysToFail() {
@@ -235,7 +235,8 @@ func TestContainedCalls(t *testing.T) {
 	}
 }
 
-// TestContainedProjector lets what shows results to the model misbehave: the model reads why, the record stands.
+// TestContainedProjector has the projector of results fail: the model reads the reason, and the record is
+// unchanged.
 func TestContainedProjector(t *testing.T) {
 	t.Parallel()
 	for _, f := range append(waysToFail(), fault{"garbage", "smell", nil}) {

@@ -21,7 +21,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// impatient starts a node whose hooks have little time, for plugins of which one hangs.
+// impatient starts a node whose hooks have a short time limit, for plugins of which one hangs.
 func impatient(b *harness.System, factories ...plugin.Factory) {
 	b.T.Helper()
 	h, err := plugin.NewHost(plugin.HostConfig{
@@ -38,7 +38,7 @@ func impatient(b *harness.System, factories ...plugin.Factory) {
 	b.Host = n.Host()
 }
 
-// fault is a way of a hook to misbehave, and a word of what is said of it.
+// fault is a failure of a hook, and a word of its error.
 type fault struct {
 	name, word string
 	do         func(t *testing.T) ([]plugin.Directive, error)
@@ -52,7 +52,7 @@ func waysToFail() []fault {
 	}
 }
 
-// garbage are lists of directives that can be no answer anywhere.
+// garbage are lists of directives that are invalid at every point.
 func garbage() []fault {
 	asks := func(name, word string, list ...plugin.Directive) fault {
 		return fault{name, word, func(*testing.T) ([]plugin.Directive, error) {
@@ -93,7 +93,7 @@ func hookAt(point events.HookPoint, hook func() ([]plugin.Directive, error)) plu
 	})
 }
 
-// contained is what the rule of a point makes of a hook that misbehaves.
+// contained is the required effect of a failing hook at a point.
 var contained = []struct {
 	point events.HookPoint
 	end   events.TurnEnd
@@ -107,9 +107,8 @@ var contained = []struct {
 	{events.PointAfterTurn, events.EndFailed, "plugin_finalize_turn", 2},
 }
 
-// TestContained lets a hook misbehave in every way at every point: what its
-// point's rule says happens, nothing of its list does, the history says why,
-// and the next turn finds everything in order.
+// TestContained has a hook fail in every way at every point. The effect is the one of the point's rule, no
+// directive of its list is carried out, the history has the reason, and the next turn succeeds.
 func TestContained(t *testing.T) {
 	t.Parallel()
 	for _, tt := range contained {
@@ -158,8 +157,8 @@ func TestContained(t *testing.T) {
 	}
 }
 
-// TestRefusedCallsStay asks about two calls of one reply: what is said of the
-// first one counts, however much is said of the second one.
+// TestRefusedCallsStay has a hook refuse two calls of one reply: the decision about the first one stays, however
+// long the one about the second is.
 func TestRefusedCallsStay(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k1", "write", `{"a":1}`), harness.Call("k2", "write", `{"a":1}`)), harness.Reply(harness.Text("done")))
@@ -178,8 +177,8 @@ func TestRefusedCallsStay(t *testing.T) {
 	harness.Equal(t, "runs", runs.Load(), 0)
 }
 
-// TestOversizedMessages lets hooks enqueue more than an event holds. What can
-// be kept outside the log is; more messages than fit fail the hook.
+// TestOversizedMessages has hooks enqueue more than an event holds. Bodies that fit in blobs are stored there;
+// more messages than fit fail the hook.
 func TestOversizedMessages(t *testing.T) {
 	t.Parallel()
 	enqueues := func(n, size int) plugin.Directive {
@@ -218,8 +217,8 @@ func TestOversizedMessages(t *testing.T) {
 	}
 }
 
-// TestRefusedCommit has a hook make a reply that no log takes: the turn ends
-// and says why, and the model is not asked for the same again and again.
+// TestRefusedCommit has a hook make a reply that no log accepts: the turn ends with the reason, and the model is
+// not called for the same reply again.
 func TestRefusedCommit(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("done")), harness.Reply(harness.Text("on")))
@@ -243,8 +242,8 @@ func TestRefusedCommit(t *testing.T) {
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant on"})
 }
 
-// TestRefusedResult has a tool that must not run twice come to what no log
-// takes: it does not run again, and the history says that its fate is unknown.
+// TestRefusedResult has a tool that must not run twice return a result that no log accepts: it does not run again,
+// and the history says that its outcome is unknown.
 func TestRefusedResult(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "pay", `{}`)), harness.Reply(harness.Text("on")))

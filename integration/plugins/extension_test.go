@@ -34,7 +34,7 @@ func (c choosy) ApplyExtension(ctx context.Context, e events.Extension) error {
 	return c.mindful.ApplyExtension(ctx, e)
 }
 
-// ofVersion is the protocol of a node, and gives the newest that was built.
+// ofVersion is the protocol of a node, and returns the newest instance.
 func ofVersion(refuses string) (f plugin.Factory, has func() string) {
 	n := &standin{}
 	return plugin.New(standard.ID, func(plugin.BuildContext) (plugin.Plugin, error) {
@@ -85,7 +85,8 @@ func TestExtensionMended(t *testing.T) {
 	}
 }
 
-// TestExtensionsFollowed replaces extensions at one node: the live protocol of the other is restored, and handed them.
+// TestExtensionsFollowed replaces extensions at one node: the live protocol of the other node is restored, and
+// receives them.
 func TestExtensionsFollowed(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -113,7 +114,7 @@ func TestExtensionsFollowed(t *testing.T) {
 	harness.Equal(t, "the fork's", len(b.StateOf(fork.Session).Extensions), 2)
 }
 
-// TestExtensionsRefused has every reason for which extensions are not replaced.
+// TestExtensionsRefused has every reason for which a replacement of extensions is refused.
 func TestExtensionsRefused(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)

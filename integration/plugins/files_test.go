@@ -51,7 +51,8 @@ func TestFiles(t *testing.T) {
 	harness.Equal(t, "temporary files", len(left), 0)
 }
 
-// TestFilesHostile refuses what leads out of the directory, what is no text or no file, and what is too large.
+// TestFilesHostile refuses paths out of the directory, entries that are no text or no file, and files that are too
+// large.
 func TestFilesHostile(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()

@@ -77,7 +77,7 @@ func TestHistoryTail(t *testing.T) {
 	harness.Equal(t, "messages", len(b.Messages(id)), 10)
 }
 
-// TestHistoryCompact summarises what is old, keeps what is recent, and does so again.
+// TestHistoryCompact summarises old turns, keeps recent ones, and does so again.
 func TestHistoryCompact(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t,

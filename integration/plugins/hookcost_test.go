@@ -27,9 +27,8 @@ func quiet(r *plugin.Registrar) error {
 	return nil
 }
 
-// TestHooksCostNoWrite counts the durable writes of a turn with two rounds of
-// repeatable tools: as many with hooks at every point as with none. What may
-// linger waits for a minute, so that no clock has a say.
+// TestHooksCostNoWrite counts the durable writes of a turn with two rounds of repeatable tools: hooks at every
+// point add none. Delayed writes wait for a minute, so that the clock does not affect the count.
 func TestHooksCostNoWrite(t *testing.T) {
 	t.Parallel()
 	for name, hooks := range map[string][]plugin.Factory{"none": nil, "every_point": {plugin.Func("quiet", quiet)}} {
@@ -63,7 +62,7 @@ func TestHooksCostNoWrite(t *testing.T) {
 			if got := b.RunTurn(id, "t1", harness.Text("go")); got.End != events.EndFinished {
 				t.Errorf("end: got %s, want finished", got.End)
 			}
-			// The request and the claim; then one for each reply, the results before it within.
+			// The request and the claim; then one for each reply, with the results before it.
 			harness.Equal(t, "writes of the turn", b.LastSeq(id)-opened, 5)
 		})
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestHooksAskTheirHost lets hooks and tools that run beside each other read the session.
+// TestHooksAskTheirHost has hooks and tools that run concurrently read the session.
 func TestHooksAskTheirHost(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k1", "look", `{}`), harness.Call("k2", "look", `{}`), harness.Call("k3", "look", `{}`)), harness.Reply(harness.Text("done")))
@@ -74,8 +74,8 @@ func TestHooksAskTheirHost(t *testing.T) {
 	harness.EqualLists(t, "hooks before calls", told, []string{"before " + seen, "before " + seen, "before " + seen})
 }
 
-// TestHooksOfCalls asks the hooks about the calls of a reply beside each other,
-// and about one call in the order of the plugins.
+// TestHooksOfCalls calls the hooks of the calls of a reply concurrently, and those of one call in the order of the
+// plugins.
 func TestHooksOfCalls(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k1", "look", `{"a":1}`), harness.Call("k2", "look", `{"a":1}`)), harness.Reply(harness.Text("done")))

@@ -11,15 +11,15 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// askedOnce is what an undisturbed turn asks for.
+// askedOnce are the hook calls of an undisturbed turn.
 var askedOnce = map[string]int{
 	"transform": 1, "before_turn": 1, "prompt": 1, "response": 2, "before_tool": 1, "tool": 1, "after_tool": 1, "projector": 1,
 	"checkpoint after_work": 1, "checkpoint before_completion": 1, "after_turn": 1,
 }
 
-// TestTakeoverAsksNoHookAgain kills a node while its turn stands at one place,
-// and counts over it and the node that takes over: what was recorded is not
-// asked for again, at any point, and what stood at the killed one is.
+// TestTakeoverAsksNoHookAgain kills a node while its turn is at one point, and counts the hook calls on it and on
+// the node that takes over. A recorded decision is not requested again, at any point; the decision at the point of
+// the kill is.
 func TestTakeoverAsksNoHookAgain(t *testing.T) {
 	t.Parallel()
 	calls, ends := harness.Reply(harness.Call("k", "look", `{"a":1}`)), harness.Reply(harness.Text("done"))

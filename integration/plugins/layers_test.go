@@ -13,13 +13,13 @@ import (
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
 
-// layer is short for one.
+// layer is a prompt layer.
 func layer(slot events.Slot, op events.LayerOp, content string) events.PromptLayer {
 	return events.PromptLayer{Slot: slot, Op: op, Content: content}
 }
 
-// TestPromptLayers looks at the system prompt that a provider is sent: the instructions, what a
-// plugin contributes to slots, the session's layers over that and the turn's over these.
+// TestPromptLayers checks the system prompt that a provider receives: the instructions, a plugin's contributions
+// to slots, the session's layers over them and the turn's over these.
 func TestPromptLayers(t *testing.T) {
 	t.Parallel()
 	speaks := harness.PluginOf("speaker", func(r *plugin.Registrar) {
@@ -63,7 +63,7 @@ func TestPromptLayers(t *testing.T) {
 	}
 }
 
-// TestPromptLayersRefused sends layers that no prompt could have, to a configuration and to a turn.
+// TestPromptLayersRefused sends invalid layers, in a configuration and in a turn.
 func TestPromptLayersRefused(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)

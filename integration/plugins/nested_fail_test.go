@@ -61,7 +61,8 @@ func TestNestedFailures(t *testing.T) {
 	harness.Equal(t, "questions", len(harness.Find[*events.ToolApprovalAsked](b, id)), 0)
 }
 
-// TestNestedChanged has a tool that makes another call when it runs again: it fails, and that call does not run.
+// TestNestedChanged has a tool that makes another call when it runs again: the tool fails, and that call does not
+// run.
 func TestNestedChanged(t *testing.T) {
 	t.Parallel()
 	for name, second := range map[string]plugin.Inner{"tool": {Tool: "b"}, "arguments": {Tool: "a", Args: json.RawMessage(`{"x":1}`)}} {
@@ -131,7 +132,7 @@ func TestNestedCancelled(t *testing.T) {
 	harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go on")).Text, "on")
 }
 
-// TestBatchControl ends the turn with the first call of a batch that asks for it.
+// TestBatchControl ends the turn with the first call of a batch that requests it.
 func TestBatchControl(t *testing.T) {
 	t.Parallel()
 	args := `{"tool_calls":[{"tool":"plain"},{"tool":"finish","parameters":{"v":"one"}},{"tool":"finish","parameters":{"v":"two"}}]}`

@@ -45,7 +45,7 @@ func TestNestedKilled(t *testing.T) {
 	harness.Equal(t, "nested results", len(harness.Find[*events.ToolNestedReturned](b, id)), 3)
 }
 
-// TestNestedAsks lets a call inside another wait for an approval: the outer one runs again once there is an answer.
+// TestNestedAsks has a call inside another wait for an approval: the outer one runs again after the answer.
 func TestNestedAsks(t *testing.T) {
 	t.Parallel()
 	for _, granted := range []bool{true, false} {

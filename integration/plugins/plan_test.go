@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/workers/builtin/todo"
 )
 
-// readWrite has a tool that reads and one that writes.
+// readWrite is a plugin with a tool that reads and one that writes.
 func readWrite() plugin.Factory {
 	return plugin.Func("rw", func(r *plugin.Registrar) error {
 		say := func(text string) func(context.Context, plugin.Call, struct{}) (string, error) {
@@ -26,7 +26,7 @@ func readWrite() plugin.Factory {
 	})
 }
 
-// emitted are the events that hooks showed, as text.
+// emitted lists the events of hooks, as text.
 func emitted(b *harness.System, id events.SessionID) []string {
 	b.T.Helper()
 	var list []string
@@ -40,7 +40,7 @@ func emitted(b *harness.System, id events.SessionID) []string {
 	return list
 }
 
-// approved answers the one question of a session, and waits for the end of the turn.
+// approved answers the only approval of a session, and waits for the end of the turn.
 func approved(b *harness.System, id events.SessionID, turn events.TurnID, granted bool) events.ToolApprovalAsked {
 	b.T.Helper()
 	asked := b.AwaitState(id, "question", harness.HasAsk).Turn().Asks[0].ToolApprovalAsked
@@ -51,8 +51,8 @@ func approved(b *harness.System, id events.SessionID, turn events.TurnID, grante
 	return asked
 }
 
-// TestPlanMode enters the mode by the action, is refused what writes, and
-// leaves by the tool, once its plan is approved.
+// TestPlanMode enters plan mode with the action, has writes refused, and leaves with the tool, after the approval
+// of its plan.
 func TestPlanMode(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t,
@@ -88,7 +88,8 @@ func TestPlanMode(t *testing.T) {
 	harness.EqualLists(t, "events", emitted(b, id), []string{`[{"on":true,"type":"plan_mode"}]`, `[{"on":false,"type":"plan_mode"}]`})
 }
 
-// TestPlanModeKept has another node go on in plan mode with the session's own exceptions, and a plan that is refused.
+// TestPlanModeKept continues in plan mode on another node, with the exceptions of the session, and a plan that is
+// refused.
 func TestPlanModeKept(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "write", "{}")), harness.Reply(harness.Call("c2", "exit_plan_mode", `{"plan":"none"}`)), harness.Reply(harness.Text("sorry")))
@@ -110,7 +111,7 @@ func TestPlanModeKept(t *testing.T) {
 	harness.Equal(t, "mode", string(b.StateOf(id).Plugin(planmode.ID).State), `{"on":true,"told":true}`)
 }
 
-// TestTodo replaces the list, shows it, and reminds the next turn of what is open.
+// TestTodo replaces the list, shows it, and reminds the next turn of open items.
 func TestTodo(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t,

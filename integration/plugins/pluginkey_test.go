@@ -15,7 +15,7 @@ import (
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
 
-// notedState counts what hosts ask of it, in a state that is recorded.
+// notedState counts the requests of hosts, in a state that is recorded.
 type notedState struct{ plugin.State[int] }
 
 // notedProtocol counts extensions.
@@ -39,8 +39,8 @@ func (p *notedState) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-// TestPluginsAskedOnce has two hosts ask plugins for what changes their state,
-// one after the other and at once, with the same key: the state changes once.
+// TestPluginsAskedOnce has two hosts call plugins for a change of their state, one after the other and at once,
+// with the same key: the state changes once.
 func TestPluginsAskedOnce(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)

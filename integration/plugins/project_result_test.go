@@ -11,9 +11,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestProjectorAdds has a result projector keep the text or replace it, and add
-// attachments or none, to a result that has an attachment or none: the model
-// reads the text that the projector gives, and every attachment.
+// TestProjectorAdds has a result projector keep the text or replace it, and add attachments or none, to a result
+// that has an attachment or none: the model reads the projector's text, and every attachment.
 func TestProjectorAdds(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"kept", "replaced"} {

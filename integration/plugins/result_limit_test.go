@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestResultTooLarge has tools return 65 MiB, which no body outside the log
-// holds: the call fails, with the limit in its text, and the tool is not run again.
+// TestResultTooLarge has tools return 65 MiB, which is above the limit of a blob: the call fails, with the limit
+// in its text, and the tool does not run again.
 func TestResultTooLarge(t *testing.T) {
 	t.Parallel()
 	const size = 65 << 20

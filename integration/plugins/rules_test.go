@@ -17,8 +17,8 @@ import (
 	"github.com/lash-go/lash/workers/builtin/shell"
 )
 
-// TestRulesAreOfFiles has each tool of files name each denied file in each way, behind a gate and without one,
-// by the rules of the node and of the session.
+// TestRulesAreOfFiles has each file tool name each denied file in each way, behind a gate and without one, by the
+// rules of the node and of the session.
 func TestRulesAreOfFiles(t *testing.T) {
 	t.Parallel()
 	rules := gate.Options{Allow: []string{"*"}, Deny: []string{"*:*.env", "*:private/*"}}
@@ -56,7 +56,7 @@ func TestRulesAreOfFiles(t *testing.T) {
 	}
 }
 
-// TestDeniedFilesAreNotSearched leaves them out, and says how many.
+// TestDeniedFilesAreNotSearched leaves denied files out of searches, and reports their number.
 func TestDeniedFilesAreNotSearched(t *testing.T) {
 	t.Parallel()
 	dir, _ := harness.DeniedDir(t)
@@ -74,7 +74,7 @@ func TestDeniedFilesAreNotSearched(t *testing.T) {
 	}, harness.FilesPlugin(t, files.Config{Root: dir, Rules: gate.Options{Deny: []string{"*:*.env", "*:private/*"}}}))
 }
 
-// TestAllowWantsEveryName asks about a file that is allowed by the name of a link alone.
+// TestAllowWantsEveryName requests an approval for a file that is allowed by the name of a link only.
 func TestAllowWantsEveryName(t *testing.T) {
 	t.Parallel()
 	dir, _ := harness.DeniedDir(t)
@@ -107,7 +107,7 @@ func TestRulesOfDirectories(t *testing.T) {
 	harness.Equal(t, "tried", len(list) > 20 && strings.HasSuffix(list[0].Want, "key.txt"), true)
 }
 
-// TestRulesOfTheSession has a session's own rules hold for its files, beside what the node denies.
+// TestRulesOfTheSession applies a session's own rules to its files, in addition to the rules of the node.
 func TestRulesOfTheSession(t *testing.T) {
 	t.Parallel()
 	dir, _ := harness.DeniedDir(t)
@@ -122,7 +122,8 @@ func TestRulesOfTheSession(t *testing.T) {
 	harness.Equal(t, "found", b.CallResult(id, "c3"), "[nothing found]\n[2 files are not allowed here, and not searched]\n")
 }
 
-// TestEditNeedsRead denies only the reading of a file: an edit, whose answer would tell what is in it, is refused too.
+// TestEditNeedsRead denies only the reading of a file: an edit, whose response would show its content, is refused
+// too.
 func TestEditNeedsRead(t *testing.T) {
 	t.Parallel()
 	dir, _ := harness.DeniedDir(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
 
-// crowd has the tools p1 and p2, which run beside each other and wait for it,
-// and s1 and s2, which want to be alone.
+// crowd has the tools p1 and p2, which run concurrently and wait for each other, and s1 and s2, which must run
+// alone.
 type crowd struct {
 	t    *testing.T
 	met  sync.WaitGroup // of p1 and p2
@@ -93,8 +93,8 @@ func TestSerialBatch(t *testing.T) {
 	}
 }
 
-// TestSerialKilled kills a node in the first of two serial calls. What had
-// returned does not run again; the serial ones go on in order.
+// TestSerialKilled kills a node in the first of two serial calls. Calls that had returned do not run again; the
+// serial ones continue in order.
 func TestSerialKilled(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("1", "second", "{}"), harness.Call("2", "free", "{}"), harness.Call("3", "second", "{}")), harness.Reply(harness.Text("done")))
@@ -131,7 +131,7 @@ func TestSerialKilled(t *testing.T) {
 	harness.Equal(t, "results", b.Messages(id)[2], "user 1=2 2=1 3=1")
 }
 
-// TestSerialAsks lets the serial calls after one that waits for an approval run at once, and that one alone later.
+// TestSerialAsks runs the serial calls after one that waits for an approval at once, and that one alone later.
 func TestSerialAsks(t *testing.T) {
 	t.Parallel()
 	b, c := harness.StartIdle(t, harness.Reply(harness.Call("1", "s1", "{}"), harness.Call("2", "s2", "{}")), harness.Reply(harness.Text("done"))), newCrowd(t)

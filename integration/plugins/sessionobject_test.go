@@ -16,7 +16,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// overlays is an overlay with a tool of its own, one in another's place, and a contribution.
+// overlays is an overlay with a tool of its own, one in the place of another, and a contribution.
 func overlays() plugin.Overlay {
 	set := plugin.NewTools()
 	harness.NamedTools(set, "extra")
@@ -27,7 +27,7 @@ func overlays() plugin.Overlay {
 	}
 }
 
-// catalogue are the names of a session's tools as its host lists them.
+// catalogue lists the names of a session's tools as its host lists them.
 func catalogue(b *harness.System, id events.SessionID) []string {
 	b.T.Helper()
 	list, err := b.ToolCatalog(b.Ctx, id)
@@ -79,7 +79,8 @@ func TestHostOverlay(t *testing.T) {
 	harness.EqualLists(t, "catalogue without the base", catalogue(b, id), []string{"a", "extra"})
 }
 
-// TestHostOverlayKept changes what an overlay lies over: it stays, in this process and until the session is closed.
+// TestHostOverlayKept changes the tools below an overlay: the overlay stays, in this process and until the session
+// is closed.
 func TestHostOverlayKept(t *testing.T) {
 	t.Parallel()
 	b, id, builds := setupOverlaid(t)
@@ -111,7 +112,7 @@ func TestHostOverlayKept(t *testing.T) {
 	harness.WantError(t, "without plugins", b.OtherHost().SetOverlay(b.Ctx, fork.Session, over), plugin.ErrUnavailable)
 }
 
-// TestTransformOverlayKept has a plugin lay an overlay in one turn, and the plugins built anew after it.
+// TestTransformOverlayKept has a plugin set an overlay in one turn, and the plugins rebuilt after it.
 func TestTransformOverlayKept(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
@@ -135,7 +136,7 @@ func TestTransformOverlayKept(t *testing.T) {
 	harness.EqualLists(t, "catalogue", catalogue(b, id), []string{"a", "b", "extra"})
 }
 
-// TestHostCatalogRefreshed builds catalogues anew when it is told to, and only then.
+// TestHostCatalogRefreshed rebuilds catalogues after a refresh, and only then.
 func TestHostCatalogRefreshed(t *testing.T) {
 	t.Parallel()
 	b, id, builds := setupOverlaid(t)
@@ -156,14 +157,14 @@ func TestHostCatalogRefreshed(t *testing.T) {
 	harness.WantError(t, "invalidate of none", b.InvalidateCaches(b.Ctx, "nobody"), events.ErrNoSession)
 }
 
-// reading is a protocol that takes every reply with a call as it is, so that code may run.
+// reading is a protocol that accepts every reply with a call unchanged, so that code may run.
 type reading struct{ harness.Protocol }
 
 func (reading) Preamble(plugin.PreambleInput) plugin.Preamble {
 	return plugin.Preamble{Read: func(r plugin.Response) plugin.Reading { return plugin.Reading{Parts: r.Parts} }}
 }
 
-// executor runs code as it is told.
+// executor runs code with a function.
 type executor struct {
 	run func(plugin.ExecContext) (plugin.ExecResponse, error)
 }
@@ -196,7 +197,7 @@ func runsCode(t *testing.T, e plugin.CodeExecutor, more ...plugin.Factory) (*har
 	return b, b.Open(session.CreateRequest{})
 }
 
-// TestCodeCannotRun has no executor, and one that is gone: the turn ends, and says why.
+// TestCodeCannotRun has no executor, and one that is gone: the turn ends with the reason.
 func TestCodeCannotRun(t *testing.T) {
 	t.Parallel()
 	gone := executor{func(plugin.ExecContext) (plugin.ExecResponse, error) {
@@ -222,7 +223,7 @@ func TestCodeCannotRun(t *testing.T) {
 	}
 }
 
-// TestCodeSender sends while code runs, and when it does not any more.
+// TestCodeSender sends while code runs, and after its end.
 func TestCodeSender(t *testing.T) {
 	t.Parallel()
 	heard := make(chan struct{})

@@ -50,7 +50,7 @@ func TestShell(t *testing.T) {
 	}
 }
 
-// TestShellTimeout kills a command that takes too long and ignores TERM, with its child.
+// TestShellTimeout kills a command that exceeds its time limit and ignores TERM, with its child.
 func TestShellTimeout(t *testing.T) {
 	t.Parallel()
 	kept := harness.NewFifo(t)
@@ -63,7 +63,7 @@ func TestShellTimeout(t *testing.T) {
 	b.Wait("processes of the command that took too long", gone)
 }
 
-// TestShellCancel cancels a turn: its command is gone with its child.
+// TestShellCancel cancels a turn: its command ends with its child.
 func TestShellCancel(t *testing.T) {
 	t.Parallel()
 	kept := harness.NewFifo(t)
@@ -79,7 +79,7 @@ func TestShellCancel(t *testing.T) {
 	b.Wait("processes of the cancelled command", gone)
 }
 
-// TestShellKilled kills the node of a command: it is gone with its child, and no node runs it again.
+// TestShellKilled kills the node of a command: the command ends with its child, and no node runs it again.
 func TestShellKilled(t *testing.T) {
 	t.Parallel()
 	dir, kept := t.TempDir(), harness.NewFifo(t)
@@ -98,7 +98,7 @@ func TestShellKilled(t *testing.T) {
 	harness.Equal(t, "log", harness.ReadFile(t, filepath.Join(dir, "log")), "ran\n")
 }
 
-// TestFilesKilled kills a node after it wrote and before that is recorded: no node writes again.
+// TestFilesKilled kills a node after its write and before the record of it: no node writes again.
 func TestFilesKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -127,7 +127,7 @@ func TestFilesKilled(t *testing.T) {
 	harness.Equal(t, "kept", harness.ReadFile(t, file), "the user's")
 }
 
-// TestGate lets what reads run, refuses and allows by rule, and asks about the rest.
+// TestGate runs tools that read, refuses and allows by rule, and requests an approval for the rest.
 func TestGate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -158,7 +158,7 @@ func TestGate(t *testing.T) {
 	harness.Equal(t, "approved command", harness.ReadFile(t, filepath.Join(dir, "evil")), "")
 }
 
-// answer waits for the question about a call, by its id, and answers it.
+// answer waits for the approval request of a call, by its id, and answers it.
 func answer(b *harness.System, id events.SessionID, callID events.CallID, answer events.ToolApprovalGiven) events.ToolApprovalAsked {
 	b.T.Helper()
 	var open []projector.Approval
@@ -176,7 +176,8 @@ func answer(b *harness.System, id events.SessionID, callID events.CallID, answer
 	return open[0].ToolApprovalAsked
 }
 
-// TestGateAgent holds an agent to the rules of its parent's session, and asks in the agent's own.
+// TestGateAgent applies the rules of the parent's session to an agent, and requests approvals in the agent's own
+// session.
 func TestGateAgent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -194,7 +195,7 @@ func TestGateAgent(t *testing.T) {
 	harness.Equal(t, "approved", b.CallResult(agent, "c3"), "[no output]")
 }
 
-// TestGateKilled kills the node while the question waits, and the one that then runs the call.
+// TestGateKilled kills the node while the approval is pending, and the one that then runs the call.
 func TestGateKilled(t *testing.T) {
 	t.Parallel()
 	dir, kept := t.TempDir(), harness.NewFifo(t)

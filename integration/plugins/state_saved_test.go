@@ -16,7 +16,7 @@ import (
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
 
-// saving is a mindful protocol that keeps in its state what it is handed.
+// saving is a mindful protocol that stores in its state what it receives.
 type saving struct {
 	mindful
 	kept plugin.State[[]string]
@@ -48,8 +48,8 @@ func (p protocolOf) ApplyExtension(ctx context.Context, e events.Extension) erro
 	return p.mindful.ApplyExtension(ctx, e)
 }
 
-// TestExtensionSaved hands extensions to a protocol that saves what it makes of them: another node
-// has that, and is not handed them again. One that saves nothing takes so many.
+// TestExtensionSaved applies extensions to a protocol that saves their result: another node has the result, and
+// does not apply them again. A protocol that saves nothing has a limit of extensions.
 func TestExtensionSaved(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)

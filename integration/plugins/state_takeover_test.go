@@ -21,8 +21,8 @@ import (
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
 
-// mindful is a protocol that keeps what it is handed in memory: a node that
-// takes a session over knows it only if it is handed the same.
+// mindful is a protocol that keeps its extensions in memory: a node that takes a session over has them only if it
+// receives the same.
 type mindful struct {
 	harness.Protocol
 
@@ -55,14 +55,14 @@ func (r *mindful) ApplyExtension(_ context.Context, e events.Extension) error {
 	return nil
 }
 
-// has is what the protocol remembers, and in which frame it was restored last.
+// has is the content of the protocol's memory, and the frame of its last restore.
 func (r *mindful) has() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return strings.Join(r.extended, " ")
 }
 
-// standin is one node's plugins, and what its protocol saw before each model call.
+// standin has one node's plugins, and the content of its protocol before each model call.
 type standin struct {
 	mu   sync.Mutex
 	seen []string
@@ -75,7 +75,8 @@ func (n *standin) lastProtocol() *mindful {
 	return n.last
 }
 
-// factories of a node. wait runs in the tool hold; level is that of the tool b, which no history has.
+// factories are the plugins of a node. wait runs in the tool hold; level is that of the tool b, which is in no
+// history.
 func (n *standin) factories(wait func(context.Context), level *atomic.Pointer[events.Availability], transform bool) []plugin.Factory {
 	return []plugin.Factory{
 		plugin.New(standard.ID, func(plugin.BuildContext) (plugin.Plugin, error) {
@@ -115,7 +116,7 @@ func (n *standin) factories(wait func(context.Context), level *atomic.Pointer[ev
 	}
 }
 
-// setups is what is set on a node before the turn that it dies in.
+// setups are the settings on a node before the turn in which it dies.
 func setups() map[string]func(b *harness.System, h *session.Host, id events.SessionID) {
 	return map[string]func(b *harness.System, h *session.Host, id events.SessionID){
 		"overlay": func(b *harness.System, h *session.Host, id events.SessionID) {
@@ -140,7 +141,7 @@ func setups() map[string]func(b *harness.System, h *session.Host, id events.Sess
 	}
 }
 
-// offered is the tools of model call n, with what the system says of them.
+// told lists the tools of model call n, with what the system prompt has of them.
 func told(m *harness.Model, n int) []string {
 	m.T.Helper()
 	list := append(m.Offered(n), "of "+m.Requests()[n].Model)
@@ -152,9 +153,8 @@ func told(m *harness.Model, n int) []string {
 	return list
 }
 
-// TestStateTakenOver sets on one node what turns depend on. The node dies in
-// the middle of a turn: the next one goes on with the same, and so does one
-// that reads the session back from its archive.
+// TestStateTakenOver sets on one node what turns depend on. The node dies in the middle of a turn. The next node
+// continues with the same settings, and so does one that reads the session from its archive.
 func TestStateTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, set := range setups() {
@@ -240,8 +240,8 @@ func archived(b *harness.System, id events.SessionID) {
 	})
 }
 
-// TestRefreshTakenOver has two nodes with the catalogue at hand. What one of them
-// is told to build anew, the other does too.
+// TestRefreshTakenOver has two nodes with the catalogue cached. A refresh at one of them rebuilds it on the other
+// too.
 func TestRefreshTakenOver(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("1", "hold", "{}")), harness.Reply(harness.Text("done")))
@@ -276,8 +276,8 @@ func TestRefreshTakenOver(t *testing.T) {
 	harness.Equal(t, "b is off", slices.Contains(told(b.Model, 1), "b"), false)
 }
 
-// TestOverlayWithoutItsTools has a node take over that has no handler of an overlay's tool:
-// the catalogue is as the history says, and the call says what is missing.
+// TestOverlayWithoutItsTools has a node take over that has no handler of an overlay's tool: the catalogue is the
+// one of the history, and the call fails with the missing tool's name.
 func TestOverlayWithoutItsTools(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("1", "extra", "{}")), harness.Reply(harness.Text("done")))
@@ -296,8 +296,8 @@ func TestOverlayWithoutItsTools(t *testing.T) {
 	harness.Equal(t, "the fork's history has it", len(harness.Find[*events.SessionOverlaid](b, fork.Session)), 1)
 }
 
-// TestRestoreFollows restores the protocol after a branch and in a new frame, once for each,
-// on the node that it is live on, and hands it the extensions again.
+// TestRestoreFollows restores the protocol after a branch and in a new frame, once for each, on the node where it
+// is live, and applies the extensions again.
 func TestRestoreFollows(t *testing.T) {
 	t.Parallel()
 	level := new(atomic.Pointer[events.Availability])

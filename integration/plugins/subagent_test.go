@@ -19,7 +19,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// TestSubagent spawns an agent, asks it again, and closes it.
+// TestSubagent spawns an agent, sends it another request, and closes it.
 func TestSubagent(t *testing.T) {
 	t.Parallel()
 	var b *harness.System
@@ -89,7 +89,7 @@ func TestSubagentTakeover(t *testing.T) {
 	}
 }
 
-// TestSubagentBackground has an agent answer later, as a message.
+// TestSubagentBackground has an agent reply later, as a message.
 func TestSubagentBackground(t *testing.T) {
 	t.Parallel()
 	parent := events.SessionID("parent")
@@ -122,7 +122,7 @@ func TestSubagentBackground(t *testing.T) {
 	}
 }
 
-// TestSubagentCancel cancels what a cancelled turn waited for, and the tree of a task that is cancelled.
+// TestSubagentCancel cancels the agents that a cancelled turn waits for, and the tree of a task that is cancelled.
 func TestSubagentCancel(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
@@ -144,7 +144,7 @@ func TestSubagentCancel(t *testing.T) {
 	b.AwaitState(agent, "closed agent", func(s *projector.State) bool { return s.Status == projector.StatusClosed })
 }
 
-// TestSubagentDepth hides the tool at the last level, and refuses what is deeper.
+// TestSubagentDepth hides the tool at the last level, and refuses a deeper agent.
 func TestSubagentDepth(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t,
@@ -176,8 +176,8 @@ func TestCapabilities(t *testing.T) {
 	harness.Equal(t, "replaced", list[0].Description, "another")
 }
 
-// TestSubagentUsage kills one node while an agent works, and another between
-// the agent's answer and its record: what the agent used is the parent's once.
+// TestSubagentUsage kills one node while an agent works, and another between the agent's reply and its record: the
+// agent's usage is in the parent's ledger once.
 func TestSubagentUsage(t *testing.T) {
 	t.Parallel()
 	begun, answered := make(chan struct{}), make(chan struct{})
@@ -223,7 +223,8 @@ func TestSubagentUsage(t *testing.T) {
 	})
 }
 
-// TestSubagentUsageNested has an agent of an agent use something while those above it do nothing: all of them are charged.
+// TestSubagentUsageNested has an agent of an agent use tokens while those above it are idle: all of them are
+// charged.
 func TestSubagentUsageNested(t *testing.T) {
 	t.Parallel()
 	root, release := events.SessionID("root"), make(chan struct{})

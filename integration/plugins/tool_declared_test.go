@@ -16,10 +16,9 @@ import (
 	"github.com/lash-go/lash/workers/builtin/gate"
 )
 
-// TestToolsAreWhatTheirSourceDeclares has a client, while a turn runs, replace
-// the tools by ones of the same names that say otherwise of everything that a
-// source declares, as its own and as orphans. Only the override is taken: the
-// gate, whose options are locked, asks for the next call as before.
+// TestToolsAreWhatTheirSourceDeclares has a client, during a turn, replace the tools by ones of the same names
+// with other declarations in every field, as its own and as orphans. Only the override is accepted: the gate,
+// whose options are locked, requests an approval for the next call as before.
 func TestToolsAreWhatTheirSourceDeclares(t *testing.T) {
 	t.Parallel()
 	wipes := harness.Reply(harness.Call("k2", "wipe", "{}")) // asked for twice where the session moved while the first reply was under way

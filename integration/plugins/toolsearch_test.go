@@ -19,7 +19,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
 
-// mailer is a plugin whose tool a model has to look for.
+// mailer is a plugin whose tool a model has to search for.
 func mailer(r *plugin.Registrar) {
 	plugin.AddTool(r, plugin.Tool{
 		Name: "send_mail", Description: "Sends a mail.", Level: events.AvailSearchable, Namespace: "office", Aliases: []string{"letter", "post"},
@@ -44,8 +44,8 @@ func offered(body harness.Object) map[string]string {
 	return list
 }
 
-// TestToolSearch has a model call a tool that it was not told of, look for it, and call
-// it then: with what the tool says of itself, and without what the search did not find.
+// TestToolSearch has a model call a tool that it was not offered, search for it, and call it then: with the tool's
+// description, and without the tools that the search did not find.
 func TestToolSearch(t *testing.T) {
 	t.Parallel()
 	b, e := harness.StartEndpoint(t, []llmtest.Reply{
@@ -80,7 +80,8 @@ func TestToolSearch(t *testing.T) {
 	b.Verify(id)
 }
 
-// TestToolSearchOfHost has a model look for a tool that a host set to searchable: it is found, and stays that.
+// TestToolSearchOfHost has a model search for a tool that a host set to searchable: the search finds it, and it
+// stays searchable.
 func TestToolSearchOfHost(t *testing.T) {
 	t.Parallel()
 	b, e := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("hi"), harness.CallReply("c1", "search_tools", `{"query":"mail"}`), llmtest.Text("no")}, harness.PluginOf("mailer", mailer), toolsearch.Factory())
@@ -96,7 +97,7 @@ func TestToolSearchOfHost(t *testing.T) {
 	harness.Equal(t, "tools offered", len(offered(sent[2])), 1)
 }
 
-// TestToolManifest reads what a tool says of itself in the history and over HTTP, where it comes back as it went.
+// TestToolManifest reads a tool's manifest in the history and over HTTP: they are the same as declared.
 func TestToolManifest(t *testing.T) {
 	t.Parallel()
 	b, _ := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("ok")}, harness.PluginOf("mailer", mailer))

@@ -36,13 +36,13 @@ func holding(wait func(context.Context), sources map[string]plugin.SourceFunc) p
 	})
 }
 
-// sourced starts a node of that patience.
+// sourced starts a node with these sources, which waits that long for other nodes.
 func sourced(b *harness.System, patience time.Duration, wait func(context.Context), sources map[string]plugin.SourceFunc) (n *workers.Node, kill func()) {
 	b.T.Helper()
 	return patient(b, patience, holding(wait, sources))
 }
 
-// patient starts a node that leaves sessions to others for so long, whose plugins it cannot build.
+// patient starts a node that leaves a session to others for that long where it cannot build its plugins.
 func patient(b *harness.System, patience time.Duration, factories ...plugin.Factory) (n *workers.Node, kill func()) {
 	b.T.Helper()
 	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
@@ -56,7 +56,7 @@ func patient(b *harness.System, patience time.Duration, factories ...plugin.Fact
 
 func atOnce(context.Context) {}
 
-// holdsAndSends is a model that calls hold, then send, and then is done, also where it is asked again.
+// holdsAndSends is a model that calls hold, then send, and then is done, also in a repeat.
 func holdsAndSends() []harness.Step {
 	return slices.Repeat([]harness.Step{func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 		results := 0
@@ -71,7 +71,7 @@ func holdsAndSends() []harness.Step {
 	}}, 16)
 }
 
-// offeredLast are the tools that the model was told of in its last call.
+// offeredLast are the tools that the last model call offered.
 func offeredLast(b *harness.System) []string { return b.Model.Offered(len(b.Model.Requests()) - 1) }
 
 // setupSources has one node that registers sources, and a session.
@@ -83,8 +83,8 @@ func setupSources(t *testing.T, sources map[string]plugin.SourceFunc, script ...
 	return b, b.Open(session.CreateRequest{})
 }
 
-// TestToolSourceTakenOver adds a source, or removes one, while a call of the
-// turn runs. Whichever node goes on, the model has the tools of the history with its next call.
+// TestToolSourceTakenOver adds a source, or removes one, during a call of the turn. On every node the next model
+// call has the tools of the history.
 func TestToolSourceTakenOver(t *testing.T) {
 	t.Parallel()
 	for _, removed := range []bool{false, true} {
@@ -132,8 +132,8 @@ func TestToolSourceTakenOver(t *testing.T) {
 	}
 }
 
-// TestToolSourceElsewhere has a source that one node does not have: it leaves
-// turns to the other, those that run too. Where no node has it, turns end, until it is removed.
+// TestToolSourceElsewhere has a source that one node does not have: it leaves turns to the other, running ones
+// too. Where no node has it, turns end, until it is removed.
 func TestToolSourceElsewhere(t *testing.T) {
 	t.Parallel()
 	sources := map[string]plugin.SourceFunc{"mail": harness.SourceOf("send")}
@@ -199,8 +199,8 @@ func TestToolSourceElsewhere(t *testing.T) {
 	})
 }
 
-// TestToolSourceKept makes sessions of one that has a source: those that take over
-// its plugins have it too, and take it away for themselves.
+// TestToolSourceKept makes sessions from one with a source: those that inherit its plugins have the source too,
+// and can remove it for themselves.
 func TestToolSourceKept(t *testing.T) {
 	t.Parallel()
 	b, id := setupSources(t, map[string]plugin.SourceFunc{"mail": harness.SourceOf("send"), "web": harness.SourceOf("get")}, harness.Reply(harness.Text("done")))
@@ -235,7 +235,7 @@ func TestToolSourceKept(t *testing.T) {
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
-// TestToolSourceOverridden removes and returns a source: what a host set for its tools counts again.
+// TestToolSourceOverridden removes and returns a source: a host's override of its tools applies again.
 func TestToolSourceOverridden(t *testing.T) {
 	t.Parallel()
 	b, id := setupSources(t, map[string]plugin.SourceFunc{"mail": harness.SourceOf("send", "list")})
@@ -290,7 +290,7 @@ func TestToolSourceRefreshed(t *testing.T) {
 	}
 }
 
-// TestToolSourceRefused has every reason for which a source is not added. Nothing is recorded.
+// TestToolSourceRefused has every reason for which a source is refused. Nothing is recorded.
 func TestToolSourceRefused(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the server is down")
@@ -338,7 +338,7 @@ func fieldOf(err error) string {
 	return ""
 }
 
-// TestToolSourceRegistered refuses plugins whose sources nothing could tell apart.
+// TestToolSourceRegistered refuses plugins whose sources have no name, or the name of another source.
 func TestToolSourceRegistered(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -373,7 +373,7 @@ func TestToolSourceRegistered(t *testing.T) {
 	}
 }
 
-// mentions holds the text of an error.
+// mentions checks that an error has a text.
 func mentions(t *testing.T, err error, want string) {
 	t.Helper()
 	if !strings.Contains(fmt.Sprint(err), want) {

@@ -12,8 +12,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestViewShowsWhatStands changes a session's overlay, protocol options and tools, and looks at it at every sequence,
-// over HTTP and on a host without its plugins: each shows what the history has up to there.
+// TestViewShowsWhatStands changes a session's overlay, protocol options and tools, and reads its view at every
+// sequence, over HTTP and on a host without its plugins: each view has the history up to there.
 func TestViewShowsWhatStands(t *testing.T) {
 	t.Parallel()
 	b, id, _ := setupOverlaid(t)

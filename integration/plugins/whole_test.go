@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// wholes writes down where a plugin saw every body whole, and fails where it did not.
+// wholes records where a plugin read every body whole, and fails where it did not.
 type wholes struct {
 	t    *testing.T
 	size int // of each body
@@ -26,12 +26,12 @@ type wholes struct {
 	seen map[string]bool
 }
 
-// body is one of the conversation's, named by a letter.
+// body is a body of the conversation, named by a letter.
 func (w *wholes) body(letter string) string { return strings.Repeat(letter, w.size) }
 
 func (w *wholes) args() string { return `{"x":"` + w.body("a") + `"}` }
 
-// parts wants parts to be one body.
+// parts checks that parts are one body.
 func (w *wholes) parts(at string, got []events.Part, letter string) {
 	w.t.Helper()
 	if len(got) != 1 || !got[0].Blob.IsZero() {
@@ -51,8 +51,7 @@ func (w *wholes) text(at, got, want string) {
 	w.seen[at] = true
 }
 
-// view wants the conversation before the turn, which has a message, a plugin's
-// node, a call and a result.
+// view checks the conversation before the turn, which has a message, a plugin's node, a call and a result.
 func (w *wholes) view(at string, v projector.ReadView) {
 	w.t.Helper()
 	if len(v.Messages) < 3 || len(v.Nodes) < 4 {
@@ -80,7 +79,7 @@ func (w *wholes) state(at string, s *projector.State, err error) {
 	w.view(at, v)
 }
 
-// snapshots are those that a host gives.
+// snapshots checks the snapshots that a host returns.
 func (w *wholes) snapshots(ctx context.Context, at string, host plugin.SnapshotHost, id events.SessionID) {
 	w.t.Helper()
 	s, err := host.SnapshotCurrent(ctx)
@@ -89,7 +88,7 @@ func (w *wholes) snapshots(ctx context.Context, at string, host plugin.SnapshotH
 	w.state(at+", snapshot of the session", s, err)
 }
 
-// hooks registers one at every point whose input has messages, results or arguments.
+// hooks registers a hook at every point whose input has messages, results or arguments.
 func (w *wholes) hooks(r *plugin.Registrar) {
 	r.TransformContext(0, func(ctx context.Context, in plugin.TransformContext, now plugin.Prepared) (plugin.Prepared, error) {
 		w.parts("transform, input", in.Input.Parts, "i")
@@ -187,7 +186,7 @@ func (w *wholes) tools(r *plugin.Registrar) {
 	})
 }
 
-// points are all that a turn and what is asked beside it pass.
+// wholePoints are all points that a turn and the requests during it pass.
 func wholePoints() []string {
 	view := []string{", message", ", message of a node", ", plugin's node", ", call", ", result", ", call in order", ", its result"}
 	var list []string
@@ -208,9 +207,8 @@ func wholePoints() []string {
 		"tool, arguments", "nested call, arguments", "nested call, result", "validated input", "model call, prompt")
 }
 
-// TestPluginsSeeWholeBodies has a conversation whose every body is small, or
-// large enough to be kept outside the log, and a plugin at every point at which
-// one reads messages, arguments or results: all see the same.
+// TestPluginsSeeWholeBodies has a conversation whose every body is small, or large enough for a blob, and a plugin
+// at every point that reads messages, arguments or results: all points read the same.
 func TestPluginsSeeWholeBodies(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{100, 200_000} {
@@ -228,8 +226,7 @@ func TestPluginsSeeWholeBodies(t *testing.T) {
 	}
 }
 
-// live has a session with such a conversation, a turn with calls of every kind,
-// an action, and a compactor's look.
+// live has a session with such a conversation, a turn with calls of every kind, an action, and a compaction.
 func (w *wholes) live() {
 	b := harness.StartIdle(w.t,
 		harness.Reply(harness.Call("k1", "look", w.args()), harness.Call("k2", "later", w.args())), harness.Reply(harness.Call("k3", plugin.ToolCode, `{"language":"go","code":"x"}`)), harness.Reply(harness.Text(w.body("z"))),
@@ -276,7 +273,7 @@ func (w *wholes) live() {
 	harness.WantError(w.t, "compact", err, nil)
 }
 
-// lookingCode looks at what code is given.
+// lookingCode is an executor that checks its input.
 type lookingCode struct{ w *wholes }
 
 func (e lookingCode) Execute(ctx context.Context, in plugin.ExecContext, _ plugin.ExecRequest) (plugin.ExecResponse, error) {

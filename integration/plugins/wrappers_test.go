@@ -25,7 +25,7 @@ type extended struct {
 
 func (e extended) Extensions() map[string]any { return e.extensions }
 
-// seenByPlugins is what a stack was told and did.
+// seenByPlugins records the calls of a stack.
 type seenByPlugins struct {
 	mu        sync.Mutex
 	phases    map[string]int // hooks that run now, by name; how often each ran, by "n "+name
@@ -46,7 +46,7 @@ func (s *seenByPlugins) probe(phase string) func() {
 	}
 }
 
-// setupWrappers has a node whose model calls the tool "do" once a turn, which does what the test says.
+// setupWrappers has a node whose model calls the tool "do" once a turn, which runs a function of the test.
 func setupWrappers(t *testing.T) (*harness.Fleet, *seenByPlugins) {
 	t.Helper()
 	s := &seenByPlugins{phases: make(map[string]int)}
@@ -82,7 +82,7 @@ func setupWrappers(t *testing.T) (*harness.Fleet, *seenByPlugins) {
 	return f, s
 }
 
-// does runs a turn of a new session whose tool does something with its host.
+// does runs a turn of a new session whose tool uses its host.
 func (s *seenByPlugins) does(f *harness.Fleet, id events.SessionID, do func(ctx context.Context, c plugin.Call) error) {
 	f.T.Helper()
 	if id == "" {
@@ -98,8 +98,8 @@ func (s *seenByPlugins) does(f *harness.Fleet, id events.SessionID, do func(ctx 
 	harness.Equal(f.T, "end", record.End, events.EndFinished)
 }
 
-// TestTasksOfPlugins asks for each capability of tasks through the host that a
-// tool call has: what it promises has happened when it returns.
+// TestTasksOfPlugins uses each capability of tasks through the host of a tool call: its effect is complete when it
+// returns.
 func TestTasksOfPlugins(t *testing.T) {
 	t.Parallel()
 	f, s := setupWrappers(t)
@@ -172,8 +172,8 @@ func TestTasksOfPlugins(t *testing.T) {
 	})
 }
 
-// TestDeclaredMonitors has a plugin declare monitors: those of session starts
-// run once a node works on the session, though no client asks for anything.
+// TestDeclaredMonitors has a plugin declare monitors: those of the session's start run when a node works on the
+// session, without a request of a client.
 func TestDeclaredMonitors(t *testing.T) {
 	t.Parallel()
 	f, s := setupWrappers(t)
@@ -190,7 +190,7 @@ func TestDeclaredMonitors(t *testing.T) {
 	harness.Equal(t, "tasks after two turns", len(tasks), 1)
 }
 
-// TestCompletionOptions asks a model beside a turn, with an effort and a limit of output of its own.
+// TestCompletionOptions requests a completion during a turn, with an effort and a limit of output of its own.
 func TestCompletionOptions(t *testing.T) {
 	t.Parallel()
 	f, s := setupWrappers(t)
@@ -204,7 +204,7 @@ func TestCompletionOptions(t *testing.T) {
 	harness.Equal(t, "temperature", s.direct[0].Sampling.Temperature, "0.5")
 }
 
-// TestPreambleInput wants what a driver is promised to be given for every prompt.
+// TestPreambleInput checks the input of a driver for every prompt.
 func TestPreambleInput(t *testing.T) {
 	t.Parallel()
 	f, s := setupWrappers(t)
@@ -221,7 +221,7 @@ func TestPreambleInput(t *testing.T) {
 	}
 }
 
-// TestProbe wants every hook bracketed by the host's probe.
+// TestProbe checks that the host's probe runs before and after every hook.
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	f, s := setupWrappers(t)

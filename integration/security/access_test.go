@@ -12,9 +12,9 @@ import (
 	"github.com/lash-go/lash/session/service"
 )
 
-// TestRequestsOverNATSAreRecorded sends requests that are done and refused, from
-// outside and from the nodes' account. The records name the user whom the server
-// authenticated, and not what clients call themselves.
+// TestRequestsOverNATSAreRecorded sends requests that succeed and that are refused, from the outer account and
+// from the nodes' account. The access log names the user that the server authenticated, and not the name that a
+// client sends.
 func TestRequestsOverNATSAreRecorded(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()

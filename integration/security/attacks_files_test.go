@@ -19,8 +19,8 @@ import (
 	"github.com/lash-go/lash/workers/builtin/shell"
 )
 
-// attacksOnFiles have a model name denied files, and files that are elsewhere, in
-// every way to every tool. [results] holds what each gave against want.
+// attacksOnFiles has a model name denied files, and files outside the directory, in every way to every tool.
+// [harness.CheckCalls] compares the results.
 func attacksOnFiles(t *testing.T) (list []attack) {
 	t.Helper()
 	dir, names := harness.DeniedDir(t)
@@ -54,7 +54,7 @@ func attacksOnFiles(t *testing.T) (list []attack) {
 	return list
 }
 
-// refusing is an attack on what reads bytes, and must refuse them.
+// refusing is an attack on a reader of bytes, which must refuse them.
 func refusing(door, class, name string, read func() error) attack {
 	return attack{door, class, name, func() string {
 		if read() == nil {
@@ -64,8 +64,7 @@ func refusing(door, class, name string, read func() error) attack {
 	}}
 }
 
-// attacksOnReaders crosses everything that reads with values that nest, and
-// sends archives, schemas and options that are otherwise hostile.
+// attacksOnReaders sends nested values to every reader, and hostile archives, schemas and options.
 func attacksOnReaders(t *testing.T) (list []attack) {
 	t.Helper()
 	doorOf := map[string]string{
@@ -105,7 +104,7 @@ func attacksOnReaders(t *testing.T) (list []attack) {
 	return append(list, attacksOnArchives(t)...)
 }
 
-// attacksOnArchives change an archive at many places, and make some that never were ones.
+// attacksOnArchives changes an archive at many places, and makes some invalid ones.
 func attacksOnArchives(t *testing.T) (list []attack) {
 	t.Helper()
 	var file bytes.Buffer
@@ -148,7 +147,7 @@ func attacksOnArchives(t *testing.T) (list []attack) {
 	return list
 }
 
-// attacksOnTerminals are texts that a terminal would act on, through each filter.
+// attacksOnTerminals sends texts with control sequences of terminals through each filter.
 func attacksOnTerminals() (list []attack) {
 	for name, bad := range map[string]string{
 		"clear": "\x1b[2J", "title": "\x1b]0;x\x07", "clipboard": "\x1b]52;c;eA==\x07", "link": "\x1b]8;;http://x\x1b\\", "answerback": "\x05", "device": "\x1b[c", "bell": "\x07",

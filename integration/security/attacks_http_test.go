@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// refusedStatus says what is wrong with an answer that should be a refusal.
+// refusedStatus describes the difference between a response and a refusal.
 func refusedStatus(status int, answer string, want ...int) string {
 	for _, w := range want {
 		if status == w && strings.Contains(answer, `"code":"`) {
@@ -19,7 +19,7 @@ func refusedStatus(status int, answer string, want ...int) string {
 	return fmt.Sprintf("got %d %.300s, want %v and a code", status, answer, want)
 }
 
-// hostileIDs are in place of a session's id in a path. A caller that reaches nothing sends them.
+// hostileIDs stand in the place of a session's id in a path. A caller without any grant sends them.
 func hostileIDs() map[string]string {
 	return map[string]string{
 		"up": "..%2fmine", "dots": "%2e%2e", "round": "x%2f..%2fmine", "nul": "mine%00", "subject": "mine.turn", "star": "*", "rest": "%3e",
@@ -27,7 +27,7 @@ func hostileIDs() map[string]string {
 	}
 }
 
-// attacksOnHTTP crosses every operation with callers and paths.
+// attacksOnHTTP sends every operation with every caller and path.
 func (f *stronghold) attacksOnHTTP() (list []attack) {
 	add := func(class, name string, run func() string) { list = append(list, attack{"HTTP", class, name, run}) }
 	for _, op := range f.http.Doc.Operations() {
@@ -83,7 +83,7 @@ func (f *stronghold) attacksOnHTTP() (list []attack) {
 	return list
 }
 
-// reachOverHTTP wants the answer of a session that there is none of.
+// reachOverHTTP expects the response for a session that does not exist.
 func (f *stronghold) reachOverHTTP(op harness.Operation, body string) string {
 	status, answer := f.http.StatusOf("bob", op.Method, harness.PathOf(op.Path, "hers")+harness.QueryOf(op.ID), body, "Idempotency-Key", "hers") // the id of what is made
 	want, none := f.http.StatusOf("bob", op.Method, harness.PathOf(op.Path, "nosuch")+harness.QueryOf(op.ID), body, "Idempotency-Key", "nosuch")
@@ -93,7 +93,7 @@ func (f *stronghold) reachOverHTTP(op harness.Operation, body string) string {
 	return ""
 }
 
-// bodiesOverHTTP crosses every operation that takes a body with bodies.
+// bodiesOverHTTP sends every operation that has a body with every body.
 func (f *stronghold) bodiesOverHTTP() (list []attack) {
 	for _, op := range f.http.Doc.Operations() {
 		if op.Scope == "" || harness.ValidBodies()[op.ID] == "" || op.Given {

@@ -19,7 +19,7 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// rawAnswer is the answer to a message, whatever it is.
+// rawAnswer is the response to any message.
 func (f *stronghold) rawAnswer(user string, op operation.Name, data []byte, header nats.Header) (a api.Answer, err error) {
 	ctx, cancel := context.WithTimeout(f.Ctx, 30*time.Second)
 	defer cancel()
@@ -34,7 +34,7 @@ func (f *stronghold) rawAnswer(user string, op operation.Name, data []byte, head
 	return a, err
 }
 
-// refusedCode says what is wrong with an answer that should be a refusal. No codes allows any but internal.
+// refusedCode describes the difference between a response and a refusal. Without codes it allows any but internal.
 func refusedCode(a api.Answer, err error, codes ...string) string {
 	code := a.Error.Code
 	if err != nil || code == "" || code == "internal" || len(codes) > 0 && !slices.Contains(codes, code) {
@@ -62,7 +62,7 @@ func natsBodies() map[operation.Name]any {
 	return bodies
 }
 
-// attacksOverNATS crosses every operation with users.
+// attacksOverNATS sends every operation with every user.
 func (f *stronghold) attacksOverNATS() (list []attack) {
 	for op, body := range natsBodies() {
 		data := f.encoded(api.Request{Session: "mine", Actor: "host", Key: "k"}, body)
@@ -106,7 +106,7 @@ func (f *stronghold) attacksOverNATS() (list []attack) {
 	return list
 }
 
-// envelopesOverNATS crosses every operation with messages that are no proper requests.
+// envelopesOverNATS sends every operation with malformed requests.
 func (f *stronghold) envelopesOverNATS() (list []attack) {
 	for op, body := range natsBodies() {
 		good := f.encoded(api.Request{Session: "mine"}, body)
@@ -147,7 +147,7 @@ type keyedRequest struct {
 	body, other any // other is not the same request
 }
 
-// keyedRequests are what was done before the attacks, in the session mine.
+// keyedRequests were done before the attacks, in the session mine.
 func (f *stronghold) keyedRequests() []keyedRequest {
 	in := func(key string) api.Request { return api.Request{Session: "mine", Key: key} }
 	node := func(id events.NodeID) any {
@@ -163,7 +163,7 @@ func (f *stronghold) keyedRequests() []keyedRequest {
 	}
 }
 
-// replayed sends what was done once more, also as something else.
+// replayed repeats those requests, also with other content.
 func (f *stronghold) replayed() (list []attack) {
 	for _, ask := range f.keyedRequests() {
 		for n := range 3 {
@@ -190,7 +190,7 @@ func (f *stronghold) replayed() (list []attack) {
 	return list
 }
 
-// attacksOnAccounts have users publish where their accounts end. The server refuses each.
+// attacksOnAccounts has users publish outside of their accounts. The server refuses each.
 func (f *stronghold) attacksOnAccounts() (list []attack) {
 	for user, door := range map[string]string{"backup@acme": "NATS inner", "auditor@acme": "NATS outer"} {
 		name, _, _ := strings.Cut(user, "@")
@@ -228,7 +228,7 @@ func subjectFits(row, subject string) bool {
 	return len(want) == len(got)
 }
 
-// attacksOnTLS crosses every user with ways in that are not its certificate.
+// attacksOnTLS connects as every user without its certificate.
 func (f *stronghold) attacksOnTLS() (list []attack) {
 	dir := f.T.TempDir()
 	other := newAuthority(f.T, filepath.Join(dir, "other-ca.pem"))

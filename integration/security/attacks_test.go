@@ -28,14 +28,14 @@ import (
 	"github.com/lash-go/lash/workers/recording"
 )
 
-// attack is one hostile act at one door.
+// attack is one hostile request to one API.
 type attack struct {
 	door, class, name string
 	run               func() string // what went wrong; empty: it was withstood
 }
 
-// stronghold is a server with the accounts of deploy/nats, a node that does
-// everything, both services before it, and users who may different things.
+// stronghold is a server with the accounts of deploy/nats, a node with all roles, both services, and users with
+// different rights.
 type stronghold struct {
 	*natsDoor
 	d      *deployment
@@ -48,8 +48,8 @@ func onlyRights() []api.Right {
 	return []api.Right{api.RightRead, api.RightWrite, api.RightApprove, api.RightConfigure, api.RightCommand}
 }
 
-// newStronghold lives until the test ends. Of the users of NATS, host may
-// everything, alice in what is hers, and mallory looks.
+// newStronghold lives until the test ends. Of the users of NATS, host has all rights, alice has them in her
+// sessions, and mallory may read.
 func newStronghold(t *testing.T, ctx context.Context) *stronghold { //nolint:revive // t is first in helpers here
 	t.Helper()
 	d := install(t)
@@ -103,7 +103,7 @@ func (f *stronghold) plans(prefix string, n int) (list []*playback.Plan) {
 	return list
 }
 
-// play plays a conversation, and wants its history equal to the recording.
+// play plays a conversation, and compares its history with the recording.
 func (f *stronghold) play(plan *playback.Plan) {
 	f.T.Helper()
 	if err := f.player.Play(f.Ctx, plan, nil); err != nil {
@@ -121,12 +121,11 @@ func (f *stronghold) play(plan *playback.Plan) {
 	harness.VerifyHistory(f.T, f.Bus, plan.Session)
 }
 
-// leastAttacks is how many distinct ones the suite promises.
+// leastAttacks is the least number of distinct attacks of the suite.
 const leastAttacks = 300
 
-// TestAttacks tries everything hostile that can be made of lists of operations,
-// values and doors. Whatever it is, it is withstood; what the servers keep is as
-// before, to the message; and the fleet goes on as if nothing had been.
+// TestAttacks sends every attack that lists of operations, values and APIs make. Each is refused. The servers keep
+// the same messages as before, and the fleet runs as before.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	f := newStronghold(t, harness.ContextFor(t, 4*time.Minute))
@@ -173,8 +172,8 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// prey makes the sessions that are attacked: mine is the NATS user host's, with a
-// turn that has ended, hers the HTTP caller alice's.
+// prey makes the sessions under attack: mine belongs to the NATS user host, with a turn that has ended; hers
+// belongs to the HTTP caller alice.
 func (f *stronghold) prey() {
 	f.T.Helper()
 	for _, ask := range f.keyedRequests() {

@@ -25,8 +25,8 @@ import (
 	"github.com/lash-go/lash/workers/builtin/background"
 )
 
-// estate is a tenant with a hot session, a cold one, one that is hot again,
-// and one whose body is a blob; and a command, a timer and a dead letter that wait.
+// estate is a tenant with a hot session, a cold one, one that is hot again, and one whose body is a blob; with a
+// pending command, a timer and a dead letter.
 func estate(t *testing.T, d *deployment) map[events.SessionID]string {
 	t.Helper()
 	b := d.bundleOf("node@acme", append(everythingScript(), harness.Reply(harness.Text("of hot")), harness.Reply(harness.Text("of cold")))...)
@@ -55,7 +55,7 @@ func estateLetter() bus.DeadLetter {
 	return bus.DeadLetter{Session: "other", Error: "cannot be folded", Attempts: 3}
 }
 
-// owed wants the wake, the timer and the dead letter of an [estate].
+// owed checks the wake, the timer and the dead letter of an [estate].
 func owed(b *harness.System) {
 	b.T.Helper()
 	harness.Equal(b.T, "the wake", b.HasWake("hot"), true)
@@ -65,7 +65,7 @@ func owed(b *harness.System) {
 	harness.Equal(b.T, "error of the dead letter", letter.Error, estateLetter().Error)
 }
 
-// digests verifies every history there is and says what it folds to.
+// digests verifies every history and returns the digests of the folded states.
 func digests(t *testing.T, b *bus.Bus) map[events.SessionID]string {
 	t.Helper()
 	list := make(map[events.SessionID]string)
@@ -92,7 +92,7 @@ func digests(t *testing.T, b *bus.Bus) map[events.SessionID]string {
 	return list
 }
 
-// same compares what was restored with what there was, and runs one more turn on it.
+// same compares the restored tenant with the original, and runs one more turn on it.
 func same(t *testing.T, d *deployment, want map[events.SessionID]string) {
 	t.Helper()
 	b := d.bundleOf("node@acme", harness.Reply(harness.Text("as before")), harness.Reply(harness.Text("as before")), harness.Reply(harness.Text("as before")), harness.Reply(harness.Text("as before")))
@@ -125,8 +125,8 @@ func TestBackupCopy(t *testing.T) {
 	same(t, other.boot(), want)
 }
 
-// TestBackupStreams copies the streams of a running server with a backup's
-// permissions, in the order that the guide gives, into an empty server.
+// TestBackupStreams copies the streams of a running server with a backup's permissions, in the order of the guide,
+// into an empty server.
 func TestBackupStreams(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
@@ -144,7 +144,7 @@ func TestBackupStreams(t *testing.T) {
 	same(t, other, want)
 }
 
-// backupOrder sorts streams as OPERATING.md says, and leaves out what is made again.
+// backupOrder sorts streams as OPERATING.md says, and leaves out those that nodes rebuild.
 func backupOrder(names []string) (list []string) {
 	made := []string{"lash-dirty", "lash-delta", "KV_lash-sessions", "KV_lash-catalog", "KV_lash-snapshots"}
 	rank := func(name string) int {
@@ -179,7 +179,7 @@ type stream struct {
 	chunks        [][]byte
 }
 
-// ask makes a request of the server's and reads the answer.
+// ask sends a request to the server and reads the response.
 func (k *clerk) ask(subject string, body, answer any) {
 	k.t.Helper()
 	data, err := json.Marshal(body)
@@ -240,9 +240,8 @@ func (k *clerk) restore(s stream) {
 	}
 }
 
-// TestBackupRunning copies the streams of a server while turns run on it, as
-// the guide allows. What is restored are beginnings of the histories there
-// were, and what they owe is done.
+// TestBackupRunning copies the streams of a server during turns, as the guide allows. The restored histories are
+// prefixes of the originals, and their pending work runs.
 func TestBackupRunning(t *testing.T) {
 	t.Parallel()
 	const sessions = 4
@@ -302,7 +301,7 @@ func TestBackupRunning(t *testing.T) {
 	}
 }
 
-// beginning wants one server's history to be the beginning of another's, to the byte.
+// beginning checks that one server's history is a prefix of another's, to the byte.
 func beginning(t *testing.T, of, is *bus.Bus, id events.SessionID) {
 	t.Helper()
 	next, done := iter.Pull2(of.Log().Read(harness.Context(t), id, 1))

@@ -18,8 +18,8 @@ import (
 	"github.com/lash-go/lash/workers/builtin/gate"
 )
 
-// TestCallerIsAuthenticated has a client that calls itself the boss do all that
-// clients do. The history names the user that the server authenticated.
+// TestCallerIsAuthenticated has a client send every request under another name. The history names the user that
+// the server authenticated.
 func TestCallerIsAuthenticated(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
@@ -61,7 +61,7 @@ func TestCallerIsAuthenticated(t *testing.T) {
 	harness.Equal(t, "who approved", harness.Find[*events.ToolApprovalGiven](b, id)[0].By, "alice")
 }
 
-// TestCallerWritesNoHeader has a client say in a header of its own who it is.
+// TestCallerWritesNoHeader has a client send a caller's name in a header of its own.
 func TestCallerWritesNoHeader(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()

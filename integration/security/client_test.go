@@ -15,7 +15,7 @@ import (
 	"github.com/lash-go/lash/workers/builtin/background"
 )
 
-// TestRoleHostClient drives a session from its creation to its end with a host client's permissions.
+// TestRoleHostClient uses a session from its creation to its end with a host client's permissions.
 func TestRoleHostClient(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()

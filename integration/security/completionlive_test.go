@@ -25,7 +25,7 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// aloud is a model that answers every request by streaming.
+// aloud is a model that streams every reply.
 type aloud func(ctx context.Context, sink func(llm.Delta)) (llm.Response, error)
 
 func (aloud) ID() string { return "aloud" }
@@ -34,7 +34,7 @@ func (s aloud) Complete(ctx context.Context, _ llm.Request, sink func(llm.Delta)
 	return s(ctx, sink)
 }
 
-// spokenBy serves sessions whose model aloud, to users of the outer account and over HTTP.
+// spokenBy serves sessions with the model aloud, to users of the outer account and over HTTP.
 func spokenBy(t *testing.T, s aloud, scopes map[string]api.Reach) (*natsDoor, *harness.HTTP) {
 	t.Helper()
 	n := natsDoorOf(t, workers.Config{Provider: "aloud", Providers: map[string]llm.Provider{"aloud": s}, Scopes: scopes})
@@ -42,7 +42,7 @@ func spokenBy(t *testing.T, s aloud, scopes map[string]api.Reach) (*natsDoor, *h
 	return n, n.ServeHTTP(httpapi.Config{Service: n.node.Host()})
 }
 
-// clientOf asks as a user of the outer account.
+// clientOf is a client of a user of the outer account.
 func (n *natsDoor) clientOf(user string) *client.Client {
 	n.T.Helper()
 	c, err := client.New(client.Config{Bus: n.deployed.open(bus.OpenReader, n.deployed.config(user)), Logger: zaptest.NewLogger(n.T)})
@@ -50,8 +50,8 @@ func (n *natsDoor) clientOf(user string) *client.Client {
 	return c
 }
 
-// TestCompletionStreamEndsWithItsClient has clients go away in the middle of a
-// reply, at every door: the call of the model ends, and is not paid for on.
+// TestCompletionStreamEndsWithItsClient has clients disconnect in the middle of a reply, on every API: the model
+// call ends, and its cost stops.
 func TestCompletionStreamEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
@@ -92,8 +92,8 @@ func TestCompletionStreamEndsWithItsClient(t *testing.T) {
 	harness.Equal(t, "ledger", len(n.StateOf("s1").Ledger), 0)
 }
 
-// TestCompletionStreamIsOnesOwn has a user ask for a completion as it comes, while others listen to all that they may:
-// none of them receives a piece of it. Who may not ask for a completion gets none this way either.
+// TestCompletionStreamIsOnesOwn has a user stream a completion while others subscribe to every subject that they
+// may: none of them receives a piece of it. A user without the right to request a completion has no stream either.
 func TestCompletionStreamIsOnesOwn(t *testing.T) {
 	t.Parallel()
 	const word = "alicesword"
@@ -149,8 +149,9 @@ func TestCompletionStreamIsOnesOwn(t *testing.T) {
 	}
 }
 
-// TestCompletionStreamOverHTTP has what refuses a completion before its model aloud as an answer, and what ends it later
-// as the last event, also where the server stops. A client that reads nothing delays no other work, and gets it all in the end.
+// TestCompletionStreamOverHTTP returns a refusal before the model call as the response, and a later end as the
+// last event, also where the server stops. A client that does not read delays no other work, and receives
+// everything in the end.
 func TestCompletionStreamOverHTTP(t *testing.T) {
 	t.Parallel()
 	const path = "/v1/sessions/s1/completions/stream"

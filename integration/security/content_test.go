@@ -21,8 +21,7 @@ import (
 type privileged struct {
 	field string
 	op    operation.Name
-	// nats is its body, in place of SESSION the session that the caller has a
-	// grant of, in place of NEW one that is about to be.
+	// nats is its body. SESSION stands for the session that the caller has a grant of, NEW for one to be created.
 	nats func(session, fresh events.SessionID) any
 	http string // path and body with a space between, likewise, after PUT where that is the method; empty: HTTP has no such field
 }
@@ -43,7 +42,7 @@ func turnContent(set func(*events.TurnInput)) func(session, fresh events.Session
 	}
 }
 
-// laterContent is turnContent for a turn at a time.
+// laterContent is turnContent for a scheduled turn.
 func laterContent(set func(*events.TurnInput)) func(session, fresh events.SessionID) any {
 	return func(session, fresh events.SessionID) any {
 		r := turnContent(set)(session, fresh).(*api.TurnRequest)
@@ -51,7 +50,7 @@ func laterContent(set func(*events.TurnInput)) func(session, fresh events.Sessio
 	}
 }
 
-// contents is each such field in each request that has it.
+// contents has each such field in each request that has it.
 func contents(t *testing.T) []privileged {
 	t.Helper()
 	said := events.Message{Role: events.RoleSystem, Parts: small(11)}
@@ -110,9 +109,9 @@ func contents(t *testing.T) []privileged {
 	return list
 }
 
-// TestContentNeedsConfigure sends every field that says with what a session
-// runs, through both doors: with the right to configure it is taken, and without
-// it refused by name, whether the scope lacks the right or the grant does.
+// TestContentNeedsConfigure sends every field that decides with what a session runs, over both APIs. With the
+// right to configure it is accepted. Without it is refused by name, whether the scope lacks the right or the grant
+// does.
 func TestContentNeedsConfigure(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -182,9 +181,9 @@ func TestContentNeedsConfigure(t *testing.T) {
 	}
 }
 
-// TestProtocolOfNobody asks for a protocol that the node does not have: it is
-// refused by name, and nothing is done. A session that has such a one, as of
-// another node, refuses what needs it, and can be configured for one that there is.
+// TestProtocolOfNobody requests a protocol that the node does not have: it is refused by name, without an effect.
+// A session with such a protocol, as of another node, refuses requests that need it, and can be configured for
+// another one.
 func TestProtocolOfNobody(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)

@@ -31,7 +31,7 @@ import (
 	"github.com/lash-go/lash/workers/recording"
 )
 
-// depths are how deep the bombs nest. The stack would end the process, which no test could report.
+// depths are the depths of the nested values. A stack overflow would end the process, which no test could report.
 func depths() []int {
 	if testing.Short() {
 		return []int{200, 100_000}
@@ -39,13 +39,13 @@ func depths() []int {
 	return []int{200, 100_000, 10_000_000}
 }
 
-// depthDoor reads bytes from anywhere; refuses says whether what nests is an error there.
+// depthDoor is a reader of bytes; refuses says whether nested values are an error there.
 type depthDoor struct {
 	read    func(data []byte) error
 	refuses bool
 }
 
-// TestDeepMsgpack sends values that nest through everything that reads the format.
+// TestDeepMsgpack sends nested values to every reader of msgpack.
 func TestDeepMsgpack(t *testing.T) {
 	t.Parallel()
 	doors := map[string]depthDoor{
@@ -86,7 +86,7 @@ func TestDeepMsgpack(t *testing.T) {
 	}
 }
 
-// jsonDoors is everything that reads JSON.
+// jsonDoors has every reader of JSON.
 func jsonDoors(t *testing.T) map[string]depthDoor {
 	t.Helper()
 	tools := plugin.NewTools()
@@ -124,7 +124,7 @@ func jsonDoors(t *testing.T) map[string]depthDoor {
 	}
 }
 
-// providerReads has a provider read an answer that is such JSON, as a stream and as an error.
+// providerReads has a provider read a response with such JSON, as a stream and as an error.
 func providerReads(t *testing.T, data []byte, vendor string) error {
 	t.Helper()
 	var last error
@@ -155,7 +155,7 @@ func providerReads(t *testing.T, data []byte, vendor string) error {
 	return last
 }
 
-// TestDeepJSON sends JSON that nests through everything that reads some.
+// TestDeepJSON sends nested JSON to every reader of JSON.
 func TestDeepJSON(t *testing.T) {
 	t.Parallel()
 	doors := jsonDoors(t)
@@ -173,7 +173,7 @@ func TestDeepJSON(t *testing.T) {
 	}
 }
 
-// TestDeepRequests sends JSON that nests to the services of a session: it is refused, and they live on.
+// TestDeepRequests sends nested JSON to the services of a session: it is refused, and they continue.
 func TestDeepRequests(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("done")))

@@ -15,8 +15,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 )
 
-// TestFlagsOfFiles holds the units, the compose file and the sample
-// configuration against the flags that lash-node has.
+// TestFlagsOfFiles compares the units, the compose file and the sample configuration with the flags of lash-node.
 func TestFlagsOfFiles(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -55,7 +54,7 @@ func TestFlagsOfFiles(t *testing.T) {
 	}
 }
 
-// TestServerFiles holds what the configurations come to against what is promised of them.
+// TestServerFiles compares the effective configurations with the promises of the guide.
 func TestServerFiles(t *testing.T) {
 	t.Parallel()
 	d := install(t)
@@ -86,7 +85,7 @@ func withPermissions(opts *server.Options) (n int) {
 	return n
 }
 
-// TestUnits has systemd read the units: it says nothing of what is right.
+// TestUnits has systemd check the units, without a complaint.
 func TestUnits(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// TestHiddenElsewhere awaits a session's hidden tasks from everywhere but the
-// node that runs them: no await answers before they have ended, and each tells how they did.
+// TestHiddenElsewhere awaits a session's hidden tasks on every node but the one that runs them: no await returns
+// before they have ended, and each returns their outcome.
 func TestHiddenElsewhere(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
@@ -85,7 +85,7 @@ func TestHiddenElsewhere(t *testing.T) {
 	}
 }
 
-// TestHiddenIsHidden asks for a hidden task by every method of a host that names tasks: none has it, and none stops it.
+// TestHiddenIsHidden names a hidden task in every method of a host that names tasks: no method finds or stops it.
 func TestHiddenIsHidden(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)

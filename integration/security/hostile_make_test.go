@@ -16,7 +16,7 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// forger makes hostile requests, the same ones for a seed.
+// forger makes hostile requests, deterministic for a seed.
 type forger struct {
 	*rand.Rand
 	names []string // of sessions, for ids, parents and whatever else takes a text
@@ -79,7 +79,7 @@ func (f *forger) value(depth int) any {
 	return map[string]any{f.field(): f.value(depth + 1), f.field(): f.value(depth + 1)}
 }
 
-// field is a name of a field, which a request may have.
+// field is a name of a field that a request may have.
 func (f *forger) field() string {
 	return pick(f, "id", "text", "parts", "role", "nodes", "message", "options", "plugins", "config", "parent", "labels", "access", "continue", "when_busy", "boundary", "keep", "reason",
 		"call", "names", "level", "rights", "node", "kind", "type", "body", "requires_ancestor", "model", "protocol", "X", "")
@@ -191,7 +191,7 @@ func (f *forger) msgpack(op operation.Name, fresh string) []byte {
 	return data
 }
 
-// set changes a field somewhere in what a client's program would send.
+// set changes a field somewhere in the request of a client's program.
 func (f *forger) set(v reflect.Value, depth int) {
 	switch v.Kind() {
 	case reflect.String:
@@ -231,7 +231,8 @@ func (f *forger) set(v reflect.Value, depth int) {
 	}
 }
 
-// setField leaves out what would have a session erased while it is looked at, and states, which requests carry by other ways.
+// setField does not set fields that would erase a session during the test, and states, which requests carry in
+// other ways.
 func (f *forger) setField(v reflect.Value, depth int) {
 	var open []reflect.Value
 	for i := range v.NumField() {

@@ -28,14 +28,14 @@ var (
 	hostileSeed     = flag.Uint64("hostile.seed", 1, "of them")
 )
 
-// written is a commit that an answer names.
+// written is a commit that a response names.
 type written struct {
 	id    events.SessionID
 	seq   events.Seq
 	actor string
 }
 
-// siege sends hostile requests, and takes down what became of them.
+// siege sends hostile requests, and records their outcomes.
 type siege struct {
 	*stronghold
 	left atomic.Int64
@@ -55,11 +55,10 @@ func (s *siege) wrong(format string, args ...any) {
 	}
 }
 
-// TestHostileRequests makes up requests of every operation for both doors, and
-// sends them to a node that plays recorded conversations meanwhile. Nothing
-// panics, each refusal says why, each accepted write is in its history, the
-// conversations are as recorded, and the process is as small as before. It is
-// not parallel, as it counts what the process has.
+// TestHostileRequests makes random requests of every operation for both APIs, and sends them to a node that plays
+// recorded conversations meanwhile. Nothing panics, each refusal has a reason, each accepted write is in its
+// history, the conversations equal the recordings, and the process is as small as before. It is not parallel,
+// because it counts goroutines and the heap of the process.
 func TestHostileRequests(t *testing.T) {
 	most := time.Minute + time.Duration(*hostileRequests)*20*time.Millisecond
 	s := &siege{stronghold: newStronghold(t, harness.ContextFor(t, most)), outcomes: make(map[string]int)}
@@ -104,7 +103,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// worker sends until there are enough. The session that it attacks is another one from time to time.
+// worker sends requests until there are enough. It changes the session under attack from time to time.
 func (s *siege) worker(n uint64) {
 	f := newForger(*hostileSeed, n, s.http.Doc.Operations())
 	for i := 0; s.left.Add(-1) >= 0; i++ {
@@ -131,7 +130,7 @@ func (s *siege) create(id events.SessionID) {
 	s.made = append(s.made, id)
 }
 
-// target is mostly the session under attack; others are asked of by callers that do not reach them.
+// target is mostly the session under attack; callers without a grant name other ones.
 func (f *forger) target(id, stranger, caller string) (session, by string) {
 	if f.IntN(8) == 0 {
 		return pick(f, "warm-0", "played-0", "nosuch", "a.b", strings.Repeat("x", 300)), stranger
@@ -234,7 +233,7 @@ func (s *siege) overNATS(f *forger, id, fresh string) {
 	}
 }
 
-// named wants a refusal to name a field or a limit. Bodies that are no requests have their reason in the text.
+// named checks that a refusal names a field or a limit. A malformed body has its reason in the text.
 func (s *siege) named(what, code, text string, details map[string]string) {
 	if details["field"] == "" && details["limit"] == "" && (code != "invalid_body" && code != "body_too_large" || text == "") {
 		s.wrong("%s: got %s %q %v, want a field or a limit", what, code, clipped(text), details)
@@ -261,8 +260,8 @@ func (s *siege) refused(door, code string) {
 	s.outcomes[door+" "+code]++
 }
 
-// histories wants every write that was accepted in its history, by its caller,
-// and the histories of all sessions that were made without a broken rule.
+// histories checks that every accepted write is in its history, with its caller, and verifies the histories of all
+// sessions.
 func (s *siege) histories() {
 	s.T.Helper()
 	actors := make(map[events.SessionID]map[events.Seq]string)
@@ -294,8 +293,8 @@ func size() (routines int, heap uint64) {
 	return runtime.NumGoroutine(), m.HeapAlloc
 }
 
-// smallAgain waits until the process is about as small as before. The server of
-// the test is in it, with what it keeps of each session.
+// smallAgain waits until the process is about as small as before. It includes the server of the test, with what
+// that keeps of each session.
 func (s *siege) smallAgain(routines int, heap uint64, sessions int) {
 	s.T.Helper()
 	s.http.Client.CloseIdleConnections()

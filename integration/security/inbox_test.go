@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/bus"
 )
 
-// TestForgottenInbox opens buses as users who may hear one inbox only, and name none,
-// or another's: they are refused at once, also where they would wait for servers.
+// TestForgottenInbox opens buses as users that may subscribe to one inbox only, with no inbox or another user's.
+// They are refused at once, also where they would wait for servers.
 func TestForgottenInbox(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
@@ -45,7 +45,8 @@ func TestForgottenInbox(t *testing.T) {
 	}
 }
 
-// TestAdviceFitsTheError runs a command with each of its credentials missing or wrong: it says which one.
+// TestAdviceFitsTheError runs a command with each of its credentials missing or wrong: its error names that
+// credential.
 func TestAdviceFitsTheError(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()

@@ -14,8 +14,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// keyedAsk is an operation that takes a key, with a request that appends in a
-// session of [bundle.keyable] (0), one with another target or body (1), and one with yet another (2).
+// keyedAsk is an operation with a key: a request that appends in a session of [keyable] (0), one with another
+// target or body (1), and one with yet another (2).
 type keyedAsk struct {
 	op      operation.Name
 	running bool // it needs a turn that runs
@@ -24,10 +24,10 @@ type keyedAsk struct {
 	http    func(n int) [3]string // method, path and body; nil: HTTP has no such operation
 }
 
-// nth takes a value of several.
+// nth selects a value.
 func nth[T any](n int, list ...T) T { return list[n] }
 
-// keyedAsks is every operation that makes a session or may change one, but those that clients never repeat.
+// keyedAsks has every operation that makes a session or may change one, except those that clients never repeat.
 func keyedAsks() []keyedAsk {
 	type object = map[string]any
 	var (
@@ -364,5 +364,5 @@ func keyedAsks() []keyedAsk {
 // forking is [operation.Create.Name] from another session, which has a path of its own over HTTP.
 const forking operation.Name = "fork"
 
-// makes reports whether a request makes the session that has its key as id.
+// makes reports whether a request makes the session whose id is its key.
 func (k *keyedAsk) makes() bool { return k.op == operation.Create.Name || k.op == forking }

@@ -51,7 +51,7 @@ func keyable(b *harness.System, id events.SessionID, running bool) {
 		&events.ToolApprovalAsked{Effect: "t1/0/1", Tool: "t"}, &events.ToolPended{Calls: []int64{2, 3}})
 }
 
-// appended has a worker append what happened.
+// appended appends events as a worker does.
 func appended(b *harness.System, id events.SessionID, turn events.TurnID, list ...events.Payload) {
 	b.T.Helper()
 	at := b.StateOf(id).Seq
@@ -63,12 +63,12 @@ func appended(b *harness.System, id events.SessionID, turn events.TurnID, list .
 	harness.WantError(b.T, "append", err, nil)
 }
 
-// keyedDoor makes a request as one of two callers, with the session's id as its key, and gives the answer and the code of the error.
+// keyedDoor sends a request as one of two callers, with the session's id as its key, and returns the response and
+// the code of the error.
 type keyedDoor func(caller int, k keyedAsk, id events.SessionID, n int) (answer, code string)
 
-// TestKeyBelongsToItsRequest uses the key of every operation again: for the
-// same, which is answered as the first time, and for every operation by either
-// caller, with every target and body, which are refused. Nothing is appended by any of them.
+// TestKeyBelongsToItsRequest uses the key of every operation again. The same request has the same response. Every
+// other operation, by either caller, with every target and body, is refused. None of them appends anything.
 func TestKeyBelongsToItsRequest(t *testing.T) {
 	t.Parallel()
 	doors := map[string]func(t *testing.T) (*harness.System, keyedDoor){"host": hostWithKeys, "nats": natsWithKeys, "http": httpWithKeys}
@@ -112,7 +112,7 @@ func TestKeyBelongsToItsRequest(t *testing.T) {
 	}
 }
 
-// TestKeysOfAll holds the table against all operations that change anything.
+// TestKeysOfAll compares the table with all operations that change anything.
 func TestKeysOfAll(t *testing.T) {
 	t.Parallel()
 	var have, want []string
@@ -133,7 +133,7 @@ func TestKeysOfAll(t *testing.T) {
 	harness.EqualLists(t, "operations", have, want)
 }
 
-// hostWithKeys asks two hosts in turns, so that a repeat is the other's.
+// hostWithKeys alternates between two hosts, so that a repeat reaches the other one.
 func hostWithKeys(t *testing.T) (*harness.System, keyedDoor) {
 	t.Helper()
 	b := harness.StartIdle(t)
@@ -179,8 +179,8 @@ func httpWithKeys(t *testing.T) (*harness.System, keyedDoor) {
 	}
 }
 
-// TestKeyUsedAtOnce has two hosts decide requests with one key at the same time, of every pair of
-// operations that need nothing to be there: one is done, and the other refused.
+// TestKeyUsedAtOnce has two hosts handle requests with one key at the same time, of every pair of operations
+// without a precondition: one is done, and the other refused.
 func TestKeyUsedAtOnce(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -212,8 +212,7 @@ func TestKeyUsedAtOnce(t *testing.T) {
 	}
 }
 
-// TestKeyOfOlderVersion repeats a request that an earlier version did, which
-// recorded its key in the cause alone.
+// TestKeyOfOlderVersion repeats a request of an earlier version, which recorded its key in the cause only.
 func TestKeyOfOlderVersion(t *testing.T) {
 	t.Parallel()
 	b, ask := hostWithKeys(t)
@@ -231,8 +230,8 @@ func TestKeyOfOlderVersion(t *testing.T) {
 	harness.Equal(t, "commits", b.LastSeq("s1"), at+1)
 }
 
-// TestKeyAfterTheTurn repeats what was asked of a turn after its end: the key finds what it led to; with another key
-// the same answer to a question is no other, and a result finds no turn.
+// TestKeyAfterTheTurn repeats requests to a turn after its end. The key finds its outcome. With another key the
+// same answer to an approval is accepted as the same, and a result finds no turn.
 func TestKeyAfterTheTurn(t *testing.T) {
 	t.Parallel()
 	b, ask := hostWithKeys(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/lash-go/lash/workers/builtin/gate"
 )
 
-// locked starts a node on which much is locked, with a tool that must not run twice.
+// locked starts a node with many locked settings, and a tool that must not run twice.
 func locked(b *harness.System) (n *workers.Node, ran *int) {
 	b.T.Helper()
 	ran = new(int)
@@ -32,8 +32,8 @@ func locked(b *harness.System) (n *workers.Node, ran *int) {
 	}}, plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{risky, gate.Factory(gate.Config{})}}), ran
 }
 
-// TestLocks asks for everything that is locked, of the node's own host and over
-// NATS. Each is refused with its field, and nothing is made.
+// TestLocks requests every locked setting, from the node's own host and over NATS. Each is refused with its field,
+// without an effect.
 func TestLocks(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -80,8 +80,8 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// TestLocksOfOldSessions has sessions that are older than the locks, or were
-// made by a host without them: the node that runs their turns holds them to the locks.
+// TestLocksOfOldSessions has sessions that are older than the locks, or were made by a host without them: the node
+// that runs their turns applies the locks.
 func TestLocksOfOldSessions(t *testing.T) {
 	t.Parallel()
 	again := harness.Reply(harness.Call("k", "none", `{}`))
@@ -102,7 +102,7 @@ func TestLocksOfOldSessions(t *testing.T) {
 	harness.Equal(t, "calls of the model", len(b.Model.Requests()), 3)
 }
 
-// TestDenyHolds gives a session rules of its own: what the node denies stays denied.
+// TestDenyHolds has a session with rules of its own: files that the node denies stay denied.
 func TestDenyHolds(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "wipe", `{}`)), harness.Reply(harness.Text("ok")))

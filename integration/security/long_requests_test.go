@@ -16,10 +16,9 @@ import (
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
 
-// TestLongRequestsKeepNobodyWaiting has a user ask a node for as many actions at
-// once as it works on, none of which ends: those above the user's share are
-// refused, another user's action begins, and short requests are answered, also
-// when programs of the nodes' own account hold all that there is for long ones.
+// TestLongRequestsKeepNobodyWaiting has a user send as many actions at once as a node runs, none of which ends.
+// Those above the user's share are refused, another user's action starts, and short requests have responses, also
+// when programs of the nodes' own account occupy all slots for long ones.
 func TestLongRequestsKeepNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	const all, share = 64, 16
@@ -73,7 +72,7 @@ func TestLongRequestsKeepNobodyWaiting(t *testing.T) {
 	asking.Wait()
 }
 
-// inside is a request for an action as a program of the nodes' own account sends it.
+// inside sends a request for an action as a program of the nodes' own account does.
 func (n *natsDoor) inside(args *api.ActionArgs) (context.Context, []byte) {
 	n.T.Helper()
 	body, err := events.EncodePayload(args)

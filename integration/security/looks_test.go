@@ -17,8 +17,8 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// acts has a plugin with a monitor of session starts, with actions that ask for
-// a turn, and that appends when it is told that a session is there.
+// acts is a plugin with a monitor of session starts, with actions that submit a turn, and with an append when a
+// session is ready.
 func acts(told chan<- error) plugin.Factory {
 	return plugin.Func("acts", func(r *plugin.Registrar) error {
 		r.Monitor(events.MonitorSpec{ID: "m", Command: "true", ArmOn: events.ArmSessionStart})
@@ -49,15 +49,15 @@ func setupActs(t *testing.T) (b *harness.System, id events.SessionID, told chan 
 	return b, b.Open(session.CreateRequest{}), told
 }
 
-// scoped is a request of a caller with a scope, that reaches every session.
+// scoped is a context of a caller with a scope, which reaches every session.
 func scoped(ctx context.Context, scope api.Scope, op operation.Name, id events.SessionID) context.Context {
 	c := api.Caller{Name: "bob", Reach: api.Reach{Scope: scope}}
 	return api.WithAsked(api.WithCaller(ctx, c, operation.Named()[op].Described().Needs, id), api.Asked{Actor: "bob"})
 }
 
-// TestLooksAppendNothing asks for what needs the right to read alone, in a
-// session with a monitor that is armed: nothing is appended, while what the
-// process does for itself goes on. Nor does who takes updates start it, without the right to commands.
+// TestLooksAppendNothing sends every request that needs the right to read only, in a session with an armed
+// monitor. They append nothing, while the process's own work continues. A caller without the right to commands
+// that takes updates does not start the monitor either.
 func TestLooksAppendNothing(t *testing.T) {
 	t.Parallel()
 	b, sid, told := setupActs(t)
@@ -95,7 +95,8 @@ func TestLooksAppendNothing(t *testing.T) {
 	}
 }
 
-// TestLookMovesNoTasks has who asked for a look close a session whose tasks become the parent's: none of them moves.
+// TestLookMovesNoTasks closes, with a request to read, a session whose tasks become the parent's: none of them
+// moves.
 func TestLookMovesNoTasks(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -111,8 +112,8 @@ func TestLookMovesNoTasks(t *testing.T) {
 	harness.Equal(t, "went to", k.To, parent)
 }
 
-// TestActionsNeedRights has callers of each right ask for each action. The turn
-// that an action asks for is its caller's.
+// TestActionsNeedRights has callers of each right invoke each action. A turn that an action submits belongs to its
+// caller.
 func TestActionsNeedRights(t *testing.T) {
 	t.Parallel()
 	b, sid, _ := setupActs(t)

@@ -15,8 +15,8 @@ import (
 // roles are the users of the sample tenant, one of each role.
 func roles() []string { return []string{"node", "host", "auditor", "backup"} }
 
-// mayPublish says for every row of every role's list who may do what it
-// allows. Rows that begin with - are denied to those who have them.
+// mayPublish says for every row of every role's list which roles may do what it allows. Rows that begin with - are
+// denied to those that have them.
 func mayPublish() map[string]string {
 	return map[string]string{
 		"lash.s.*.*": "node", "lash.work.>": "node", "lash.timer.at.*": "node", "lash.dead.>": "node", "lash.tries.>": "node",
@@ -39,7 +39,7 @@ func mayPublish() map[string]string {
 		"$JS.API.STREAM.SNAPSHOT.*": "backup", "$JS.API.STREAM.RESTORE.*": "backup",
 		"$JS.SNAPSHOT.ACK.>": "backup", "$JS.SNAPSHOT.RESTORE.>": "backup",
 
-		// What the denied rows leave of those above.
+		// The remainder of the rows above without the denied rows.
 		"$JS.API.DIRECT.GET.lash-delta": "node host",
 
 		"-$JS.API.STREAM.DELETE.lash-work":         "node",
@@ -84,8 +84,8 @@ func beyond() (publish, subscribe []string) {
 	return publish, subscribe
 }
 
-// TestEveryPermissionRow tries every row of every list from every role, on a
-// server that has these files: who may, may, and all the others are refused.
+// TestEveryPermissionRow tries every row of every list from every role, on a server with these files: it accepts
+// the roles that may, and refuses all others.
 func TestEveryPermissionRow(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
@@ -119,7 +119,7 @@ func TestEveryPermissionRow(t *testing.T) {
 	}
 }
 
-// permissions are a user's lists as the files have them.
+// permissions are a user's lists in the files.
 func (d *deployment) permissions(name string) map[string][]string {
 	d.t.Helper()
 	parsed, err := conf.ParseFile(filepath.Join(d.dir, "tenants", "acme", name+".conf"))
@@ -138,7 +138,7 @@ func (d *deployment) permissions(name string) map[string][]string {
 	return list
 }
 
-// rowsKnown holds a role's list against the table: each of its rows is there, and lets it do that.
+// rowsKnown compares a role's list with the table: each of its rows is in it, and allows the role that.
 func rowsKnown(t *testing.T, role, way string, list map[string][]string, table map[string]string) {
 	t.Helper()
 	for _, row := range list[way] {
@@ -201,7 +201,7 @@ func (p *probe) subscribe(subject string, may bool) {
 	}
 }
 
-// check compares what was refused with what should be.
+// check compares the refusals with the expected ones.
 func (p *probe) check() {
 	p.t.Helper()
 	if err := p.nc.Publish(lastProbe, nil); err != nil {

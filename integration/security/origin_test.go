@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// TestOriginIsAuthenticated has a user of NATS cancel a turn in another one's
-// name: the history, and the answer, have its own.
+// TestOriginIsAuthenticated has a user of NATS cancel a turn in another user's name: the history, and the
+// response, have its own.
 func TestOriginIsAuthenticated(t *testing.T) {
 	t.Parallel()
 	n := natsDoorOf(t, workers.Config{Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeWrite}}})
@@ -29,8 +29,8 @@ func TestOriginIsAuthenticated(t *testing.T) {
 	harness.Equal(t, "origin in the history", harness.Find[*events.TurnCancelRequested](n.System, "s1")[0].Origin, "alice")
 }
 
-// TestCompletionOfOldSession asks the model of a session that is kept for a
-// shorter time than a later lock allows: archivers hold it to that, and completions go on.
+// TestCompletionOfOldSession requests a completion in a session whose retention is shorter than a later lock
+// allows: archivers apply the lock, and completions still run.
 func TestCompletionOfOldSession(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("aside")))

@@ -11,9 +11,8 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// TestTransferNeedsBothSessions has a caller move a task between its own session
-// and another owner's, either way, with each grant there: the right to write is
-// needed in both, and without it neither history changes.
+// TestTransferNeedsBothSessions has a caller move a task between its own session and another owner's, both ways,
+// with each grant there. It needs the right to write in both; without it neither history changes.
 func TestTransferNeedsBothSessions(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)

@@ -15,9 +15,9 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// TestSessionsPerCaller has callers make more sessions at once than may be theirs, over HTTP and over NATS: so many are
-// made, the others are refused with the limit, other callers are not, and a closed one makes place. It is one limit for both
-// doors, and a node that was started again holds it.
+// TestSessionsPerCaller has callers make more sessions at once than their limit, over HTTP and over NATS. Those
+// above the limit are refused with it; other callers are not affected, and a closed session frees capacity. It is
+// one limit for both APIs, and a restarted node applies it.
 func TestSessionsPerCaller(t *testing.T) {
 	t.Parallel()
 	const most = 4

@@ -25,9 +25,9 @@ func inSession(d *harness.HTTP) (list []harness.Operation) {
 	return list
 }
 
-// TestReachOverHTTP has a caller ask for every operation that names a session,
-// in one that it does not reach: each is answered as for one that there is none
-// of, and leaves nothing. With grants of every kind it gets what these say.
+// TestReachOverHTTP has a caller send every operation that names a session to one without a grant: each response
+// is that of a session that does not exist, without an effect. With grants of every kind it may do what they
+// allow.
 func TestReachOverHTTP(t *testing.T) {
 	t.Parallel()
 	d := harness.StartIdle(t).ServeHTTP(httpapi.Config{})
@@ -60,9 +60,8 @@ func TestReachOverHTTP(t *testing.T) {
 	}
 }
 
-// TestGrantOverHTTP follows a session's owner, who lets another caller in and
-// out again. The other one sees what it is granted, watches until it is taken
-// back, and takes nothing with it.
+// TestGrantOverHTTP has a session's owner grant another caller access and revoke it. The other caller reads what
+// it is granted, watches until the grant is revoked, and keeps no access.
 func TestGrantOverHTTP(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hello")))
@@ -121,9 +120,8 @@ func TestGrantOverHTTP(t *testing.T) {
 	again.Close()
 }
 
-// TestChildrenHaveTheirOwner makes sessions from others, in every way that HTTP
-// has: they belong to the owner of the one that they began from, and the caller
-// that made them keeps what it may there.
+// TestChildrenHaveTheirOwner makes sessions from others, in every way that HTTP has: they belong to the owner of
+// the original, and the caller that made them keeps its rights of the original.
 func TestChildrenHaveTheirOwner(t *testing.T) {
 	t.Parallel()
 	d := harness.StartIdle(t).ServeHTTP(httpapi.Config{})

@@ -43,7 +43,7 @@ func bodiesInSession() map[operation.Name]any {
 	}
 }
 
-// natsDoor asks nodes for operations, as users of the outer account.
+// natsDoor sends requests to nodes as users of the outer account.
 type natsDoor struct {
 	*harness.System
 	deployed *deployment
@@ -52,7 +52,7 @@ type natsDoor struct {
 	start    func() *workers.Node // another one like it
 }
 
-// askRaw asks for an operation and gives the answer, whatever it is.
+// askRaw sends a request and returns any response.
 func (n *natsDoor) askRaw(user string, op operation.Name, r api.Request, body any) api.Answer {
 	n.T.Helper()
 	var err error
@@ -98,9 +98,8 @@ func natsDoorOf(t *testing.T, cfg workers.Config, script ...harness.Step) *natsD
 	return n
 }
 
-// TestReachOverNATS has a user ask for every operation in a session that it
-// does not reach, and in one that there is none of: the answers are the same.
-// With grants of every kind it gets what these say.
+// TestReachOverNATS has a user send every operation to a session without a grant, and to one that does not exist:
+// the responses are the same. With grants of every kind it may do what they allow.
 func TestReachOverNATS(t *testing.T) {
 	t.Parallel()
 	n := natsDoorOf(t, workers.Config{Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin, Own: true}, "host@acme": {Scope: api.ScopeAdmin, Own: true}}})

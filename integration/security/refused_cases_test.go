@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// doorway has the operations that every door offers, as far as these tests use them.
+// doorway has the operations of every API, as far as these tests use them.
 type doorway interface {
 	Submit(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, error)
 	SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req api.TurnRequest) (events.TurnID, error)
@@ -20,7 +20,7 @@ type doorway interface {
 	Cancel(ctx context.Context, id events.SessionID, turn events.TurnID, req api.CancelRequest) (api.CancelReceipt, api.CancelRequest, error)
 }
 
-// small are so many parts of which no body is worth a blob, of about so many bytes together.
+// small is that many parts, each too small for a blob, of about that many bytes together.
 func small(size int) []events.Part {
 	list := make([]events.Part, max(size/11, 1))
 	for i := range list {
@@ -29,14 +29,14 @@ func small(size int) []events.Part {
 	return list
 }
 
-// unspilled is a part with so many bytes that do not go to a blob.
+// unspilled is a part with that many bytes that do not go to a blob.
 func unspilled(size int) []events.Part {
 	return []events.Part{{Kind: events.PartText, Text: "x", MediaType: strings.Repeat("m", size)}}
 }
 
 func longID(size int) string { return strings.Repeat("i", size) }
 
-// tooLong are what may be too long in a request: about so many bytes at the limit.
+// tooLong are the fields of a request with a limit: each has about that many bytes at the limit.
 var tooLong = map[string]struct {
 	limit int
 	inner bool // over HTTP nobody says it

@@ -20,9 +20,9 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// TestRefusedAtTheDoor makes requests of sizes around every limit while a turn
-// of another client waits. What is too large is refused with the field and the
-// limit, and leaves no trace. What is taken ends. So does the other turn.
+// TestRefusedAtTheDoor sends requests of sizes around every limit while a turn of another client waits. A request
+// that is too large is refused with the field and the limit, without an effect. An accepted one ends, and so does
+// the other turn.
 func TestRefusedAtTheDoor(t *testing.T) {
 	t.Parallel()
 	f := harness.StartFleet(t)
@@ -67,7 +67,7 @@ func TestRefusedAtTheDoor(t *testing.T) {
 	}
 }
 
-// asksBeside asks beside a turn that waits, and reports whether that was taken.
+// asksBeside sends a request while a turn waits, and reports whether it was accepted.
 func asksBeside(f *harness.Fleet, id events.SessionID, what string, ask func() error) (taken bool) {
 	f.T.Helper()
 	f.Open(session.CreateRequest{ID: id})
@@ -93,7 +93,7 @@ func asksBeside(f *harness.Fleet, id events.SessionID, what string, ask func() e
 	return err == nil
 }
 
-// overHTTP asks over HTTP. It has no fields for what only Go has.
+// overHTTP sends requests over HTTP, without the fields that only Go has.
 type overHTTP struct{ d *harness.HTTP }
 
 func (h overHTTP) post(id events.SessionID, path string, body any) error {

@@ -34,8 +34,8 @@ func (d *deployment) edit(file, from, to string) {
 	harness.WantError(d.t, "write", os.WriteFile(filepath.Join(d.dir, file), []byte(strings.Replace(string(data), from, to, 1)), 0o600), nil)
 }
 
-// TestReload changes users, tenants and certificates of a server that runs: who
-// is taken out is cut off, who is new comes in, and the others notice nothing.
+// TestReload changes users, tenants and certificates of a running server. Removed users are disconnected, new ones
+// connect, and the others are unaffected.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()

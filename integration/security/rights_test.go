@@ -14,8 +14,8 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// needs is which right each operation needs. It is written from what operations
-// mean, for the doors to be held against.
+// needs is the right that each operation needs. It is written from the meaning of the operations, and the APIs are
+// checked against it.
 func needs() map[api.Right][]string {
 	return map[api.Right][]string{
 		api.RightRead: {"tool_state", "tool_sources", "tool_catalog", "monitor_snapshot", "actions"},
@@ -31,8 +31,7 @@ func needs() map[api.Right][]string {
 	}
 }
 
-// TestRightsOverNATS has users of the outer account ask for every operation
-// that is served, with every right and without any.
+// TestRightsOverNATS has users of the outer account send every operation, with every right and without any.
 func TestRightsOverNATS(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()

@@ -24,7 +24,7 @@ import (
 	"github.com/lash-go/lash/workers/builtin/background"
 )
 
-// bundleOf is a bundle on a deployment, as the tenant's node.
+// bundleOf is a system on a deployment, as the tenant's node.
 func (d *deployment) bundleOf(user string, script ...harness.Step) *harness.System {
 	d.t.Helper()
 	b := &harness.System{T: d.t, Ctx: harness.Context(d.t), Model: &harness.Model{T: d.t, Script: script}, Tools: plugin.NewTools()}
@@ -43,19 +43,18 @@ func (d *deployment) open(how func(context.Context, bus.Config) (*bus.Bus, error
 	return b
 }
 
-// bigBytes do not fit an event.
+// bigBytes is larger than an event.
 const bigBytes = 300 << 10
 
-// bulky has a tool, big, whose result is kept as a blob.
+// bulky is a plugin with a tool, big, whose result is a blob.
 func bulky() plugin.Factory {
 	return plugin.OfTool(plugin.Tool{Name: "big", Effects: events.EffectsNone}, func(context.Context, plugin.Call, struct{}) (string, error) {
 		return strings.Repeat("0123456789abcdef", bigBytes/16), nil
 	})
 }
 
-// everything is a session of nearly all that a node does: tools, a blob, a
-// monitor's process, an archive, and the way back from it, which has so many
-// commits that they are read in several batches.
+// everything is a session with nearly all features of a node: tools, a blob, a monitor's process, an archive, and
+// its restore, with enough commits for several batches.
 func everything(b *harness.System, id events.SessionID) {
 	b.T.Helper()
 	b.Open(session.CreateRequest{ID: id})
@@ -81,7 +80,7 @@ func everythingScript() []harness.Step {
 	}
 }
 
-// TestRoleNode runs turns with nothing but a node's permissions.
+// TestRoleNode runs turns with a node's permissions only.
 func TestRoleNode(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
@@ -101,8 +100,8 @@ func TestRoleNode(t *testing.T) {
 	}
 }
 
-// TestRoleHost drives a session by requests to nodes and watches it by itself,
-// with nothing but a host client's permissions.
+// TestRoleHost uses a session by requests to nodes and watches it by itself, with a host client's permissions
+// only.
 func TestRoleHost(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
@@ -138,8 +137,8 @@ func TestRoleHost(t *testing.T) {
 	}
 }
 
-// TestNodesAnswerInboxesOnly has a user of the inner account ask nodes, and name
-// subjects for the answer at which a message does something: nothing comes of it.
+// TestNodesAnswerInboxesOnly has a user of the inner account send requests to nodes with a reply subject at which
+// a message has an effect: the nodes do not respond there.
 func TestNodesAnswerInboxesOnly(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
@@ -174,7 +173,7 @@ func TestNodesAnswerInboxesOnly(t *testing.T) {
 	harness.Equal(t, "last", b.LastSeq("s1"), last)
 }
 
-// readsAll compares what a reader has of session s1 with what the node has.
+// readsAll compares a reader's view of session s1 with the node's.
 func readsAll(b *harness.System, reader *bus.Bus) {
 	b.T.Helper()
 	mine, theirs := projector.NewVerifier("s1"), projector.NewVerifier("s1")
@@ -209,7 +208,7 @@ func readsAll(b *harness.System, reader *bus.Bus) {
 	harness.Equal(b.T, "blob", len(body), bigBytes)
 }
 
-// TestRoleAuditor replays histories with lash-replay and nothing but an auditor's permissions.
+// TestRoleAuditor replays histories with lash-replay and an auditor's permissions only.
 func TestRoleAuditor(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

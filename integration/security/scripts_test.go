@@ -13,7 +13,7 @@ import (
 )
 
 // TestScriptsRefuse calls the scripts with arguments that are missing, too many or wrong: each exits with 2 before
-// it writes anything. A server takes an empty file of permissions as leave to do everything.
+// it writes anything. A server reads an empty file of permissions as permission for everything.
 func TestScriptsRefuse(t *testing.T) {
 	t.Parallel()
 	d := install(t)
@@ -60,7 +60,7 @@ func TestScriptsRefuse(t *testing.T) {
 	}
 }
 
-// filesBelow are the files below a directory, with what is in them, as text.
+// filesBelow are the files below a directory, with their contents, as text.
 func filesBelow(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder

@@ -50,14 +50,14 @@ const (
 	secretGuess     = "secret-guess-of-http"
 )
 
-// damagedState is a service that cannot read a session's state, for a reason that no door knows.
+// damagedState is a service that cannot read a session's state, for a reason that no API knows.
 type damagedState struct{ operation.Host }
 
 func (damagedState) State(context.Context, events.SessionID) (*projector.State, error) {
 	return nil, errors.New("the state is damaged")
 }
 
-// guarded asks a door with its token, with another one, and with its token in the wrong place.
+// guarded sends requests with the token, with another one, and with the token in the wrong place.
 func guarded(t *testing.T, service operation.Host, log *zap.Logger) []byte {
 	t.Helper()
 	door, err := httpapi.New(httpapi.Config{
@@ -77,7 +77,7 @@ func guarded(t *testing.T, service operation.Host, log *zap.Logger) []byte {
 		_ = w.Result().Header.Write(&said)
 		said.Write(w.Body.Bytes())
 	}
-	// What is asked for lands in the history, by the token's name.
+	// The request is recorded in the history, with the token's name.
 	r := httptest.NewRequestWithContext(harness.Context(t), http.MethodPost, "/v1/sessions", strings.NewReader(`{"id":"s1"}`))
 	r.Header.Set("Authorization", "Bearer "+secretBearer)
 	w := httptest.NewRecorder()
@@ -86,8 +86,8 @@ func guarded(t *testing.T, service operation.Host, log *zap.Logger) []byte {
 	return said.Bytes()
 }
 
-// leaky answers the model good, and refuses all others with the key that it
-// was given in the answer, as endpoints in the wild do.
+// leaky responds for the model good, and refuses all others with the client's key in the response, as some real
+// endpoints do.
 func leaky(t *testing.T) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -109,9 +109,8 @@ func leaky(t *testing.T) *httptest.Server {
 	return s
 }
 
-// TestNoSecretIsKept runs turns with secrets wherever they can be configured,
-// and looks for them in every byte of the store, every log line, every trace
-// line, every exported span and every answer to who asks over HTTP.
+// TestNoSecretIsKept runs turns with secrets in every setting, and searches for them in every byte of the store,
+// every log line, every trace line, every exported span and every HTTP response.
 func TestNoSecretIsKept(t *testing.T) {
 	t.Parallel()
 	endpoint := leaky(t)
@@ -200,7 +199,7 @@ func TestNoSecretInErrors(t *testing.T) {
 	}
 }
 
-// spansOf is everything that spans say.
+// spansOf is the text of all spans.
 func spansOf(exported harness.SpanExporter) []byte {
 	var all []byte
 	for _, s := range exported.GetSpans() {

@@ -19,7 +19,7 @@ import (
 	"github.com/lash-go/lash/workers/builtin/subagent"
 )
 
-// askAs asks for an operation in a session, as alice or bob, and gives the code of the error.
+// askAs sends an operation to a session, as alice or bob, and returns the code of the error.
 type askAs func(who string, op operation.Name, id events.SessionID, body any) (code string)
 
 // selfApprovalOverHTTP serves sessions whose calls wait for an approval.
@@ -78,7 +78,7 @@ func approving() plugin.HostConfig {
 	}}
 }
 
-// asksFor is a way in which alice is behind a turn whose call waits.
+// asksFor is a way in which alice causes a turn whose call waits.
 type asksFor struct {
 	script []harness.Step
 	owner  string // of the session; where that is bob, alice works there with a grant
@@ -128,9 +128,8 @@ func waysToAsk() map[string]asksFor {
 	}
 }
 
-// TestSelfApproval has a caller approve a call of a turn that it is behind, in
-// every way that there is. Where that is forbidden it is refused, leaves nothing, and
-// may still be denied by it; another caller approves.
+// TestSelfApproval has a caller approve a call of a turn that it caused, in every way. Where that is forbidden the
+// approval is refused, without an effect; the caller may still deny the call, and another caller approves.
 func TestSelfApproval(t *testing.T) {
 	t.Parallel()
 	doors := map[string]func(*testing.T, bool, []harness.Step) (*harness.System, askAs){"http": selfApprovalOverHTTP, "nats": selfApprovalOverNATS}
@@ -171,7 +170,7 @@ func TestSelfApproval(t *testing.T) {
 	}
 }
 
-// TestSelfApprovalLocksTheGate has a caller who may configure ask for a gate without questions.
+// TestSelfApprovalLocksTheGate has a caller with the right to configure request a gate without approvals.
 func TestSelfApprovalLocksTheGate(t *testing.T) {
 	t.Parallel()
 	for forbid, want := range map[bool]error{true: api.ErrForbidden, false: nil} {
@@ -183,10 +182,10 @@ func TestSelfApprovalLocksTheGate(t *testing.T) {
 	}
 }
 
-// peer is bob's name as a door authenticates it.
+// peer is bob's name as an API authenticates it.
 func peer(door string) string { return map[string]string{"http": "bob", "nats": "host"}[door] }
 
-// asksIn creates the session, in which alice and bob may everything that can be granted.
+// asksIn creates the session, in which alice and bob have every right that can be granted.
 func asksIn(b *harness.System, id events.SessionID, w asksFor, ask askAs) {
 	b.T.Helper()
 	harness.Equal(b.T, "create", ask(w.owner, operation.Create.Name, id, &api.CreateArgs{Request: api.CreateRequest{ID: id}}), "")
@@ -196,7 +195,7 @@ func asksIn(b *harness.System, id events.SessionID, w asksFor, ask askAs) {
 	}
 }
 
-// question waits until a session there may be none of yet asks for an approval, and gives the call.
+// question waits until a session, which may not exist yet, requests an approval, and returns the call.
 func question(b *harness.System, id events.SessionID) (effect events.EffectID) {
 	b.T.Helper()
 	b.AwaitPolling(fmt.Sprint("a question in ", id), func() bool {

@@ -93,8 +93,8 @@ func writePEM(t *testing.T, file, kind string, der []byte) {
 	}
 }
 
-// deployment is deploy/nats as it stands, installed into a directory of the
-// test's own instead of /etc/nats, with fresh certificates.
+// deployment is deploy/nats, installed into a directory of the test's own instead of /etc/nats, with fresh
+// certificates.
 type deployment struct {
 	t       *testing.T
 	dir     string
@@ -175,7 +175,7 @@ func (d *deployment) start(opts *server.Options) *server.Server {
 	return ns
 }
 
-// access is how a user of a tenant connects, as flags of the commands say it.
+// access are the flags of the commands with which a user of a tenant connects.
 func (d *deployment) access(user string) []nats.Option {
 	d.t.Helper()
 	base := d.certs(strings.ReplaceAll(user, "@", "-at-"))
@@ -194,7 +194,7 @@ func inboxOf(user string) string {
 	return "_INBOX." + name
 }
 
-// refusals are what the server has not let a connection do.
+// refusals are the permissions errors of a connection.
 type refusals struct {
 	mu   sync.Mutex
 	list []string
@@ -212,7 +212,7 @@ func (r *refusals) all() []string {
 	return append([]string(nil), r.list...)
 }
 
-// config is a user's bus. At the end of the test nothing may have been refused.
+// config is the bus configuration of a user. At the end of the test the server must not have refused anything.
 func (d *deployment) config(user string) bus.Config {
 	d.t.Helper()
 	refused := &refusals{}
@@ -226,7 +226,7 @@ func (d *deployment) config(user string) bus.Config {
 	}
 }
 
-// conn is a user's bare connection.
+// conn is a user's connection without a bus.
 func (d *deployment) conn(user string, more ...nats.Option) *nats.Conn {
 	d.t.Helper()
 	opts := append(d.access(user), nats.CustomInboxPrefix(inboxOf(user)))

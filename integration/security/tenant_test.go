@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// tenants are two bundles on one server, each with a session s1 in which one turn was run.
+// tenants are two systems on one server, each with a session s1 in which one turn has run.
 func tenants(t *testing.T, d *deployment) (acme, globex *harness.System) {
 	t.Helper()
 	acme = d.bundleOf("node@acme", harness.Reply(harness.Text("of acme")), harness.Reply(harness.Text("more of acme")))
@@ -56,8 +56,8 @@ func TestTenantsShareNothing(t *testing.T) {
 	harness.Equal(t, "a guessed wake is in the other's queue", acme.Wakes()[guessed], false)
 }
 
-// TestTenantHearsNothing has one tenant listen to all that any of its roles may,
-// and ask for all that exists, while another runs a turn.
+// TestTenantHearsNothing has one tenant subscribe to everything that its roles may, and request everything that
+// exists, while another runs a turn.
 func TestTenantHearsNothing(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
@@ -73,7 +73,7 @@ func TestTenantHearsNothing(t *testing.T) {
 	acme.RunTurn("s1", "t2", harness.Text("secret"))
 	_, err := acme.Bus.Conn().RequestWithContext(acme.Ctx, "$JS.API.INFO", nil) // its answer goes to an inbox of the same name
 	harness.WantError(t, "ask", err, nil)
-	// What the globex node itself does comes last, and is all that is heard.
+	// The message of the globex node itself arrives last, and is the only one.
 	harness.WantError(t, "own", spy.Publish("lash.api.own", []byte("own")), nil)
 	for {
 		m := harness.Receive(globex, "its own message", heard)
@@ -100,7 +100,7 @@ func TestTenantHearsNothing(t *testing.T) {
 	}
 }
 
-// TestNoisyTenant has one tenant reach its limits, of streams and of bytes; another does not notice.
+// TestNoisyTenant has one tenant reach its limits, of streams and of bytes; another is unaffected.
 func TestNoisyTenant(t *testing.T) {
 	t.Parallel()
 	d := install(t)

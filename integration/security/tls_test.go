@@ -45,7 +45,7 @@ func TestTLS(t *testing.T) {
 			t.Errorf("%s: connected", name)
 		}
 	}
-	// A name that is given beside the certificate counts for nothing.
+	// A name that is sent in addition to the certificate is ignored.
 	nc := d.conn("host@acme", nats.UserInfo("node@acme", ""), nats.ErrorHandler(new(refusals).handler))
 	if err := nc.Publish("lash.work.turn.s1.t1", nil); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestClusterFiles(t *testing.T) {
 	harness.EqualLists(t, "messages", b.Messages("s1"), []string{"user hello", "assistant one", "user hello again", "assistant two"})
 }
 
-// TestRouteTakesNoClient offers a tenant's certificate to the door of servers.
+// TestRouteTakesNoClient connects to the cluster port with a tenant's certificate.
 func TestRouteTakesNoClient(t *testing.T) {
 	t.Parallel()
 	d := install(t)
@@ -131,7 +131,7 @@ func routes(ns *server.Server, cert tls.Certificate) error {
 	return nil
 }
 
-// TestMakeCerts makes with openssl what the files name, and connects by it.
+// TestMakeCerts makes the files' certificates with openssl, and connects with them.
 func TestMakeCerts(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("openssl"); err != nil {
@@ -158,7 +158,7 @@ func TestMakeCerts(t *testing.T) {
 	}
 }
 
-// TestUserFiles makes the users' files again and finds them as they are, and a new tenant that works.
+// TestUserFiles makes the users' files again without a difference, and a new tenant that works.
 func TestUserFiles(t *testing.T) {
 	t.Parallel()
 	d := install(t)

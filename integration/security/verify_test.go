@@ -10,9 +10,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestVerifiedPlugins rebuilds prompts that plugins had their hands in: what
-// they contributed, behind a gate that opens in the middle of the turn, and
-// what they showed instead of the conversation.
+// TestVerifiedPlugins rebuilds prompts that plugins have changed: with contributions, behind a gate that opens in
+// the middle of the turn, and with a replaced conversation.
 func TestVerifiedPlugins(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "unlock", "{}")), harness.Reply(harness.Call("k", "look", "{}")), harness.Reply(harness.Text("done")), harness.Reply(harness.Text("again")))

@@ -18,10 +18,9 @@ import (
 	"github.com/lash-go/lash/session/client"
 )
 
-// TestRepliesReachNothing has clients send every request that their lists
-// allow, and name for its answer every kind of subject at which a message does
-// something. The server sends an answer wherever the request says; in the outer
-// account there is nothing to hit. Everything that the servers keep is as before.
+// TestRepliesReachNothing has clients send every request that their lists allow, with every kind of reply subject
+// at which a message has an effect. The server sends a response to any reply subject; in the outer account none of
+// these subjects has an effect. Everything that the servers keep is as before.
 func TestRepliesReachNothing(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*deployment) (urls string, all []*server.Server, replicas int){
@@ -65,7 +64,7 @@ func TestRepliesReachNothing(t *testing.T) {
 	}
 }
 
-// forgery is the piece of a blob that a client stored: a commit of its own making.
+// forgery is a piece of a blob that a client stored: a commit of its own making.
 func forgery(b *harness.System, id events.SessionID) (subject string) {
 	b.T.Helper()
 	data, err := events.Encode(&events.Commit{
@@ -104,7 +103,7 @@ func rested(b *harness.System, id events.SessionID) {
 	})
 }
 
-// kept is what the tenant's streams hold, and their consumers, each as a line.
+// kept lists the messages of the tenant's streams, and their consumers, each as a line.
 func kept(b *harness.System) []string {
 	b.T.Helper()
 	js := harness.JetStreamOf(b.Bus)
@@ -132,7 +131,7 @@ func kept(b *harness.System) []string {
 	return list
 }
 
-// connOn is a user's bare connection to one of the servers.
+// connOn is a user's connection to one of the servers.
 func (d *deployment) connOn(ns *server.Server, user string) *nats.Conn {
 	d.t.Helper()
 	refused := &refusals{}
@@ -149,7 +148,7 @@ func (d *deployment) connOn(ns *server.Server, user string) *nats.Conn {
 	return nc
 }
 
-// requests are all that a user's list allows, on everything that there is.
+// requests are all requests that a user's list allows, on everything that exists.
 func (d *deployment) requests(b *harness.System, user string, kept []string, forged string) map[string][]string {
 	d.t.Helper()
 	name, _, _ := strings.Cut(user, "@")
@@ -187,7 +186,7 @@ func (d *deployment) requests(b *harness.System, user string, kept []string, for
 	return made
 }
 
-// volley sends requests with every answer's place.
+// volley sends requests with every such reply subject.
 type volley struct {
 	d        *deployment
 	nc       *nats.Conn
@@ -195,7 +194,7 @@ type volley struct {
 	sent     int
 }
 
-// places are where an answer would do something, were it in the tenant's inner account.
+// places are reply subjects at which a response would have an effect, were it in the tenant's inner account.
 func places() []string {
 	return []string{
 		"$JS.API.STREAM.DELETE.lash-s-s1", "$JS.API.STREAM.PURGE.lash-s-s1", "$JS.API.STREAM.DELETE.lash-work", "$JS.API.STREAM.PURGE.OBJ_lash-blobs",
@@ -222,8 +221,8 @@ func (v *volley) fire() {
 	harness.WantError(v.d.t, "flush", v.nc.Flush(), nil)
 }
 
-// TestLiveIsNotForged has one client answer another's watch with a commit of its
-// own making: the other sees what the history has, and nothing else.
+// TestLiveIsNotForged has one client respond to another's watch with a commit of its own making: the other reads
+// the commits of the history only.
 func TestLiveIsNotForged(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
@@ -256,8 +255,8 @@ func TestLiveIsNotForged(t *testing.T) {
 	}
 }
 
-// TestOuterAccountHasNothing tries what no list of a client's user holds, with a
-// user of the same account whose list is empty: the account itself is the wall.
+// TestOuterAccountHasNothing tries what no list of a client's user allows, with a user of the same account whose
+// list is empty: the account itself has no such streams and subjects.
 func TestOuterAccountHasNothing(t *testing.T) {
 	t.Parallel()
 	d := install(t)

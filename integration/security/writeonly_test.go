@@ -12,9 +12,8 @@ import (
 	"github.com/lash-go/lash/session/httpapi"
 )
 
-// TestWritersReadNothing has a caller with a grant to write ask for every
-// operation that this allows, in a session that is full of what another one
-// said: no answer has any of it. With the right to read the same answers have.
+// TestWritersReadNothing has a caller with a grant to write send every operation that this allows, in a session
+// with content of another caller: no response has any of it. With the right to read the same responses have.
 func TestWritersReadNothing(t *testing.T) {
 	t.Parallel()
 	const private = "pr1vate"

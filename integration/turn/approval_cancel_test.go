@@ -16,8 +16,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestApprovalCancelled cancels a turn that waits: while a node lives, while
-// none does, and while an answer waits that no node has taken.
+// TestApprovalCancelled cancels a turn that waits for an approval: with a live node, without one, and with an
+// answer that no node has read.
 func TestApprovalCancelled(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ idle, answered bool }{"node": {}, "no_node": {idle: true}, "answered": {idle: true, answered: true}} {
@@ -95,8 +95,7 @@ func TestCancelPending(t *testing.T) {
 	harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go on")).Text, "on")
 }
 
-// TestResolveTwice has two clients bring different results at once, while a
-// node takes them and while none does.
+// TestResolveTwice has two clients send different results at once, with a node and without one.
 func TestResolveTwice(t *testing.T) {
 	t.Parallel()
 	for name, idle := range map[string]bool{"node": false, "no_node": true} {

@@ -11,9 +11,8 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// TestApprovalQuick answers the questions of one reply right after each other,
-// as they are asked: the turn goes on with both, whether a worker still has it,
-// has just let go of it, or takes it up for the first answer.
+// TestApprovalQuick answers the approvals of one reply right after each other, as they are requested. The turn
+// continues with both, whether a worker still has it, has just released it, or takes it for the first answer.
 func TestApprovalQuick(t *testing.T) {
 	t.Parallel()
 	const rounds = 40

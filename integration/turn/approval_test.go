@@ -20,7 +20,7 @@ import (
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
 
-// atOnce lets two clients do something, each on a connection of its own.
+// atOnce has two clients make a request at once, each on a connection of its own.
 func atOnce(b *harness.System, do func(h *session.Host, yes bool) error) map[bool]error {
 	b.T.Helper()
 	var no, yes error
@@ -32,8 +32,7 @@ func atOnce(b *harness.System, do func(h *session.Host, yes bool) error) map[boo
 	return map[bool]error{false: no, true: yes}
 }
 
-// TestApprovalAsked parks a turn, over which no worker is busy, and lets any
-// client see and answer the question.
+// TestApprovalAsked parks a turn, which then occupies no worker. Any client can list and answer the approval.
 func TestApprovalAsked(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.CallAdd(), harness.Reply(harness.Text("meanwhile")), harness.Reply(harness.Text("3")))
@@ -73,7 +72,7 @@ func TestApprovalAsked(t *testing.T) {
 	harness.Equal(t, "questions after the turn", len(list), 0)
 }
 
-// TestApprovalDenied tells the model of the refusal. The hooks after the call do not see it.
+// TestApprovalDenied sends the model the refusal. The hooks after the call are not called.
 func TestApprovalDenied(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[string]string{"": "the call was not approved", "too dear": "the call was not approved: too dear"} {
@@ -94,8 +93,8 @@ func TestApprovalDenied(t *testing.T) {
 	}
 }
 
-// TestApprovalElsewhere lets a node go on that worked on the session before,
-// and has in mind how it was then. It has one pair of hands.
+// TestApprovalElsewhere continues the turn on a node that worked on the session before and has an old state of it
+// cached. The node runs one turn at a time.
 func TestApprovalElsewhere(t *testing.T) {
 	t.Parallel()
 	begun, release := make(chan struct{}), make(chan struct{})
@@ -120,8 +119,7 @@ func TestApprovalElsewhere(t *testing.T) {
 	harness.Equal(t, "who asked is another", started[1].Worker != started[0].Worker, true)
 }
 
-// TestApprovalTwice has two clients answer differently at once: while a node
-// takes the answers, and while none does.
+// TestApprovalTwice has two clients answer differently at once, with a node and without one.
 func TestApprovalTwice(t *testing.T) {
 	t.Parallel()
 	for name, idle := range map[string]bool{"node": false, "no_node": true} {
@@ -175,7 +173,7 @@ func watches(b *harness.System, h *session.Host, id events.SessionID) *turnWatch
 	return &turnWatcher{b, next}
 }
 
-// next is what the next event of a type says of a question or its answer.
+// next is the content of the next event of a type: the approval or its answer.
 func (w *turnWatcher) next(typ api.EventType) string {
 	w.b.T.Helper()
 	for {
@@ -193,7 +191,7 @@ func (w *turnWatcher) next(typ api.EventType) string {
 	}
 }
 
-// TestApprovalKilledAsking kills the node as soon as its question is seen.
+// TestApprovalKilledAsking kills the node as soon as its request for an approval is recorded.
 func TestApprovalKilledAsking(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.CallAdd(), harness.Reply(harness.Text("3")))
@@ -300,8 +298,8 @@ func TestApprovalNotAsked(t *testing.T) {
 	harness.Equal(t, "commits after the turn", b.LastSeq(id), ended)
 }
 
-// TestApprovalSeveral has two questions in one reply. One node dies over the
-// call that was answered first, which is the second; the other call waits on.
+// TestApprovalSeveral has two approvals in one reply. One node dies during the call that was approved first, which
+// is the second; the other call still waits.
 func TestApprovalSeveral(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k1", "add", `{"A":1,"B":2}`), harness.Call("k2", "add", `{"A":3,"B":4}`)), harness.Reply(harness.Text("done")))
@@ -367,8 +365,8 @@ func TestApprovalLarge(t *testing.T) {
 	harness.Equal(t, "runs", g.Runs.Load(), 1)
 }
 
-// TestApprovalQueued has a turn behind one that waits. No worker is busy with
-// either, and both go on with the answer, on another node.
+// TestApprovalQueued has a turn behind one that waits for an approval. Neither occupies a worker, and both
+// continue after the answer, on another node.
 func TestApprovalQueued(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.CallAdd(), harness.Reply(harness.Text("3")), harness.Reply(harness.Text("two")))

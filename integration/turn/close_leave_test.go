@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// family is a child whose task k is to be its parent's when it closes.
+// family is a parent and a child. The task k of the child becomes the parent's when the child closes.
 type family struct {
 	*harness.System
 	parent, child events.SessionID
@@ -34,7 +34,8 @@ func newFamily(b *harness.System, name string, req session.TaskRequest) *family 
 	return f
 }
 
-// owes closes the child as a host that died right after its commit, and gives the record of what it owes.
+// owes closes the child as a host does that dies right after its commit, and returns the record of the pending
+// transfer.
 func (f *family) owes() projector.Task {
 	f.T.Helper()
 	_, err := f.Bus.Log().Append(f.Ctx, &events.Commit{
@@ -47,7 +48,7 @@ func (f *family) owes() projector.Task {
 	return *k
 }
 
-// places is in how many of the two sessions a reader finds the task.
+// places is the number of the two sessions in which a reader finds the task.
 func (f *family) places() (n int) {
 	f.T.Helper()
 	for _, id := range []events.SessionID{f.child, f.parent} {
@@ -58,7 +59,7 @@ func (f *family) places() (n int) {
 	return n
 }
 
-// settled waits until the task is the parent's, and wants it to have come there once.
+// settled waits until the parent has the task, and checks that it was transferred once.
 func (f *family) settled() {
 	f.T.Helper()
 	f.AwaitState(f.child, "the transfer", func(s *projector.State) bool {
@@ -70,7 +71,7 @@ func (f *family) settled() {
 	harness.Equal(f.T, "places", f.places(), 1)
 }
 
-// begins is a runner that counts how often each session's task begins.
+// begins is a runner that counts the starts of each session's task.
 type begins struct {
 	mu   sync.Mutex
 	runs map[events.SessionID]int
@@ -83,9 +84,9 @@ func (c *begins) run(_ context.Context, r *workers.RunningTask) (string, error) 
 	return "done", nil
 }
 
-// TestCloseKilledAnywhere kills a host that closes a session with a task for its parent, and a worker that transfers what
-// a closed one owes, at each request, before it and after it. A session that is open has moved nothing; at each point a
-// reader finds the task in one place; and nodes finish: the task is the parent's, and ran once.
+// TestCloseKilledAnywhere kills a host that closes a session with a task for its parent, and a worker that
+// transfers the task of a closed one, before and after each request. While the session is open no task moves. At
+// each point a reader finds the task in one place. In the end the parent has the task, which ran once.
 func TestCloseKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	tasks := map[string]session.TaskRequest{"runner": {Runner: "count"}, "outside": {}}
@@ -131,7 +132,7 @@ func TestCloseKilledAnywhere(t *testing.T) {
 	}
 }
 
-// cut does the work until the k-th request of it. Where that left the session open, another host closes it.
+// cut does the work up to its k-th request. Where the session is still open, another host closes it.
 func (f *family) cut(k int, late bool, work func(*family, *session.Host) func(context.Context) error) (finished bool) {
 	f.T.Helper()
 	before := f.LastSeq(f.parent)
@@ -150,8 +151,8 @@ func (f *family) cut(k int, late bool, work func(*family, *session.Host) func(co
 	return finished
 }
 
-// TestCloseRacesTurn submits a turn while another host closes the session: the turn is refused and the task moves, or the
-// close is and nothing moves.
+// TestCloseRacesTurn submits a turn while another host closes the session. Either the turn is refused and the task
+// moves, or the close is refused and no task moves.
 func TestCloseRacesTurn(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -177,9 +178,9 @@ func TestCloseRacesTurn(t *testing.T) {
 	}
 }
 
-// TestParentDoesNotTake closes a session whose parent does not take its task, also where that is found by a worker, and
-// where the parent is gone between the two commits of the transfer. The task ends as cancelled, in the session or with the
-// parent, and nothing is owed.
+// TestParentDoesNotTake closes a session whose parent refuses its task, also where a worker notices the refusal,
+// and where the parent is gone between the two commits of the transfer. The task ends as cancelled, in the session
+// or with the parent, and no transfer is pending.
 func TestParentDoesNotTake(t *testing.T) {
 	t.Parallel()
 	full := func(f *family) {
@@ -237,7 +238,7 @@ func TestParentDoesNotTake(t *testing.T) {
 	}
 }
 
-// TestOpeningParentIsAwaited leaves the task owed while the parent may yet open.
+// TestOpeningParentIsAwaited keeps the transfer pending while the parent may still open.
 func TestOpeningParentIsAwaited(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -255,8 +256,8 @@ func TestOpeningParentIsAwaited(t *testing.T) {
 	harness.Equal(t, "is owed", b.StateOf(f.child).Tasks[0].Moving(), true)
 }
 
-// TestRunningTaskLeaves has the host that closes die after its commit, while a node runs the task and holds its wake: that node
-// transfers it, and the same run ends in the parent.
+// TestRunningTaskLeaves has the closing host die after its commit, while a node runs the task and has its wake.
+// That node transfers the task, and the same run ends in the parent.
 func TestRunningTaskLeaves(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)

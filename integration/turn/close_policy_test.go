@@ -12,8 +12,8 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// TestCloseOfSessionWithTasks closes a session from another process while a
-// node runs a task of it. The task's policy says whether it goes on, is cancelled, or becomes the parent's.
+// TestCloseOfSessionWithTasks closes a session from another process while a node runs a task of it. The task's
+// policy decides: the task continues, is cancelled, or becomes the parent's.
 func TestCloseOfSessionWithTasks(t *testing.T) {
 	t.Parallel()
 	const parent, child = events.SessionID("parent"), events.SessionID("child")
@@ -69,15 +69,15 @@ func TestCloseOfSessionWithTasks(t *testing.T) {
 	}
 }
 
-// register puts a task that a program outside runs in the registry.
+// register registers a task that a program outside the fleet runs.
 func register(b *harness.System, id events.SessionID, name events.TaskID) {
 	b.T.Helper()
 	_, err := b.RegisterTask(b.Ctx, id, session.TaskRequest{ID: name})
 	harness.WantError(b.T, "register", err, nil)
 }
 
-// TestExternalTask cancels a task that only the program which runs it may end: it is asked to stop, and goes on until
-// that says how it ended, though its session is closed meanwhile.
+// TestExternalTask cancels a task that only its own program may end. The task has a stop request, and runs until
+// the program reports its end, although its session is closed meanwhile.
 func TestExternalTask(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// gates are tools' calls that wait to be let through, by name.
+// gates block the calls of tools, by name.
 type gates struct {
 	mu   sync.Mutex
 	made map[string]chan struct{}
@@ -33,7 +33,7 @@ func (g *gates) of(name string) chan struct{} {
 	return g.made[name]
 }
 
-// slow adds a tool whose calls wait at a gate, and then give as many bytes as asked for.
+// slow adds a tool whose calls wait at a gate, and then return as many bytes as requested.
 func slow(b *harness.System, c *harness.CodeCounts) *gates {
 	g := &gates{}
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "slow"}, func(ctx context.Context, _ plugin.Call, in struct {
@@ -66,7 +66,7 @@ func live(b *harness.System, id events.SessionID) int {
 	return n
 }
 
-// idleTasks reports, whenever it is asked, whether all tasks of a session have ended.
+// idleTasks reports whether all tasks of a session have ended.
 func idleTasks(b *harness.System, id events.SessionID) func(*projector.State) bool {
 	return func(*projector.State) bool { return live(b, id) == 0 }
 }
@@ -113,7 +113,7 @@ func TestCodeHandlesAcrossNodes(t *testing.T) {
 	}
 }
 
-// TestCodeHandlesUnreferenced goes on in a new frame with one of three started tools.
+// TestCodeHandlesUnreferenced continues in a new frame with one of three started tools.
 func TestCodeHandlesUnreferenced(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t,
@@ -140,7 +140,7 @@ func TestCodeHandlesUnreferenced(t *testing.T) {
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
-// TestCodeHandleGone goes on with a handle that the session does not have any more.
+// TestCodeHandleGone continues with a handle that the session no longer has.
 func TestCodeHandleGone(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t,
@@ -162,7 +162,7 @@ func TestCodeHandleGone(t *testing.T) {
 	harness.Equal(t, "the other one lives", live(b, id), 1)
 }
 
-// TestCodeSwitchLimit goes on and on. The one that is too much switches nothing and cancels nothing.
+// TestCodeSwitchLimit switches frames up to the limit. The switch beyond it changes and cancels nothing.
 func TestCodeSwitchLimit(t *testing.T) {
 	t.Parallel()
 	script := []harness.Step{}
@@ -191,7 +191,7 @@ func TestCodeSwitchLimit(t *testing.T) {
 	harness.Equal(t, "the variable: "+b.Outputs(id)[17], strings.HasPrefix(b.Outputs(id)[17], "<task tool-"), true)
 }
 
-// TestCodeHandlesRefused starts what needs what a started tool cannot have.
+// TestCodeHandlesRefused starts tools that need a feature which a started tool does not have.
 func TestCodeHandlesRefused(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Program("for h in [start(broken), start(once), start(outer), start(add, a=1)]: print(attempt(wait, h))"),
@@ -216,8 +216,8 @@ func TestCodeHandlesRefused(t *testing.T) {
 	harness.Equal(t, "calls of what was not approved", c.Count("once"), 0)
 }
 
-// TestCodeContinueAt fills the window: the turn goes on in a new frame with
-// every variable and every task, also where the state is kept in a blob.
+// TestCodeContinueAt fills the window. The turn continues in a new frame with every variable and every task, also
+// where the state is in a blob.
 func TestCodeContinueAt(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int{"small": 1, "large": 100_000} {

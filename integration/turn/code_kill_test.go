@@ -29,8 +29,7 @@ func returned(list ...events.EffectID) func(*projector.State) bool {
 	}
 }
 
-// TestCodeGatherKilled kills a node while a program gathers: two calls have
-// returned, one may run again, one must not.
+// TestCodeGatherKilled kills a node during a gather: two calls have returned, one may run again, one must not.
 func TestCodeGatherKilled(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Program("n = 1\nr = gather([call(add, a=1), call(once), call(again), call(hang)], attempt=True)\nn += 1"),
@@ -122,14 +121,14 @@ func TestCodeKilledAnywhere(t *testing.T) {
 	}
 }
 
-// effects counts what a turn asks of the world, and holds one of it up.
+// effects counts the effects of a turn, and blocks one of them.
 type effects struct {
 	mu      sync.Mutex
 	left    int
 	reached chan struct{}
 }
 
-// stopAt holds the nth effect from here on up until its context ends, and tells when it is reached.
+// stopAt blocks the nth effect from now on until its context ends, and signals when it starts.
 func (e *effects) stopAt(n int) (reached <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -148,8 +147,8 @@ func (e *effects) one(ctx context.Context) {
 	}
 }
 
-// TestCodeApprovalsGathered has two calls of a gather wait for an approval, and
-// the node killed between the answers. A third call, which must not run twice, ends after they asked: it is not lost.
+// TestCodeApprovalsGathered has two calls of a gather wait for an approval, and the node killed between the
+// answers. A third call, which must not run twice, ends after the requests: it is not lost.
 func TestCodeApprovalsGathered(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Program("print(gather([call(add, a=1), call(once), call(once), call(slow)], attempt=True))"), harness.Reply(harness.Text("done")))
@@ -199,7 +198,7 @@ func TestCodeApprovalsGathered(t *testing.T) {
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
-// TestCodeFork forks a session: its variables come along, and what becomes of them in the fork stays there.
+// TestCodeFork forks a session with its variables. Changes in the fork stay in the fork.
 func TestCodeFork(t *testing.T) {
 	t.Parallel()
 	b, id, _ := harness.StartCode(t, harness.Program("x = 1"), harness.Reply(harness.Text("kept")), harness.Program("x = x + 1\nprint(x)"), harness.Reply(harness.Text("there")), harness.Program("print(x)"), harness.Reply(harness.Text("still there")))

@@ -28,7 +28,7 @@ func limited(b *harness.System, limits sandbox.Limits) {
 	b.StartCodeNodeWith(workers.Config{Bus: b.Bus, Plugins: h})
 }
 
-// complains checks that an output has all of what is wanted.
+// complains checks that an output has all of these texts.
 func complains(t *testing.T, output string, want ...string) {
 	t.Helper()
 	for _, s := range want {
@@ -46,8 +46,8 @@ func TestCodeTaskTooLarge(t *testing.T) {
 	harness.Equal(t, "frames", len(b.StateOf(id).Frames), 1)
 }
 
-// TestSwitchTooLarge has a tool go on with what no event could hold, and with
-// bodies that fit in none but can be kept outside.
+// TestSwitchTooLarge has a tool switch to a frame that no event could hold, and to one whose bodies fit in no
+// event but in blobs.
 func TestSwitchTooLarge(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "go", `{"task":1000000}`)), harness.Reply(harness.Call("k", "go", `{"node":1000000}`)), harness.Reply(harness.Text("done")))
@@ -76,7 +76,7 @@ func TestSwitchTooLarge(t *testing.T) {
 	harness.Equal(t, "a seed", len(prompt[9]), len("user ")+100_000)
 }
 
-// TestFailureTooLarge has a tool fail with more than an event could hold, in every field.
+// TestFailureTooLarge has a tool fail with more text than an event could hold, in every field.
 func TestFailureTooLarge(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "fails", "{}")), harness.Reply(harness.Text("done")))
@@ -92,7 +92,7 @@ func TestFailureTooLarge(t *testing.T) {
 	harness.Equal(t, "size of the message", result.Blob.Size, int64(len("[failed] "))+300_000)
 }
 
-// TestCodeStateTooLarge leaves more behind than is kept: nothing of the program counts but its calls.
+// TestCodeStateTooLarge has a program with more state than the limit: only its calls are recorded.
 func TestCodeStateTooLarge(t *testing.T) {
 	t.Parallel()
 	b, id, c := harness.StartCode(t,
@@ -112,7 +112,7 @@ func TestCodeStateTooLarge(t *testing.T) {
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
-// TestCodeTimeLimit stops a program by the clock: of it stays only the error.
+// TestCodeTimeLimit stops a program at its time limit: only the error is recorded.
 func TestCodeTimeLimit(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Program("a = 1"), harness.Program("a = 2\nprint(once())\nwhile True: pass"), harness.Program("print(a)"), harness.Reply(harness.Text("done")))
@@ -126,7 +126,7 @@ func TestCodeTimeLimit(t *testing.T) {
 	harness.Equal(t, "calls", c.Count("once"), 1)
 }
 
-// TestCodeCallLimits bounds what one program may ask of others.
+// TestCodeCallLimits bounds the calls of one program.
 func TestCodeCallLimits(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Program("for i in range(9): add(a=i)"), harness.Program("gather([call(add, a=1)] * 4)"), harness.Program("for i in range(9): start(add, a=i)"),
@@ -143,7 +143,7 @@ func TestCodeCallLimits(t *testing.T) {
 	harness.Equal(t, "calls", c.Count("add"), 3+0+3)
 }
 
-// TestCodeDeepData hands over what nests too deeply, or contains itself.
+// TestCodeDeepData passes values that nest too deeply, or contain themselves.
 func TestCodeDeepData(t *testing.T) {
 	t.Parallel()
 	deep := "x = []\nfor i in range(100000): x = [x]\n"
@@ -180,7 +180,7 @@ func TestCodeCancelled(t *testing.T) {
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
-// TestCodeRambling has a model that writes on after its block, and never ends.
+// TestCodeRambling has a model that continues its reply after the block, and never ends.
 func TestCodeRambling(t *testing.T) {
 	t.Parallel()
 	b, id, _ := harness.StartCode(t, harness.Hang(make(chan struct{}), harness.CodeBlock("print(1)"), harness.Text("And then it goes on.")), harness.Reply(harness.Text("done")))
@@ -190,7 +190,7 @@ func TestCodeRambling(t *testing.T) {
 	harness.Equal(t, "what is kept of the reply", len(harness.Find[*events.ModelReplied](b, id)[0].Parts), 1)
 }
 
-// TestCodeUsage counts what a reply with a program has cost: its usage comes after the block.
+// TestCodeUsage counts the cost of a reply with a program: its usage arrives after the block.
 func TestCodeUsage(t *testing.T) {
 	t.Parallel()
 	b, id, _ := harness.StartCode(t, harness.Program("print(1)"), harness.Program("print(2)"), harness.Reply(harness.Text("done")))

@@ -82,8 +82,8 @@ func TestCodeFinishSchema(t *testing.T) {
 	harness.Equal(t, "schema in the prompt", strings.Contains(correction[0], "must fit this JSON schema"), true)
 }
 
-// TestCodeFinishSchemaBomb asks for values by schemas that would never end. The
-// turn is refused, or ends, before a model is asked, and the node goes on.
+// TestCodeFinishSchemaBomb requests values by schemas whose check would never end. The turn is refused, or ends,
+// before a model call, and the node continues.
 func TestCodeFinishSchemaBomb(t *testing.T) {
 	t.Parallel()
 	b, id, _ := harness.StartCode(t, harness.Program(`finish({"n": 1})`))

@@ -21,7 +21,7 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// other is a provider of its own name, made of a function.
+// other is a provider with a name and a function.
 type other struct {
 	id  string
 	say func(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error)
@@ -42,14 +42,14 @@ func down(id string, kind llm.ErrorKind, streamed func()) other {
 	}}
 }
 
-// up is a provider that says its name.
+// up is a provider that replies with its name.
 func up(id string) other {
 	return other{id, func(_ context.Context, req llm.Request, _ func(llm.Delta)) (llm.Response, error) {
 		return llm.Response{Parts: []events.Part{harness.Text(id)}, Stop: events.StopEnd, Usage: events.Usage{Input: 10, Output: 5}, Model: req.Model}, nil
 	}}
 }
 
-// serves starts a node with these providers and no other, and returns how to stop it at once.
+// serves starts a node with these providers only, and returns how to stop it at once.
 func serves(b *harness.System, on *bus.Bus, list ...other) (kill func()) {
 	b.T.Helper()
 	providers := make(map[string]llm.Provider)
@@ -66,10 +66,10 @@ func serves(b *harness.System, on *bus.Bus, list ...other) (kill func()) {
 	return b.Launch(n)
 }
 
-// withFallbacks is a configuration whose second model no node has.
+// withFallbacks is a configuration whose second model is on no node.
 var withFallbacks = events.Config{Provider: "main", Model: "m1", Fallbacks: []events.Fallback{{Provider: "gone", Model: "m2"}, {Provider: "backup", Model: "m3"}}}
 
-// TestFallback runs turns of a session whose first model is down, whichever way the session is configured.
+// TestFallback runs turns of a session whose first model is down, with every way to configure the session.
 func TestFallback(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -100,7 +100,8 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestFallbackStream watches a turn whose first model fails in the middle of its reply: that is taken back.
+// TestFallbackStream watches a turn whose first model fails in the middle of its reply: watchers are told to
+// discard that reply.
 func TestFallbackStream(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -127,8 +128,8 @@ func TestFallbackStream(t *testing.T) {
 	harness.Equal(t, "models asked", requests, 3)
 }
 
-// TestFallbackTakeover kills a node while the fallback is asked. The node that
-// takes over, which has nothing else, goes on with that.
+// TestFallbackTakeover kills a node during the call of the fallback. The node that takes over has no other
+// provider, and continues with that one.
 func TestFallbackTakeover(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -151,7 +152,7 @@ func TestFallbackTakeover(t *testing.T) {
 	b.Verify(id)
 }
 
-// TestFallbackNot has failures that are no reason to ask another model.
+// TestFallbackNot has failures after which no other model is called.
 func TestFallbackNot(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -169,7 +170,7 @@ func TestFallbackNot(t *testing.T) {
 	b.Verify(id)
 }
 
-// TestFallbacksRefused sends lists that no session may have.
+// TestFallbacksRefused sends lists that are invalid in a session.
 func TestFallbacksRefused(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)

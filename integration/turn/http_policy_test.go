@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session/httpapi"
 )
 
-// TestHTTPPolicies asks over HTTP for turns while t1 runs, with every policy and one that does not exist.
+// TestHTTPPolicies submits turns over HTTP while t1 runs, with every policy and one that does not exist.
 func TestHTTPPolicies(t *testing.T) {
 	t.Parallel()
 	k := &talker{}

@@ -21,8 +21,8 @@ func cityTurn() events.TurnInput {
 	return events.TurnInput{Parts: []events.Part{harness.Text("where?")}, Output: events.OutputForm{Name: "city", Schema: []byte(citySchema), Strict: true}}
 }
 
-// TestOutputForm asks for an answer of a form, whichever way: the provider is sent the
-// schema, the answer is checked, repaired once, and recorded, or the turn ends and says why.
+// TestOutputForm requests a reply of a form, over every API. The provider receives the schema. The reply is
+// checked, repaired once, and recorded, or the turn ends with the reason.
 func TestOutputForm(t *testing.T) {
 	t.Parallel()
 	const good, bad, wrong = `{"city":"Bonn"}`, `Bonn`, `{"town":"Bonn"}`
@@ -69,7 +69,7 @@ func TestOutputForm(t *testing.T) {
 	}
 }
 
-// TestOutputFormRefused has forms refused where turns are asked for, at once and for later.
+// TestOutputFormRefused has forms refused at the submit, for turns at once and for later ones.
 func TestOutputFormRefused(t *testing.T) {
 	t.Parallel()
 	b, _ := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("{}")}, code.Factory(code.Config{}))

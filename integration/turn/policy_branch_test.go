@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// TestBranchState changes what a session is while t1 runs: a branch is as the session was before.
+// TestBranchState changes the session while t1 runs: a branch has the state of the session before.
 func TestBranchState(t *testing.T) {
 	t.Parallel()
 	k := &talker{}
@@ -55,7 +55,7 @@ func TestBranchTaken(t *testing.T) {
 	harness.Equal(t, "turns of the other session", b.StateOf(session.BranchOf(id, "t2")).Turns, 0)
 }
 
-// TestBranchFull has no room for the session in which t2 would go on: t2 fails, and t1 hears nothing of it.
+// TestBranchFull has no capacity for the branch of t2: t2 fails, and t1 is unaffected.
 func TestBranchFull(t *testing.T) {
 	t.Parallel()
 	f, k := harness.StartFleet(t), &talker{goOn: make(chan struct{})}

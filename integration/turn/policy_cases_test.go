@@ -6,7 +6,7 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// policyCase is what a turn t2 meets, and what follows (the rules are those of [session.WhenBusy]).
+// policyCase is the situation that a turn t2 finds, and what follows (the rules are those of [session.WhenBusy]).
 type policyCase struct {
 	busy     session.WhenBusy
 	history  string // lines of turnLines from t2's on, joined by "|"

@@ -17,10 +17,9 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// TestPolicyKilledAnywhere kills the worker that diverts a turn t2 at each of
-// its requests, before it and after it: as the holder of the running t1, and
-// as the one that meets a parked t1. Another worker finishes, and everything is
-// as if nothing had been.
+// TestPolicyKilledAnywhere kills the worker that diverts a turn t2 before and after each of its requests: as the
+// owner of the running t1, and as the worker that finds a parked t1. Another worker finishes, with the outcome of
+// a run without a kill.
 func TestPolicyKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	step := 3
@@ -61,7 +60,7 @@ func TestPolicyKilledAnywhere(t *testing.T) {
 	}
 }
 
-// cutTurn is one server on which a worker is killed over a turn t2.
+// cutTurn is one server on which a worker is killed while it handles a turn t2.
 type cutTurn struct {
 	*harness.System
 	want policyCase
@@ -82,7 +81,7 @@ func newCutTurn(t *testing.T, c policyCase, parks bool) *cutTurn {
 	return cut
 }
 
-// work has a worker on the victim's bus meet t2 while t1 is in its way, to the end of both.
+// work has a worker on the victim's bus handle t2 while t1 is in its way, to the end of both.
 func (c *cutTurn) work(ctx context.Context, victim *bus.Bus) error {
 	w := c.NewWorker(victim)
 	if err := w.Start(ctx); err != nil {
@@ -95,7 +94,7 @@ func (c *cutTurn) work(ctx context.Context, victim *bus.Bus) error {
 	return errors.Join(err, context.Cause(ctx)) // it may have died over its last acks
 }
 
-// course is what clients do: all of it may be done twice.
+// course has the requests of the clients. A repeat of each is idempotent.
 func (c *cutTurn) course(ctx context.Context) error {
 	for _, step := range []struct {
 		req   session.TurnRequest
@@ -121,7 +120,7 @@ func (c *cutTurn) course(ctx context.Context) error {
 	return err
 }
 
-// awaitUntil is await that may end with ctx.
+// awaitUntil is [harness.System.AwaitState] that ends with ctx.
 func awaitUntil(ctx context.Context, b *harness.System, id events.SessionID, ok func(*projector.State) bool) error {
 	live, err := b.Bus.Live(id, 1024)
 	if err != nil {
@@ -138,7 +137,7 @@ func awaitUntil(ctx context.Context, b *harness.System, id events.SessionID, ok 
 	return nil
 }
 
-// check wants what would have been without the kill.
+// check compares the outcome with that of a run without a kill.
 func (c *cutTurn) check() {
 	c.T.Helper()
 	harness.Equal(c.T, "requests", requests(c.System, c.id, "t2"), 1)
@@ -170,8 +169,8 @@ func (c *cutTurn) check() {
 	}
 }
 
-// TestBranchKilledAnywhere kills a host that opens a branch, whose nodes take
-// several commits, at each of its requests; then two others finish it at once.
+// TestBranchKilledAnywhere kills a host that opens a branch, whose nodes take several commits, at each of its
+// requests. Then two other hosts finish it at once.
 func TestBranchKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	k := &talker{}

@@ -22,9 +22,8 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// talker answers every model call with the name of its effect. A turn t1, and
-// those of a race, wait first until they may go on, or t1 calls a tool whose
-// result comes from outside.
+// talker replies to every model call with the name of its effect. A turn t1, and those of a race, block first, or
+// t1 calls a tool whose result comes from outside.
 type talker struct {
 	goOn  chan struct{} // closed: they may
 	parks bool
@@ -68,7 +67,7 @@ func setupTalk(t *testing.T, k *talker, nodes int) (b *harness.System, id events
 	}
 }
 
-// begins has t1 run, and the model asked, or wait for a result from outside.
+// begins runs t1 up to its model call, or until it waits for a result from outside.
 func (k *talker) begins(b *harness.System, id events.SessionID) {
 	b.T.Helper()
 	b.StartTurn(id, "t1", harness.Text("t1"))
@@ -81,7 +80,7 @@ func (k *talker) begins(b *harness.System, id events.SessionID) {
 	}
 }
 
-// strands has t1 run under a message that is gone, and a worker that is dead.
+// strands has t1 run under a message that is gone, on a dead worker.
 func (k *talker) strands(b *harness.System, id events.SessionID) {
 	b.T.Helper()
 	last := b.LastSeq(id)
@@ -105,7 +104,7 @@ func (k *talker) frees(b *harness.System, id events.SessionID) {
 	harness.WantError(b.T, "resolve", b.ResolveTool(b.Ctx, id, harness.AddEffect, events.ToolResult{Text: "done"}), nil)
 }
 
-// turnLines are what a history says of turns, those of t0 left out.
+// turnLines lists what a history has of turns, without t0.
 func turnLines(b *harness.System, id events.SessionID) []string {
 	b.T.Helper()
 	list := []string{}
@@ -132,9 +131,9 @@ func turnLines(b *harness.System, id events.SessionID) []string {
 	return list
 }
 
-// TestPolicies has a turn t2 come while the session is idle, while t1 runs,
-// while its worker is dead and its message gone, while it is parked, and while
-// t3 waits besides; with one worker, which has the session already, and with two.
+// TestPolicies submits a turn t2 while the session is idle, while t1 runs, while its worker is dead and its
+// message gone, while it is parked, and while t3 waits too; with one worker, which has the session already, and
+// with two.
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	for meets, cases := range policyCases {
@@ -176,7 +175,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// knows reports whether a turn is in the state. One that branches has ended here first.
+// knows reports whether a turn is in the state. A turn that branches has ended in this session first.
 func knows(b *harness.System, s *projector.State, id events.TurnID) bool {
 	b.T.Helper()
 	record, err := s.Record(id)
@@ -188,7 +187,7 @@ func knows(b *harness.System, s *projector.State, id events.TurnID) bool {
 	return known
 }
 
-// check holds the session, and what clients are told of t2, against the case.
+// check compares the session, and the responses that clients have of t2, with the case.
 func (c *policyCase) check(b *harness.System, id events.SessionID, seen int) {
 	b.T.Helper()
 	harness.EqualLists(b.T, "history", turnLines(b, id)[seen:], strings.Split(c.history, "|"))
@@ -222,7 +221,7 @@ func (c *policyCase) check(b *harness.System, id events.SessionID, seen int) {
 	harness.VerifyHistory(b.T, b.Bus, id)
 }
 
-// branch wants t2 to have run where it went: in this session as it was before t1.
+// branch checks that t2 has run in its branch, with the state of the session before t1.
 func (c *policyCase) branch(b *harness.System, h *session.Host, id, branch events.SessionID) {
 	b.T.Helper()
 	got, err := h.Await(b.Ctx, branch, "t2")
@@ -237,7 +236,8 @@ func (c *policyCase) branch(b *harness.System, h *session.Host, id, branch event
 	harness.VerifyHistory(b.T, b.Bus, branch)
 }
 
-// TestPolicyRejectRace has clients type at once: exactly one turn runs, the others are refused because of it.
+// TestPolicyRejectRace has clients submit at once: exactly one turn runs, and the others are refused because of
+// it.
 func TestPolicyRejectRace(t *testing.T) {
 	t.Parallel()
 	k := &talker{}
@@ -277,7 +277,7 @@ func TestPolicyRejectRace(t *testing.T) {
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
-// TestPolicyRejectTwo has two clients ask while a turn holds the session: both are refused, in the history.
+// TestPolicyRejectTwo has two clients submit while a turn runs: both are refused, in the history.
 func TestPolicyRejectTwo(t *testing.T) {
 	t.Parallel()
 	k := &talker{}
@@ -302,7 +302,8 @@ func TestPolicyRejectTwo(t *testing.T) {
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user t0", "assistant t0/0/model", "user t1", "assistant t1/0/model"})
 }
 
-// TestPolicyTooLate has the running turn end before it could take a message in: that runs as a turn of its own.
+// TestPolicyTooLate has the running turn end before it could take a message as an input: the message runs as a
+// turn of its own.
 func TestPolicyTooLate(t *testing.T) {
 	t.Parallel()
 	k := &talker{}
@@ -318,7 +319,7 @@ func TestPolicyTooLate(t *testing.T) {
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user t0", "assistant t0/0/model", "user t1", "user t2", "assistant t2/0/model"})
 }
 
-// TestPolicyRefused asks for what is no policy, and for an injection that would lose part of the input.
+// TestPolicyRefused submits an unknown policy, and an injection that would lose part of the input.
 func TestPolicyRefused(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -335,7 +336,7 @@ func TestPolicyRefused(t *testing.T) {
 	harness.Equal(t, "nothing is recorded", b.LastSeq(id), 1)
 }
 
-// TestPolicyStream gives the events of turns that are diverted, and of the one that takes a message in.
+// TestPolicyStream reads the events of turns that are diverted, and of the one that takes a message as an input.
 func TestPolicyStream(t *testing.T) {
 	t.Parallel()
 	for _, busy := range []session.WhenBusy{session.WhenBusyReject, session.WhenBusyInject, session.WhenBusyBranch} {

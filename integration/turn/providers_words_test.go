@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// TestProvidersWords has a provider say far too much of what is kept of its reply beside the parts, in replies and in
-// failures: the turn ends as with any other provider, its cost is in the history, and what is recorded is bounded.
+// TestProvidersWords has a provider send too much text in the fields beside the parts, in replies and in failures.
+// The turn ends as with any other provider, its cost is in the history, and the recorded text is bounded.
 func TestProvidersWords(t *testing.T) {
 	t.Parallel()
 	huge := llm.Response{

@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// TestQueuedDifferent asks for other input under the id of a turn that waits in the queue, where no worker is.
+// TestQueuedDifferent submits other input under the id of a turn that waits in the queue, without a worker.
 func TestQueuedDifferent(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
@@ -39,7 +39,7 @@ func TestQueuedDifferent(t *testing.T) {
 	}
 }
 
-// TestQueuedAwait waits for a turn before any worker looks at it.
+// TestQueuedAwait waits for a turn before any worker reads it.
 func TestQueuedAwait(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
@@ -74,8 +74,8 @@ func TestQueuedAwait(t *testing.T) {
 	}
 }
 
-// TestQueuedClosed closes a session in which a turn waits that no worker has
-// seen: the close is refused, and the turn runs.
+// TestQueuedClosed closes a session with a queued turn that no worker has read: the close is refused, and the turn
+// runs.
 func TestQueuedClosed(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
@@ -91,7 +91,7 @@ func TestQueuedClosed(t *testing.T) {
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
-// TestQueuedCancel cancels a turn before any worker took its command: it ends without having run.
+// TestQueuedCancel cancels a turn before any worker took its command: it ends without a run.
 func TestQueuedCancel(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("second")))
@@ -129,7 +129,8 @@ func TestQueuedCancel(t *testing.T) {
 	b.CancelTurn(id, "t1", session.CancelRequest{}, session.CancelCompletionWon)
 }
 
-// TestQueuedCancelRace has many cancel at once, as a worker begins: of the turn one request and one cancel are recorded.
+// TestQueuedCancelRace has many clients cancel at once, when a worker starts the turn: the history has one request
+// and one cancel of it.
 func TestQueuedCancelRace(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -178,7 +179,7 @@ func TestQueuedCancelKilled(t *testing.T) {
 	harness.EqualLists(t, "messages", b.Messages(id), []string{})
 }
 
-// requests counts how often a turn was asked for in the history.
+// requests counts the requests of a turn in the history.
 func requests(b *harness.System, id events.SessionID, turn events.TurnID) (n int) {
 	b.T.Helper()
 	for _, e := range b.History(id) {

@@ -11,7 +11,8 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// TestCancelledWhileAlternating cancels a turn whose model has alternated text and reasoning many times: it is cancelled, and keeps all of it.
+// TestCancelledWhileAlternating cancels a turn whose model has alternated text and reasoning many times: all of it
+// is recorded.
 func TestCancelledWhileAlternating(t *testing.T) {
 	t.Parallel()
 	const runs = 13_000

@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// breaksOff is a try that fails in the middle, and was paid for.
+// breaksOff is an attempt that fails in the middle, with a usage.
 func breaksOff(input, output int64) harness.Step {
 	return func(context.Context, llm.Request) (scripted.Answer, error) {
 		return scripted.Answer{
@@ -22,8 +22,9 @@ func breaksOff(input, output int64) harness.Step {
 	}
 }
 
-// TestFailedTriesCount has tries of a call fail before one succeeds: the turn, its events, its record, and the ledger count
-// what each used, and the size of the prompt is that of the last one alone. So does a completion outside of turns.
+// TestFailedTriesCount has attempts of a call fail before one succeeds. The turn, its events, its record, and the
+// ledger count the usage of each; the size of the prompt is that of the last one only. A completion outside of
+// turns counts in the same way.
 func TestFailedTriesCount(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, breaksOff(100, 3), breaksOff(20, 4), harness.Reply(harness.Text("hi")), breaksOff(7, 2), harness.Reply(harness.Text("A talk")))

@@ -20,7 +20,8 @@ import (
 	"github.com/lash-go/lash/workers/builtin/timer"
 )
 
-// TestTimerTurn has turns that start at a time: one in a while, one whose time has passed, one that is cancelled before.
+// TestTimerTurn has scheduled turns: one in the near future, one whose time has passed, one that is cancelled
+// before.
 func TestTimerTurn(t *testing.T) {
 	t.Parallel()
 	b := harness.Start(t, harness.Reply(harness.Text("at once")), harness.Reply(harness.Text("in time")))
@@ -73,7 +74,7 @@ func TestTimerTurn(t *testing.T) {
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
-// TestTimerWait has a model that waits: the turn is parked, its node is gone, and another one goes on.
+// TestTimerWait has a model that waits: the turn is parked, its node is gone, and another node continues it.
 func TestTimerWait(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "wait", `{"seconds":2}`), harness.Call("c2", "wait_until", `{"time":"2000-01-01T00:00:00Z"}`), harness.Call("c3", "wait", `{"seconds":1e9}`)), harness.Reply(harness.Text("done")))
@@ -99,8 +100,8 @@ func TestTimerWait(t *testing.T) {
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
-// TestTimerLost deletes every timer, and the stream that they are in, while
-// scheduled turns of a hot and of a cold session wait for their time: nothing is lost.
+// TestTimerLost deletes every timer, and their stream, while scheduled turns of a hot and of a cold session wait
+// for their time: every turn still runs.
 func TestTimerLost(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")), harness.Reply(harness.Text("hi")))
@@ -123,7 +124,7 @@ func TestTimerLost(t *testing.T) {
 	}
 }
 
-// TestTimerClosed closes a session in which turns wait for their time: they end there, as cancelled, and never run.
+// TestTimerClosed closes a session with scheduled turns: they end as cancelled, and never run.
 func TestTimerClosed(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -144,7 +145,7 @@ func TestTimerClosed(t *testing.T) {
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
-// TestTimerCold has a timer of a session that is archived when its time comes.
+// TestTimerCold has a timer of a session that is archived when the timer is due.
 func TestTimerCold(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("awake")))
@@ -161,7 +162,7 @@ func TestTimerCold(t *testing.T) {
 
 const timerStore = "LASH_TIMER_STORE"
 
-// TestTimerProcess is what TestTimerKill runs in another process: a server in which it sets timers.
+// TestTimerProcess runs in another process, which TestTimerKill starts: a server in which it sets timers.
 func TestTimerProcess(t *testing.T) {
 	store := os.Getenv(timerStore)
 	if store == "" {
@@ -240,7 +241,7 @@ func TestTimerApproval(t *testing.T) {
 	}
 }
 
-// answeredAt is when a question was answered.
+// answeredAt is the time of the answer to an approval.
 func answeredAt(b *harness.System, id events.SessionID) events.Millis {
 	b.T.Helper()
 	for e, err := range b.Bus.Log().Read(b.Ctx, id, 1) {

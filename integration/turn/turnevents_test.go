@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// shows is a plugin that has something to show at every point of a turn.
+// shows is a plugin that emits an event at every point of a turn.
 type shows struct {
 	stack *plugin.Session
 	heard chan struct{} // closed when a watcher heard what the tool says
@@ -66,7 +66,7 @@ func (s *shows) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-// TestTurnEvents has everything that a host is shown of a turn beside its replies and calls.
+// TestTurnEvents reads all events of a turn other than its replies and calls.
 func TestTurnEvents(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t,

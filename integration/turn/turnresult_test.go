@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
 
-// TestTurnResultCalls looks at the model calls of turns, with the tries that failed, and at
-// what is told of the last failure, whichever way the result is asked for.
+// TestTurnResultCalls checks the model calls of turns, with the failed attempts, and the last failure, over every
+// API.
 func TestTurnResultCalls(t *testing.T) {
 	t.Parallel()
 	busy, down, denied := llmtest.Refuse(llm.KindRateLimit), llmtest.Refuse(llm.KindServer), llmtest.Refuse(llm.KindAuth)
@@ -58,7 +58,8 @@ func TestTurnResultCalls(t *testing.T) {
 	}
 }
 
-// TestTurnResultCancelled wants the evidence with every cancelled turn, wherever the cancel met it, and with no other.
+// TestTurnResultCancelled checks that every cancelled turn has the evidence, wherever the cancel stopped it, and
+// no other turn has.
 func TestTurnResultCancelled(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
@@ -92,7 +93,7 @@ func TestTurnResultCancelled(t *testing.T) {
 	}
 }
 
-// TestTurnResultOutput judges the output of turns whose programs fail.
+// TestTurnResultOutput checks the output of turns whose programs fail.
 func TestTurnResultOutput(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
