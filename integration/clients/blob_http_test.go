@@ -15,9 +15,9 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestBodiesHaveWalls has a caller that knows the digest of another caller's body. No request in its own session
+// TestBodiesNeedAGrant has a caller that knows the digest of another caller's body. No request in its own session
 // returns that body without a grant of the owner.
-func TestBodiesHaveWalls(t *testing.T) {
+func TestBodiesNeedAGrant(t *testing.T) {
 	t.Parallel()
 	d := harness.StartIdle(t).ServeHTTP(httpapi.Config{})
 	const hers, his = "/v1/sessions/hers", "/v1/sessions/his"

@@ -25,9 +25,9 @@ func (s *searches) FindBlobs(ctx context.Context, id events.SessionID, digests .
 	return s.Host.FindBlobs(ctx, id, digests...)
 }
 
-// TestBodiesAreSoughtOnce sends every request with messages with a thousand references: one pass over the history,
+// TestBodiesAreSearchedOnce sends every request with messages with a thousand references: one pass over the history,
 // which may be long, finds all of them.
-func TestBodiesAreSoughtOnce(t *testing.T) {
+func TestBodiesAreSearchedOnce(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	counted := &searches{Host: b.Host}

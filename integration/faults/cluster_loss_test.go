@@ -60,15 +60,15 @@ func underLoss(t *testing.T, p *processes, nodes int, happens func(ctx context.C
 
 // loss is a cluster whose servers and nodes fail.
 type loss struct {
-	t       *testing.T
-	p       *processes
-	b       *bus.Bus
-	host    *session.Host // looks only
-	workload    *workload
-	journal string // the file
-	heard   chan int
-	stops   map[int]func(ctx context.Context) // softly until ctx ends
-	ids     [2]events.WorkerID                // of the nodes
+	t        *testing.T
+	p        *processes
+	b        *bus.Bus
+	host     *session.Host // looks only
+	workload *workload
+	journal  string // the file
+	heard    chan int
+	stops    map[int]func(ctx context.Context) // softly until ctx ends
+	ids      [2]events.WorkerID                // of the nodes
 
 	turns  int           // of each session whose ends the client was told
 	enough chan struct{} // closed: the client asks for no more

@@ -47,9 +47,9 @@ func tells(b *harness.System, held bool) *teller {
 	return n
 }
 
-// TestPersistedIsToldAfterDeath kills the node that notifies plugins of a turn's end, at every step of it. The
+// TestPersistedHookRunsAfterDeath kills the node that notifies plugins of a turn's end, at every step of it. The
 // next worker notifies the plugins again, and no worker after it does.
-func TestPersistedIsToldAfterDeath(t *testing.T) {
+func TestPersistedHookRunsAfterDeath(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(b *harness.System, id events.SessionID, dead *teller) *teller{
 		"another_node": func(b *harness.System, _ events.SessionID, dead *teller) *teller {
@@ -99,9 +99,9 @@ func TestPersistedIsToldAfterDeath(t *testing.T) {
 	}
 }
 
-// TestPersistedHoldsNothingUp has plugins whose notification of one turn still runs during the next turn, on the
+// TestPersistedHookDelaysNoTurn has plugins whose notification of one turn still runs during the next turn, on the
 // same node.
-func TestPersistedHoldsNothingUp(t *testing.T) {
+func TestPersistedHookDelaysNoTurn(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")), harness.Reply(harness.Text("three")))
 	n := tells(b, true)

@@ -24,10 +24,10 @@ func (s *site) commitsBy(id events.SessionID, node string) (list []events.Entry)
 	return list
 }
 
-// TestWakeHolderHangs freezes the process of a node during a model call, or during a tool call that must not run
+// TestWakeOwnerHangs freezes the process of a node during a model call, or during a tool call that must not run
 // twice. Its connection stays open. Another node ends the turn. The first process continues with the result of its
 // call: it writes nothing to that turn, and runs the next one.
-func TestWakeHolderHangs(t *testing.T) {
+func TestWakeOwnerHangs(t *testing.T) {
 	t.Parallel()
 	id, name := workloadSession(0), workloadTurn(0)
 	for what, tc := range map[string]struct {

@@ -126,10 +126,10 @@ func (g *barrier) turn(shut chan struct{}) {
 // worksite is a workload at a site, with a barrier that is shut, and a journal that processes share.
 type worksite struct {
 	*site
-	gate  *barrier
-	workload  *workload
-	file  string   // the journal
-	kills []func() // of the nodes in this process, in the order in which they came
+	gate     *barrier
+	workload *workload
+	file     string   // the journal
+	kills    []func() // of the nodes in this process, in the order in which they came
 }
 
 func (s *site) worksite(most int) *worksite {

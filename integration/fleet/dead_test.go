@@ -120,8 +120,8 @@ func TestDeadTurn(t *testing.T) {
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
-// TestDeadNowhere has wakes of sessions that do not exist: the wakes are removed without a dead letter.
-func TestDeadNowhere(t *testing.T) {
+// TestDeadUnknownSession has wakes of sessions that do not exist: the wakes are removed without a dead letter.
+func TestDeadUnknownSession(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	for _, key := range []bus.WakeKey{{Class: bus.ClassTurn, Session: "nowhere"}, {Class: bus.ClassTask, Session: "nowhere", Task: "k"}} {

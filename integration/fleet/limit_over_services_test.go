@@ -32,9 +32,9 @@ func httpIsFull(d *harness.HTTP, method, path, body, of string, limit int) {
 	harness.Equal(d.T, "retry after", got.Header.Get("Retry-After"), "1")
 }
 
-// TestFleetQueueLimitDoors submits more turns than the limit, over NATS and over HTTP. A refused turn leaves no
+// TestFleetQueueLimitOverServices submits more turns than the limit, over NATS and over HTTP. A refused turn leaves no
 // trace, and is accepted when there is capacity again.
-func TestFleetQueueLimitDoors(t *testing.T) {
+func TestFleetQueueLimitOverServices(t *testing.T) {
 	t.Parallel()
 	const limit = 6
 	f := harness.StartFleet(t)
@@ -67,8 +67,8 @@ func TestFleetQueueLimitDoors(t *testing.T) {
 	d.Want(200, "POST", turns+"?wait=30", `{"id":"many","text":"go"}`)
 }
 
-// TestFleetHotLimitDoors opens more sessions than the limit of hot ones, over NATS and over HTTP.
-func TestFleetHotLimitDoors(t *testing.T) {
+// TestFleetHotLimitOverServices opens more sessions than the limit of hot ones, over NATS and over HTTP.
+func TestFleetHotLimitOverServices(t *testing.T) {
 	t.Parallel()
 	f := harness.StartFleet(t)
 	f.Open(session.CreateRequest{ID: "s1"})

@@ -36,9 +36,9 @@ type sessions interface {
 	Compact(ctx context.Context, id events.SessionID) (bool, error)
 }
 
-// haveASay has every method of a host in which plugins decide before something is recorded, or that lists what
+// pluginDecisions has every method of a host in which plugins decide before something is recorded, or that lists what
 // they offer.
-var haveASay = map[string]func(ctx context.Context, h sessions, id events.SessionID) error{
+var pluginDecisions = map[string]func(ctx context.Context, h sessions, id events.SessionID) error{
 	"Configure": func(ctx context.Context, h sessions, id events.SessionID) error {
 		return h.Configure(ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config { c.Effort = "any"; return c }})
 	},
@@ -102,7 +102,7 @@ func opinionated(t *testing.T) (*harness.System, events.SessionID) {
 // host refuses, and the history is unchanged; a client sends the request to a node.
 func TestHostWithoutPlugins(t *testing.T) {
 	t.Parallel()
-	for name, ask := range haveASay {
+	for name, ask := range pluginDecisions {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, id := opinionated(t)
@@ -131,7 +131,7 @@ func TestNodesDecide(t *testing.T) {
 	b, id := opinionated(t)
 	c, err := client.New(client.Config{Bus: bustest.Open(t, b.Server)})
 	harness.WantError(t, "client", err, nil)
-	harness.WantError(t, "configure", haveASay["Configure"](b.Ctx, c, id), nil)
+	harness.WantError(t, "configure", pluginDecisions["Configure"](b.Ctx, c, id), nil)
 	harness.Equal(t, "effort", b.StateOf(id).Config.Effort, "as the boss says")
 	_, err = c.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages("no")})
 	if err == nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// TestFleetToolCancelUnheard cancels a call that no worker runs: it is unclaimed, or its worker is gone. The turn
+// TestFleetToolCancelUnclaimed cancels a call that no worker runs: it is unclaimed, or its worker is gone. The turn
 // continues, and the tool never runs.
-func TestFleetToolCancelUnheard(t *testing.T) {
+func TestFleetToolCancelUnclaimed(t *testing.T) {
 	t.Parallel()
 	for name, cancel := range map[string]func(f *harness.Fleet, id events.SessionID, rec *projector.Task) error{
 		"unclaimed": func(f *harness.Fleet, id events.SessionID, rec *projector.Task) error {

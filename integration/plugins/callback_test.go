@@ -17,8 +17,8 @@ import (
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
 
-// nosy is a plugin that calls every method of its host, once a session, from one of its callbacks.
-type nosy struct {
+// callingPlugin is a plugin that calls every method of its host, once a session, from one of its callbacks.
+type callingPlugin struct {
 	t    *testing.T
 	host atomic.Pointer[session.Host]
 	from string
@@ -28,7 +28,7 @@ type nosy struct {
 }
 
 // ask runs in a callback.
-func (n *nosy) ask(from string, id events.SessionID) {
+func (n *callingPlugin) ask(from string, id events.SessionID) {
 	n.mu.Lock()
 	first := from == n.from && n.asked[id] == 0
 	if from == n.from {
@@ -53,20 +53,20 @@ func (n *nosy) ask(from string, id events.SessionID) {
 	}}))
 }
 
-func (n *nosy) ok(what string, err error) {
+func (n *callingPlugin) ok(what string, err error) {
 	if err != nil {
 		n.t.Errorf("%s within %s: %v", what, n.from, err)
 	}
 }
 
 // times is the number of runs of the callback.
-func (n *nosy) times(id events.SessionID) int {
+func (n *callingPlugin) times(id events.SessionID) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.asked[id]
 }
 
-func (n *nosy) Register(r *plugin.Registrar) error {
+func (n *callingPlugin) Register(r *plugin.Registrar) error {
 	harness.NamedTools(r, "a")
 	r.Lifecycle(func(_ context.Context, e plugin.Lifecycle) error {
 		n.ask(string(e.Kind), e.Session)
@@ -83,25 +83,25 @@ func (n *nosy) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-// nosyProtocol is the protocol of the same stack.
-type nosyProtocol struct {
+// callingProtocol is the protocol of the same stack.
+type callingProtocol struct {
 	harness.Protocol
-	nosy *nosy
+	callingPlugin *callingPlugin
 }
 
-func (p nosyProtocol) AppendNodes(_ context.Context, s plugin.ProtocolSession, _ []api.AppendNode) error {
-	p.nosy.ask("protocol", s.Session)
+func (p callingProtocol) AppendNodes(_ context.Context, s plugin.ProtocolSession, _ []api.AppendNode) error {
+	p.callingPlugin.ask("protocol", s.Session)
 	return nil
 }
 
-// asking has a node with a nosy plugin.
-func asking(t *testing.T, from string, script ...harness.Step) (*harness.System, *nosy) {
+// asking has a node with a callingPlugin plugin.
+func asking(t *testing.T, from string, script ...harness.Step) (*harness.System, *callingPlugin) {
 	t.Helper()
 	b := harness.StartIdle(t, script...)
-	n := &nosy{t: t, from: from, asked: make(map[events.SessionID]int)}
-	b.StartNode(plugin.New("nosy", func(plugin.BuildContext) (plugin.Plugin, error) { return n, nil }),
+	n := &callingPlugin{t: t, from: from, asked: make(map[events.SessionID]int)}
+	b.StartNode(plugin.New("callingPlugin", func(plugin.BuildContext) (plugin.Plugin, error) { return n, nil }),
 		harness.PluginOf(standard.ID, func(r *plugin.Registrar) {
-			r.Protocol(nosyProtocol{nosy: n})
+			r.Protocol(callingProtocol{callingPlugin: n})
 			r.Driver(harness.Protocol{})
 		}))
 	n.host.Store(b.Host)
@@ -144,9 +144,9 @@ func operationsWithCallbacks(b *harness.System) map[string]func(events.SessionID
 	}
 }
 
-// TestCallbacksAsk has a plugin call every method of its host from each of its callbacks, during every operation
+// TestCallbacksCallTheHost has a plugin call every method of its host from each of its callbacks, during every operation
 // that calls it.
-func TestCallbacksAsk(t *testing.T) {
+func TestCallbacksCallTheHost(t *testing.T) {
 	t.Parallel()
 	for from, doings := range map[string][]string{
 		"session_restored":       {"turn", "configure", "look", "set a level", "append"},
@@ -220,8 +220,8 @@ func (e *early) SessionReady(ctx context.Context, s *plugin.Session) error {
 	return nil
 }
 
-// TestBuildingAsks requests a session's plugins from a plugin that is part of that build.
-func TestBuildingAsks(t *testing.T) {
+// TestBuildingPluginCallsTheHost requests a session's plugins from a plugin that is part of that build.
+func TestBuildingPluginCallsTheHost(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	e := &early{host: new(atomic.Pointer[session.Host])}

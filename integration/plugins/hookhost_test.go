@@ -15,8 +15,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestHooksAskTheirHost has hooks and tools that run concurrently read the session.
-func TestHooksAskTheirHost(t *testing.T) {
+// TestHooksCallTheirHost has hooks and tools that run concurrently read the session.
+func TestHooksCallTheirHost(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k1", "look", `{}`), harness.Call("k2", "look", `{}`), harness.Call("k3", "look", `{}`)), harness.Reply(harness.Text("done")))
 	var mu sync.Mutex

@@ -17,10 +17,10 @@ var askedOnce = map[string]int{
 	"checkpoint after_work": 1, "checkpoint before_completion": 1, "after_turn": 1,
 }
 
-// TestTakeoverAsksNoHookAgain kills a node while its turn is at one point, and counts the hook calls on it and on
+// TestTakeoverRepeatsNoHook kills a node while its turn is at one point, and counts the hook calls on it and on
 // the node that takes over. A recorded decision is not requested again, at any point; the decision at the point of
 // the kill is.
-func TestTakeoverAsksNoHookAgain(t *testing.T) {
+func TestTakeoverRepeatsNoHook(t *testing.T) {
 	t.Parallel()
 	calls, ends := harness.Reply(harness.Call("k", "look", `{"a":1}`)), harness.Reply(harness.Text("done"))
 	for _, tt := range []struct {

@@ -39,9 +39,9 @@ func (p *notedState) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-// TestPluginsAskedOnce has two hosts call plugins for a change of their state, one after the other and at once,
+// TestPluginsAreCalledOncePerKey has two hosts call plugins for a change of their state, one after the other and at once,
 // with the same key: the state changes once.
-func TestPluginsAskedOnce(t *testing.T) {
+func TestPluginsAreCalledOncePerKey(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	factory := plugin.New(standard.ID, func(plugin.BuildContext) (plugin.Plugin, error) { return &notedState{}, nil })

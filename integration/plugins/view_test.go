@@ -12,9 +12,9 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestViewShowsWhatStands changes a session's overlay, protocol options and tools, and reads its view at every
+// TestViewFollowsTheHistory changes a session's overlay, protocol options and tools, and reads its view at every
 // sequence, over HTTP and on a host without its plugins: each view has the history up to there.
-func TestViewShowsWhatStands(t *testing.T) {
+func TestViewFollowsTheHistory(t *testing.T) {
 	t.Parallel()
 	b, id, _ := setupOverlaid(t)
 	d := b.ServeHTTP(httpapi.Config{})

@@ -71,7 +71,7 @@ func attacksOnReaders(t *testing.T) (list []attack) {
 		"tool_arguments": "model output", "openai": "model output", "anthropic": "model output", "plugin_options": "plugin options", "code_options": "plugin options",
 		"schema": "schema", "output": "schema", "code_schema": "schema", "program_state": "tool output", "recording": "export file",
 	}
-	for name, reader := range jsonDoors(t) {
+	for name, reader := range jsonReaders(t) {
 		if !reader.refuses {
 			continue
 		}

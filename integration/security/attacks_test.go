@@ -37,7 +37,7 @@ type attack struct {
 // stronghold is a server with the accounts of deploy/nats, a node with all roles, both services, and users with
 // different rights.
 type stronghold struct {
-	*natsDoor
+	*natsAPI
 	d      *deployment
 	http   *harness.HTTP
 	player *playback.Player
@@ -61,7 +61,7 @@ func newStronghold(t *testing.T, ctx context.Context) *stronghold { //nolint:rev
 	var err error
 	b.Host, err = session.New(session.Config{Bus: b.Bus, NoPlugins: true})
 	harness.WantError(t, "host", err, nil)
-	f := &stronghold{natsDoor: &natsDoor{System: b, conns: make(map[string]*nats.Conn)}, d: d, player: playback.NewPlayer(b.Host)}
+	f := &stronghold{natsAPI: &natsAPI{System: b, conns: make(map[string]*nats.Conn)}, d: d, player: playback.NewPlayer(b.Host)}
 	scopes := map[string]api.Reach{"host@acme": {Scope: api.ScopeAdmin}, "alice@acme": {Scope: api.ScopeAdmin, Own: true}, "mallory@acme": {Scope: api.ScopeRead}}
 	n, err := workers.NewNode(workers.Config{
 		Bus: d.open(bus.Open, d.config("node@acme")), Provider: "scripted", Tools: f.player.Tools,

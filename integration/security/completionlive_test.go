@@ -35,15 +35,15 @@ func (s aloud) Complete(ctx context.Context, _ llm.Request, sink func(llm.Delta)
 }
 
 // spokenBy serves sessions with the model aloud, to users of the outer account and over HTTP.
-func spokenBy(t *testing.T, s aloud, scopes map[string]api.Reach) (*natsDoor, *harness.HTTP) {
+func spokenBy(t *testing.T, s aloud, scopes map[string]api.Reach) (*natsAPI, *harness.HTTP) {
 	t.Helper()
-	n := natsDoorOf(t, workers.Config{Provider: "aloud", Providers: map[string]llm.Provider{"aloud": s}, Scopes: scopes})
+	n := newNATSAPI(t, workers.Config{Provider: "aloud", Providers: map[string]llm.Provider{"aloud": s}, Scopes: scopes})
 	n.Open(session.CreateRequest{ID: "s1"})
 	return n, n.ServeHTTP(httpapi.Config{Service: n.node.Host()})
 }
 
 // clientOf is a client of a user of the outer account.
-func (n *natsDoor) clientOf(user string) *client.Client {
+func (n *natsAPI) clientOf(user string) *client.Client {
 	n.T.Helper()
 	c, err := client.New(client.Config{Bus: n.deployed.open(bus.OpenReader, n.deployed.config(user)), Logger: zaptest.NewLogger(n.T)})
 	harness.WantError(n.T, "client", err, nil)
@@ -92,9 +92,9 @@ func TestCompletionStreamEndsWithItsClient(t *testing.T) {
 	harness.Equal(t, "ledger", len(n.StateOf("s1").Ledger), 0)
 }
 
-// TestCompletionStreamIsOnesOwn has a user stream a completion while others subscribe to every subject that they
+// TestCompletionStreamReachesItsCallerOnly has a user stream a completion while others subscribe to every subject that they
 // may: none of them receives a piece of it. A user without the right to request a completion has no stream either.
-func TestCompletionStreamIsOnesOwn(t *testing.T) {
+func TestCompletionStreamReachesItsCallerOnly(t *testing.T) {
 	t.Parallel()
 	const word = "alicesword"
 	n, _ := spokenBy(t, func(_ context.Context, sink func(llm.Delta)) (llm.Response, error) {

@@ -129,7 +129,7 @@ func TestContentNeedsConfigure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := natsDoorOf(t, workers.Config{Scopes: map[string]api.Reach{"alice@acme": tc.reach}})
+			n := newNATSAPI(t, workers.Config{Scopes: map[string]api.Reach{"alice@acme": tc.reach}})
 			d := n.ServeHTTP(httpapi.Config{Tokens: []httpapi.Token{{
 				Name: "carol", Digest: sha256.Sum256([]byte("carol" + harness.TokenSecret)), Scope: tc.reach.Scope, Own: tc.reach.Own,
 			}}})
@@ -181,10 +181,10 @@ func TestContentNeedsConfigure(t *testing.T) {
 	}
 }
 
-// TestProtocolOfNobody requests a protocol that the node does not have: it is refused by name, without an effect.
+// TestUnknownProtocolIsRefused requests a protocol that the node does not have: it is refused by name, without an effect.
 // A session with such a protocol, as of another node, refuses requests that need it, and can be configured for
 // another one.
-func TestProtocolOfNobody(t *testing.T) {
+func TestUnknownProtocolIsRefused(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	old := "/v1/sessions/" + string(b.Open(api.CreateRequest{Config: events.Config{Protocol: "nosuch"}})) // by a host that has no plugins

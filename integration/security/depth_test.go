@@ -39,8 +39,8 @@ func depths() []int {
 	return []int{200, 100_000, 10_000_000}
 }
 
-// depthDoor is a reader of bytes; refuses says whether nested values are an error there.
-type depthDoor struct {
+// byteReader is a reader of bytes; refuses says whether nested values are an error there.
+type byteReader struct {
 	read    func(data []byte) error
 	refuses bool
 }
@@ -48,7 +48,7 @@ type depthDoor struct {
 // TestDeepMsgpack sends nested values to every reader of msgpack.
 func TestDeepMsgpack(t *testing.T) {
 	t.Parallel()
-	doors := map[string]depthDoor{
+	doors := map[string]byteReader{
 		"commit": {func(data []byte) error { _, err := events.Decode(data); return err }, true},
 		"unknown_field": {func(data []byte) error {
 			_, err := events.Decode(append([]byte("\x82\xa1f\x01\xa1z"), data...))
@@ -66,7 +66,7 @@ func TestDeepMsgpack(t *testing.T) {
 		}, true},
 	}
 	for _, kind := range events.Kinds() {
-		doors["payload_"+string(kind)] = depthDoor{func(data []byte) error {
+		doors["payload_"+string(kind)] = byteReader{func(data []byte) error {
 			commit := fmt.Appendf(nil, "\x82\xa1f\x01\xa1e\x91\x83\xa1k%c%s\xa1v\x01\xa1p", 0xa0+len(kind), kind)
 			_, err := events.Decode(append(commit, data...))
 			return err
@@ -86,8 +86,8 @@ func TestDeepMsgpack(t *testing.T) {
 	}
 }
 
-// jsonDoors has every reader of JSON.
-func jsonDoors(t *testing.T) map[string]depthDoor {
+// jsonReaders has every reader of JSON.
+func jsonReaders(t *testing.T) map[string]byteReader {
 	t.Helper()
 	tools := plugin.NewTools()
 	plugin.AddTool(tools, plugin.Tool{Name: "any", Schema: &jsonschema.Schema{}}, func(context.Context, plugin.Call, struct{}) (string, error) { return "", nil })
@@ -99,7 +99,7 @@ func jsonDoors(t *testing.T) map[string]depthDoor {
 		}
 		return err
 	}
-	return map[string]depthDoor{
+	return map[string]byteReader{
 		"tool_arguments": {func(data []byte) error { _, err := tool.Check(data); return err }, true},
 		"plugin_options": {func(data []byte) error {
 			_, _, err := plugin.DecodeOptions[any](plugin.Options{"p": string(data)}, "p")
@@ -158,7 +158,7 @@ func providerReads(t *testing.T, data []byte, vendor string) error {
 // TestDeepJSON sends nested JSON to every reader of JSON.
 func TestDeepJSON(t *testing.T) {
 	t.Parallel()
-	doors := jsonDoors(t)
+	doors := jsonReaders(t)
 	for _, depth := range depths() {
 		for form, data := range map[string][]byte{
 			"arrays": harness.Nest(depth, "[", "", "]"), "objects": harness.Nest(depth, `{"a":`, "1", "}"), "open": harness.Nest(depth, "[", "", ""), "open_objects": harness.Nest(depth, `{"not":`, "", ""),

@@ -13,9 +13,9 @@ import (
 	"github.com/lash-go/lash/bus"
 )
 
-// TestForgottenInbox opens buses as users that may subscribe to one inbox only, with no inbox or another user's.
+// TestMissingInboxIsRefused opens buses as users that may subscribe to one inbox only, with no inbox or another user's.
 // They are refused at once, also where they would wait for servers.
-func TestForgottenInbox(t *testing.T) {
+func TestMissingInboxIsRefused(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
 	silent := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
@@ -45,9 +45,9 @@ func TestForgottenInbox(t *testing.T) {
 	}
 }
 
-// TestAdviceFitsTheError runs a command with each of its credentials missing or wrong: its error names that
+// TestCredentialErrorNamesTheFlag runs a command with each of its credentials missing or wrong: its error names that
 // credential.
-func TestAdviceFitsTheError(t *testing.T) {
+func TestCredentialErrorNamesTheFlag(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
 	d.open(bus.Open, d.config("node@acme"))

@@ -63,15 +63,15 @@ func appended(b *harness.System, id events.SessionID, turn events.TurnID, list .
 	harness.WantError(b.T, "append", err, nil)
 }
 
-// keyedDoor sends a request as one of two callers, with the session's id as its key, and returns the response and
+// keyedSend sends a request as one of two callers, with the session's id as its key, and returns the response and
 // the code of the error.
-type keyedDoor func(caller int, k keyedAsk, id events.SessionID, n int) (answer, code string)
+type keyedSend func(caller int, k keyedAsk, id events.SessionID, n int) (answer, code string)
 
 // TestKeyBelongsToItsRequest uses the key of every operation again. The same request has the same response. Every
 // other operation, by either caller, with every target and body, is refused. None of them appends anything.
 func TestKeyBelongsToItsRequest(t *testing.T) {
 	t.Parallel()
-	doors := map[string]func(t *testing.T) (*harness.System, keyedDoor){"host": hostWithKeys, "nats": natsWithKeys, "http": httpWithKeys}
+	doors := map[string]func(t *testing.T) (*harness.System, keyedSend){"host": hostWithKeys, "nats": natsWithKeys, "http": httpWithKeys}
 	for name, open := range doors {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,7 +134,7 @@ func TestKeysOfAll(t *testing.T) {
 }
 
 // hostWithKeys alternates between two hosts, so that a repeat reaches the other one.
-func hostWithKeys(t *testing.T) (*harness.System, keyedDoor) {
+func hostWithKeys(t *testing.T) (*harness.System, keyedSend) {
 	t.Helper()
 	b := harness.StartIdle(t)
 	hosts, asked := []*session.Host{b.Host, b.OtherHost()}, 0
@@ -150,9 +150,9 @@ func hostWithKeys(t *testing.T) (*harness.System, keyedDoor) {
 	}
 }
 
-func natsWithKeys(t *testing.T) (*harness.System, keyedDoor) {
+func natsWithKeys(t *testing.T) (*harness.System, keyedSend) {
 	t.Helper()
-	d := natsDoorOf(t, workers.Config{Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin}, "host@acme": {Scope: api.ScopeAdmin}}})
+	d := newNATSAPI(t, workers.Config{Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin}, "host@acme": {Scope: api.ScopeAdmin}}})
 	return d.System, func(caller int, k keyedAsk, id events.SessionID, n int) (string, string) {
 		op, r := k.op, api.Request{Session: id, Key: string(id)}
 		if k.makes() {
@@ -163,7 +163,7 @@ func natsWithKeys(t *testing.T) (*harness.System, keyedDoor) {
 	}
 }
 
-func httpWithKeys(t *testing.T) (*harness.System, keyedDoor) {
+func httpWithKeys(t *testing.T) (*harness.System, keyedSend) {
 	t.Helper()
 	d := harness.StartIdle(t).ServeHTTP(httpapi.Config{})
 	return d.System, func(caller int, k keyedAsk, id events.SessionID, n int) (string, string) {

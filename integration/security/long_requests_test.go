@@ -16,10 +16,10 @@ import (
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
 
-// TestLongRequestsKeepNobodyWaiting has a user send as many actions at once as a node runs, none of which ends.
+// TestLongRequestsDelayNoOthers has a user send as many actions at once as a node runs, none of which ends.
 // Those above the user's share are refused, another user's action starts, and short requests have responses, also
 // when programs of the nodes' own account occupy all slots for long ones.
-func TestLongRequestsKeepNobodyWaiting(t *testing.T) {
+func TestLongRequestsDelayNoOthers(t *testing.T) {
 	t.Parallel()
 	const all, share = 64, 16
 	began, release := make(chan struct{}, 2*all), make(chan struct{})
@@ -34,7 +34,7 @@ func TestLongRequestsKeepNobodyWaiting(t *testing.T) {
 		})
 	})}})
 	harness.WantError(t, "plugins", err, nil)
-	n := natsDoorOf(t, workers.Config{Plugins: plugins, Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin}, "host@acme": {Scope: api.ScopeAdmin}}})
+	n := newNATSAPI(t, workers.Config{Plugins: plugins, Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin}, "host@acme": {Scope: api.ScopeAdmin}}})
 	n.Open(session.CreateRequest{ID: "s1"})
 	codes := make(chan string, 2*all)
 	var asking sync.WaitGroup
@@ -73,7 +73,7 @@ func TestLongRequestsKeepNobodyWaiting(t *testing.T) {
 }
 
 // inside sends a request for an action as a program of the nodes' own account does.
-func (n *natsDoor) inside(args *api.ActionArgs) (context.Context, []byte) {
+func (n *natsAPI) inside(args *api.ActionArgs) (context.Context, []byte) {
 	n.T.Helper()
 	body, err := events.EncodePayload(args)
 	harness.WantError(n.T, "encode", err, nil)

@@ -17,7 +17,7 @@ import (
 // response, have its own.
 func TestOriginIsAuthenticated(t *testing.T) {
 	t.Parallel()
-	n := natsDoorOf(t, workers.Config{Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeWrite}}})
+	n := newNATSAPI(t, workers.Config{Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeWrite}}})
 	n.Open(session.CreateRequest{ID: "s1"})
 	a := n.askRaw("alice@acme", operation.SubmitAt.Name, api.Request{Session: "s1"}, &api.SubmitAtArgs{At: events.MillisOf(time.Now().Add(time.Hour)), Request: turnWith("t1", small(1))})
 	harness.Equal(t, "submit", a.Error.Code, "")

@@ -22,7 +22,7 @@ func TestSessionsPerCaller(t *testing.T) {
 	t.Parallel()
 	const most = 4
 	own := api.Reach{Scope: api.ScopeAdmin, Own: true}
-	n := natsDoorOf(t, workers.Config{MaxSessionsPerCaller: most, Scopes: map[string]api.Reach{"alice@acme": own, "host@acme": own}})
+	n := newNATSAPI(t, workers.Config{MaxSessionsPerCaller: most, Scopes: map[string]api.Reach{"alice@acme": own, "host@acme": own}})
 	over := func(node *workers.Node) map[string]func(caller, id string) string {
 		d := n.ServeHTTP(httpapi.Config{Service: node.Host(), MaxRequestsPerCaller: 8 * most})
 		return map[string]func(caller, id string) string{

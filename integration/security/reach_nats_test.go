@@ -43,8 +43,8 @@ func bodiesInSession() map[operation.Name]any {
 	}
 }
 
-// natsDoor sends requests to nodes as users of the outer account.
-type natsDoor struct {
+// natsAPI sends requests to nodes as users of the outer account.
+type natsAPI struct {
 	*harness.System
 	deployed *deployment
 	conns    map[string]*nats.Conn // by user
@@ -53,7 +53,7 @@ type natsDoor struct {
 }
 
 // askRaw sends a request and returns any response.
-func (n *natsDoor) askRaw(user string, op operation.Name, r api.Request, body any) api.Answer {
+func (n *natsAPI) askRaw(user string, op operation.Name, r api.Request, body any) api.Answer {
 	n.T.Helper()
 	var err error
 	r.Format = api.RequestFormat
@@ -78,11 +78,11 @@ func (n *natsDoor) askRaw(user string, op operation.Name, r api.Request, body an
 	return a
 }
 
-// natsDoorOf serves users of the outer account, each with its reach.
-func natsDoorOf(t *testing.T, cfg workers.Config, script ...harness.Step) *natsDoor {
+// newNATSAPI serves users of the outer account, each with its reach.
+func newNATSAPI(t *testing.T, cfg workers.Config, script ...harness.Step) *natsAPI {
 	t.Helper()
 	d := install(t).boot()
-	n := &natsDoor{System: d.bundleOf("node@acme", script...), deployed: d, conns: make(map[string]*nats.Conn)}
+	n := &natsAPI{System: d.bundleOf("node@acme", script...), deployed: d, conns: make(map[string]*nats.Conn)}
 	n.start = func() *workers.Node {
 		cfg.Bus, cfg.Roles = d.open(bus.Open, d.config("node@acme")), []workers.Role{workers.RoleAPI}
 		node, err := workers.NewNode(cfg)
@@ -102,7 +102,7 @@ func natsDoorOf(t *testing.T, cfg workers.Config, script ...harness.Step) *natsD
 // the responses are the same. With grants of every kind it may do what they allow.
 func TestReachOverNATS(t *testing.T) {
 	t.Parallel()
-	n := natsDoorOf(t, workers.Config{Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin, Own: true}, "host@acme": {Scope: api.ScopeAdmin, Own: true}}})
+	n := newNATSAPI(t, workers.Config{Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin, Own: true}, "host@acme": {Scope: api.ScopeAdmin, Own: true}}})
 	bodies, known := bodiesInSession(), 0
 	for right, ops := range needs() {
 		for _, name := range ops {

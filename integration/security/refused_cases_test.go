@@ -10,8 +10,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// doorway has the operations of every API, as far as these tests use them.
-type doorway interface {
+// apiOperations has the operations of every API, as far as these tests use them.
+type apiOperations interface {
 	Submit(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, error)
 	SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req api.TurnRequest) (events.TurnID, error)
 	Inject(ctx context.Context, id events.SessionID, req api.InjectRequest) (events.InputID, error)
@@ -40,7 +40,7 @@ func longID(size int) string { return strings.Repeat("i", size) }
 var tooLong = map[string]struct {
 	limit int
 	inner bool // over HTTP nobody says it
-	ask   func(ctx context.Context, by doorway, id events.SessionID, size int) error
+	ask   func(ctx context.Context, by apiOperations, id events.SessionID, size int) error
 }{
 	"submit_parts":    {events.MaxEventBytes, false, submits(func(size int) api.TurnRequest { return turnWith("t2", small(size)) })},
 	"submit_field":    {events.MaxEventBytes, true, submits(func(size int) api.TurnRequest { return turnWith("t2", unspilled(size)) })},
@@ -77,44 +77,44 @@ func turnWith(id string, parts []events.Part) api.TurnRequest {
 	return api.TurnRequest{ID: events.TurnID(id), Input: events.TurnInput{Parts: parts}}
 }
 
-type longAsk = func(ctx context.Context, by doorway, id events.SessionID, size int) error
+type longAsk = func(ctx context.Context, by apiOperations, id events.SessionID, size int) error
 
 func submits(of func(int) api.TurnRequest) longAsk {
-	return func(ctx context.Context, by doorway, id events.SessionID, size int) error {
+	return func(ctx context.Context, by apiOperations, id events.SessionID, size int) error {
 		_, err := by.Submit(ctx, id, of(size))
 		return err
 	}
 }
 
 func submitsAt(of func(int) api.TurnRequest) longAsk {
-	return func(ctx context.Context, by doorway, id events.SessionID, size int) error {
+	return func(ctx context.Context, by apiOperations, id events.SessionID, size int) error {
 		_, err := by.SubmitAt(ctx, id, time.Now(), of(size))
 		return err
 	}
 }
 
 func injects(of func(int) api.InjectRequest) longAsk {
-	return func(ctx context.Context, by doorway, id events.SessionID, size int) error {
+	return func(ctx context.Context, by apiOperations, id events.SessionID, size int) error {
 		_, err := by.Inject(ctx, id, of(size))
 		return err
 	}
 }
 
 func approves(of func(int) events.ToolApprovalGiven) longAsk {
-	return func(ctx context.Context, by doorway, id events.SessionID, size int) error {
+	return func(ctx context.Context, by apiOperations, id events.SessionID, size int) error {
 		return by.Approve(ctx, id, of(size))
 	}
 }
 
 func cancels(of func(int) api.CancelRequest) longAsk {
-	return func(ctx context.Context, by doorway, id events.SessionID, size int) error {
+	return func(ctx context.Context, by apiOperations, id events.SessionID, size int) error {
 		_, _, err := by.Cancel(ctx, id, "t1", of(size))
 		return err
 	}
 }
 
 func resolves(of func(int) events.ToolResult) longAsk {
-	return func(ctx context.Context, by doorway, id events.SessionID, size int) error {
+	return func(ctx context.Context, by apiOperations, id events.SessionID, size int) error {
 		return by.ResolveTool(ctx, id, "t1/0/1", of(size))
 	}
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// TestRefusedAtTheDoor sends requests of sizes around every limit while a turn of another client waits. A request
+// TestOversizedRequestsAreRefused sends requests of sizes around every limit while a turn of another client waits. A request
 // that is too large is refused with the field and the limit, without an effect. An accepted one ends, and so does
 // the other turn.
-func TestRefusedAtTheDoor(t *testing.T) {
+func TestOversizedRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	f := harness.StartFleet(t)
 	f.Reply = func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
@@ -42,7 +42,7 @@ func TestRefusedAtTheDoor(t *testing.T) {
 	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{(&harness.Approver{}).Factory(events.EffectsNonIdempotent), later}})
 	harness.WantError(t, "plugins", err, nil)
 	n := f.Join(workers.Config{Plugins: stack})
-	doors := map[string]doorway{"host": n.Host(), "client": f.Dial(), "http": overHTTP{f.ServeHTTP(httpapi.Config{})}}
+	doors := map[string]apiOperations{"host": n.Host(), "client": f.Dial(), "http": overHTTP{f.ServeHTTP(httpapi.Config{})}}
 	for what, tc := range tooLong {
 		for door, by := range doors {
 			if door == "http" && tc.inner {

@@ -62,7 +62,7 @@ func selfApprovalOverHTTP(t *testing.T, forbid bool, script []harness.Step) (*ha
 func selfApprovalOverNATS(t *testing.T, forbid bool, script []harness.Step) (*harness.System, askAs) {
 	t.Helper()
 	reach := api.Reach{Scope: api.ScopeAdmin, Own: true}
-	n := natsDoorOf(t, workers.Config{ForbidSelfApproval: forbid, Scopes: map[string]api.Reach{"alice@acme": reach, "host@acme": reach}}, script...)
+	n := newNATSAPI(t, workers.Config{ForbidSelfApproval: forbid, Scopes: map[string]api.Reach{"alice@acme": reach, "host@acme": reach}}, script...)
 	n.StartNodeWith(workers.Config{Roles: []workers.Role{workers.RoleTurn, workers.RoleTool}}, approving())
 	return n.System, func(who string, op operation.Name, id events.SessionID, body any) string {
 		if op == operation.Create.Name {

@@ -56,9 +56,9 @@ func TestTenantsShareNothing(t *testing.T) {
 	harness.Equal(t, "a guessed wake is in the other's queue", acme.Wakes()[guessed], false)
 }
 
-// TestTenantHearsNothing has one tenant subscribe to everything that its roles may, and request everything that
+// TestTenantReceivesNothingOfAnother has one tenant subscribe to everything that its roles may, and request everything that
 // exists, while another runs a turn.
-func TestTenantHearsNothing(t *testing.T) {
+func TestTenantReceivesNothingOfAnother(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
 	acme, globex := tenants(t, d)

@@ -191,8 +191,8 @@ func (w *turnWatcher) next(typ api.EventType) string {
 	}
 }
 
-// TestApprovalKilledAsking kills the node as soon as its request for an approval is recorded.
-func TestApprovalKilledAsking(t *testing.T) {
+// TestApprovalKilledAtRequest kills the node as soon as its request for an approval is recorded.
+func TestApprovalKilledAtRequest(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.CallAdd(), harness.Reply(harness.Text("3")))
 	g := &harness.Approver{}
@@ -272,8 +272,8 @@ func TestApprovalKilledAnswered(t *testing.T) {
 	}
 }
 
-// TestApprovalNotAsked answers an approval that was not requested.
-func TestApprovalNotAsked(t *testing.T) {
+// TestApprovalNotRequested answers an approval that was not requested.
+func TestApprovalNotRequested(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.CallAdd(), harness.Reply(harness.Text("3")))
 	g := &harness.Approver{}

@@ -13,9 +13,9 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// TestProvidersWords has a provider send too much text in the fields beside the parts, in replies and in failures.
+// TestProviderTextIsBounded has a provider send too much text in the fields beside the parts, in replies and in failures.
 // The turn ends as with any other provider, its cost is in the history, and the recorded text is bounded.
-func TestProvidersWords(t *testing.T) {
+func TestProviderTextIsBounded(t *testing.T) {
 	t.Parallel()
 	huge := llm.Response{
 		Model: strings.Repeat("m", 3<<20), ID: strings.Repeat("i", 3<<20), Stop: events.StopEnd,

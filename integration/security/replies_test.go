@@ -255,9 +255,9 @@ func TestLiveIsNotForged(t *testing.T) {
 	}
 }
 
-// TestOuterAccountHasNothing tries what no list of a client's user allows, with a user of the same account whose
+// TestOuterAccountHasNoStreams tries what no list of a client's user allows, with a user of the same account whose
 // list is empty: the account itself has no such streams and subjects.
-func TestOuterAccountHasNothing(t *testing.T) {
+func TestOuterAccountHasNoStreams(t *testing.T) {
 	t.Parallel()
 	d := install(t)
 	d.edit("tenants/acme.conf", `    { user: "alice@acme", permissions: { include ./acme/alice.conf } }`, `    { user: "alice@acme" }`)

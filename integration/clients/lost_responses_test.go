@@ -26,8 +26,8 @@ import (
 	"github.com/lash-go/lash/session/servicetest"
 )
 
-// mute is a connection that loses every other response of its process.
-type mute struct {
+// lossyConn is a connection that loses every other response of its process.
+type lossyConn struct {
 	net.Conn
 	mu   sync.Mutex
 	kept []byte // of a message that is not whole yet
@@ -36,10 +36,10 @@ type mute struct {
 }
 
 // InProcessConn implements [nats.InProcessConnProvider].
-func (m *mute) InProcessConn() (net.Conn, error) { return m, nil }
+func (m *lossyConn) InProcessConn() (net.Conn, error) { return m, nil }
 
 // Write implements [net.Conn]: it forwards everything except lost responses.
-func (m *mute) Write(data []byte) (int, error) {
+func (m *lossyConn) Write(data []byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.kept = append(m.kept, data...)
@@ -79,8 +79,8 @@ func message(data []byte) (size int, answer bool) {
 	return size, string(words[0]) == "PUB" && bytes.HasPrefix(words[1], []byte("_INBOX."))
 }
 
-// openMute opens a bus that loses every other response.
-func openMute(t *testing.T, server *busembed.Server) (*bus.Bus, *mute) {
+// openLossy opens a bus that loses every other response.
+func openLossy(t *testing.T, server *busembed.Server) (*bus.Bus, *lossyConn) {
 	t.Helper()
 	var opts nats.Options
 	if err := server.InProcess()(&opts); err != nil {
@@ -90,7 +90,7 @@ func openMute(t *testing.T, server *busembed.Server) (*bus.Bus, *mute) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &mute{Conn: inner}
+	m := &lossyConn{Conn: inner}
 	b, err := bus.Open(harness.Context(t), bus.Config{Options: []nats.Option{nats.InProcessServer(m)}})
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestServiceLostAnswers(t *testing.T) {
 	})
 	servicetest.Test(t, func(t *testing.T) servicetest.Started {
 		server := bustest.Server(t, busembed.Config{})
-		on, wire := openMute(t, server)
+		on, wire := openLossy(t, server)
 		serving(t, on)
 		c, err := client.New(client.Config{
 			Bus: bustest.Open(t, server), Actor: "ide", Silence: 200 * time.Millisecond, Logger: zaptest.NewLogger(t),

@@ -55,10 +55,10 @@ func scoped(ctx context.Context, scope api.Scope, op operation.Name, id events.S
 	return api.WithAsked(api.WithCaller(ctx, c, operation.Named()[op].Described().Needs, id), api.Asked{Actor: "bob"})
 }
 
-// TestLooksAppendNothing sends every request that needs the right to read only, in a session with an armed
+// TestReadsAppendNothing sends every request that needs the right to read only, in a session with an armed
 // monitor. They append nothing, while the process's own work continues. A caller without the right to commands
 // that takes updates does not start the monitor either.
-func TestLooksAppendNothing(t *testing.T) {
+func TestReadsAppendNothing(t *testing.T) {
 	t.Parallel()
 	b, sid, told := setupActs(t)
 	looks := map[operation.Name]func(context.Context) error{
@@ -95,9 +95,9 @@ func TestLooksAppendNothing(t *testing.T) {
 	}
 }
 
-// TestLookMovesNoTasks closes, with a request to read, a session whose tasks become the parent's: none of them
+// TestReadMovesNoTasks closes, with a request to read, a session whose tasks become the parent's: none of them
 // moves.
-func TestLookMovesNoTasks(t *testing.T) {
+func TestReadMovesNoTasks(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	parent := b.Open(session.CreateRequest{})

@@ -21,8 +21,8 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// TestFleetHeldTools has a node with capacity for two calls and a turn with many: they run two at a time.
-func TestFleetHeldTools(t *testing.T) {
+// TestFleetCallSlots has a node with capacity for two calls and a turn with many: they run two at a time.
+func TestFleetCallSlots(t *testing.T) {
 	t.Parallel()
 	const calls, held = 8, 2
 	f, e := harness.StartFleet(t), &errand{effects: events.EffectsNone, begun: make(chan string, calls)}
