@@ -60,7 +60,7 @@ func testChildUsage(t *testing.T) {
 	harness.EqualLists(t, "report", b.StateOf(id).Usage().Entries, want)
 	harness.Equal(t, "sum of the source", b.StateOf(id).Usage().BySource["research"], b.StateOf("helper").Usage().Total)
 
-	b.StartTurn("helper", "t3", harness.Text("nobody waits")) // asked for by a host
+	b.StartTurn("helper", "t3", harness.Text("nobody waits")) // requested by a host
 	s := b.AwaitState(id, "charge of a turn that nobody awaits", func(s *projector.State) bool { return s.Usage().BySource["research"].Input == 9 })
 	harness.Equal(t, "sum", s.Usage().BySource["research"], b.StateOf("helper").Usage().Total)
 	harness.Equal(t, "total", s.Usage().Total, s.Usage().BySource["research"].Add(s.Usage().BySource["turn"]))

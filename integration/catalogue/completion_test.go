@@ -191,7 +191,7 @@ func TestCompletionKeys(t *testing.T) {
 	t.Parallel()
 	var both sync.WaitGroup
 	both.Add(2)
-	beside := harness.DoFirst(func() { both.Done(); both.Wait() }, harness.Reply(harness.Text("beside"))) // answers when two are asked
+	beside := harness.DoFirst(func() { both.Done(); both.Wait() }, harness.Reply(harness.Text("beside"))) // replies when two requests wait
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "asks", "{}")), harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")), beside, beside, harness.Reply(harness.Text("done")))
 	b.StartNode(harness.PluginOf("titles", func(r *plugin.Registrar) {
 		plugin.AddTool(r, plugin.Tool{Name: "asks"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {

@@ -50,5 +50,5 @@ func TestForks(t *testing.T) {
 
 	_, err := from.ForkWithCatalog(t.Context(), plugin.BuildContext{Session: "broken"}, plugin.Overlay{Tools: []*plugin.Tools{nil}})
 	harness.WantError(t, "a catalogue that cannot be composed", err, plugin.ErrRegistration)
-	forked(from.Fork(t.Context(), plugin.BuildContext{Session: "broken"})) // what failed left nothing behind
+	forked(from.Fork(t.Context(), plugin.BuildContext{Session: "broken"})) // the failure left nothing behind
 }

@@ -218,7 +218,7 @@ func testConfigUnchanged(t *testing.T) {
 	b, c := harness.StartIdle(t), &configured{}
 	b.Host = c.host(b)
 	id := b.Open(session.CreateRequest{Config: events.Config{Model: "m0"}})
-	_, err := b.ToolState(b.Ctx, id) // its plugins are live, and were told of that
+	_, err := b.ToolState(b.Ctx, id) // its plugins are live, and were notified of that
 	harness.WantError(t, "look", err, nil)
 	seq := b.LastSeq(id)
 	harness.WantError(t, "configure", b.SetModel(id, "m0"), nil)

@@ -75,7 +75,7 @@ func testCursors(t *testing.T) {
 	})
 	trim(b)
 	list, err := harness.Observations(b.Ctx, b.OtherHost(), id, started-1, func(o session.Observed) bool {
-		if o.Seq == started { // it hears what comes from here on
+		if o.Seq == started { // it receives what follows
 			close(more)
 		}
 		if o.Delta != nil {
@@ -91,7 +91,7 @@ func testCursors(t *testing.T) {
 	harness.WantError(t, "observe", err, nil)
 	harness.EqualLists(t, "from a valid cursor", list, harness.Seqs(started+1, last))
 
-	for what, cursor := range map[string]events.Seq{"another session's cursor": last, "garbage": math.MaxUint64} { // what is no number, the HTTP door refuses
+	for what, cursor := range map[string]events.Seq{"another session's cursor": last, "garbage": math.MaxUint64} { // the HTTP API refuses everything but a number
 		_, err = harness.Observations(b.Ctx, b.Host, other, cursor, harness.UpTo(last))
 		if _, ok := errors.AsType[*session.CursorError](err); !ok {
 			t.Errorf("from %s: got %v, want a CursorError", what, err)

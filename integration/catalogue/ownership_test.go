@@ -60,7 +60,7 @@ func testOldOwner(t *testing.T) {
 	b.CommitToTurn(id, &events.TurnStarted{Attempt: 2, Worker: "B", Job: "t1"}, &events.ToolLost{Calls: []int64{0}})
 	took := b.StateOf(id)
 	close(release)
-	kill() // returns when A has written what it can
+	kill() // returns when A has written all that it can
 	after := b.StateOf(id)
 	harness.Equal(t, "sequence after A's word", after.Seq, took.Seq)
 	harness.Equal(t, "owner", after.Turn().Worker, "B")

@@ -144,7 +144,7 @@ func testLifecycleHooks(t *testing.T) {
 		}
 	}
 	harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go on")).Text, "on")
-	n.Stop(b.Ctx) // waits for what is told after a turn
+	n.Stop(b.Ctx) // waits for the hooks after a turn
 	for _, kind := range kinds {
 		for _, who := range []string{"failing", "panicking"} {
 			entries := logged.Filter(func(e observer.LoggedEntry) bool {

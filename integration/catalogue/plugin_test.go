@@ -50,7 +50,7 @@ func refusedStack(t *testing.T, words []string, plugins ...plugin.Factory) {
 	}
 	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: plugins})
 	harness.WantError(t, "host", err, nil)
-	for range 2 { // what was refused is not live
+	for range 2 { // a refused session is not live
 		_, err = h.BuildSession(t.Context(), plugin.BuildContext{Session: "s"}, nil)
 		harness.WantError(t, "build", err, plugin.ErrRegistration)
 		mentions("build", fmt.Sprint(err))
@@ -122,7 +122,7 @@ func testLastAbort(t *testing.T) {
 		events.DirectiveAbort, events.DirectiveEnqueue, events.DirectiveAbort, events.DirectiveCreate, events.DirectiveEmitTrace,
 	})
 	harness.Equal(t, "name of the trace", b.HookRecord(id, events.PointBeforeTurn).Decisions[4].Name, "plugin.B.late")
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "user more"}) // what was prepared stays
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "user more"}) // prepared changes stay
 	harness.Equal(t, "what was created is", b.StateOf("kid").Status, projector.StatusOpen)
 	harness.Equal(t, "times that it was created", len(harness.Find[*events.SessionOpened](b, "kid")), 1)
 
@@ -164,7 +164,7 @@ func testLateAbort(t *testing.T) {
 	harness.Equal(t, "code", issue.Code, "plugin_finalize_turn")
 	harness.Equal(t, "failed", b.HookRecord(id, events.PointAfterTurn).Failed, "A")
 	b.WantNoSession("kid")
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant done"}) // what was committed stays
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant done"}) // committed changes stay
 }
 
 // contributesToPrompt is a plugin with these contributions to prompts.

@@ -127,7 +127,7 @@ func testInvariants(t *testing.T) {
 	for i := range turns {
 		script = append(script, harness.Reply(harness.Call("c", "once", "{}"), harness.Call("c", "pure", "{}")), harness.Reply(harness.Text(fmt.Sprint("done ", i))))
 	}
-	script = append(script, script...) // inputs that come at the end ask for more
+	script = append(script, script...) // inputs that arrive at the end request more
 	script = append(script, script...)
 	b := harness.StartIdle(t, script...)
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "once"}, func(context.Context, plugin.Call, struct{}) (string, error) { return "1", nil })

@@ -269,7 +269,7 @@ func testLiveTwice(t *testing.T) {
 	_, err = build("s1")
 	harness.WantError(t, "a build that fails", err, plugin.ErrRegistration)
 	broken = false
-	first, err := build("s1") // what failed left nothing behind
+	first, err := build("s1") // the failure left nothing behind
 	harness.WantError(t, "build", err, nil)
 	_, err = build("s1")
 	harness.WantError(t, "build again", err, plugin.ErrRegistration)

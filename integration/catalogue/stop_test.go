@@ -264,7 +264,7 @@ func testRetry(t *testing.T) {
 	harness.Equal(t, "text", r.Text, "hi")
 	harness.Equal(t, "attempts", harness.Find[*events.ModelReplied](b, id)[0].Attempts, 3)
 	var failed []int64
-	for { // what was published before the turn's end has arrived before it
+	for { // messages that were published before the turn's end have arrived before it
 		m := bus.ParseLive(harness.Receive(b, "the turn's end", live.C))
 		if m.Ends {
 			break

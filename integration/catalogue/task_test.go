@@ -307,7 +307,7 @@ func testUnregister(t *testing.T) {
 	harness.WantError(t, "unregister", b.UnregisterBackgroundTask(b.Ctx, id, "k"), nil)
 	harness.WantError(t, "unregister again", b.UnregisterBackgroundTask(b.Ctx, id, "k"), nil)
 	harness.Equal(t, "listed", b.ListedTask(id, "k").ID, "")
-	b.Spawn(s, id, "k2", harness.GatedTask(nil)) // a commit that the first task's runner hears of
+	b.Spawn(s, id, "k2", harness.GatedTask(nil)) // a commit that the first task's runner receives
 	close(gate)
 	harness.Equal(t, "the task's error", harness.Receive(b, "told", told), "")
 	harness.Equal(t, "ends", len(harness.Find[*events.TaskEnded](b, id)), 0)

@@ -122,7 +122,7 @@ func testToolsOneStep(t *testing.T) {
 	for _, tool := range b.Model.Requests()[0].Tools {
 		offered = append(offered, tool.Name)
 	}
-	harness.EqualLists(t, "offered", offered, []string{"a", "b", "c"}) // what was left out stays away
+	harness.EqualLists(t, "offered", offered, []string{"a", "b", "c"}) // removed tools stay away
 	harness.Equal(t, "after the turn", toolState(b, id).Generation, generation+1)
 }
 

@@ -288,7 +288,7 @@ func testBatch(t *testing.T) {
 		}
 		return done == 23
 	})
-	kill() // one of the 24 calls was begun and may not be repeated
+	kill() // one of the 24 calls had started and may not be repeated
 	b.StartNodeOn(b.Bus, standard.Batch(), echo)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	harness.Equal(t, "runs", runs.Load(), 21)

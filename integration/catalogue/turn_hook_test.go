@@ -259,6 +259,6 @@ func testAfterTurnError(t *testing.T) {
 	case <-b.Ctx.Done():
 		t.Fatal("end of t2: got nobody told, want it told after the commit")
 	}
-	stop() // waits for what is told after a turn
+	stop() // waits for the hooks after a turn
 	harness.EqualLists(t, "told", told, []string{"turn_finalized t2", "turn_persisted t2"})
 }

@@ -131,7 +131,7 @@ func testSlowConsumer(t *testing.T) {
 	}
 	b := harness.Start(t, harness.Reply(much...), harness.Reply(much...), harness.Reply(much...))
 	id := b.Open(session.CreateRequest{})
-	live, err := b.Bus.Live(id, 1) // and nobody reads it
+	live, err := b.Bus.Live(id, 1) // and no client reads it
 	harness.WantError(t, "watch", err, nil)
 	defer live.Close()
 	other, err := bustest.Open(t, b.Server).Live(id, 1)

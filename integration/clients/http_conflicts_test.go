@@ -107,7 +107,7 @@ func strangers(d *harness.HTTP) {
 
 // slowBody is a request body that never arrives.
 type slowBody struct {
-	read chan<- struct{} // tells that somebody waits for it
+	read chan<- struct{} // signals that a request waits for it
 	end  <-chan struct{}
 }
 

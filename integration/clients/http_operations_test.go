@@ -128,11 +128,11 @@ func life(d *harness.HTTP) {
 	harness.Equal(d.T, "list of turns", strings.Contains(string(d.Want(200, "GET", s+"/turns", "").Body), `{"id":"t1","status":"asking"`), true)
 	watchers := []*harness.Stream{d.OpenStream("reader", s+"/turns/t1/stream"), d.OpenStream("reader", s+"/turns/t1/stream?as=activity")}
 	question := `"call":"t1/0/0","call_id":"k","name":"add","args":{"A":1,"B":2},"question":"really add?","plugin_id":"gate"}`
-	told(d, watchers, "tool_approval_asked", question)
+	awaitEvent(d, watchers, "tool_approval_asked", question)
 	busy := d.WantProblem(409, "turn_running", "DELETE", s, "").Field("detail")
 	harness.Equal(d.T, "what helps: "+busy, strings.HasSuffix(busy, "a turn is running: cancel turn t1, or wait for its end"), true)
 	d.Want(204, "POST", s+"/approvals", `{"call":"t1/0/0","granted":true,"reason":"fine"}`)
-	told(d, watchers, "tool_approval_given", `"call":"t1/0/0","call_id":"k","name":"add","reason":"fine","granted":true,"by":"writer"}`)
+	awaitEvent(d, watchers, "tool_approval_given", `"call":"t1/0/0","call_id":"k","name":"add","reason":"fine","granted":true,"by":"writer"}`)
 	ended := d.Want(200, "GET", s+"/turns/t1?wait=30", "")
 	harness.Equal(d.T, "who approved", harness.Find[*events.ToolApprovalGiven](d.System, "s1")[0].By, "writer")
 	harness.Equal(d.T, "text", strings.Contains(string(ended.Body), `"safe_text":"3"`), true)
@@ -162,8 +162,8 @@ func life(d *harness.HTTP) {
 	extended(d)
 }
 
-// told waits until each watcher of a turn has received an event, and closes those that received an answer.
-func told(d *harness.HTTP, watchers []*harness.Stream, typ, rest string) {
+// awaitEvent waits until each watcher of a turn has received an event, and closes those that received an answer.
+func awaitEvent(d *harness.HTTP, watchers []*harness.Stream, typ, rest string) {
 	d.T.Helper()
 	for _, w := range watchers {
 		list := w.Until(func(m harness.Message) bool { return strings.Contains(m.Data, `"type":"`+typ+`","turn"`) })

@@ -64,7 +64,7 @@ func TestHTTPResume(t *testing.T) {
 		want = append(want, fmt.Sprint(e.Seq))
 	}
 	harness.EqualLists(t, "sequences", got, want[:len(got)])
-	harness.Equal(t, "all of them", len(got) >= len(want)-1, true) // what follows the last turn's end may be missing
+	harness.Equal(t, "all of them", len(got) >= len(want)-1, true) // events behind the last turn's end may be missing
 }
 
 // heldReply is a model that sends half of its reply, and the rest when released.

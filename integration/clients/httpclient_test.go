@@ -58,7 +58,7 @@ func (s *httpService) Configure(ctx context.Context, id events.SessionID, req ap
 	if err != nil {
 		return err
 	}
-	if first, ok, _ := now.Configured(req.IdempotencyKey); ok { // of a repeat: what the first was made from
+	if first, ok, _ := now.Configured(req.IdempotencyKey); ok { // of a repeat: the content of the first request
 		if now, err = s.StateAt(ctx, id, first.Seq-1); err != nil {
 			return err
 		}
@@ -223,7 +223,7 @@ type sent struct {
 	body  any    // JSON, or bytes as they are; nil: none
 	key   string // in place of the request's own
 	named bool   // the body has an id, which is the key
-	id    string // what the host calls the field "id" of the body; empty: likewise
+	id    string // the host's name of the field "id" of the body; empty: the same
 }
 
 // webTransport carries operations over HTTP.

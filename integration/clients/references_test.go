@@ -19,7 +19,7 @@ type reach struct {
 	streams *operation.Row
 }
 
-// Why what a process has is not asked for through a door.
+// The reasons why a capability of a node's process is in no API.
 const (
 	inTheTurn = "a hook: it runs within a turn or a decision of the host, in the process that makes it"
 	ofClosure = "it names a function of the node's own process; a program elsewhere registers a task of its own, and runs that itself"

@@ -81,7 +81,7 @@ func (r *recorder) answered() (requests []*nats.Msg, answers []api.Answer) {
 	if err := r.bus.Conn().Flush(); err != nil {
 		r.t.Fatal(err)
 	}
-	for r.behind() { // what came is taken in beside
+	for r.behind() { // messages are processed concurrently
 		time.Sleep(time.Millisecond)
 	}
 	r.mu.Lock()
@@ -138,7 +138,7 @@ func (r *recorder) repeat(ctx context.Context, seen *sync.Map) {
 		}
 		switch {
 		case op == operation.Submit.Name && again.Error.Code == "different_content":
-			continue // it was accepted before any history had the turn, and came to nothing
+			continue // it was accepted before any history had the turn, and had no effect
 		case op == operation.TakeUpdates.Name:
 			if got, want := updatesOf(r.t, again.Body), updatesOf(r.t, answers[i].Body); !slices.Equal(got, want) {
 				r.t.Errorf("updates once more: got %v, want %v", got, want)

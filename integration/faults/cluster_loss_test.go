@@ -19,7 +19,7 @@ import (
 // The work that goes on while servers fall.
 const (
 	lossSessions = 6
-	lossTurns    = 12 // of each session, that are asked for in one go
+	lossTurns    = 12 // of each session, submitted together
 )
 
 // underLoss runs turns on a cluster, with that many nodes, during a fault and some time longer, and audits every
@@ -70,10 +70,10 @@ type loss struct {
 	stops    map[int]func(ctx context.Context) // softly until ctx ends
 	ids      [2]events.WorkerID                // of the nodes
 
-	turns  int           // of each session whose ends the client was told
+	turns  int           // of each session whose ends the client has received
 	enough chan struct{} // closed: the client asks for no more
 	driven chan error    // the client's end
-	leave  func()        // ends the client in the middle of what it waits for
+	leave  func()        // ends the client in the middle of its wait
 }
 
 func (l *loss) newHost(b *bus.Bus) *session.Host {

@@ -175,7 +175,7 @@ func fill(name string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // nobody reads it
+	defer f.Close() //nolint:errcheck // no test reads it
 	for chunk := make([]byte, 1<<20); err == nil; {
 		_, err = f.Write(chunk)
 	}

@@ -199,7 +199,7 @@ type stops struct {
 
 	mu    sync.Mutex
 	times int
-	held  chan struct{} // open while effects are held
+	held  chan struct{} // open while effects are blocked
 }
 
 func (s *stops) heard(lines int) {

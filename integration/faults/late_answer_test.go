@@ -23,7 +23,7 @@ type deaf struct {
 	net.Conn
 	kind []byte
 	deaf chan struct{} // closed: it is
-	ears chan struct{} // closed: it hears again
+	ears chan struct{} // closed: it receives again
 
 	mu    sync.Mutex
 	armed bool
@@ -99,7 +99,7 @@ func TestLateAnswer(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	away, wire := openDeaf(t, server, "tool.called")
-	var journal bytes.Buffer // under the work's lock, and read when nobody works any more
+	var journal bytes.Buffer // under the work's lock, and read when no node works any more
 	work := &workload{journal: &journal, hold: func(_ context.Context, effect string) {
 		if effect == "s00/t00/2/model" { // whose calls are of every sort
 			wire.arm()

@@ -16,7 +16,7 @@ import (
 type teller struct {
 	*workers.Node
 	told chan events.TurnID
-	free chan struct{} // closed: nothing is held up
+	free chan struct{} // closed: nothing blocks
 	kill func()
 }
 

@@ -54,7 +54,7 @@ func TestWakeOwnerHangs(t *testing.T) {
 				harness.Equal(t, "end", s.AwaitTurn(id, name).End, events.EndFinished)
 				harness.Equal(t, "attempts", s.AwaitTurn(id, name).Attempts, 2)
 				w.kills[0]()
-				c.release() // what the call comes to is there when the process goes on
+				c.release() // the result of the call is there when the process continues
 				c.signal(syscall.SIGCONT)
 				c.says(s.Ctx, "released")
 				last := s.LastSeq(id)

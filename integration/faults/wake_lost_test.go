@@ -217,7 +217,7 @@ func TestWakeStaleAck(t *testing.T) {
 	ack, back := (*bus.Wake).Ack, func(w *bus.Wake) error { return w.GiveBack(0) }
 	for name, tc := range map[string]struct {
 		say      func(*bus.Wake) error
-		replaced bool // a new wake came after the delivery
+		replaced bool // a new wake arrived after the delivery
 		killed   bool // the other worker is
 	}{
 		"acked":                 {ack, false, false},
@@ -255,7 +255,7 @@ func TestWakeStaleAck(t *testing.T) {
 				}
 				w.gate.open()
 				harness.Equal(t, "end", s.AwaitTurn(id, workloadTurn(0)).End, events.EndFinished)
-				s.StartTurn(id, workloadTurn(1), harness.Text("do more")) // again, where it was asked for
+				s.StartTurn(id, workloadTurn(1), harness.Text("do more")) // a repeat, where it was submitted
 				s.StartTurn(busy, workloadTurn(1), harness.Text("do more"))
 				for k := range 2 {
 					harness.Equal(t, "end", s.AwaitTurn(id, workloadTurn(k)).End, events.EndFinished)

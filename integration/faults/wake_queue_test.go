@@ -31,7 +31,7 @@ func TestWakeQueueLost(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		lose func(*site)
-		then func(*queueLoss) // what happens while every effect is held
+		then func(*queueLoss) // the fault, while every effect is blocked
 	}{
 		"purged":          {(*site).purgeWork, losesWakes},
 		"deleted":         {(*site).deleteWork, losesWakes},

@@ -129,7 +129,7 @@ type worksite struct {
 	gate     *barrier
 	workload *workload
 	file     string   // the journal
-	kills    []func() // of the nodes in this process, in the order in which they came
+	kills    []func() // of the nodes in this process, in order of their start
 }
 
 func (s *site) worksite(most int) *worksite {

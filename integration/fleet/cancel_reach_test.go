@@ -26,7 +26,7 @@ import (
 // reached is work that continues until it is cancelled, on any node.
 type reached struct {
 	*harness.Fleet
-	begun   chan string // the node, of work that has begun
+	begun   chan string // the node, of work that has started
 	stopped chan string // the node, of work whose context has ended
 	kills   map[string]func()
 }

@@ -102,7 +102,7 @@ func blocks(ctx context.Context, _ llm.Request) (scripted.Answer, error) {
 func TestDeadTurn(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("second")))
-	id := b.Open(session.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that it is asked for its name
+	id := b.Open(session.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that its name is read
 	b.StartTurn(id, "t1", harness.Text("one"))
 	stop := hasty(t, bustest.Open(t, b.Server), scripted.New(blocks))
 	b.AwaitState(id, "start", func(s *projector.State) bool { return s.Turn() != nil })
@@ -186,7 +186,7 @@ func TestDeadChurn(t *testing.T) {
 	t.Parallel()
 	const stops, replies = 2 * harness.DeadAttempts, 2 * harness.DeadAttempts
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that it is asked for its name
+	id := b.Open(session.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that its name is read
 	b.StartTurn(id, "t1", harness.Text("go"))
 	for n := range stops {
 		stop := hasty(t, bustest.Open(t, b.Server), scripted.New(blocks))

@@ -59,7 +59,7 @@ func TestFleetFair(t *testing.T) {
 				f.Join(workers.Config{Concurrency: n})
 			}
 			for _, id := range []events.SessionID{"a", "b"} {
-				for i := range turns { // nodes may record them in another order than they were asked for in
+				for i := range turns { // nodes may record them in another order than that of the requests
 					harness.Equal(t, "end", f.AwaitTurn(id, events.TurnID(fmt.Sprintf("t%d", i))).End, events.EndFinished)
 				}
 			}

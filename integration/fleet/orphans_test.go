@@ -23,7 +23,7 @@ import (
 // every node reports its progress all the time.
 type orphaned struct {
 	*harness.System
-	asked chan events.WorkerID // by whom the model is asked
+	asked chan events.WorkerID // the workers of the model calls
 	mu    sync.Mutex
 	hangs int // calls that hang yet
 }

@@ -55,7 +55,7 @@ func TestFleetRoles(t *testing.T) {
 // directoryRow waits for the session's row in the directory.
 func directoryRow(f *harness.Fleet, id events.SessionID) bus.Row {
 	f.T.Helper()
-	tick := time.NewTicker(20 * time.Millisecond) // the bucket tells nobody
+	tick := time.NewTicker(20 * time.Millisecond) // the bucket sends no notice
 	defer tick.Stop()
 	for {
 		row, err := f.Bus.Directory().Get(f.Ctx, id)

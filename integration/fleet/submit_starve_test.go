@@ -22,7 +22,7 @@ import (
 
 // TestSubmitStarves has 64 clients and a monitor of about 1 000 lines a second write to one session during its
 // turn. Every submit returns, and the turn and the monitor make progress meanwhile.
-func TestSubmitStarves(t *testing.T) { // alone: it is about who gets how much of the machine
+func TestSubmitStarves(t *testing.T) { // alone: it measures the shares of the machine
 	const clients, each, atMost = 64, 12, 200
 	f := harness.StartFleet(t)
 	release := make(chan struct{})

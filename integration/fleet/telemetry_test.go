@@ -47,7 +47,7 @@ func TestTraceAcrossNodes(t *testing.T) {
 			kill()
 		} else {
 			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-			node.Stop(b.Ctx) // it may not have heard yet that the end landed
+			node.Stop(b.Ctx) // it may not have received the commit of the end yet
 		}
 		harness.WantError(t, "stop", spans.Stop(b.Ctx), nil)
 	}
@@ -89,7 +89,7 @@ func TestTraceOfToolNode(t *testing.T) {
 	for role, to := range exported {
 		spans := telemetry.NewSpans(to, 1)
 		n := f.Join(workers.Config{Roles: []workers.Role{role}, Tools: e.on(string(role)), Trace: spans.Trace})
-		stops = append(stops, func(ctx context.Context) error { n.Stop(ctx); return spans.Stop(ctx) }) // it may not have heard yet that the end landed
+		stops = append(stops, func(ctx context.Context) error { n.Stop(ctx); return spans.Stop(ctx) }) // it may not have received the commit of the end yet
 	}
 	id := f.Open(session.CreateRequest{})
 	f.StartTurn(id, "t1", harness.Text("go"))
@@ -141,7 +141,7 @@ func TestMetrics(t *testing.T) {
 	id := b.Open(session.CreateRequest{Config: events.Config{Model: "small"}})
 	b.RunTurn(id, "t1", harness.Text("1+2?"))
 	b.RunTurn(id, "t2", harness.Text("and?"))
-	n.Stop(b.Ctx) // what was traced is counted
+	n.Stop(b.Ctx) // traces are counted
 	kill()
 	want := `
 # HELP lash_turns_total Turns that ended on this node, by how.

@@ -34,7 +34,7 @@ func StartPending(t *testing.T, script ...Step) (b *System, id events.SessionID,
 type Approver struct {
 	Asked atomic.Int64                    // how often the hook was
 	Runs  atomic.Int64                    // of the tool
-	Tool  func(ctx context.Context) error // what a run does first; may be nil
+	Tool  func(ctx context.Context) error // the first step of a run; may be nil
 }
 
 // Factory is the plugin, whose tool "add" has these effects.

@@ -87,7 +87,7 @@ func archiveAlways(ctx context.Context, t *testing.T, b *harness.System, cold *a
 				t.Errorf("list: %v", err)
 			}
 			if !hot.Sealed && time.Since(hot.Moved) < 5*time.Millisecond {
-				continue // as an archiver does that is told to wait
+				continue // as an archiver does that must wait
 			}
 			done, err := a.Archive(ctx, hot.ID)
 			if err != nil && ctx.Err() == nil {
@@ -125,7 +125,7 @@ func TestColdNode(t *testing.T) {
 func hot(b *harness.System) (n int) {
 	for _, err := range b.Bus.Hot(b.Ctx) {
 		if n++; err != nil {
-			break // unknown: whoever waits looks again
+			break // unknown: the caller reads again
 		}
 	}
 	return n

@@ -25,10 +25,10 @@ func TestTakeoverRepeatsNoHook(t *testing.T) {
 	calls, ends := harness.Reply(harness.Call("k", "look", `{"a":1}`)), harness.Reply(harness.Text("done"))
 	for _, tt := range []struct {
 		name     string
-		at       string // what hangs; empty: the model does
+		at       string // the hook that hangs; empty: the model does
 		script   func(chan<- struct{}) []harness.Step
 		recorded int            // records of hooks before the kill
-		again    map[string]int // what is asked for twice: it was not recorded
+		again    map[string]int // the hook that is called twice: it was not recorded
 	}{
 		{"undisturbed", "nothing", nil, 0, nil},
 		{"before_turn", "before_turn", nil, 0, map[string]int{"transform": 1, "before_turn": 1}},
@@ -45,7 +45,7 @@ func TestTakeoverRepeatsNoHook(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			c := harness.NewHookCounter(tt.at)
-			script := []harness.Step{calls, ends, ends, ends} // more than enough: what was not recorded is asked for again
+			script := []harness.Step{calls, ends, ends, ends} // more than enough: unrecorded calls are repeated
 			if tt.script != nil {
 				script = tt.script(c.Hangs)
 			}

@@ -141,8 +141,8 @@ func setups() map[string]func(b *harness.System, h *session.Host, id events.Sess
 	}
 }
 
-// told lists the tools of model call n, with what the system prompt has of them.
-func told(m *harness.Model, n int) []string {
+// offeredWithNotes lists the tools of model call n, with what the system prompt has of them.
+func offeredWithNotes(m *harness.Model, n int) []string {
 	m.T.Helper()
 	list := append(m.Offered(n), "of "+m.Requests()[n].Model)
 	for _, msg := range m.Requests()[n].Messages {
@@ -203,7 +203,7 @@ func takeState(t *testing.T, name string, set func(*harness.System, *session.Hos
 	} else {
 		b.AwaitTurn(id, "t1")
 	}
-	harness.EqualLists(t, "what the model is told", told(b.Model, later), told(b.Model, 0))
+	harness.EqualLists(t, "tools that the model reads", offeredWithNotes(b.Model, later), offeredWithNotes(b.Model, 0))
 	harness.Equal(t, "what the protocol has", nodes[1].seen[0], nodes[0].seen[0])
 	results := b.Messages(id)
 	line := results[len(results)-2]
@@ -272,8 +272,8 @@ func TestRefreshTakenOver(t *testing.T) {
 	kill()
 	b.Launch(second)
 	b.AwaitTurn(id, "t1")
-	harness.EqualLists(t, "what the model is told", told(b.Model, 1), told(b.Model, 0))
-	harness.Equal(t, "b is off", slices.Contains(told(b.Model, 1), "b"), false)
+	harness.EqualLists(t, "tools that the model reads", offeredWithNotes(b.Model, 1), offeredWithNotes(b.Model, 0))
+	harness.Equal(t, "b is off", slices.Contains(offeredWithNotes(b.Model, 1), "b"), false)
 }
 
 // TestOverlayWithoutItsTools has a node take over that has no handler of an overlay's tool: the catalogue is the

@@ -21,7 +21,7 @@ import (
 // whose options are locked, requests an approval for the next call as before.
 func TestToolsAreWhatTheirSourceDeclares(t *testing.T) {
 	t.Parallel()
-	wipes := harness.Reply(harness.Call("k2", "wipe", "{}")) // asked for twice where the session moved while the first reply was under way
+	wipes := harness.Reply(harness.Call("k2", "wipe", "{}")) // called twice where the session moved during the first reply
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k1", "wait", "{}")), wipes, wipes)
 	started, release := make(chan struct{}), make(chan struct{})
 	ran := 0

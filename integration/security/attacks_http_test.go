@@ -85,7 +85,7 @@ func (f *stronghold) attacksOnHTTP() (list []attack) {
 
 // reachOverHTTP expects the response for a session that does not exist.
 func (f *stronghold) reachOverHTTP(op harness.Operation, body string) string {
-	status, answer := f.http.StatusOf("bob", op.Method, harness.PathOf(op.Path, "hers")+harness.QueryOf(op.ID), body, "Idempotency-Key", "hers") // the id of what is made
+	status, answer := f.http.StatusOf("bob", op.Method, harness.PathOf(op.Path, "hers")+harness.QueryOf(op.ID), body, "Idempotency-Key", "hers") // the id of the new session
 	want, none := f.http.StatusOf("bob", op.Method, harness.PathOf(op.Path, "nosuch")+harness.QueryOf(op.ID), body, "Idempotency-Key", "nosuch")
 	if none = strings.ReplaceAll(none, "nosuch", "hers"); status != want || answer != none {
 		return fmt.Sprintf("got %d %s, want %d %s", status, answer, want, none)

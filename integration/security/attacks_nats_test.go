@@ -77,7 +77,7 @@ func (f *stronghold) attacksOverNATS() (list []attack) {
 					return refusedCode(a, err, "forbidden")
 				}})
 		}
-		if op == operation.Create.Name || op == operation.PutBlob.Name || op == operation.Close.Name || op == operation.TakeFirstInput.Name { // of what is not there, a close is done already, and there is no input
+		if op == operation.Create.Name || op == operation.PutBlob.Name || op == operation.Close.Name || op == operation.TakeFirstInput.Name { // of missing things, a close is done already, and there is no input
 			continue
 		}
 		list = append(list, attack{"NATS outer", "reach", string(op), func() string {
@@ -92,7 +92,7 @@ func (f *stronghold) attacksOverNATS() (list []attack) {
 	for _, place := range places() {
 		for _, op := range []operation.Name{operation.ToolState.Name, operation.Create.Name} {
 			list = append(list, attack{"NATS outer", "forged reply", string(op) + "_to_" + place, func() string {
-				nc := f.conns["mallory@acme"] // who may not create
+				nc := f.conns["mallory@acme"] // which may not create
 				if err := nc.PublishRequest("lash.api."+string(op), place, f.encoded(api.Request{Session: "mine"}, natsBodies()[op])); err != nil {
 					return err.Error()
 				}

@@ -31,7 +31,7 @@ import (
 // attack is one hostile request to one API.
 type attack struct {
 	door, class, name string
-	run               func() string // what went wrong; empty: it was withstood
+	run               func() string // the failure; empty: it was refused
 }
 
 // stronghold is a server with the accounts of deploy/nats, a node with all roles, both services, and users with

@@ -116,7 +116,7 @@ func TestCompletionStreamReachesItsCallerOnly(t *testing.T) {
 		}
 		harness.WantError(t, "flush", nc.Flush(), nil)
 		m := &nats.Msg{Subject: "lash.api.complete", Reply: nc.NewRespInbox(), Header: nats.Header{"Lash-Stream": {"x"}}}
-		if user == "host@acme" { // who may ask, but lacks the right
+		if user == "host@acme" { // a user of the API who lacks the right
 			_, err := n.clientOf(user).Complete(n.Ctx, "s1", plugin.CompletionRequest{
 				Messages: harness.CompletionOf("a title?").Messages, Stream: func(plugin.CompletionDelta) { t.Error("got a delta without the right to write") },
 			}, "title")
@@ -126,7 +126,7 @@ func TestCompletionStreamReachesItsCallerOnly(t *testing.T) {
 		harness.WantError(t, "publish", nc.PublishMsg(m), nil)
 		harness.WantError(t, "flush", nc.Flush(), nil)
 	}
-	n.AwaitPolling("the refusals", func() bool { // one of each server's list of what is wrong; an auditor may send no request
+	n.AwaitPolling("the refusals", func() bool { // one of each server's list of errors; an auditor may send no request
 		return slices.ContainsFunc(refused.all(), func(s string) bool {
 			return strings.Contains(strings.ToLower(s), "permissions violation for publish") && strings.Contains(s, "lash.api.complete")
 		})
@@ -139,7 +139,7 @@ func TestCompletionStreamReachesItsCallerOnly(t *testing.T) {
 	harness.Equal(t, "text", c.Text, strings.Repeat(word, 20))
 	harness.Equal(t, "streamed", got.String(), c.Text)
 	harness.EqualLists(t, "ledger", n.StateOf("s1").Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "", 10, 5)})
-	for commits := 0; commits == 0; { // of the completion: what was sent before it would have come before
+	for commits := 0; commits == 0; { // of the completion: anything sent before it would have arrived before
 		m := harness.Receive(n.System, "the commit", heard)
 		if strings.HasPrefix(m.Subject, "lash.live.s1.") && strings.Contains(string(m.Data), "model.completed") {
 			commits++

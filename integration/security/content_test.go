@@ -116,7 +116,7 @@ func TestContentNeedsConfigure(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		reach   api.Reach
-		parent  bool // what is made is made in a session of another owner, with a grant
+		parent  bool // it is made in a session of another owner, with a grant
 		allowed bool
 	}{
 		"write":               {api.Reach{Scope: "read,write"}, false, false},
@@ -149,7 +149,7 @@ func TestContentNeedsConfigure(t *testing.T) {
 					switch {
 					case door == "nats":
 						if args, ok := c.nats(from, fresh).(*api.CreateArgs); ok && args.Request.Start == api.StartExisting {
-							from = id // of what else
+							from = id // of everything else
 						}
 						a := n.askRaw("alice@acme", c.op, api.Request{Session: id}, c.nats(from, fresh))
 						code, message = a.Error.Code, a.Error.Message

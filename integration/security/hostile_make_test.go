@@ -25,7 +25,7 @@ type forger struct {
 }
 
 func newForger(seed, worker uint64, ops []harness.Operation) *forger {
-	ops = slices.DeleteFunc(slices.Clone(ops), func(op harness.Operation) bool { // streams are held open, and commands would run
+	ops = slices.DeleteFunc(slices.Clone(ops), func(op harness.Operation) bool { // streams stay open, and commands would run
 		return op.Scope == "" || op.ID == "watchEvents" || op.ID == "watchTurn" || op.Right == string(api.RightCommand)
 	})
 	calls := slices.DeleteFunc(slices.Sorted(maps.Keys(natsBodies())), func(op operation.Name) bool { return operation.Named()[op].Described().Needs == api.RightCommand })
@@ -154,7 +154,7 @@ func (f *forger) changed(v any, depth int) any {
 // msgpack is the body of an operation over NATS, changed in some places.
 func (f *forger) msgpack(op operation.Name, fresh string) []byte {
 	body := natsBodies()[op]
-	switch b := body.(type) { // what has an id is done once with it
+	switch b := body.(type) { // requests with an id are done once
 	case *api.CreateArgs:
 		b.Request.ID = events.SessionID(fresh)
 	case *api.TurnRequest:

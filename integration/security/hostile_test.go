@@ -41,7 +41,7 @@ type siege struct {
 	left atomic.Int64
 
 	mu       sync.Mutex
-	outcomes map[string]int // by door and code
+	outcomes map[string]int // by API and code
 	wrote    []written
 	made     []events.SessionID // by requests that were accepted
 	failures int

@@ -32,7 +32,7 @@ func TestMissingInboxIsRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, user := range []string{"backup@acme", "auditor@acme", "host@acme"} { // who make no streams
+	for _, user := range []string{"backup@acme", "auditor@acme", "host@acme"} { // users that make no streams
 		cfg := d.config(user)
 		cfg.Wait, cfg.Options = true, append(d.access(user), silent)
 		b, err := bus.Open(t.Context(), cfg)

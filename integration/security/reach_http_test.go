@@ -40,7 +40,7 @@ func TestReachOverHTTP(t *testing.T) {
 			harness.Equal(t, "create", d.Send("alice", "POST", "/v1/sessions", fmt.Sprintf(`{"id":%q}`, id)).Status, 201)
 			harness.WantError(t, "grant", d.Grant(d.Ctx, id, api.GrantRequest{To: "bob", Rights: rights}), nil)
 			before := d.LastSeq(id)
-			key := []string{"Idempotency-Key", string(id)} // the id of what is made
+			key := []string{"Idempotency-Key", string(id)} // the id of the new session
 			status, answer := d.StatusOf("bob", op.Method, harness.PathOf(op.Path, string(id))+harness.QueryOf(op.ID), harness.ValidBodies()[op.ID], key...)
 			what := fmt.Sprintf("%s with a grant of %v", op.ID, rights)
 			switch {
@@ -125,7 +125,7 @@ func TestGrantOverHTTP(t *testing.T) {
 func TestChildrenHaveTheirOwner(t *testing.T) {
 	t.Parallel()
 	d := harness.StartIdle(t).ServeHTTP(httpapi.Config{})
-	d.Open(session.CreateRequest{ID: "old"}) // made by nobody in particular
+	d.Open(session.CreateRequest{ID: "old"}) // without an owner
 	harness.Equal(t, "create", d.Send("alice", "POST", "/v1/sessions", `{"id":"s1"}`).Status, 201)
 	ways := map[string]func(token, from, id string) harness.Response{
 		"fork": func(token, from, id string) harness.Response {

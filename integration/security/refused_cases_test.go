@@ -39,7 +39,7 @@ func longID(size int) string { return strings.Repeat("i", size) }
 // tooLong are the fields of a request with a limit: each has about that many bytes at the limit.
 var tooLong = map[string]struct {
 	limit int
-	inner bool // over HTTP nobody says it
+	inner bool // HTTP has no field for it
 	ask   func(ctx context.Context, by apiOperations, id events.SessionID, size int) error
 }{
 	"submit_parts":    {events.MaxEventBytes, false, submits(func(size int) api.TurnRequest { return turnWith("t2", small(size)) })},

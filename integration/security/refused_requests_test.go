@@ -49,7 +49,7 @@ func TestOversizedRequestsAreRefused(t *testing.T) {
 				continue // it has no such field
 			}
 			if door == "client" && what == "approve_by" {
-				continue // what a client calls itself is not taken
+				continue // the name that a client sends is ignored
 			}
 			taken, refused := 0, 0
 			for n, size := range []int{1, tc.limit - tc.limit/8, tc.limit - 1, tc.limit, tc.limit + 1, tc.limit + 200, 2 * tc.limit, 3 * tc.limit} {

@@ -48,7 +48,7 @@ func TestRepliesReachNothing(t *testing.T) {
 			forged := forgery(b, "s1")
 			rested(b, "s1")
 			before := kept(b)
-			for i, user := range []string{"alice@acme", "auditor@acme"} { // on two servers, of which one does not lead what is asked for
+			for i, user := range []string{"alice@acme", "auditor@acme"} { // on two servers, of which one does not lead the stream
 				v := volley{d: d, nc: d.connOn(all[(i+1)%len(all)], user), requests: d.requests(b, user, before, forged)}
 				if v.fire(); v.sent < 1000 {
 					t.Errorf("%s: sent %d requests, want more", user, v.sent)

@@ -37,7 +37,7 @@ func TestScriptsRefuse(t *testing.T) {
 	for _, role := range []string{"hots", "", "exports", "imports", "../tenants/acme/node", "host.conf"} {
 		refused("is no role: want node, backup, host or auditor", "add-user.sh", "acme", role, "zoe")
 		refused("is no role", "add-user.sh", "newtenant", role, "zoe")
-		refused("is no role", "add-user.sh", "acme", role, "alice") // who has a file
+		refused("is no role", "add-user.sh", "acme", role, "alice") // users with a file
 	}
 	for _, name := range []string{"exports", "imports", "", "a/b", ".."} {
 		refused(name, "add-user.sh", "acme", "host", name)

@@ -92,7 +92,7 @@ func TestTenantReceivesNothingOfAnother(t *testing.T) {
 	if bytes.Contains(names.Data, []byte("only-acme")) {
 		t.Errorf("names: got %s, want none of acme's", names.Data)
 	}
-	spy.Close() // which heard discovery, and would not have answered
+	spy.Close() // which received discovery, and would not have responded
 	found, err := d.conn("node@globex").RequestWithContext(acme.Ctx, "$SRV.INFO", nil)
 	harness.WantError(t, "discovery", err, nil)
 	if own := harness.Find[*events.TurnStarted](globex, "s1")[0].Worker; !bytes.Contains(found.Data, []byte(own)) {

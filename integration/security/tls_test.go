@@ -121,7 +121,7 @@ func routes(ns *server.Server, cert tls.Certificate) error {
 	if err != nil {
 		return err
 	}
-	defer secret.Close()                                       //nolint:errcheck // only asked
+	defer secret.Close()                                       //nolint:errcheck // a request only
 	if _, err = secret.Write([]byte("PING\r\n")); err == nil { // a client's certificate is checked after its handshake
 		_, err = secret.Read(make([]byte, 1))
 	}

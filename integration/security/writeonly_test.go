@@ -22,7 +22,7 @@ func TestWritersReadNothing(t *testing.T) {
 	b.StartNode()
 	d := b.ServeHTTP(httpapi.Config{})
 	for n, op := range inSession(d) {
-		if op.Right != "write" || op.ID == "complete" { // whose answer is of what the caller said itself
+		if op.Right != "write" || op.ID == "complete" { // whose response has content of the caller itself
 			continue
 		}
 		for _, rights := range [][]events.SessionRight{{"write"}, {"read", "write"}} {

@@ -100,8 +100,8 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestFallbackStream watches a turn whose first model fails in the middle of its reply: watchers are told to
-// discard that reply.
+// TestFallbackStream watches a turn whose first model fails in the middle of its reply: watchers receive a notice
+// to discard it.
 func TestFallbackStream(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)

@@ -30,7 +30,7 @@ func TestHTTPPolicies(t *testing.T) {
 	got = d.WantProblem(409, "turn_rejected", "POST", turns+"?wait=30", `{"id":"t2","text":"t2","when_busy":"reject"}`)
 	harness.Equal(t, "because of", got.Field("details"), "map[by:t1 turn:t2]")
 	d.Want(202, "POST", turns, `{"id":"t3","text":"t3","when_busy":"reject"}`)
-	for _, path := range []string{turns + "/t3?wait=30", turns + "/t3"} { // whether who reads it waits or not
+	for _, path := range []string{turns + "/t3?wait=30", turns + "/t3"} { // whether the client waits or not
 		got = d.Want(200, "GET", path, "")
 		harness.Equal(t, "outcome", strings.Contains(string(got.Body), `"type":"diverted"`) && strings.Contains(string(got.Body), "rejected"), true)
 	}

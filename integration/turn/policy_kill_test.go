@@ -47,7 +47,7 @@ func TestPolicyKilledAnywhere(t *testing.T) {
 					if k < 10 {
 						t.Errorf("it took fewer than %d requests, want more", k)
 					}
-					for _, cut := range all { // all wait at once for what the victims held
+					for _, cut := range all { // all wait at once for the victim's work
 						cut.StartWorker(bustest.Open(t, cut.Server))
 					}
 					for _, cut := range all {

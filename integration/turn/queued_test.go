@@ -156,7 +156,7 @@ func TestQueuedCancelRace(t *testing.T) {
 	cancels := harness.Find[*events.TurnCancelRequested](b, id)
 	harness.Equal(t, "cancels", len(cancels) <= 1, true)
 	for _, got := range evidence {
-		if got.ID != "" { // it came before the end
+		if got.ID != "" { // it arrived before the end
 			harness.Equal(t, "evidence", len(cancels) == 1 && got.ID == cancels[0].Request, true)
 		}
 	}

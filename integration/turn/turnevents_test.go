@@ -16,7 +16,7 @@ import (
 // shows is a plugin that emits an event at every point of a turn.
 type shows struct {
 	stack *plugin.Session
-	heard chan struct{} // closed when a watcher heard what the tool says
+	heard chan struct{} // closed when a watcher has received the tool's text
 }
 
 // SessionReady implements [plugin.Readier].
