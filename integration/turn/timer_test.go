@@ -129,7 +129,7 @@ func TestTimerClosed(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	id := b.Open(session.CreateRequest{})
-	at := time.Now().Add(time.Second)
+	at := time.Now().Add(5 * time.Second) // after the close, on a slow machine too
 	for n := range 200 {
 		b.ScheduleTurn(id, events.TurnID(fmt.Sprintf("t%d", n)), at, "never")
 	}
