@@ -21,7 +21,9 @@ type Report struct {
 	Doubled     int     `json:"doubled"`         // effects that ran twice and must not
 	Lost        int     `json:"lost"`            // sessions whose accepted turns did not end, or whose history differs
 
-	// The same of sessions that had no wake when their node was killed, or lost it before the claim.
+	// The same of sessions that had no wake when their node was killed, or lost it
+	// before the claim. A wake that had reached another worker by then counts as
+	// lost: it has its effect, within half a second.
 	LostWakeP50 float64 `json:"lost_wake_p50_ms"`
 	LostWakeP99 float64 `json:"lost_wake_p99_ms"` // at most 10 s
 
