@@ -101,9 +101,6 @@ func (e *Env) withRetries(ctx context.Context, call func(context.Context) (llm.R
 // maxTokens is more than any model uses in one try. Sums of it stay far below what a count holds.
 const maxTokens = 1 << 40
 
-// maxMeta is how much of its own data a provider may put beside the parts of one reply: it is recorded in one event.
-const maxMeta = events.MaxEventBytes / 2
-
 // complete asks a provider once. What it says beside the parts is as little trusted as these: names and codes
 // have the length of an id, and no count is negative or beyond [maxTokens]. They are recorded, summed and shown.
 func complete(ctx context.Context, provider llm.Provider, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
@@ -118,12 +115,8 @@ func complete(ctx context.Context, provider llm.Provider, req llm.Request, sink 
 		short.Code = clipName(short.Code)
 		err = &short
 	}
-	meta := 0
-	for i := range resp.Parts {
-		meta += len(resp.Parts[i].Meta)
-	}
-	if err == nil && meta > maxMeta { // its usage counts all the same
-		err = &llm.Error{Kind: llm.KindMalformed, Code: "meta_too_large", Message: fmt.Sprintf("the reply has %d bytes of the provider's own data beside its text, limit is %d", meta, maxMeta)}
+	if err == nil { // its usage counts all the same
+		err = checkReply(&events.ModelReplied{Parts: resp.Parts, Stop: resp.Stop}, maxRecordBytes)
 	}
 	return resp, err
 }

@@ -127,18 +127,15 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int) 
 		err = m.stream.emit(shown)
 	}
 	if err != nil {
-		return m.failed(ctx, &llm.Error{Kind: llm.KindRequest, Code: "plugin_assistant_response", Message: Clip(err.Error())}, attempts)
+		return m.refused(ctx, &resp, &llm.Error{Kind: llm.KindRequest, Code: "plugin_assistant_response", Message: Clip(err.Error())}, attempts)
 	}
 	reading := plugin.Reading{Parts: now.Parts}
 	if m.Preamble.Read != nil {
 		reading = m.Preamble.Read(now)
 	}
 	resp.Parts, resp.Stop, resp.Usage = reading.Parts, now.Stop, now.Usage
-	switch n, bytes := turn.Calls(resp.Parts); {
-	case n > turn.MaxCalls:
-		return m.broken("too_many_calls", fmt.Errorf("the reply asks for %d tool calls, limit is %d", n, turn.MaxCalls))
-	case bytes > turn.MaxCallsBytes:
-		return m.broken("too_many_calls", fmt.Errorf("the ids and names of the reply's tool calls have %d bytes, limit is %d", bytes, turn.MaxCallsBytes))
+	if err := checkCalls(resp.Parts); err != nil {
+		return m.refused(ctx, &resp, err, attempts)
 	}
 	reply := turn.Reply{Correct: reading.Correct, ModelReplied: events.ModelReplied{
 		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage,
@@ -153,10 +150,34 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int) 
 			reply.Shown = []events.Part{{Kind: events.PartText, Text: strings.ToValidUTF8(to, "\uFFFD")}}
 		}
 	}
+	if err := checkReply(&reply.ModelReplied, events.MaxEventBytes-maxMessageBytes); err != nil { // plugins and the protocol may have made it larger
+		return m.refused(ctx, &resp, err, attempts)
+	}
 	if fact := m.stream.fact(m.Owes); fact != nil {
 		reply.Beside = append(reply.Beside, fact)
 	}
 	return reply
+}
+
+// maxMessageBytes is what the id of its message adds to the event of a reply, at most.
+const maxMessageBytes = events.MaxIDBytes + 8
+
+// checkCalls refuses a reply that asks for more tool calls than the history has results of.
+func checkCalls(parts []events.Part) error {
+	const code = "too_many_calls"
+	switch n, bytes := turn.Calls(parts); {
+	case n > turn.MaxCalls:
+		return &llm.Error{Kind: llm.KindMalformed, Code: code, Message: fmt.Sprintf("the reply asks for %d tool calls, limit is %d", n, turn.MaxCalls)}
+	case bytes > turn.MaxCallsBytes:
+		return &llm.Error{Kind: llm.KindMalformed, Code: code, Message: fmt.Sprintf("the ids and names of the reply's tool calls have %d bytes, limit is %d", bytes, turn.MaxCallsBytes)}
+	}
+	return nil
+}
+
+// refused records why a whole reply does not count, and what it cost.
+func (m *modelCall) refused(ctx context.Context, resp *llm.Response, err error, attempts int) turn.Input {
+	m.spent, m.name = m.spent.Add(resp.Usage), cmp.Or(resp.Model, m.name)
+	return m.failed(ctx, err, attempts)
 }
 
 // failed records why there is no reply, and what had come of one.
