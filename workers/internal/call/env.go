@@ -75,15 +75,29 @@ func (e *Env) recorded(ctx context.Context, r *events.ToolResult) (plugin.Result
 	return pluginResult(&whole), err
 }
 
+// tries are those of one model call.
+type tries struct {
+	n     int          // in all
+	spent events.Usage // on those that failed
+	model string       // as the last one that failed and knew it reported it
+}
+
+func (t *tries) failed(resp *llm.Response) {
+	t.spent, t.model = t.spent.Add(resp.Usage), cmp.Or(resp.Model, t.model)
+}
+
 // withRetries makes a model call until it succeeds, fails for good, or has been
-// tried as often as the policy says. It returns the number of attempts.
-// onRetry, which may be nil, is called before each wait.
-func (e *Env) withRetries(ctx context.Context, call func(context.Context) (llm.Response, error), onRetry func(n int, wait time.Duration, failure *llm.Error)) (llm.Response, int, error) {
+// tried as often as the policy says. onRetry, which may be nil, is called before each wait.
+func (e *Env) withRetries(ctx context.Context, call func(context.Context) (llm.Response, error), onRetry func(n int, wait time.Duration, failure *llm.Error)) (llm.Response, tries, error) {
+	var t tries
 	for n := 1; ; n++ {
 		resp, err := call(ctx)
+		if t.n = n; err != nil {
+			t.failed(&resp)
+		}
 		var failure *llm.Error
 		if err == nil || ctx.Err() != nil || !errors.As(err, &failure) || !failure.Retryable() || n >= e.Retry.Attempts {
-			return resp, n, err
+			return resp, t, err
 		}
 		wait := min(e.Retry.Base<<(n-1), e.Retry.Max)
 		if failure.RetryAfter > 0 {
@@ -93,7 +107,7 @@ func (e *Env) withRetries(ctx context.Context, call func(context.Context) (llm.R
 			onRetry(n, wait, failure)
 		}
 		if !bus.Sleep(ctx, wait) {
-			return resp, n, context.Cause(ctx)
+			return resp, t, context.Cause(ctx)
 		}
 	}
 }
