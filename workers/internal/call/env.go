@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,12 +58,25 @@ func (e *Env) ProviderFor(id events.SessionID, config events.Config) (llm.Provid
 	err := &api.ProviderError{Session: id, Provider: name}
 	switch {
 	case name == "", !ok:
+		err.Known = e.named()
 		return nil, err
 	case config.Provider != "" && provider.ID() != name:
 		err.Actual = provider.ID()
 		return nil, err
 	}
 	return provider, nil
+}
+
+// named are the providers that a configuration may name here.
+func (e *Env) named() string {
+	var list []string
+	for name, p := range e.Providers {
+		if p.ID() == name {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
 }
 
 func (e *Env) warn(id events.SessionID, err error) {
