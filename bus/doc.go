@@ -72,7 +72,8 @@
 //
 // A client may take an answer that is made for long in pieces. They come to its inbox before the answer, numbered, and nothing
 // sends them again. Such a client says every second that it listens, to all nodes, under a token that it made for this one request.
-// Nodes that are older, and operations without pieces, just answer.
+// Nodes that are older just answer. An operation without pieces refuses the header. What a user says is about requests of that user
+// alone. Where so much is said that a node loses some of it, no silence ends a request.
 //
 //	client                                   node that works on the request
 //	request, Lash-Stream: TOKEN      ──────►

@@ -1,8 +1,10 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -13,9 +15,11 @@ import (
 // Headers of a request whose answer is followed while it is made. The client chooses a token, which no other client
 // can guess, and repeats it as long as it listens.
 const (
-	headerStream = "Lash-Stream" // of a request, and of what its client says later: the token
-	headerEnd    = "Lash-End"    // of the latter: the client listens no more
-	headerPiece  = "Lash-Piece"  // of a piece of the answer: its number, from 0
+	// StreamHeader is of a request, and of what its client says later: the token.
+	StreamHeader = "Lash-Stream"
+
+	headerEnd   = "Lash-End"   // of the latter: the client listens no more
+	headerPiece = "Lash-Piece" // of a piece of the answer: its number, from 0
 )
 
 // opListening is where such clients say that they listen. Each node takes what all of them say: a queue group
@@ -28,53 +32,129 @@ const listeningWithin = 10 * time.Second
 // errNotListening is the cause of the end of a request whose client went away.
 var errNotListening = errors.New("the client listens no more")
 
-// listeners are the clients that follow an answer which this service makes, by their tokens.
+// listeners are the clients that follow an answer which this service makes.
 type listeners struct {
 	within time.Duration
-	stop   func() // takes no more of what clients say
+	sub    *nats.Subscription // to what clients say; nil before start
+	lost   func() int         // how much of that was lost on the way, as more came than was taken
 
-	mu   sync.Mutex
-	open map[string]*listener
+	mu    sync.Mutex
+	open  map[listenerKey]*listener
+	ended map[string][]string // by user, the tokens that ended last and are not open: their requests may still come
 }
 
-// maxToken bounds a token, in bytes.
-const maxToken = 64
+// listenerKey names a client's request: no user's word is about another one's.
+type listenerKey struct{ user, token string }
+
+const (
+	maxToken      = 64   // bytes of a token
+	maxEnded      = 64   // tokens in ended of one user
+	maxEndedUsers = 4096 // in ended
+)
 
 type listener struct {
 	expiry *time.Timer
 	cancel context.CancelCauseFunc
+	lost   int // when its client was heard last
 }
 
-// add has ctx end when the client of a token listens no more, until forget. ok is false where the request has no token, or one
-// that cannot be told from another's: it is answered without pieces.
-func (l *listeners) add(ctx context.Context, token string) (_ context.Context, forget func(), ok bool) {
+func newListeners(within time.Duration) listeners {
+	return listeners{
+		within: cmp.Or(within, listeningWithin), lost: func() int { return 0 },
+		open: make(map[listenerKey]*listener), ended: make(map[string][]string),
+	}
+}
+
+// start takes what clients say, until stop.
+func (l *listeners) start(b *Bus) error {
+	sub, err := b.nc.Subscribe(b.names.operation(opListening), l.heard)
+	if err != nil {
+		return mapError(err)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if token == "" || len(token) > maxToken || l.open[token] != nil {
+	l.sub = sub
+	l.lost = func() int {
+		n, _ := sub.Dropped() // an error: the subscription has ended, and with it the service
+		return n
+	}
+	return nil
+}
+
+func (l *listeners) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sub != nil {
+		_ = l.sub.Unsubscribe()
+	}
+}
+
+// add has ctx end when the client of a request listens no more, until forget; at once, where it has said so before. ok is false where
+// the request has no token, or one that cannot be told from another's: it is answered without pieces.
+func (l *listeners) add(ctx context.Context, key listenerKey) (_ context.Context, forget func(), ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if key.token == "" || len(key.token) > maxToken || l.open[key] != nil {
 		return ctx, func() {}, false
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	l.open[token] = &listener{time.AfterFunc(l.within, func() { cancel(errNotListening) }), cancel}
+	one := &listener{cancel: cancel, lost: l.lost()}
+	one.expiry = time.AfterFunc(l.within, func() { l.expired(one) })
+	l.open[key] = one
+	if slices.Contains(l.ended[key.user], key.token) {
+		cancel(errNotListening)
+	}
 	return ctx, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.open[token].expiry.Stop()
-		delete(l.open, token)
+		one.expiry.Stop()
+		delete(l.open, key)
 		cancel(nil)
 	}, true
 }
 
-// heard takes a client's word that it listens, or listens no more. Those of requests at other nodes mean nothing here.
-func (l *listeners) heard(m *nats.Msg) {
+// expired ends a request whose client was not heard for too long. Where words of clients were lost meanwhile, as one of
+// them floods this node, its own may be among them: it is waited for once more.
+func (l *listeners) expired(one *listener) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch one := l.open[m.Header.Get(headerStream)]; {
-	case one == nil:
-	case m.Header.Get(headerEnd) != "":
-		one.cancel(errNotListening)
-	case one.expiry.Stop():
+	if lost := l.lost(); lost != one.lost {
+		one.lost = lost
 		one.expiry.Reset(l.within)
+		return
 	}
+	one.cancel(errNotListening)
+}
+
+// heard takes a client's word that it listens, or listens no more. Those of requests at other nodes mean nothing here.
+func (l *listeners) heard(m *nats.Msg) {
+	key := listenerKey{userOf(m.Header.Get(headerCaller)), m.Header.Get(StreamHeader)}
+	ends := m.Header.Get(headerEnd) != ""
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch one := l.open[key]; {
+	case one != nil && ends:
+		one.cancel(errNotListening)
+	case one != nil:
+		if one.expiry.Stop() {
+			one.lost = l.lost()
+			one.expiry.Reset(l.within)
+		}
+	case ends && key.token != "" && len(key.token) <= maxToken:
+		l.end(key)
+	}
+}
+
+// end remembers the end of a request that was not looked at yet, as others before it wait for room.
+func (l *listeners) end(key listenerKey) {
+	list := append(l.ended[key.user], key.token)
+	if len(list) > maxEnded {
+		list = slices.Delete(list, 0, len(list)-maxEnded)
+	}
+	if len(list) == 1 && len(l.ended) >= maxEndedUsers {
+		clear(l.ended)
+	}
+	l.ended[key.user] = list
 }
 
 // pieces sends pieces of an answer to who asked for it.
@@ -92,7 +172,7 @@ type PieceFunc func(n int, data []byte)
 // listening tells nodes that a client follows the answer to a request, until stop, which tells them that it does no more.
 func (b *Bus) listening(token string) (stop func()) {
 	say := func(more ...string) {
-		h := nats.Header{headerStream: {token}}
+		h := nats.Header{StreamHeader: {token}}
 		if len(more) > 0 {
 			h[headerEnd] = more
 		}

@@ -187,3 +187,51 @@ func TestPiecesOfStrangers(t *testing.T) {
 		t.Errorf("got %q, want done", got)
 	}
 }
+
+// TestEndWhileItWaits has clients go away while their requests wait for room: the one that is next, and the one behind it.
+// Neither is done when there is room, and what comes then is.
+func TestEndWhileItWaits(t *testing.T) {
+	t.Parallel()
+	on := bustest.Start(t)
+	began, finish, heard := make(chan string, 8), make(chan struct{}), make(chan struct{})
+	s, err := on.Serve(bus.ServiceConfig{Version: "1.0.0", Concurrency: 1, Listening: time.Hour, Long: []string{"other"}, Operations: map[string]bus.AnswerFunc{
+		"other": func(ctx context.Context, r bus.Incoming) ([]byte, string) {
+			r.Piece(nil)
+			<-ctx.Done()
+			close(heard)
+			return nil, ""
+		},
+		"do": func(_ context.Context, r bus.Incoming) ([]byte, string) {
+			began <- string(r.Data)
+			<-finish
+			return nil, ""
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Stop(t.Context()) }()
+	say := func(subject, body string, h nats.Header) {
+		if err := on.Conn().PublishMsg(&nats.Msg{Subject: subject, Reply: on.Conn().NewRespInbox(), Header: h, Data: []byte(body)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say("lash.api.do", "first", nil)
+	if got := <-began; got != "first" {
+		t.Fatalf("got %s, want first", got)
+	}
+	for _, token := range []string{"next", "behind"} {
+		say("lash.api.do", token, nats.Header{"Lash-Stream": {token}})
+	}
+	for _, token := range []string{"next", "behind"} {
+		say("lash.api.listening", "", nats.Header{"Lash-Stream": {token}, "Lash-End": {"1"}})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, _ = on.Request(ctx, "other", nil, time.Minute, func(int, []byte) { cancel() })
+	<-heard // the service takes the words of clients in order
+	say("lash.api.do", "last", nil)
+	close(finish)
+	if got := <-began; got != "last" {
+		t.Errorf("got %s, want last", got)
+	}
+}

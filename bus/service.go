@@ -1,7 +1,6 @@
 package bus
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -41,6 +40,8 @@ type Incoming struct {
 	// Piece sends the client a piece of the answer before the whole. It waits for
 	// nothing, and is not for use by several goroutines at once. Nil: the client does not want pieces.
 	Piece func(data []byte)
+	// Stream is whether the client says that it takes pieces, also where it gets none, as its token is no good.
+	Stream bool
 }
 
 // AnswerFunc answers one request. code is that of the error which the answer
@@ -55,13 +56,20 @@ func callerOf(reply, info string) (string, error) {
 	if !strings.HasPrefix(reply, crossed) {
 		return "", nil
 	}
+	user := userOf(info)
+	if user == "" {
+		return "", fmt.Errorf("%w: the request does not say whose it is", events.ErrInvalid)
+	}
+	return user, nil
+}
+
+// userOf is the user that the server names in a message from another account; empty where it names none.
+func userOf(info string) string {
 	var from struct {
 		User string `json:"user"`
 	}
-	if err := json.Unmarshal([]byte(info), &from); err != nil || from.User == "" {
-		return "", fmt.Errorf("%w: the request does not say whose it is", events.ErrInvalid)
-	}
-	return from.User, nil
+	_ = json.Unmarshal([]byte(info), &from) // what is no JSON names none
+	return from.User
 }
 
 // ServiceConfig of a service.
@@ -104,7 +112,7 @@ type OperationStats struct {
 // Serve offers the service until Stop.
 func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 	ctx, end := context.WithCancel(context.Background()) // ends with Stop
-	s := &Service{b: b, room: make(chan struct{}, cfg.Concurrency), long: make(chan struct{}, cfg.Concurrency), ctx: ctx, end: end, stats: make(map[string]*OperationStats), listeners: listeners{within: cmp.Or(cfg.Listening, listeningWithin), stop: func() {}, open: make(map[string]*listener)}}
+	s := &Service{b: b, room: make(chan struct{}, cfg.Concurrency), long: make(chan struct{}, cfg.Concurrency), ctx: ctx, end: end, stats: make(map[string]*OperationStats), listeners: newListeners(cfg.Listening)}
 	for op := range cfg.Operations {
 		s.stats[op] = &OperationStats{Errors: make(map[string]int64)}
 	}
@@ -127,7 +135,7 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 			return nil, errors.Join(fmt.Errorf("serve %s: %w", op, err), s.Stop(ctx))
 		}
 	}
-	if s.listeners.stop, err = b.listen(b.names.operation(opListening), s.listeners.heard); err != nil {
+	if err := s.listeners.start(b); err != nil {
 		return nil, errors.Join(fmt.Errorf("serve: %w", err), s.Stop(ctx))
 	}
 	once, cancel := b.timeout(ctx)
@@ -139,7 +147,8 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 // take works on a request beside the others. It waits for room, and what comes
 // meanwhile waits with it, or goes to somebody else when its sender loses patience.
 func (s *Service) take(op string, room chan struct{}, req micro.Request, answer AnswerFunc) {
-	reply, in, token := req.Reply(), Incoming{Data: req.Data()}, req.Headers().Get(headerStream)
+	reply, token := req.Reply(), req.Headers().Get(StreamHeader)
+	in := Incoming{Data: req.Data(), Stream: token != ""}
 	under := tracing.Received(s.ctx, req.Headers()[tracing.ParentHeader], req.Headers()[tracing.StateHeader])
 	var err error
 	in.From, err = callerOf(reply, req.Headers().Get(headerCaller))
@@ -147,24 +156,46 @@ func (s *Service) take(op string, room chan struct{}, req micro.Request, answer 
 		s.refuse(op)
 		return
 	}
-	room <- struct{}{} // given back also by requests that are cut off
+	ctx, forget, ok := s.listeners.add(under, listenerKey{in.From, token})
+	if ok {
+		in.Piece = s.pieces(reply)
+	}
+	if !enter(ctx, room) {
+		forget()
+		return
+	}
 	if !s.begin(op) {
 		<-room
+		forget()
 		_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerGone: {"1"}}})
 		return
 	}
 	go func() { // Stop waits for it
 		defer s.work.Done()
-		defer func() { <-room }()
-		s.run(op, reply, func() ([]byte, string) {
-			ctx, forget, ok := s.listeners.add(under, token)
-			defer forget()
-			if ok {
-				in.Piece = s.pieces(reply)
-			}
-			return answer(ctx, in)
-		})
+		defer func() { <-room }() // given back also by requests that are cut off
+		defer forget()
+		s.run(op, reply, func() ([]byte, string) { return answer(ctx, in) })
 	}()
+}
+
+// enter waits for room. It is false where the client of the request listens no more by then.
+func enter(ctx context.Context, room chan struct{}) bool {
+	left := make(chan struct{})
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errNotListening) {
+			close(left)
+		}
+	})()
+	select {
+	case <-left:
+		return false
+	case room <- struct{}{}:
+	}
+	if errors.Is(context.Cause(ctx), errNotListening) {
+		<-room
+		return false
+	}
+	return true
 }
 
 // refuse counts a request whose reply subject is no inbox, or that does not say which user sent it.
@@ -287,7 +318,7 @@ func (b *Bus) Request(ctx context.Context, op string, request []byte, silence ti
 	m := &nats.Msg{Subject: b.names.operation(op), Reply: inbox, Header: traceHeaders(ctx), Data: request}
 	if piece != nil {
 		token := rand.Text()
-		m.Header[headerStream] = []string{token}
+		m.Header[StreamHeader] = []string{token}
 		defer b.listening(token)()
 	}
 	if err := b.nc.PublishMsg(m); err != nil {

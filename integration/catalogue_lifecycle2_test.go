@@ -270,7 +270,7 @@ func testProviderRules(t *testing.T) {
 	b := setupIdle(t, reply(text("hi")))
 	provider := scripted.New(b.model.answer)
 	n, err := workers.NewNode(workers.Config{Bus: b.bus, Providers: map[string]llm.Provider{
-		"scripted": provider, "posing": called{provider, "real"},
+		"scripted": provider, "posing": called{provider, "real"}, "backup": called{provider, "backup"},
 	}})
 	must(t, "node", err, nil)
 	must(t, "start", n.Start(b.ctx), nil)
@@ -295,6 +295,7 @@ func testProviderRules(t *testing.T) {
 		equal(t, "end", record.End, events.EndFailed)
 		equal(t, "code", record.Issue.Code, want.code)
 		equal(t, "message says "+want.say, strings.Contains(record.Issue.Message, want.say) && strings.Contains(record.Issue.Message, string(id)), true)
+		equal(t, "message names the providers", strings.HasSuffix(record.Issue.Message, ": config.provider may be backup, scripted"), recorded != "posing")
 		equal(t, "readable", b.messages(id)[0], "user kept")
 		_, err = b.Services(id, nil, "").Complete(b.ctx, plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "hi")}}, "test")
 		must(t, "completion of "+recorded, err, want.err)

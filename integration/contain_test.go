@@ -217,11 +217,12 @@ func TestOversizedMessages(t *testing.T) {
 	}
 }
 
-// TestRefusedCommit has a hook make a reply that no log takes: the turn ends
-// and says why, and the model is not asked for the same again and again.
-func TestRefusedCommit(t *testing.T) {
+// TestRefusedReply has a hook make a reply that no log takes: the turn ends and says
+// why, what it cost counts, and the model is not asked for the same again and again.
+func TestRefusedReply(t *testing.T) {
 	t.Parallel()
-	b := setupIdle(t, reply(text("done")), reply(text("on")))
+	cost := events.Usage{Output: 7}
+	b := setupIdle(t, stopped(events.StopEnd, cost, text("done")), reply(text("on")))
 	var asked atomic.Int64
 	b.node(declares("bad", func(r *plugin.Registrar) {
 		r.Response(func(_ context.Context, _ events.SessionID, got plugin.Response) (plugin.Response, []json.RawMessage, error) {
@@ -234,12 +235,18 @@ func TestRefusedCommit(t *testing.T) {
 		})
 	}))
 	id := b.open(session.CreateRequest{})
-	issue := b.failedTurn(id, "t1")
-	equal(t, "kind", issue.Kind, "runtime")
-	equal(t, "code", issue.Code, "commit_refused")
+	b.submit(id, "t1", text("go"))
+	issue := b.ended(id, "t1").Issue
+	equal(t, "kind", issue.Kind, "provider")
+	equal(t, "code", issue.Code, "reply_too_large")
 	equal(t, "model calls", len(b.model.asked()), 1)
+	ledger := b.state(id).Ledger
+	equal(t, "rows of the ledger", len(ledger), 1)
+	for _, row := range ledger {
+		equal(t, "usage", row.Usage, cost)
+	}
 	equal(t, "next turn", b.run(id, "t2", text("go")).Text, "on")
-	equalLists(t, "messages", b.messages(id), []string{"user go", "assistant on"})
+	equalLists(t, "messages", b.messages(id), []string{"user go", "user go", "assistant on"})
 }
 
 // TestRefusedResult has a tool that must not run twice come to what no log

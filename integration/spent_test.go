@@ -4,11 +4,14 @@ import (
 	"context"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
+	"github.com/lash-go/lash/workers/telemetry"
 )
 
 // breaksOff is a try that fails in the middle, and was paid for.
@@ -47,4 +50,57 @@ func TestFailedTriesCount(t *testing.T) {
 	must(t, "complete", err, nil)
 	equal(t, "usage of a completion", got.Usage, events.Usage{Input: 17, Output: 7})
 	equalLists(t, "ledger", b.state(id).Ledger, []projector.LedgerEntry{row("title", "small", 17, 7), row("turn", "small", 130, 12)})
+}
+
+// TestFailedTriesAreMeasured has model calls succeed after a failed try, and fail for good, in turns and outside of them:
+// the metrics have what every try used.
+func TestFailedTriesAreMeasured(t *testing.T) {
+	t.Parallel()
+	ways := map[string]func(b *bundle, h *session.Host, id events.SessionID){
+		"turn": func(b *bundle, _ *session.Host, id events.SessionID) {
+			b.submit(id, "t1", text("hi"))
+			b.ended(id, "t1")
+		},
+		"completion": func(b *bundle, h *session.Host, id events.SessionID) {
+			_, _ = h.Complete(b.ctx, id, asks("a title?"), "title")
+		},
+	}
+	refused := step(func(context.Context, llm.Request) (scripted.Answer, error) {
+		return scripted.Answer{Response: llm.Response{Usage: events.Usage{Input: 1000}}, Err: &llm.Error{Kind: llm.KindRequest, Message: "no"}}, nil
+	})
+	for where, ask := range ways {
+		for name, c := range map[string]struct {
+			last step
+			want float64
+		}{"succeeds": {reply(text("hi")), 110}, "fails": {refused, 1100}} {
+			t.Run(where+"_"+name, func(t *testing.T) {
+				t.Parallel()
+				b := setupIdle(t, breaksOff(100, 3), c.last)
+				reg := prometheus.NewRegistry()
+				m, err := telemetry.NewMetrics(reg)
+				must(t, "metrics", err, nil)
+				b.trace = m.Trace
+				n, _ := b.nodeOn(b.bus)
+				ask(b, n.Host(), b.open(session.CreateRequest{Config: events.Config{Model: "small"}}))
+				equal(t, "input tokens", inputTokens(t, reg), c.want)
+			})
+		}
+	}
+}
+
+// inputTokens are those that were counted.
+func inputTokens(t *testing.T, reg *prometheus.Registry) (sum float64) {
+	t.Helper()
+	families, err := reg.Gather()
+	must(t, "gather", err, nil)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if f.GetName() == "lash_tokens_total" && l.GetValue() == "input" {
+					sum += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return sum
 }

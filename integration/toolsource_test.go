@@ -386,7 +386,7 @@ func TestToolSourceRegistered(t *testing.T) {
 		equal(t, name, err == nil, tc.ok)
 		if err == nil {
 			must(t, "unknown source", p.FollowSources([]string{"mail", "web"}), plugin.ErrNoSource)
-			_, err = p.CatalogWith(&projector.Catalog{}, "web")
+			_, err = p.CatalogWith(t.Context(), &projector.Catalog{}, "web")
 			must(t, "catalogue with an unknown source", err, plugin.ErrNoSource)
 			p.Close()
 		}

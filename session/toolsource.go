@@ -122,7 +122,7 @@ func (h *Host) toolsWith(ctx context.Context, s *projector.State, source string)
 		return nil, err
 	}
 	defer release()
-	entry, err := p.CatalogWith(&s.Catalog, source)
+	entry, err := p.CatalogWith(api.Apart(ctx), &s.Catalog, source)
 	if err != nil {
 		return nil, err
 	}

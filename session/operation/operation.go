@@ -67,7 +67,8 @@ func (r *Row) Anywhere() bool {
 // Op is an operation that takes In and gives Out.
 type Op[In, Out any] struct {
 	Row
-	Do func(ctx context.Context, h Host, id events.SessionID, in In) (Out, error)
+	Do      func(ctx context.Context, h Host, id events.SessionID, in In) (Out, error)
+	streams bool
 }
 
 // None is the type of an absent argument or result.
@@ -79,12 +80,17 @@ type Served interface {
 	Described() *Row
 	// Serve decodes the body of a request, does what it asks for, and encodes the result.
 	Serve(ctx context.Context, h Host, id events.SessionID, body []byte) ([]byte, error)
+	// Streams reports whether clients may take the answer in pieces, as it comes.
+	Streams() bool
 	// Types are the zero values of what it takes and gives.
 	Types() (in, out any)
 }
 
 // Described implements [Served].
 func (o *Op[In, Out]) Described() *Row { return &o.Row }
+
+// Streams implements [Served].
+func (o *Op[In, Out]) Streams() bool { return o.streams }
 
 // Types implements [Served].
 func (o *Op[In, Out]) Types() (in, out any) { return *new(In), *new(Out) }
@@ -144,11 +150,17 @@ var (
 )
 
 func row[In, Out any](r Row, do func(context.Context, Host, events.SessionID, In) (Out, error)) *Op[In, Out] {
-	o := &Op[In, Out]{r, do}
+	o := &Op[In, Out]{Row: r, Do: do}
 	rows = append(rows, &o.Row)
 	if r.Name != "" {
 		named[r.Name] = o
 	}
+	return o
+}
+
+// inPieces is an operation whose answer comes in pieces, where a client takes them.
+func inPieces[In, Out any](o *Op[In, Out]) *Op[In, Out] {
+	o.streams = true
 	return o
 }
 

@@ -67,11 +67,11 @@ var (
 			return a, err
 		})
 	TakeFirstInput = row(Row{"take_first_input", "takeFirstInput", write, ByKey, post + "/first-input", "Take the first turn's input, which is there once; empty for an unknown session"}, takeFirstInput)
-	Complete       = row(Row{"complete", "complete", write, ByKey, post + "/completions", "Ask the session's model outside of turns, however long that takes; with a key it is paid for once"},
+	Complete       = inPieces(row(Row{"complete", "complete", write, ByKey, post + "/completions", "Ask the session's model outside of turns, however long that takes; with a key it is paid for once"},
 		func(ctx context.Context, h Host, id events.SessionID, in CompleteArgs) (plugin.Completion, error) {
 			in.Request.Stream = StreamOf(ctx)
 			return h.Complete(ctx, id, in.Request, in.Source)
-		})
+		}))
 	// StreamCompletion is Complete over HTTP, as it comes. Over NATS Complete streams by itself, where the client asks for that.
 	StreamCompletion = webOnly(Row{"", "streamCompletion", write, ByKey, post + "/completions/stream", "The same as it comes: deltas, and at last the result or the problem; a client that goes away stops it"})
 )

@@ -66,12 +66,12 @@ func (s *Session) CatalogKey(generation int64) CatalogKey {
 	fingerprint := s.Fingerprint()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.keyLocked(generation, fingerprint)
+	return s.keyLocked(generation, s.added, fingerprint)
 }
 
-func (s *Session) keyLocked(generation int64, fingerprint uint64) CatalogKey {
+func (s *Session) keyLocked(generation int64, sources []string, fingerprint uint64) CatalogKey {
 	return CatalogKey{
-		IncludeBase: !s.overlay.WithoutBase, Overlay: s.overlay.revision, Sources: strings.Join(s.added, " "), Generation: generation, Plugins: fingerprint,
+		IncludeBase: !s.overlay.WithoutBase, Overlay: s.overlay.revision, Sources: strings.Join(sources, " "), Generation: generation, Plugins: fingerprint,
 	}
 }
 
@@ -118,7 +118,7 @@ func (s *Session) catalog(generation int64) (*CatalogEntry, chan struct{}, func(
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	over, sources, cleared := s.overlay, s.added, s.catalogs.cleared
-	key := s.keyLocked(generation, fingerprint)
+	key := s.keyLocked(generation, sources, fingerprint)
 	if entry := s.catalogs.entries[key]; entry != nil || s.catalogs.building != nil {
 		return entry, s.catalogs.building, nil
 	}
@@ -126,15 +126,33 @@ func (s *Session) catalog(generation int64) (*CatalogEntry, chan struct{}, func(
 	s.catalogs.building = ended
 	return nil, nil, func(state *projector.Catalog) (entry *CatalogEntry, err error) {
 		defer func() {
+			if entry != nil {
+				s.keepCatalog(key, entry, cleared)
+			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.catalogs.building = nil
 			close(ended)
-			if entry != nil && s.catalogs.cleared == cleared {
-				s.catalogs.entries[key] = entry
-			}
 		}()
-		return s.buildCatalog(over, sources, state)
+		ctx := context.Background() // what is built is not one caller's: the time of hooks bounds it
+		var base map[string]*Registered
+		if !over.WithoutBase {
+			sets, err := s.sourceTools(ctx, sources)
+			if err != nil {
+				return nil, err
+			}
+			base = s.baseTools(sets)
+		}
+		return s.buildCatalog(ctx, over, base, state)
+	}
+}
+
+// keepCatalog has what was built be the catalogue under a key, unless all were cleared since.
+func (s *Session) keepCatalog(key CatalogKey, entry *CatalogEntry, cleared uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.catalogs.cleared == cleared {
+		s.catalogs.entries[key] = entry
 	}
 }
 
@@ -148,21 +166,18 @@ func (s *Session) InvalidateCaches() {
 	s.catalogs.clear()
 }
 
-func (s *Session) buildCatalog(over overlay, sources []string, state *projector.Catalog) (*CatalogEntry, error) {
+// buildCatalog makes a catalogue of the tools of plugins and sources, which an overlay may leave out.
+func (s *Session) buildCatalog(ctx context.Context, over overlay, base map[string]*Registered, state *projector.Catalog) (*CatalogEntry, error) {
 	entry := &CatalogEntry{offered: make(map[string]*Registered)}
 	if !over.WithoutBase {
-		all, err := s.baseTools(sources)
-		if err != nil {
-			return nil, err
-		}
 		only := s.build.Access.Tools
-		for name, tool := range all {
+		for name, tool := range base {
 			if len(only) == 0 || slices.Contains(only, name) {
 				entry.offered[name] = tool
 			}
 		}
 	}
-	levels, err := s.contributeTo(entry.offered)
+	levels, err := s.contributeTo(ctx, entry.offered)
 	if err != nil {
 		return nil, err
 	}
@@ -180,13 +195,13 @@ func (s *Session) buildCatalog(over overlay, sources []string, state *projector.
 }
 
 // contributeTo asks the catalogue contributors in order.
-func (s *Session) contributeTo(offered map[string]*Registered) (map[string]events.Availability, error) {
+func (s *Session) contributeTo(ctx context.Context, offered map[string]*Registered) (map[string]events.Availability, error) {
 	levels := make(map[string]events.Availability)
 	for _, h := range s.c.catalog {
 		in := CatalogContext{
 			Session: s.id, Tools: entriesOf(offered, levels), Access: s.build.Access, Subagent: s.build.Subagent, Extensions: s.build.Extensions,
 		}
-		c, err := contain(context.Background(), s, h.Plugin, "catalog", func(context.Context) (CatalogContribution, error) { return h.Value(in) })
+		c, err := contain(ctx, s, h.Plugin, "catalog", func(context.Context) (CatalogContribution, error) { return h.Value(in) })
 		if err != nil {
 			return nil, hookError(h.Plugin, "catalog", err)
 		}

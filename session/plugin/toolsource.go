@@ -66,53 +66,67 @@ func (s *Session) FollowSources(names []string) error {
 
 // CatalogWith is the catalogue as it would be with another source, which the
 // stack does not have. A tool of the source whose name is taken is an [*events.FieldError].
+// Each source is asked once, with ctx, for as long as a hook may take: where the source is added then, the answer is the
+// catalogue at the generation after the state's.
 // Errors otherwise: those of [Session.Catalog], and [ErrNoSource] where no plugin registers the source.
-func (s *Session) CatalogWith(state *projector.Catalog, source string) (*CatalogEntry, error) {
+func (s *Session) CatalogWith(ctx context.Context, state *projector.Catalog, source string) (*CatalogEntry, error) {
 	if _, known := s.c.sources[source]; !known {
 		return nil, fmt.Errorf("tool source %q: %w", source, ErrNoSource)
 	}
+	fingerprint := s.Fingerprint()
 	s.mu.Lock()
-	over, names := s.overlay, append(slices.Clone(s.added), source)
+	over, names, cleared := s.overlay, append(slices.Clone(s.added), source), s.catalogs.cleared
+	key := s.keyLocked(state.Generation+1, names, fingerprint)
 	s.mu.Unlock()
-	own, err := s.baseTools(names[:len(names)-1])
+	sets, err := s.sourceTools(ctx, names)
 	if err != nil {
 		return nil, err
 	}
-	more, err := s.sourceTools(source)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range more.names() {
+	last := len(sets) - 1
+	own := s.baseTools(sets[:last])
+	for _, name := range sets[last].names() {
 		if other := own[name]; other != nil {
 			reason := fmt.Sprintf("%q has the tool %q, as %q has", source, name, other.Source)
 			return nil, &events.FieldError{Field: "source", Reason: reason, Err: events.ErrInvalid}
 		}
 	}
-	return s.buildCatalog(over, names, state)
+	entry, err := s.buildCatalog(ctx, over, s.baseTools(sets), state)
+	if err == nil {
+		s.keepCatalog(key, entry, cleared)
+	}
+	return entry, err
 }
 
 // baseTools are the plugins' tools and those of sources; of one name the first counts.
-func (s *Session) baseTools(sources []string) (map[string]*Registered, error) {
+func (s *Session) baseTools(sources []*Tools) map[string]*Registered {
 	all := maps.Clone(s.c.tools.byName)
-	for _, source := range sources {
-		set, err := s.sourceTools(source)
-		if err != nil {
-			return nil, err
-		}
+	for _, set := range sources {
 		for name, tool := range set.byName {
 			if _, taken := all[name]; !taken {
 				all[name] = tool
 			}
 		}
 	}
-	return all, nil
+	return all
 }
 
-// sourceTools asks a source, and puts its name to its tools.
-func (s *Session) sourceTools(source string) (*Tools, error) {
+// sourceTools asks sources, one after the other.
+func (s *Session) sourceTools(ctx context.Context, sources []string) ([]*Tools, error) {
+	list := make([]*Tools, len(sources))
+	for i, source := range sources {
+		var err error
+		if list[i], err = s.askSource(ctx, source); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// askSource asks a source, and puts its name to its tools.
+func (s *Session) askSource(ctx context.Context, source string) (*Tools, error) {
 	fn := s.c.sources[source]
 	point := "tool source " + source
-	set, err := contain(context.Background(), s, fn.Plugin, point, fn.Value)
+	set, err := contain(ctx, s, fn.Plugin, point, fn.Value)
 	if err != nil {
 		return nil, hookError(fn.Plugin, point, err)
 	}

@@ -50,7 +50,7 @@ func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) 
 			long = append(long, string(name))
 		}
 		answers[string(name)] = func(ctx context.Context, r bus.Incoming) ([]byte, string) {
-			return d.answer(streaming(ctx, r.Piece), op, r.From, r.Data)
+			return d.answer(streaming(ctx, r), op, r.From, r.Data)
 		}
 	}
 	s, err := b.Serve(bus.ServiceConfig{Version: version, Metadata: cfg.Metadata, Operations: answers, Concurrency: cfg.Concurrency, Long: long})
@@ -61,13 +61,13 @@ func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) 
 }
 
 // streaming has a completion sent in pieces, where the client takes them.
-func streaming(ctx context.Context, piece func([]byte)) context.Context {
-	if piece == nil {
+func streaming(ctx context.Context, r bus.Incoming) context.Context {
+	if !r.Stream {
 		return ctx
 	}
 	return operation.WithStream(ctx, func(d plugin.CompletionDelta) {
-		if data, err := events.EncodePayload(&d); err == nil { // as it is of every delta
-			piece(data)
+		if data, err := events.EncodePayload(&d); err == nil && r.Piece != nil { // without an error, as it is of every delta
+			r.Piece(data)
 		}
 	})
 }
@@ -174,6 +174,9 @@ func (d *door) do(ctx context.Context, op operation.Served, from string, data []
 			body, seq, err = nil, 0, fmt.Errorf("%s: %w: %v", row.Name, errPanicked, p)
 		}
 	}()
+	if operation.StreamOf(ctx) != nil && !op.Streams() {
+		return nil, 0, &events.FieldError{Field: bus.StreamHeader, Reason: fmt.Sprintf("is not for %s, whose answer has no pieces", row.Name), Err: events.ErrInvalid}
+	}
 	r, err := api.DecodeRequest(data)
 	if err != nil {
 		return nil, 0, err
