@@ -26,7 +26,7 @@ type chatCmd struct {
 
 	Session  events.SessionID `help:"Go on with this session, whose last messages are shown. Without it a new one begins." placeholder:"ID"`
 	Provider string           `help:"Model provider of the node that starts here: openai, openai-responses, anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
-	Model    string           `help:"Model of the session." placeholder:"NAME"`
+	Model    string           `help:"Model of the new session, and of the node that starts here." placeholder:"NAME"`
 	serve.PluginFlags
 
 	Full      bool   `help:"Shorten nothing, and show what models think."`
@@ -57,7 +57,6 @@ recorded, and everything else to standard error. Exit codes: 0 every turn was an
 type chatting struct {
 	bus   *bus.Bus
 	where string // flags that lead there
-	model string // of a new session; empty: the node's
 	stop  func()
 }
 
@@ -77,7 +76,7 @@ func (c *chatCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	talk := &chat.Talk{Service: cl, Blobs: on.bus, Config: events.Config{Model: on.model}, Where: on.where, Full: c.Full, Link: link}
+	talk := &chat.Talk{Service: cl, Blobs: on.bus, Config: events.Config{Model: c.Model}, Where: on.where, Full: c.Full, Link: link}
 	id := cmp.Or(c.Session, events.SessionID(ulid.Make().String()))
 	if inTerminal(s) && !c.JSON && !c.Whole {
 		at := &chat.Screen{Talk: talk, In: s.In, Out: s.Screen, Session: id, Joins: c.Session != "", Plain: s.Env("NO_COLOR") != ""}
@@ -170,11 +169,7 @@ func (c *chatCmd) join(ctx context.Context, s *streams, servers string, link *ch
 	if c.Model != "" && c.Session != "" {
 		s.Say("--model is of a new session: /model %s sets it in this one", c.Model)
 	}
-	on, err := c.open(ctx, s, servers, link)
-	if err == nil {
-		on.model = c.Model
-	}
-	return on, err
+	return c.open(ctx, s, servers, link)
 }
 
 func (c *chatCmd) open(ctx context.Context, s *streams, servers string, link *chat.Link) (*chatting, error) {

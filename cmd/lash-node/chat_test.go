@@ -258,8 +258,7 @@ func TestChatTypedAhead(t *testing.T) {
 	if _, err := io.WriteString(ann.tty, "one\r/session\r"); err != nil {
 		t.Fatal(err)
 	}
-	ann.session()
-	ann.sees("goes on with it", "heard: one")
+	ann.seesAll("goes on with it", "heard: one")
 	ann.leaves(ctrlD, exitOK)
 }
 
@@ -341,6 +340,7 @@ func TestChatPipe(t *testing.T) {
 	}{
 		{"one\n\ntwo\n", "heard: one\nheard: two\n", "ann > two", exitOK},
 		{"write a\n", "the tool said: [failed] the call was not approved: no user can be asked: the chat reads from a pipe\n", "? Let write_file run? a", exitOK},
+		{"write a\n", "the tool said: [failed] the call was not approved: no user can be asked: the chat reads from a pipe\n", "--allow write_file lets the node run such calls", exitOK},
 		{"fail\nnever said\n", "", "a turn ended without an answer: turn ", exitDifferent},
 	} {
 		out, errs, code := pipeInto(t, tc.in, "--store", node.store)
