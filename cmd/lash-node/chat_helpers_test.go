@@ -27,6 +27,7 @@ import (
 //
 //	write FILE   calls write_file, and says how that went
 //	attack       says what the test wants it to
+//	busy         fails once, and then says as to anything else
 //	hold         says a line and a half, and the rest once it is released
 //	else         says "heard: " and what it was told
 type talker struct {
@@ -34,6 +35,7 @@ type talker struct {
 	held    chan struct{} // one for each reply that is held
 	release chan struct{} // closed: none is held any more
 	extra   atomic.Value  // what it says to attack
+	busy    atomic.Bool   // it was
 }
 
 func newTalker(t *testing.T) *talker {
@@ -80,6 +82,9 @@ func (m *talker) answer(w http.ResponseWriter, r *http.Request) {
 		reply = llmtest.Text(m.extra.Load().(string))
 	case word == "hold":
 		reply = llmtest.Text("the first line\nthe second ")
+	case word == "busy" && !m.busy.Swap(true):
+		http.Error(w, `{"error":{"message":"come back later"}}`, http.StatusServiceUnavailable)
+		return
 	case word == "fail":
 		http.Error(w, `{"error":{"message":"this model does not want to"}}`, http.StatusBadRequest)
 		return

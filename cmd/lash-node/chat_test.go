@@ -178,7 +178,7 @@ func TestChatConnectionLost(t *testing.T) {
 	_ = node.cmd.Wait()
 	ann.sees("the connection to the servers is lost: waiting for it")
 	ann.says("are you there")
-	ann.sees("waiting for a node to take say")
+	ann.sees("waiting for a node to take the prompt")
 	node = serveModel(t, model.url, args...)
 	defer node.stop(t, syscall.SIGTERM)
 	ann.sees("connected again")
@@ -194,6 +194,7 @@ func TestChatCommands(t *testing.T) {
 	ann := sit(t, nil, "--store", node.store)
 	id := ann.session()
 	for _, say := range []struct{ line, sees string }{
+		{"/model", "model: as the node chooses (its --model)"},
 		{"one", "heard: one"},
 		{"two", "heard: two"},
 		{"/help", "/branch [NODE]"},
@@ -202,7 +203,7 @@ func TestChatCommands(t *testing.T) {
 		{"/fork now", "/fork takes nothing behind it"},
 		{"/cancel", "no turn runs"},
 		{"/show", "there is no call"},
-		{"/model", "model: of the node"},
+		{"/model", "model: model-1, as the node chose for its last reply"},
 		{"/model m2", "ann set the model: m2"},
 		{"/model", "model: m2"},
 		{"//help", "heard: /help"},
@@ -341,6 +342,7 @@ func TestChatPipe(t *testing.T) {
 		{"one\n\ntwo\n", "heard: one\nheard: two\n", "ann > two", exitOK},
 		{"write a\n", "the tool said: [failed] the call was not approved: no user can be asked: the chat reads from a pipe\n", "? Let write_file run? a", exitOK},
 		{"write a\n", "the tool said: [failed] the call was not approved: no user can be asked: the chat reads from a pipe\n", "--allow write_file lets the node run such calls", exitOK},
+		{"busy\n", "heard: busy\n", "come back later", exitOK},
 		{"fail\nnever said\n", "", "a turn ended without an answer: turn ", exitDifferent},
 	} {
 		out, errs, code := pipeInto(t, tc.in, "--store", node.store)
