@@ -15,6 +15,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/internal/access"
 	"github.com/lash-go/lash/cmd/lash-node/chat"
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 	"github.com/lash-go/lash/events"
@@ -67,6 +68,17 @@ func (c *chatCmd) Run(ctx context.Context, s *streams) error {
 		}
 	}
 	link := chat.NewLink()
+	ctx, end, refusals := access.EndOnRefusal(ctx, link)
+	defer end()
+	link.Also = refusals
+	err := c.talk(ctx, s, link)
+	if refused := access.Refused(ctx); refused != nil {
+		return c.Explain(refused, access.Host, "")
+	}
+	return err
+}
+
+func (c *chatCmd) talk(ctx context.Context, s *streams, link *chat.Link) error {
 	on, err := c.connect(ctx, s, link)
 	if err != nil {
 		return err
@@ -76,7 +88,7 @@ func (c *chatCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	talk := &chat.Talk{Service: cl, Blobs: on.bus, Config: events.Config{Model: c.Model}, Where: on.where, Full: c.Full, Link: link}
+	talk := &chat.Talk{Service: cl, Blobs: on.bus, Config: events.Config{Model: c.Model}, Where: on.where, Starts: c.starts(), Full: c.Full, Link: link}
 	id := cmp.Or(c.Session, events.SessionID(ulid.Make().String()))
 	if inTerminal(s) && !c.JSON && !c.Whole {
 		at := &chat.Screen{Talk: talk, In: s.In, Out: s.Screen, Session: id, Joins: c.Session != "", Plain: s.Env("NO_COLOR") != ""}
@@ -91,6 +103,14 @@ func (c *chatCmd) Run(ctx context.Context, s *streams) error {
 		Whole: c.Whole, JSON: c.JSON, Wait: c.Approvals == "wait",
 	}
 	return p.Run(ctx)
+}
+
+// starts is the command that starts a node where the chat is.
+func (c *chatCmd) starts() string {
+	if c.NATS == "" || !c.Named() {
+		return "lash-node serve" + c.where() + " starts one"
+	}
+	return "lash-node serve starts one, with the certificate and the inbox of a user of role " + access.Node
 }
 
 // actorOf is how histories name who types, where the door does not authenticate another name.
@@ -182,7 +202,7 @@ func (c *chatCmd) open(ctx context.Context, s *streams, servers string, link *ch
 	defer s.Waiting("the servers at %s", bus.Redacted(servers))()
 	b, err := bus.OpenReader(ctx, bus.Config{URL: servers, Options: append(opts, link.Options()...), Name: "lash-node chat", Prefix: c.Prefix, Inbox: c.Inbox})
 	if err != nil {
-		return nil, c.Explain(err, "is the node running? lash-node serve starts one, --nats URL names its servers")
+		return nil, c.Explain(err, access.Host, "is the node running? lash-node serve starts one, --nats URL names its servers")
 	}
 	return &chatting{bus: b, where: c.where(), stop: b.Close}, nil
 }

@@ -166,7 +166,7 @@ func (p *Pipe) turn(ctx context.Context, prompt string) error {
 				do(Action{Verb: Answer, Effect: q.Effect, Text: refusal})
 			}
 		case <-wait.C():
-			what := cmp.Or(p.view.Status(), "waiting for a node to take the prompt: lash-node serve"+p.Talk.Where+" starts one")
+			what := cmp.Or(p.view.Status(), "waiting for a node to take the prompt: "+p.Talk.Starts)
 			if what = wait.late(what); what != "" {
 				p.note("%s", what)
 			}
