@@ -110,6 +110,7 @@ func (c *verifyCmd) verify(ctx context.Context, e *env, r *report) error {
 		v := &verification{report: r, src: src, id: id, progress: p, v: projector.NewVerifier(id), blobs: make(map[string]bool)}
 		return v.run(ctx)
 	}
+	e.source.defaults(c.Targets...)
 	switch {
 	case c.All && len(c.Targets) > 0:
 		return errors.New("name sessions or give --all, not both")
