@@ -26,7 +26,7 @@ type chatCmd struct {
 	clientFlags
 
 	Session  events.SessionID `help:"Go on with this session, whose last messages are shown. Without it a new one begins." placeholder:"ID"`
-	Provider string           `help:"Model provider of the node that starts here: openai, openai-responses, anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
+	Provider string           `help:"Model provider of the node that starts here: openai, openai-responses, anthropic, or scripted, which asks no model. Defaults to one whose key is in the environment." placeholder:"NAME"`
 	Model    string           `help:"Model of the new session, and of the node that starts here." placeholder:"NAME"`
 	serve.PluginFlags
 
@@ -51,7 +51,9 @@ Go on with a session of a node that runs elsewhere, or in another terminal:
 Where no server is named, the node that runs in --store is taken, else one starts in this process and ends with it.
 
 Where standard input or output is no terminal, and with --json or --whole, each line of standard input is a prompt; the model's text goes to standard output as it is
-recorded, and everything else to standard error. Exit codes: 0 every turn was answered, 1 a turn ended without an answer, 2 it could not be done.`
+recorded, and everything else to standard error. Exit codes: 0 every turn was answered, 1 a turn ended without an answer, 2 it could not be done.
+
+` + serve.Config{}.PluginsHelp()
 }
 
 // chatting is what a chat is connected to.

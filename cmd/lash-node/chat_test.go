@@ -294,7 +294,7 @@ func TestChatPortTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Stop()
-	out, errs, code := pipeInto(t, "hello\n", "--store", node.store, "--plugins", "none")
+	out, errs, code := pipeInto(t, "hello\n", "--store", node.store, "--provider", "scripted", "--plugins", "none")
 	if code != exitOK || !strings.HasPrefix(out, "This node has no model.") {
 		t.Errorf("got %d, %q, %q, want the answer of a node of its own", code, out, errs)
 	}

@@ -66,6 +66,11 @@ func noModel(context.Context, llm.Request) (scripted.Answer, error) {
 	}}, nil
 }
 
+// HasKey reports whether the environment names a shipped provider that asks models.
+func HasKey(env func(name string) string) bool {
+	return env("OPENAI_API_KEY") != "" || env("OPENAI_BASE_URL") != "" || env("ANTHROPIC_API_KEY") != ""
+}
+
 // providers are those of the program, all others whose key is in the environment, and the scripted one.
 func (c *Command) providers(s *program.Streams) (map[string]llm.Provider, error) {
 	list := map[string]llm.Provider{"scripted": scripted.New(noModel)}
