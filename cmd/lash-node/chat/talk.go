@@ -275,7 +275,7 @@ func (t *Talk) Explain(err error, id events.SessionID) error {
 	case errors.As(err, new(*events.ErasedError)):
 		advice = "lash-node chat without --session begins another"
 	case errors.Is(err, events.ErrNoSession):
-		advice = fmt.Sprintf("there is no session %s here: lash-replay%s ls lists what there is", id, t.Where)
+		return &explained{err: err, whole: true, advice: fmt.Sprintf("there is no session %s here: lash-replay%s ls lists what there is", id, t.Where)}
 	case errors.Is(err, api.ErrTurnRunning):
 		advice = "/cancel stops it, or wait until it has ended, and try again"
 	case errors.Is(err, api.ErrClosed):
@@ -295,16 +295,22 @@ func (t *Talk) Explain(err error, id events.SessionID) error {
 	default:
 		advice = fmt.Sprintf("the session is kept, lash-node chat%s --session %s goes on with it", t.Where, id)
 	}
-	return &explained{err, advice}
+	return &explained{err: err, advice: advice}
 }
 
 // explained is an error with what to do next.
 type explained struct {
 	err    error
 	advice string
+	whole  bool // the advice says all that the error does
 }
 
-func (e *explained) Error() string { return e.err.Error() + ": " + e.advice }
+func (e *explained) Error() string {
+	if e.whole {
+		return e.advice
+	}
+	return e.err.Error() + ": " + e.advice
+}
 func (e *explained) Unwrap() error { return e.err }
 
 // Farewell says how to come back to a session.
