@@ -130,6 +130,7 @@ func (v *View) said(who, text string) {
 }
 
 func (v *View) completed(turn events.TurnID, p *events.TurnCompleted) {
+	defer func() { v.fails = nil }()
 	v.retract()
 	switch p.End {
 	case events.EndFinished, events.EndSubmitted:
@@ -206,7 +207,7 @@ func (v *View) configured(c *events.Commit, p *events.SessionConfigured) {
 }
 
 func (v *View) replied(turn events.TurnID, p *events.ModelReplied) {
-	v.model = cmp.Or(p.Model, v.model)
+	v.model, v.fails = cmp.Or(p.Model, v.model), nil
 	text := textOf(p.Parts)
 	if len(p.Shown) > 0 {
 		text = textOf(p.Shown)

@@ -31,7 +31,7 @@ type View struct {
 	s     *projector.State
 	live  live
 	retry api.RetryStatus     // of the model call that runs
-	fails *events.ModelFailed // of this commit
+	fails *events.ModelFailed // since the last reply
 	model string              // of the last reply that was seen
 	calls []events.EffectID   // numbered from 1
 	out   []Line
@@ -51,7 +51,7 @@ func (v *View) Seen(o api.Observed) ([]Line, error) {
 	}
 	switch {
 	case o.Commit != nil:
-		v.retry, v.fails = api.RetryStatus{}, nil
+		v.retry = api.RetryStatus{}
 		if o.Seq != v.s.Seq+1 {
 			return nil, fmt.Errorf("commit %d after %d: %w", o.Seq, v.s.Seq, projector.ErrOutOfOrder)
 		}
