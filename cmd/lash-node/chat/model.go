@@ -126,6 +126,9 @@ func (m *screen) waits() string {
 		return now
 	}
 	for _, a := range m.doing {
+		if a.Verb == Say {
+			return "waiting for a node to take the prompt"
+		}
 		return "waiting for a node to take " + string(a.Verb)
 	}
 	return ""
@@ -149,14 +152,7 @@ func (m *screen) joined(msg joinedMsg) {
 }
 
 func (m *screen) header() Line {
-	return noted(Note, "session %s, model %s: /help lists what can be typed", m.session, orNodes(m.view.Model()))
-}
-
-func orNodes(model string) string {
-	if model == "" {
-		return "of the node"
-	}
-	return model
+	return noted(Note, "session %s, model %s: /help lists what can be typed", m.session, m.view.Model())
 }
 
 func (m *screen) observe(msg seenMsg) {
@@ -243,7 +239,7 @@ func (m *screen) prepare(a Action) (Action, bool) {
 		}
 	case Model:
 		if a.Text == "" {
-			m.print(noted(Note, "model: %s", orNodes(m.view.Model())))
+			m.print(noted(Note, "model: %s", m.view.Model()))
 			return a, false
 		}
 	case Branch:

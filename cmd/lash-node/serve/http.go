@@ -19,7 +19,7 @@ import (
 // httpFlags are those of the HTTP door.
 type httpFlags struct {
 	HTTP            string   `name:"http" help:"Address at which sessions are served over HTTP, e.g. 127.0.0.1:8080. Defaults to none." placeholder:"HOST:PORT"`
-	HTTPTokens      string   `name:"http-tokens" help:"File of callers, one a line: a name, a scope (read, write, admin), and the sha256 of a bearer token in hex, or uri:URI or cn:NAME of a client certificate; then, where wanted, expires=TIME (RFC 3339), tenant=NAME, and own for one that reaches only its own sessions and those that it has a grant of. Read again when it changes." placeholder:"FILE" type:"path"`
+	HTTPTokens      string   `name:"http-tokens" help:"File of callers, one a line: a name, a scope (read, write, admin, or of read, write, approve, configure, command some with commas between), and the sha256 of a bearer token in hex, or uri:URI or cn:NAME of a client certificate; then, where wanted, expires=TIME (RFC 3339), tenant=NAME, and own for one that reaches only its own sessions and those that it has a grant of. Read again when it changes." placeholder:"FILE" type:"path"`
 	HTTPOIDC        string   `name:"http-oidc" help:"JSON file of an OpenID Connect issuer whose signed tokens count too: issuer, audience, keys_url or keys_file, algorithms, name_claim, name_prefix, scope_claim, scope_prefix, tenant_claim, leeway_seconds, refresh_seconds." placeholder:"FILE" type:"path"`
 	HTTPTenant      string   `name:"http-tenant" help:"Tenant of this node: callers of another one are refused." placeholder:"NAME"`
 	HTTPTLSCert     string   `name:"http-tls-cert" help:"Certificate of the HTTP door, read again when it changes. Without one it speaks plain HTTP, on this machine only." placeholder:"FILE" type:"path"`

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/internal/access"
 	"github.com/lash-go/lash/cmd/internal/program"
 )
 
@@ -25,7 +26,7 @@ func (c *Command) openBus(ctx context.Context, s *program.Streams, n *Node, log 
 	cfg.Wait, cfg.Waiting = true, func(what string) { s.Say("waiting: %s", what) }
 	if n.bus, err = bus.Open(ctx, cfg); err != nil {
 		if c.NATS != "" {
-			err = c.Explain(err, "--nats URL names the servers")
+			err = c.Explain(err, access.Node, "--nats URL names the servers")
 		}
 		return err
 	}
