@@ -126,7 +126,7 @@ func (m *screen) waits() string {
 		return now
 	}
 	for _, a := range m.doing {
-		return "waiting for a node to take " + string(a.Verb)
+		return "waiting for a node to take " + a.Verb.noun()
 	}
 	return ""
 }
@@ -291,6 +291,10 @@ func (m *screen) showing(a Action) (Action, bool) {
 		if q := m.view.Question(); q != nil {
 			a.Effect = q.Effect
 			return a, true
+		}
+		if n == 0 {
+			m.print(noted(Problem, "this session has no tool calls yet"))
+			return a, false
 		}
 	} else if typed, err := strconv.Atoi(a.Text); err == nil {
 		n = typed
