@@ -21,7 +21,7 @@ type approveCmd struct {
 
 // Help implements [kong.HelpProvider].
 func (*approveCmd) Help() string {
-	return "Exit codes: 0 the answer counts, 1 somebody had answered otherwise, 2 it could not be done."
+	return "Exit codes: 0 the answer counts, 1 another answer came first, 2 it could not be done."
 }
 
 // answered is an answer that the history has.

@@ -139,7 +139,6 @@ func (r *report) damaged(file string, err error) error {
 	if !errors.Is(err, errDamaged) {
 		return err
 	}
-	r.Sessions++
 	r.add(finding{File: file, Check: checkArchive, Problem: err.Error()})
 	return nil
 }

@@ -81,7 +81,7 @@ var (
 	// ErrUnknownSource is a tool state that names a source nobody registered.
 	ErrUnknownSource = errors.New("no such tool source")
 	// ErrNotAsked is an answer to a question that nobody asked, or whose turn has ended.
-	ErrNotAsked = errors.New("nobody asked for this approval")
+	ErrNotAsked = errors.New("no call waits for this approval")
 	// ErrUnknownCall is a call that has not returned, or never was.
 	ErrUnknownCall = errors.New("no such call has returned")
 	// ErrResolved is a pending call that was resolved before.

@@ -126,10 +126,7 @@ func (m *screen) waits() string {
 		return now
 	}
 	for _, a := range m.doing {
-		if a.Verb == Say {
-			return "waiting for a node to take the prompt"
-		}
-		return "waiting for a node to take " + string(a.Verb)
+		return "waiting for a node to take " + a.Verb.noun()
 	}
 	return ""
 }
@@ -287,6 +284,10 @@ func (m *screen) showing(a Action) (Action, bool) {
 		if q := m.view.Question(); q != nil {
 			a.Effect = q.Effect
 			return a, true
+		}
+		if n == 0 {
+			m.print(noted(Problem, "this session has no tool calls yet"))
+			return a, false
 		}
 	} else if typed, err := strconv.Atoi(a.Text); err == nil {
 		n = typed

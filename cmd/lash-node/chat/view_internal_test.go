@@ -134,6 +134,43 @@ func TestPlacesHaveText(t *testing.T) {
 	}
 }
 
+// TestPlacesNameTheSpeaker has results of tools, which stand in a message of the user's role.
+func TestPlacesNameTheSpeaker(t *testing.T) {
+	t.Parallel()
+	text, result := events.Part{Kind: events.PartText, Text: "hi"}, events.Part{Kind: events.PartToolResult, Tool: "ls"}
+	for _, tc := range []struct {
+		m    events.Message
+		want string
+	}{
+		{events.Message{Role: events.RoleUser, Parts: []events.Part{text}}, "user"},
+		{events.Message{Role: events.RoleUser, Parts: []events.Part{result, result}}, "tool"},
+		{events.Message{Role: events.RoleUser, Parts: []events.Part{result, text}}, "user"},
+		{events.Message{Role: events.RoleAssistant}, "assistant"},
+	} {
+		if got := speaker(&tc.m); got != tc.want {
+			t.Errorf("%v: got %q, want %q", tc.m, got, tc.want)
+		}
+	}
+}
+
+// TestClipNeverGrows shortens texts: what is shown is never longer than the text on one line.
+func TestClipNeverGrows(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[ab é]{0,200}`).Draw(t, "text")
+		got := clip(text, 1, rapid.IntRange(1, 100).Draw(t, "limit"), "more")
+		if len(got) > len(text) {
+			t.Errorf("got %q of %q", got, text)
+		}
+	})
+	if got, want := clip(strings.Repeat("a", 100), 1, 10, "more"), "aaaaaaaaaa … (90 more bytes, more)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := clip("a\nb", 1, 10, "more"), "a … (2 more bytes, more)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestStreamedIsRecorded streams replies in pieces, with attempts that fail and pieces that are lost: what stands
 // there in the end is the reply as it was recorded, and what is not of it is said to count for nothing.
 func TestStreamedIsRecorded(t *testing.T) {
