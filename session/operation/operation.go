@@ -67,8 +67,8 @@ func (r *Row) Anywhere() bool {
 // Op is an operation that takes In and gives Out.
 type Op[In, Out any] struct {
 	Row
-	Long bool // see [Served]
 	Do   func(ctx context.Context, h Host, id events.SessionID, in In) (Out, error)
+	long bool // see [Served]
 }
 
 // None is the type of an absent argument or result.
@@ -91,7 +91,7 @@ type Served interface {
 func (o *Op[In, Out]) Described() *Row { return &o.Row }
 
 // TakesLong implements [Served].
-func (o *Op[In, Out]) TakesLong() bool { return o.Long }
+func (o *Op[In, Out]) TakesLong() bool { return o.long }
 
 // Types implements [Served].
 func (o *Op[In, Out]) Types() (in, out any) { return *new(In), *new(Out) }
@@ -161,7 +161,7 @@ func row[In, Out any](r Row, do func(context.Context, Host, events.SessionID, In
 
 // long is a row whose operation takes long, see [Served].
 func long[In, Out any](o *Op[In, Out]) *Op[In, Out] {
-	o.Long = true
+	o.long = true
 	return o
 }
 
