@@ -418,6 +418,17 @@ func TestApprovalLarge(t *testing.T) {
 	must(t, "approve", b.approve(b.otherHost(), id, true), nil)
 	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
 	equal(t, "runs", g.runs.Load(), 1)
+	stream, err := b.otherHost().WatchTurn(b.ctx, id, "t1")
+	must(t, "watch", err, nil)
+	questions := 0
+	for e, err := range stream {
+		must(t, "stream", err, nil)
+		if e.Type == api.EventApprovalAsked {
+			questions++
+			equal(t, "arguments of the question in the stream are whole", string(e.Args) == args, true)
+		}
+	}
+	equal(t, "questions in the stream", questions, 1)
 }
 
 // TestApprovalQueued has a turn behind one that waits. No worker is busy with

@@ -349,6 +349,49 @@ func testTaskCallback(t *testing.T) {
 	equal(t, "more calls", len(calls), 0)
 }
 
+// TestTaskCallbackMoves transfers tasks twice, by the process that has their callbacks and by another, and cancels them: each
+// callback is called once. It is called too where the task was cancelled before that process learned of the transfer.
+func TestTaskCallbackMoves(t *testing.T) {
+	t.Parallel()
+	b, id, _ := setupTasks(t)
+	calls := make(chan string, 8)
+	register := func(name events.TaskID) projector.Task {
+		k, err := b.RegisterTask(b.ctx, id, session.TaskRequest{ID: name, OnCancel: func() { calls <- string(name) }})
+		must(t, "register", err, nil)
+		return k
+	}
+	other := b.otherHost()
+	for name, by := range map[events.TaskID]*session.Host{"own": b.Host, "others": other} {
+		register(name)
+		for range 2 {
+			to := b.open(session.CreateRequest{})
+			must(t, "transfer", by.TransferAsyncHandles(b.ctx, b.taskAt(id, name), to, []events.TaskID{name}), nil)
+		}
+		_, err := by.CancelTask(b.ctx, b.taskAt(id, name), name) // whether or not the callback has followed by now
+		must(t, "cancel", err, nil)
+		equal(t, "called", receive(b, "calls", calls), string(name))
+	}
+	late, to := register("late"), b.open(session.CreateRequest{})
+	b.commitWith(to, &events.TaskRegistered{Task: "late", State: late.State, From: id, Created: late.CreatedAt})
+	b.commitWith(to, &events.TaskEnded{Task: "late", State: events.TaskCancelled})
+	b.commitWith(id, &events.TaskTransferred{Tasks: []events.TaskID{"late"}, To: to})
+	equal(t, "called", receive(b, "calls", calls), "late")
+	equal(t, "more calls", len(calls), 0)
+}
+
+// taskAt is the session that a task is in by now, from that on where it was registered.
+func (b *bundle) taskAt(id events.SessionID, name events.TaskID) events.SessionID {
+	b.t.Helper()
+	for {
+		k, err := b.Task(b.ctx, id, name)
+		must(b.t, "task", err, nil)
+		if k.To == "" {
+			return id
+		}
+		id = k.To
+	}
+}
+
 func testCancelAll(t *testing.T) {
 	b, id, s := setupTasks(t)
 	stopped := make(chan error, 1)

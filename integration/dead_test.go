@@ -197,7 +197,7 @@ func TestDeadChild(t *testing.T) {
 	must(t, "cancel", err, nil)
 	hasty(t, b.bus, scripted.New(b.model.answer))
 	letter := b.letter(child)
-	want := fmt.Sprintf("session %s, which does its work, cannot be read: %s", child, letter.Error)
+	want := fmt.Sprintf("session %s cannot be read: %s", child, letter.Error)
 	b.await(id, "the ends", func(s *projector.State) bool {
 		asked, _ := s.Task("asked")
 		cancelled, _ := s.Task("cancelled")

@@ -84,7 +84,8 @@ func TestExtensionMended(t *testing.T) {
 	}
 }
 
-// TestExtensionsFollowed replaces extensions at one node: the live protocol of the other is restored, and handed them.
+// TestExtensionsFollowed replaces extensions at one node: the live protocol of the other is restored, and handed them. After
+// a replacement that is refused the live protocol has those before it.
 func TestExtensionsFollowed(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
@@ -106,6 +107,12 @@ func TestExtensionsFollowed(t *testing.T) {
 		}
 		equal(t, "the first's", hasFirst(), want)
 		equal(t, "the second's", hasSecond(), want)
+
+		err := one.ReplaceExtensions(b.ctx, id, []events.Extension{{Type: "tried"}, {Type: "refused"}})
+		must(t, "replace by one that is refused", err, api.ErrProtocol)
+		_, err = one.Actions(b.ctx, id)
+		must(t, "follow", err, nil)
+		equal(t, "the first's after a refusal", hasFirst(), want)
 	}
 	fork, err := one.CreateFrom(b.ctx, id, session.CreateRequest{Start: session.StartExisting, From: id, Plugins: session.PluginsFork})
 	must(t, "fork", err, nil)

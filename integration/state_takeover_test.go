@@ -375,6 +375,12 @@ func TestExtensionSaved(t *testing.T) {
 	for range session.MaxExtensions + 1 {
 		must(t, "extension", b.ApplyExtension(b.ctx, id, events.Extension{Type: "x"}), nil)
 	}
+	at := b.last(id)
+	err := b.ReplaceExtensions(b.ctx, id, []events.Extension{{Type: "y"}})
+	must(t, "replace what is in the saved state", err, events.ErrInvalid)
+	equal(t, "field", fieldOf(err), "extensions")
+	equal(t, "last sequence", b.last(id), at)
+	must(t, "replace by none", b.ReplaceExtensions(b.ctx, id, nil), nil)
 	kill()
 	b.node(factory)
 	b.catalogue(id)

@@ -54,7 +54,11 @@ func TestViewStands(t *testing.T) {
 		state, standing := reflect.ValueOf(h.Head), reflect.ValueOf(v.Standing)
 		for i := range state.NumField() {
 			name := state.Type().Field(i).Name
-			want, got := state.Field(i), standing.FieldByName(name)
+			shownAs := name
+			if name == "Options" {
+				shownAs = "PluginOptions"
+			}
+			want, got := state.Field(i), standing.FieldByName(shownAs)
 			if name == "Overlay" {
 				want = want.FieldByName("SessionOverlaid")
 			}

@@ -47,8 +47,8 @@ type Task struct {
 // Live reports whether the task is this session's and has not ended.
 func (t *Task) Live() bool { return t.To == "" && !t.State.Terminal() }
 
-// Moving reports whether the task's session closed, and the session that it is to go on in has yet to take it.
-func (t *Task) Moving() bool { return t.Live() && t.Leaves != "" }
+// LeavePending reports whether the task's session closed, and the session that it is to go on in has yet to take it.
+func (t *Task) LeavePending() bool { return t.Live() && t.Leaves != "" }
 
 // Passing reports whether the task was cancelled, or asked to stop, and the session that does its work has yet to hear of it.
 func (t *Task) Passing() bool {

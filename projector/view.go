@@ -18,8 +18,8 @@ type ReadView struct {
 	Standing Standing
 }
 
-// Standing is what stands beside the conversation, and what turns depend on, as the history has it. The
-// configuration and the frame, with the protocol's options and state, are the view's own.
+// Standing is the session's settings and plugin states at the view's Seq: what turns depend on, except the conversation,
+// Config and Frame, which are fields of the view. It shares memory with the state: do not change it.
 type Standing struct {
 	Catalog       Catalog                // of the session's own tools
 	Overlay       events.SessionOverlaid // over them
@@ -27,23 +27,21 @@ type Standing struct {
 	ToolSources   []string              // that were added to its plugins' tools, in that order
 	Extensions    []events.Extension    // that the protocol is handed
 	Contributions []events.Contribution // of plugins to the prompts of turns
-	Options       map[string]string     // JSON for plugins, by plugin id
+	PluginOptions map[string]string     // JSON, by plugin id
 	Plugins       []PluginState         // sorted by plugin
 }
 
 func (s *State) standing() Standing {
 	return Standing{
 		Catalog: s.Catalog, Overlay: s.Overlay.SessionOverlaid, Access: s.Access, ToolSources: slices.Clip(s.ToolSources), Extensions: slices.Clip(s.Extensions), Contributions: slices.Clip(s.Contributions),
-		Options: s.Options, Plugins: slices.Clone(s.Plugins), // which change in place
+		PluginOptions: s.Options, Plugins: slices.Clone(s.Plugins), // which change in place
 	}
 }
 
 // View materialises the active path in the current frame (host specification 1.5).
 func (s *State) View() (ReadView, error) {
 	if shown := s.body.shown; shown != nil && shown.is(s) {
-		v := shown.ReadView
-		v.Standing = s.standing()
-		return v, nil
+		return shown.ReadView, nil
 	}
 	path, err := s.Path()
 	if err != nil {

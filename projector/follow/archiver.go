@@ -151,7 +151,7 @@ func (a *Archiver) restful(s *projector.State) bool {
 	}
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
-		outside := t.Runner == "" && t.Worker == "" && t.Child == "" && !t.Moving() && s.Status == projector.StatusClosed // whose program's next word brings the session back
+		outside := t.Runner == "" && t.Worker == "" && t.Child == "" && !t.LeavePending() && s.Status == projector.StatusClosed // whose program's next word brings the session back
 		if t.Owing() && !outside {
 			return false
 		}

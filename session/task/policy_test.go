@@ -83,7 +83,7 @@ func TestClosePolicies(t *testing.T) {
 					if got := h.state("k"); got != want {
 						t.Errorf("got %s, want %s", got, want)
 					}
-					if got := h.Tasks[0].Moving(); got != leaves {
+					if got := h.Tasks[0].LeavePending(); got != leaves {
 						t.Errorf("is to leave: got %t, want %t", got, leaves)
 					}
 					stays(h, leaves, cancelled)
@@ -105,7 +105,7 @@ func stays(h *history, leaves bool, cancelled events.TaskState) {
 	if got := h.Seq != seq; got != leaves {
 		h.t.Errorf("stays: got %t, want %t", got, leaves)
 	}
-	if k = h.Tasks[0]; leaves && (k.Moving() || k.State != cancelled || k.Reason != "full") {
+	if k = h.Tasks[0]; leaves && (k.LeavePending() || k.State != cancelled || k.Reason != "full") {
 		h.t.Errorf("that stays: got %+v, want it %s and not to leave", k, cancelled)
 	}
 }

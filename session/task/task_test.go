@@ -242,7 +242,7 @@ func TestTransferCameBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		to.add(task.Arrive(to.State, list))
-		out, moved := task.Leave(from.State, to.Session, list, from.Seq)
+		out, moved := task.Depart(from.State, to.Session, list, from.Seq)
 		if !moved || len(out) != 1 {
 			t.Fatalf("leave: got %v, %v, want moved", out, moved)
 		}
@@ -255,7 +255,7 @@ func TestTransferCameBack(t *testing.T) {
 	}
 	pass(a, b)
 	pass(b, a)
-	if out, moved := task.Leave(a.State, "s2", slow, seen); moved || out != nil {
+	if out, moved := task.Depart(a.State, "s2", slow, seen); moved || out != nil {
 		t.Errorf("leave: got %v, %v, want refused", out, moved)
 	}
 }
@@ -293,17 +293,17 @@ func TestTransfer(t *testing.T) {
 	}
 	// It ends in between: the copy has to learn of it first.
 	from.add(task.Complete(from.State, "k", events.TaskCompleted, "42"), nil)
-	if out, moved := task.Leave(from.State, "s2", list, from.Seq); moved || out != nil {
+	if out, moved := task.Depart(from.State, "s2", list, from.Seq); moved || out != nil {
 		t.Errorf("leave with an old copy: got %v, %v, want refused", out, moved)
 	}
 	list, _ = task.Leaving(from.State, []events.TaskID{"k"})
 	to.add(task.Arrive(to.State, list))
-	out, moved := task.Leave(from.State, "s2", list, from.Seq)
+	out, moved := task.Depart(from.State, "s2", list, from.Seq)
 	if !moved {
 		t.Fatal("leave: got refused, want moved")
 	}
 	from.add(out, nil)
-	if out, moved := task.Leave(from.State, "s2", list, from.Seq); !moved || out != nil {
+	if out, moved := task.Depart(from.State, "s2", list, from.Seq); !moved || out != nil {
 		t.Errorf("second leave: got %v, %v, want nothing to do", out, moved)
 	}
 	if got := to.Tasks[0]; got.State != events.TaskCompleted || got.Summary != "42" || got.From != "s1" || got.CreatedAt != from.Tasks[0].CreatedAt {
@@ -357,7 +357,7 @@ func TestTransferOfEnded(t *testing.T) {
 	if out, err := task.Arrive(to.State, list); err != nil || len(out) != 0 {
 		t.Errorf("arrival of what was started since: got %v, %v, want nothing", out, err)
 	}
-	out, moved := task.Leave(from.State, "s2", list, from.Seq)
+	out, moved := task.Depart(from.State, "s2", list, from.Seq)
 	if from.add(out, nil); !moved || to.Tasks[0].State != events.TaskCancelled || from.Tasks[0].Live() {
 		t.Errorf("got moved %v, %+v and %+v, want it cancelled there and gone here", moved, to.Tasks[0], from.Tasks[0])
 	}

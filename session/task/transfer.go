@@ -68,12 +68,12 @@ func sameCopy(t *projector.Task, reg *events.TaskRegistered) bool {
 		t.State == reg.State && t.Worker == reg.Worker && t.Runner == reg.Runner && t.Summary == reg.Summary && bytes.Equal(t.Args, reg.Args)
 }
 
-// Leave marks tasks as transferred, where they are still what was registered
+// Depart marks tasks as transferred, where they are still what was registered
 // in the other session; moved is false when one is not, and then nothing is
 // marked. seen is where the source ended when the list was made: a task that was
 // registered after that has left and come back meanwhile, and what was
 // registered in the other session may have gone on from there.
-func Leave(s *projector.State, to events.SessionID, list []events.TaskRegistered, seen events.Seq) (out []events.Event, moved bool) {
+func Depart(s *projector.State, to events.SessionID, list []events.TaskRegistered, seen events.Seq) (out []events.Event, moved bool) {
 	var ids []events.TaskID
 	for i := range list {
 		t, ok := here(s, list[i].Task)
@@ -115,7 +115,7 @@ func New(s *projector.State, list []events.TaskRegistered) bool {
 // from others that had its id.
 func Stay(s *projector.State, id events.TaskID, registered events.Seq, reason string) []events.Event {
 	t, ok := here(s, id)
-	if !ok || t.Seq != registered || !t.Moving() {
+	if !ok || t.Seq != registered || !t.LeavePending() {
 		return nil
 	}
 	return append(of(&events.TaskStayed{Task: id}), Cancel(s, id, reason)...)

@@ -41,14 +41,6 @@ type Env struct {
 // has the id; [plugin.ErrUnavailable], where this process runs no tasks.
 type SpawnFunc func(ctx context.Context, id events.SessionID, req api.TaskRequest, work func(context.Context) (string, error)) error
 
-// Retry says how failed model calls are tried again.
-type Retry struct {
-	Attempts int           // in all
-	Base     time.Duration // the first wait; each further one is twice the one before
-	Max      time.Duration // of one wait
-	MaxAfter time.Duration // of one wait that the provider asks for
-}
-
 // ProviderFor finds the provider of a session's configuration. A configuration
 // that names a provider gets that one or none: a provider that is registered
 // under the name and calls itself otherwise is refused. Errors: [*api.ProviderError].
@@ -113,7 +105,7 @@ func (e *Env) withRetries(ctx context.Context, call func(context.Context) (llm.R
 		if err == nil || ctx.Err() != nil || !errors.As(err, &failure) || !failure.Retryable() || n >= e.Retry.Attempts {
 			return resp, t, err
 		}
-		wait := min(e.Retry.Base<<(n-1), e.Retry.Max)
+		wait := e.Retry.wait(n)
 		if failure.RetryAfter > 0 {
 			wait = min(failure.RetryAfter, e.Retry.MaxAfter)
 		}

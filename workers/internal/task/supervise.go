@@ -217,7 +217,7 @@ func (r *taskRun) look(ctx context.Context) {
 		r.move(once, rec.To)
 	case rec.Seq != r.claim.Seq:
 		r.yield()
-	case rec.Moving(): // this worker has its wake, and moves it
+	case rec.LeavePending(): // this worker has its wake, and moves it
 		if err := r.t.h.Leave(once, r.session, rec); err != nil {
 			r.t.log.Warn("task of a closed session", zap.Error(err)) // the next look tries again
 			return

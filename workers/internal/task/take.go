@@ -84,7 +84,7 @@ func (t *Service) take(ctx context.Context, w *bus.Wake) (verdict, error) {
 		return lookNow, err
 	}
 	switch {
-	case rec.Moving():
+	case rec.LeavePending():
 		return lookNow, t.h.Leave(ctx, w.Session, rec)
 	case !rec.Live() && w.Class == bus.ClassTool:
 		return done, t.resolveEnded(ctx, w.Session, rec.ID)
