@@ -71,7 +71,7 @@ func (h *Host) tryExtensions(ctx context.Context, st *stack, s *projector.State,
 	if err != nil {
 		return err
 	}
-	if p.SavesProtocol() {
+	if p.ProtocolIsStateful() {
 		return &events.FieldError{Field: "extensions", Reason: "the protocol keeps what it makes of extensions: there can be none in their place", Err: events.ErrInvalid}
 	}
 	for i, e := range list {

@@ -159,7 +159,7 @@ func (h *hooks) overlay(o plugin.Overlay) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	h.stack.KnowOverlays(h.env.Host.KeepOverlay(h.session, o)...)
+	h.stack.AddOverlayHandlers(h.env.Host.KeepOverlay(h.session, o)...)
 	if fact := o.Recorded(); !plugin.SameOverlay(fact, h.over) {
 		h.over = fact
 		h.in.Beside = append(h.in.Beside, &fact)
@@ -197,6 +197,6 @@ func (h *hooks) afterTurn(ctx context.Context) {
 	})
 	h.conclude(ctx, code, list, err)
 	if h.in.Ran.Issue.IsZero() {
-		h.stack.Tell(ctx, plugin.Lifecycle{Kind: plugin.TurnFinalized, Session: h.session, Turn: h.turn, State: state, Host: h.host(h.effect)})
+		h.stack.NotifyLifecycle(ctx, plugin.Lifecycle{Kind: plugin.TurnFinalized, Session: h.session, Turn: h.turn, State: state, Host: h.host(h.effect)})
 	}
 }

@@ -72,7 +72,7 @@ func (s *stream) pass(chunk string) {
 	}
 	s.text.WriteString(t.Chunk)
 	s.show(llm.Delta{Kind: events.PartText, Text: t.Chunk})
-	if t.Abort || s.preamble.Cut != nil && s.preamble.Cut(s.text.String()) {
+	if t.Abort || s.preamble.Complete != nil && s.preamble.Complete(s.text.String()) {
 		s.aborted = true
 		s.late = time.AfterFunc(usageGrace, s.cut)
 	}

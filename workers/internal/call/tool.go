@@ -94,7 +94,7 @@ func (d *dispatch) run(ctx context.Context) (result *events.ToolResult, pending 
 // hooked reports whether the hooks after a call see it: a call that was refused they do not.
 func (d *dispatch) hooked(err error) bool {
 	failure, failed := errors.AsType[*plugin.Failure](err)
-	return d.stack.SeesResults() && !d.unknown && (!failed || failure.Code != plugin.CodeDenied)
+	return d.stack.HasResultHooks() && !d.unknown && (!failed || failure.Code != plugin.CodeDenied)
 }
 
 // outcome is the tool's own result, or the one that resolved the call from outside.

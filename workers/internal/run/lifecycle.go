@@ -116,7 +116,7 @@ func (p *Pool) tell(ctx context.Context, stack *plugin.Session, state *projector
 	if err := session.FillState(ctx, p.cfg.Calls.Blobs, state); err != nil {
 		p.warn(state.Session, err) // they are told all the same, and the body is a reference
 	}
-	stack.Tell(ctx, plugin.Lifecycle{
+	stack.NotifyLifecycle(ctx, plugin.Lifecycle{
 		Kind: plugin.TurnPersisted, Session: state.Session, Turn: id, State: state, Host: p.cfg.Host.Services(state.Session, nil, ""),
 	})
 }

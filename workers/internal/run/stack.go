@@ -113,7 +113,7 @@ func (r *run) discard(inputs ...turn.Input) {
 		return
 	}
 	for _, in := range inputs {
-		r.stack.Lost(besideOf(in))
+		r.stack.Discarded(besideOf(in))
 	}
 }
 
@@ -123,7 +123,7 @@ func (r *run) stackCommitted(ctx context.Context, c *events.Commit) {
 		return
 	}
 	for i := range c.Events {
-		r.stack.Landed([]events.Payload{c.Events[i].Payload})
+		r.stack.Committed([]events.Payload{c.Events[i].Payload})
 	}
 	r.restoreStack(ctx)
 }
@@ -132,7 +132,7 @@ func (r *run) stackCommitted(ctx context.Context, c *events.Commit) {
 // is cut off leaves that to the next that opens the stack, as it cannot know
 // whether its last commit is in the log.
 func (r *run) restoreStack(ctx context.Context) {
-	if r.stack.Session == nil || !r.stack.HasLost() || ctx.Err() != nil {
+	if r.stack.Session == nil || !r.stack.HasDiscarded() || ctx.Err() != nil {
 		return
 	}
 	durable := r.state
@@ -172,7 +172,7 @@ func (r *run) stale(ev *events.Event) bool {
 		return false
 	}
 	if r.stack.Session != nil {
-		r.stack.Lost([]events.Payload{fact})
+		r.stack.Discarded([]events.Payload{fact})
 	}
 	return true
 }
