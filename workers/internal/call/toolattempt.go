@@ -64,7 +64,7 @@ func (d *dispatch) attempt(ctx context.Context, tool *plugin.Registered, call pl
 	}()
 	promised := false
 	at := api.TraceContextOf(d.at.state)
-	ctx = tracing.Under(ctx, tracing.Place{Session: call.Session, Turn: call.Turn, What: string(call.Effect), Client: at.Client})
+	ctx = tracing.Under(ctx, tracing.SpanKey{Session: call.Session, Turn: call.Turn, What: string(call.Effect), Client: at.Client})
 	result, err = tool.Handler(ctx, call.WithPending(&promised), args)
 	if bad := result.Check(); err == nil && bad != nil {
 		err = &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed, Message: fmt.Sprintf("the tool returned garbage: %v", bad)}
