@@ -16,8 +16,7 @@ var (
 )
 
 // addedPayloads are events with fields that their kinds got after the golden file was written. The golden file stays
-// unchanged;
-// each addition has its own file.
+// unchanged; each addition has its own file.
 var addedPayloads = map[string][]events.Payload{
 	"generation": {
 		&events.SessionConfigured{Config: events.Config{Model: "claude", Instructions: "Be brief.", Sampling: addedSampling}},

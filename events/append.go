@@ -99,8 +99,7 @@ func appendTexts(b []byte, m map[string]string) []byte {
 }
 
 // appendStruct writes a map of the fields that are present. Most fields are optional texts and numbers without a
-// value, so the
-// loop handles these without a function call.
+// value, so the loop handles these without a function call.
 func (l *layout) appendStruct(b []byte, at unsafe.Pointer) []byte {
 	head, n := len(b), 0
 	b = append(b, emptyMap)
@@ -228,8 +227,7 @@ func appendArrayHead(b []byte, n int) []byte { return appendCount(b, n, 0x90, 0x
 func appendMapHead(b []byte, n int) []byte { return appendCount(b, n, emptyMap, 0xde) }
 
 // appendCount appends the number of elements or pairs: up to 15 in the low bits of fixed, up to 65 535 after wide,
-// and otherwise
-// after wide+1 as 32 bits.
+// and otherwise after wide+1 as 32 bits.
 func appendCount(b []byte, n int, fixed, wide byte) []byte {
 	switch {
 	case n < 16:

@@ -32,8 +32,7 @@ const (
 )
 
 // MaxBlobBytes limits one body outside the log. A body that does not compress grows by about 24 bytes per MiB and
-// must still
-// fit a frame.
+// must still fit a frame.
 const MaxBlobBytes = maxFrameBytes - 64<<10
 
 type archiveHeader struct {
@@ -178,10 +177,8 @@ type Archive struct {
 }
 
 // ReadArchive reads r to its end and checks order, counts, digests and every commit. limit bounds the decompressed
-// content in
-// bytes, which stays in memory and may be a thousand times the file's size. Errors wrap [ErrMalformed],
-// [ErrFutureVersion],
-// [ErrTooLarge] or those of [Decode].
+// content in bytes, which stays in memory and may be a thousand times the file's size. Errors wrap [ErrMalformed],
+// [ErrFutureVersion], [ErrTooLarge] or those of [Decode].
 func ReadArchive(r io.Reader, limit int64) (*Archive, error) {
 	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxFrameBytes))
 	if err != nil {

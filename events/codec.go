@@ -7,8 +7,7 @@ import (
 )
 
 // Encode encodes c in the commit format of FORMAT.md. It validates first, so that every encoded commit can be
-// decoded.
-// Errors wrap [ErrInvalid], [ErrInvalidID] or [ErrTooLarge].
+// decoded. Errors wrap [ErrInvalid], [ErrInvalidID] or [ErrTooLarge].
 func Encode(c *Commit) ([]byte, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("encode commit: %w", err)
@@ -26,8 +25,8 @@ func Encode(c *Commit) ([]byte, error) {
 }
 
 // EncodePayload encodes a payload, another value whose type is part of the format, or a pointer to one. Equal values
-// have equal
-// bytes, so a digest identifies the value. A type outside of the format is [ErrInvalid], whatever its value.
+// have equal bytes, so a digest identifies the value. A type outside of the format is [ErrInvalid], whatever its
+// value.
 func EncodePayload(v any) ([]byte, error) {
 	w := newWriter()
 	defer w.release()

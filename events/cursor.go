@@ -8,16 +8,14 @@ import (
 )
 
 // shareBytes is the size of a commit up to which its strings share one copy of it. In larger commits each string has
-// its own
-// copy, so that one short string does not keep the whole commit in memory.
+// its own copy, so that one short string does not keep the whole commit in memory.
 const shareBytes = 4 << 10
 
 // maxNesting limits the nesting of recursive types. Other types nest as deep as they are declared.
 const maxNesting = 128
 
 // cursor reads msgpack from memory. It checks a length against the remaining bytes before it allocates. It skips
-// unwanted
-// values without recursion. The first error is kept, and every later read returns zero.
+// unwanted values without recursion. The first error is kept, and every later read returns zero.
 type cursor struct {
 	data  string
 	at    int
@@ -81,8 +79,7 @@ func (c *cursor) uint(size uint64) uint64 {
 }
 
 // head reads the head of a value. For nil, bools and numbers, n has the bits of the value. For other forms it is the
-// number of
-// bytes, elements or pairs that follow, checked against the remaining bytes.
+// number of bytes, elements or pairs that follow, checked against the remaining bytes.
 func (c *cursor) head() (f form, n uint64) {
 	if c.left() == 0 {
 		c.fail("ends too early")

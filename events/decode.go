@@ -6,10 +6,9 @@ import (
 )
 
 // Decode decodes a commit. The commit may share memory with data, which must not change afterwards. Unknown kinds
-// stay encoded;
-// unknown fields are ignored. Errors wrap [ErrMalformed], [ErrTooLarge], [ErrFutureVersion], [ErrInvalid] or
-// [ErrInvalidID].
-// It never panics, and its allocations are proportional to the size of data, whatever lengths data claims.
+// stay encoded; unknown fields are ignored. Errors wrap [ErrMalformed], [ErrTooLarge], [ErrFutureVersion],
+// [ErrInvalid] or [ErrInvalidID]. It never panics, and its allocations are proportional to the size of data, whatever
+// lengths data claims.
 func Decode(data []byte) (*Commit, error) {
 	if len(data) > MaxCommitBytes {
 		return nil, fmt.Errorf("decode commit: %w", tooLarge("commit", len(data), MaxCommitBytes))
@@ -27,8 +26,7 @@ func Decode(data []byte) (*Commit, error) {
 }
 
 // DecodePayload decodes the output of [EncodePayload] into v, a pointer. Fields without a value in data stay
-// unchanged, so v should
-// point to a zero value.
+// unchanged, so v should point to a zero value.
 func DecodePayload(data []byte, v any) error {
 	r := newCursor(data)
 	r.value(v)

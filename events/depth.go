@@ -7,8 +7,7 @@ import "fmt"
 const MaxJSONDepth = 128
 
 // CheckJSON refuses JSON that nests deeper than [MaxJSONDepth] before it is parsed. It does not check that data is
-// JSON.
-// The error is a [*FieldError] that is [ErrTooLarge].
+// JSON. The error is a [*FieldError] that is [ErrTooLarge].
 func CheckJSON(field string, data []byte) error {
 	depth, text := 0, false
 	for i := 0; i < len(data); i++ {

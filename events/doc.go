@@ -26,7 +26,7 @@
 //
 // # Size
 //
-// The package has more than 3 000 lines because the format is one closed set. About half are the payload types of 62
+// The package has more than 3 000 lines because the format is one closed set. About half are the payload types of 65
 // kinds, which share parts, limits and identifiers. The codec reads the table of kinds, and the archive and [MemLog]
 // store encoded commits. A part in a package of its own would import all the others, or export their internals.
 package events

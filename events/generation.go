@@ -92,8 +92,7 @@ func (g Generation) IsZero() bool {
 }
 
 // Over returns the configuration with the fields that g sets. The smaller output limit applies: a turn cannot exceed
-// the
-// session's limit.
+// the session's limit.
 func (g Generation) Over(c Config) Config {
 	c.Effort = cmp.Or(g.Effort, c.Effort)
 	if g.MaxOutputTokens != 0 && (c.MaxOutputTokens == 0 || g.MaxOutputTokens < c.MaxOutputTokens) {

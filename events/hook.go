@@ -124,8 +124,7 @@ type Contribution struct {
 }
 
 // ViewItem is a piece of the messages that a turn shows to the model: a range of the frame's messages, or a message
-// that
-// replaces others.
+// that replaces others.
 type ViewItem struct {
 	From    MessageID `msgpack:"f,omitempty"`
 	To      MessageID `msgpack:"t,omitempty"` // inclusive
@@ -133,8 +132,7 @@ type ViewItem struct {
 }
 
 // TurnPrepared is the prompt of a turn after its plugins' changes. Without this event the turn shows the frame's
-// messages and
-// the contributions of the turn before. The graph stays unchanged.
+// messages and the contributions of the turn before. The graph stays unchanged.
 type TurnPrepared struct {
 	Viewed        bool           `msgpack:"w,omitempty"` // View replaces the messages up to Upto
 	Upto          NodeID         `msgpack:"u,omitempty"`

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Identifiers that become subject tokens: 1 to 64 characters of A-Z a-z 0-9 _ -.
-// Other characters are refused with [ErrInvalidID], never escaped.
+// Identifiers that become subject tokens: 1 to 64 characters of A-Z a-z 0-9 _ -. Other characters are refused with
+// [ErrInvalidID], never escaped.
 type (
 	// SessionID names a session permanently, across clusters.
 	SessionID string
@@ -55,8 +55,7 @@ func MillisOf(t time.Time) Millis { return Millis(t.UnixMilli()) }
 type Seq uint64
 
 // DerivedID is the prefix followed by 32 hex digits, half of the sha256 of the names joined by "/". Every process
-// derives the
-// same id from the same names. With a prefix of at most 32 characters the id can become a subject token.
+// derives the same id from the same names. With a prefix of at most 32 characters the id can become a subject token.
 func DerivedID(prefix string, names ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(names, "/")))
 	return prefix + hex.EncodeToString(sum[:16])

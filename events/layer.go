@@ -23,8 +23,7 @@ const (
 )
 
 // PromptLayer changes one slot of the prompt's template. Layers apply in order: first contributions of plugins, then
-// the
-// configuration's layers, then the turn's layers.
+// the configuration's layers, then the turn's layers.
 type PromptLayer struct {
 	Slot    Slot    `msgpack:"s"`
 	Op      LayerOp `msgpack:"o"`

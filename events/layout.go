@@ -12,9 +12,8 @@ import (
 )
 
 // layout describes the memory of a type's values and their encoding. It is the counterpart of filler, with the same
-// tags and types.
-// It is built once per type. Values are read through their addresses, without reflection: the offsets are those of
-// the type.
+// tags and types. It is built once per type. Values are read through their addresses, without reflection: the offsets
+// are those of the type.
 type layout struct {
 	kind   reflect.Kind
 	size   uintptr       // of slices: distance of elements in bytes
@@ -51,8 +50,7 @@ type layoutField struct {
 }
 
 // absent reports whether an optional field is omitted: if IsZero is true, or, without IsZero, if it is zero or has no
-// elements.
-// A struct without IsZero is omitted if all its fields are, which shows only after encoding.
+// elements. A struct without IsZero is omitted if all its fields are, which shows only after encoding.
 func (f *layoutField) absent(at unsafe.Pointer) bool {
 	switch f.kind {
 	case reflect.String:

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// MemLog is a [Log] in memory, for tests, simulations and loaded archives.
-// Commits pass through the codec, as on the wire. The zero value is ready for use.
+// MemLog is a [Log] in memory, for tests, simulations and loaded archives. Commits pass through the codec, as on the
+// wire. The zero value is ready for use.
 type MemLog struct {
 	mu       sync.Mutex
 	sessions map[SessionID]*memSession

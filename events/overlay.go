@@ -1,8 +1,7 @@
 package events
 
 // SessionOverlaid sets the overlay of a session: tools and contributions over its own. It replaces an earlier
-// overlay; the zero
-// value removes it. Handlers of the tools are not recorded: each node finds its own.
+// overlay; the zero value removes it. Handlers of the tools are not recorded: each node finds its own.
 type SessionOverlaid struct {
 	Tools         []ToolEntry    `msgpack:"t,omitempty"` // sorted by name; they replace the session's own tools of the same names
 	Contributions []Contribution `msgpack:"c,omitempty"` // to the prompt of every turn

@@ -16,8 +16,7 @@ type Publication struct {
 	Commit *Commit
 	At     Seq // expected last sequence of the history
 	// Publish makes one attempt. Errors: [ErrMoved], [ErrOutcomeUnknown] (the reply was lost), or an error after
-	// which the store is
-	// unchanged.
+	// which the store is unchanged.
 	Publish func(context.Context) (Seq, error)
 	// Read reads the tail from a sequence on, from the stream's leader.
 	Read func(context.Context, Seq) iter.Seq2[Entry, error]
@@ -28,8 +27,7 @@ type Publication struct {
 }
 
 // Settle publishes until the outcome is known, and so implements the promises of [Log.Append]. It reads commit ids
-// back from the
-// tail, because a store's replies do not tell conflict, duplicate and lost reply apart.
+// back from the tail, because a store's replies do not tell conflict, duplicate and lost reply apart.
 func Settle(ctx context.Context, p Publication) (Seq, error) {
 	for try := 1; ; try++ {
 		seq, err := p.Publish(ctx)
@@ -44,8 +42,7 @@ func Settle(ctx context.Context, p Publication) (Seq, error) {
 			return seq, backErr
 		}
 		// The tail does not contain the commit: the refusal was wrong, the publish never arrived, or the tail was
-		// unreadable.
-		// In all three cases the same publish is safe to repeat.
+		// unreadable. In all three cases the same publish is safe to repeat.
 		if waitErr := p.Wait(ctx, try); waitErr != nil {
 			return 0, fmt.Errorf("append to %s: %w: %w", p.Commit.Session, ErrOutcomeUnknown, errors.Join(waitErr, err, backErr))
 		}
@@ -60,10 +57,8 @@ func (p Publication) gone(err error) bool {
 }
 
 // readBack searches the tail for the commit. It returns the commit's sequence, a [ConflictError] if another commit
-// has that
-// sequence, or 0 and nil if the tail is empty. If the store refused the append and the tail is empty, the history may
-// be shorter
-// than At. Then a retry would never end, so the last sequence decides.
+// has that sequence, or 0 and nil if the tail is empty. If the store refused the append and the tail is empty, the
+// history may be shorter than At. Then a retry would never end, so the last sequence decides.
 func (p Publication) readBack(ctx context.Context, refused bool) (Seq, error) {
 	last := p.At
 	for entry, err := range p.Read(ctx, p.At+1) {

@@ -74,8 +74,7 @@ const (
 )
 
 // TaskRegistered adds a task to the session's registry. It replaces an ended task of the same id, and an existing
-// copy of a
-// task in transfer.
+// copy of a task in transfer.
 type TaskRegistered struct {
 	Task     TaskID        `msgpack:"t"`
 	Of       TaskKind      `msgpack:"k,omitempty"`
@@ -291,8 +290,7 @@ func checkMoved(tasks []TaskID, to SessionID) error {
 }
 
 // TaskLeaving records, in the commit that closes a session, that tasks must move to another session. Each live one
-// must become
-// transferred or stayed.
+// must become transferred or stayed.
 type TaskLeaving struct {
 	Tasks []TaskID  `msgpack:"t"`
 	To    SessionID `msgpack:"o"`

@@ -9,8 +9,7 @@ import (
 const MaxToolSources = 64
 
 // ToolSourcesApplied replaces the tool sources of a session. It has their names only: plugins register sources by
-// name, and
-// [ToolStateApplied] has the tools.
+// name, and [ToolStateApplied] has the tools.
 type ToolSourcesApplied struct {
 	Sources []string `msgpack:"s,omitempty"` // names, in the order of addition; if two sources have a tool of the same name, the first wins
 }

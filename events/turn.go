@@ -112,8 +112,7 @@ func (p *TurnStarted) Validate() error {
 }
 
 // TurnReleased records that a stopping worker gives the turn up. The next attempt follows at once, and this one does
-// not count
-// as failed.
+// not count as failed.
 type TurnReleased struct {
 	Worker WorkerID `msgpack:"w"`
 }
@@ -335,8 +334,7 @@ func (s StopReason) validate(field string) error {
 }
 
 // ModelInterrupted is a partial reply: the turn was cancelled during the model call, or the call failed. Its usage
-// counts. Neither
-// the conversation nor a prompt contains it.
+// counts. Neither the conversation nor a prompt contains it.
 type ModelInterrupted struct {
 	Iteration int64     `msgpack:"n"`
 	Prompt    PromptRef `msgpack:"p"`

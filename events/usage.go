@@ -3,8 +3,7 @@ package events
 import "fmt"
 
 // ModelCompleted is a direct completion: a model call outside the conversation, from a plugin or a protocol. Its
-// usage counts
-// once, however often a caller repeats the key.
+// usage counts once, however often a caller repeats the key.
 type ModelCompleted struct {
 	Key      string     `msgpack:"k"` // identifies the call: the same key in the same turn returns this reply
 	Request  string     `msgpack:"q"` // hex sha256 of the request
@@ -38,8 +37,7 @@ type UsageEntry struct {
 }
 
 // UsageCharged is the total usage of a child session so far. It replaces earlier totals of the same child, so retries
-// do not
-// count twice.
+// do not count twice.
 type UsageCharged struct {
 	Child   SessionID    `msgpack:"c"`
 	Source  string       `msgpack:"o"` // source name in the ledger

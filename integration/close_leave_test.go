@@ -221,7 +221,7 @@ func TestParentDoesNotTake(t *testing.T) {
 					} else {
 						must(t, "close", b.CloseSession(b.ctx, f.child, "over"), nil)
 					}
-					s := b.await(f.child, "its end", func(s *projector.State) bool { return s.Status == projector.StatusClosed && !s.Tasks[0].Owing() })
+					s := b.await(f.child, "its end", func(s *projector.State) bool { return s.Status == projector.StatusClosed && !s.Tasks[0].Unfinished() })
 					k := s.Tasks[0]
 					if copied && name == "closed" {
 						equal(t, "went to", k.To, f.parent)

@@ -1,4 +1,4 @@
 package projector
 
-// Invariants reports whether this build panics on broken invariants.
+// Invariants reports whether this build panics on violated invariants.
 const Invariants = invariants

@@ -68,7 +68,7 @@ func (h *Host) configured(ctx context.Context, s *projector.State, asked api.Ask
 	if asked.Key == "" {
 		return false, nil
 	}
-	first, ok, err := s.Configured(asked.Key)
+	first, ok, err := s.FindConfiguration(asked.Key)
 	if err != nil || !ok {
 		return false, err
 	}

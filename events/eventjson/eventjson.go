@@ -16,8 +16,8 @@ import (
 )
 
 // Value converts its content to JSON. Field names are the Go names in lower_snake, in order; empty optional fields
-// are left out.
-// Times become text. Bytes become the JSON that they contain, otherwise text, otherwise {"base64": "..."}.
+// are left out. Times become text. Bytes become the JSON that they contain, otherwise text, otherwise {"base64":
+// "..."}.
 type Value struct{ V any }
 
 // MarshalJSON implements [json.Marshaler].

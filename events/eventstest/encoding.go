@@ -13,8 +13,7 @@ import (
 )
 
 // TestEncoding checks that values of the examples' types are encoded byte for byte as by the msgpack library, see
-// [Reference].
-// The values are drawn field by field and may be invalid. It runs one subtest per example.
+// [Reference]. The values are drawn field by field and may be invalid. It runs one subtest per example.
 func TestEncoding(t *testing.T, examples ...any) {
 	for _, example := range examples {
 		of := reflect.TypeOf(example)
@@ -31,8 +30,7 @@ func TestEncoding(t *testing.T, examples ...any) {
 }
 
 // Reference encodes v with the msgpack library, with short integers and sorted keys. [events.EncodePayload] promises
-// this
-// encoding for the types of the format.
+// this encoding for the types of the format.
 func Reference(v any) ([]byte, error) {
 	var out stdbytes.Buffer
 	enc := msgpack.NewEncoder(&out)

@@ -38,8 +38,7 @@ type FaultOptions struct {
 }
 
 // FaultyLog is an [events.Log] over another one that loses, delays and refuses. With [events.Settle] it keeps the
-// promises of a
-// log: reads resume after a cut, and appends retry.
+// promises of a log: reads resume after a cut, and appends retry.
 type FaultyLog struct {
 	inner events.Log
 	opts  FaultOptions

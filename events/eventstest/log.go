@@ -15,8 +15,7 @@ import (
 )
 
 // TestLog checks that a log keeps the promises of [events.Log]. open returns a log; it may return the same log each
-// time, because
-// every case has its own session. Cases run in parallel and wait as long as the log needs.
+// time, because every case has its own session. Cases run in parallel and wait as long as the log needs.
 func TestLog(t *testing.T, open func(t *testing.T) events.Log) {
 	for _, c := range logCases {
 		t.Run(c.name, func(t *testing.T) {

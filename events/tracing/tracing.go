@@ -2,8 +2,7 @@
 // turns.
 //
 // The span ids of a turn are derived from session, turn and effect, so nodes need not exchange them. The trace id is
-// that of the
-// client's traceparent, which the history records. Without a client trace it is derived from the turn.
+// that of the client's traceparent, which the history records. Without a client trace it is derived from the turn.
 //
 // The package imports events and OpenTelemetry. It reads no clock and has no state.
 package tracing
@@ -41,8 +40,7 @@ func (p SpanKey) Root() SpanKey {
 }
 
 // Span derives the span. It is sampled as the client's span is. Without a client span it is sampled, and the exporter
-// decides by
-// the trace id.
+// decides by the trace id.
 func (p SpanKey) Span() trace.SpanContext {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s %s", p.Session, p.Turn, p.What))
 	cfg := trace.SpanContextConfig{SpanID: trace.SpanID(sum[:8]), TraceFlags: trace.FlagsSampled, Remote: true}
@@ -78,8 +76,7 @@ func Received(ctx context.Context, parents, states []string) context.Context {
 }
 
 // Of is the current span of the context in the form of histories and headers. Without a span it is zero. A tracestate
-// above
-// [events.MaxTraceState] is dropped.
+// above [events.MaxTraceState] is dropped.
 func Of(ctx context.Context) events.TraceParent {
 	headers := make(propagation.MapCarrier)
 	propagation.TraceContext{}.Inject(ctx, headers)

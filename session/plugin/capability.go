@@ -11,9 +11,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// SnapshotHost returns session states. A state is a value: changes to it change no session.
-// Its view ([projector.State.View]) has all bodies loaded. Nodes and pending items, such as inputs and arguments of
-// calls,
+// SnapshotHost returns session states. A state is a value: changes to it change no session. Its view
+// ([projector.State.View]) has all bodies loaded. Nodes and pending items, such as inputs and arguments of calls,
 // have references for bodies that are stored outside the log.
 type SnapshotHost interface {
 	// SnapshotCurrent is the state that the caller sees now. In a turn it is the turn's working state.
@@ -71,8 +70,8 @@ type GraphHost interface {
 
 // CompletionHost calls the session's model directly, without a turn, tools, hooks or nodes.
 type CompletionHost interface {
-	// Complete returns the reply. The ledger records its usage once, under source.
-	// An invalid request is an [*events.FieldError], see [CompletionRequest.Check].
+	// Complete returns the reply. The ledger records its usage once, under source. An invalid request is an
+	// [*events.FieldError], see [CompletionRequest.Check].
 	Complete(ctx context.Context, req CompletionRequest, source string) (Completion, error)
 }
 
@@ -95,8 +94,7 @@ type CompletionRequest struct {
 	Sampling   events.Sampling    `json:",omitzero"` // Defaults to the session's, field by field
 	// Stream receives the reply in pieces, in order, from one goroutine, before Complete returns. It must not block.
 	// A recorded reply is not streamed. Over NATS, pieces may be lost. Then a reset discards the pieces of that
-	// attempt,
-	// and no more pieces of it follow.
+	// attempt, and no more pieces of it follow.
 	Stream func(CompletionDelta) `json:"-" msgpack:"-"`
 }
 

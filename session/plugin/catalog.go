@@ -90,8 +90,8 @@ func (c *catalogs) clear() {
 const catalogTimeout = 5 * time.Second
 
 // Catalog returns the tools that the stack offers with the session's tool state. It is built once for each
-// [CatalogKey];
-// errors are not cached. Plugins run without locks. Errors: [ErrBuilding] if another build does not end in time.
+// [CatalogKey]; errors are not cached. Plugins run without locks. Errors: [ErrBuilding] if another build does not end
+// in time.
 func (s *Session) Catalog(state *projector.Catalog) (*CatalogEntry, error) {
 	patience, done := context.WithTimeout(context.Background(), min(catalogTimeout, s.host.timeout/2))
 	defer done()

@@ -172,8 +172,7 @@ func (s *Session) Contributions(ctx context.Context, in PromptContext, overlay [
 }
 
 // SortContributions drops duplicates and sorts by slot name and then by ascending priority. Contributions with the
-// same slot,
-// priority and trimmed content are duplicates; the first one stays.
+// same slot, priority and trimmed content are duplicates; the first one stays.
 func SortContributions(list []events.Contribution) []events.Contribution {
 	type identity struct {
 		slot     events.Slot
@@ -199,8 +198,7 @@ func SortContributions(list []events.Contribution) []events.Contribution {
 }
 
 // TransformStream runs a chunk of text through the stream hooks. Each gets the chunk of the one before. Events and
-// reasoning of
-// all hooks are collected, events with their plugin. One abort is enough.
+// reasoning of all hooks are collected, events with their plugin. One abort is enough.
 func (s *Session) TransformStream(ctx context.Context, chunk string) (StreamTransform, []Owned[[]byte], error) {
 	now := StreamTransform{Chunk: chunk}
 	var shown []Owned[[]byte]

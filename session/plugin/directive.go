@@ -10,8 +10,7 @@ import (
 )
 
 // Directive is an instruction of a hook to the turn. The functions below make directives. The whole list of a hook
-// point
-// is checked before any directive of it is executed.
+// point is checked before any directive of it is executed.
 type Directive struct {
 	Kind     events.DirectiveKind
 	Code     string        // of aborts

@@ -18,8 +18,7 @@ type HostConfig struct {
 	Factories []Factory     // in their order, after the built-in factories
 	Timeout   time.Duration // of one hook. Defaults to 30 s
 	// Probe runs at the start of every hook with "plugin_hook.<point>.<plugin>", and the returned function runs at
-	// its end.
-	// Defaults to nothing.
+	// its end. Defaults to nothing.
 	Probe func(phase string) (end func())
 	// Warn receives errors that are logged and otherwise ignored. Defaults to the log of the first worker that uses
 	// the host.
@@ -125,8 +124,7 @@ func (m *member) revision() uint64 {
 }
 
 // BuildSession builds a session's stack from every factory that wants the session, in order. A nil snapshot restores
-// nothing.
-// The session is live until [Session.Close]. A second live stack of the same session is refused.
+// nothing. The session is live until [Session.Close]. A second live stack of the same session is refused.
 func (h *Host) BuildSession(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Session, error) {
 	h.mu.Lock()
 	taken := h.live[in.Session]
@@ -150,8 +148,7 @@ func (h *Host) release(id events.SessionID) {
 }
 
 // CheckConfig refuses a configuration whose protocol no plugin of this node registers. Other errors of its plugins
-// appear
-// when the stack is built. Errors: an [*events.FieldError] that is [events.ErrInvalid].
+// appear when the stack is built. Errors: an [*events.FieldError] that is [events.ErrInvalid].
 func (h *Host) CheckConfig(in BuildContext) error {
 	_, err := h.registered(in)
 	if missing, ok := errors.AsType[*events.FieldError](err); ok && errors.Is(err, ErrUnavailable) {
@@ -255,8 +252,7 @@ func (s *Session) registerPlugin(f Factory, in BuildContext) error {
 }
 
 // complete checks that a protocol and a driver are registered. The session's configuration names the protocol, so the
-// error
-// names this field.
+// error names this field.
 func (s *Session) complete() error {
 	s.c.sorted()
 	if err := s.c.checkSources(); err != nil {

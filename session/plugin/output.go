@@ -11,8 +11,8 @@ import (
 	"github.com/lash-go/lash/session/schema"
 )
 
-// Output is the required form of a reply. The zero value is text.
-// A provider that does not support the form refuses the request.
+// Output is the required form of a reply. The zero value is text. A provider that does not support the form refuses
+// the request.
 type Output struct {
 	JSON   bool            `json:",omitempty"` // any JSON object. Excludes Schema
 	Name   string          `json:",omitempty"` // of the schema: 1 to 64 letters, digits, "_" and "-"

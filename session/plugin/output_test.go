@@ -8,8 +8,7 @@ import (
 )
 
 // TestPlainRequest: the JSON of a request without a form stays the same. Histories have its digest, and a turn that
-// continues
-// under a newer version compares the digests.
+// continues under a newer version compares the digests.
 func TestPlainRequest(t *testing.T) {
 	t.Parallel()
 	got, err := json.Marshal(plugin.CompletionRequest{Key: "k"})

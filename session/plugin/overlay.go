@@ -13,8 +13,7 @@ import (
 
 // Overlay adds tools and contributions to a session's own. The history records the overlay, and every node offers it.
 // The handlers of its tools exist in this process only. On another node, and in a later process, a tool runs if a
-// plugin of
-// the session reserves a tool of the same source and name ([Registrar.Reserve]).
+// plugin of the session reserves a tool of the same source and name ([Registrar.Reserve]).
 type Overlay struct {
 	Tools         []*Tools // for the same name the first wins, and it wins over the session's own
 	Contributions []events.Contribution
@@ -46,8 +45,7 @@ func (o Overlay) Check() error {
 }
 
 // MaxOverlayBytes limits the encoded size of a recorded overlay, in bytes: names, descriptions and schemas of its
-// tools,
-// and its contributions.
+// tools, and its contributions.
 const MaxOverlayBytes = 128 << 10
 
 // Recorded is the event that records the overlay.
@@ -91,8 +89,7 @@ type overlay struct {
 type toolID struct{ source, name string }
 
 // Reserve registers handlers for tools of overlays. A session offers such a tool only while an overlay, set on any
-// node,
-// has a tool of the same source and name.
+// node, has a tool of the same source and name.
 func (r *Registrar) Reserve(set *Tools) error {
 	for name, tool := range set.byName {
 		id := toolID{tool.Source, name}
@@ -105,8 +102,7 @@ func (r *Registrar) Reserve(set *Tools) error {
 }
 
 // SetOverlay sets the stack's overlay in this process until the history has another one. An equal overlay changes
-// nothing
-// and keeps the catalogue cache. An overlay that fails [Overlay.Check] changes nothing.
+// nothing and keeps the catalogue cache. An overlay that fails [Overlay.Check] changes nothing.
 func (s *Session) SetOverlay(o Overlay) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -131,9 +127,8 @@ func (s *Session) AddOverlayHandlers(list ...Overlay) {
 	}
 }
 
-// maxHandlerOverlays is the number of overlays whose handlers a stack keeps: the effective one, and one that a hook sets
-// and
-// whose commit may fail.
+// maxHandlerOverlays is the number of overlays whose handlers a stack keeps: the effective one, and one that a hook
+// sets and whose commit may fail.
 const maxHandlerOverlays = 2
 
 func (s *Session) addHandlersLocked(o Overlay) {
@@ -159,8 +154,7 @@ func (s *Session) setOverlayLocked(o Overlay) {
 }
 
 // FollowOverlay sets the stack's overlay to that of the history. An overlay of an older sequence than the current one
-// is
-// ignored, unless the current one is undone: it was folded before its commit, and the commit failed.
+// is ignored, unless the current one is undone: it was folded before its commit, and the commit failed.
 func (s *Session) FollowOverlay(now projector.Overlay, undone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,8 +30,8 @@ func (c BuildContext) IsRoot() bool { return c.Parent == "" }
 
 // Plugin is one plugin in one session. It may also implement [Versioned], [Stateful] and [Readier].
 //
-// A plugin runs on the node that works on the session, and that node changes.
-// Values that must outlive a hook call belong into the plugin's state.
+// A plugin runs on the node that works on the session, and that node changes. Values that must outlive a hook call
+// belong into the plugin's state.
 type Plugin interface {
 	// Register declares the plugin's tools and hooks. The host calls it once.
 	Register(*Registrar) error
@@ -53,8 +53,7 @@ type Stateful interface {
 }
 
 // Readier gets one call after the stack is complete and before the session runs. Capabilities of the host that need
-// the
-// complete stack return [ErrBuilding] during this call. The tool catalogue comes from the history.
+// the complete stack return [ErrBuilding] during this call. The tool catalogue comes from the history.
 type Readier interface {
 	SessionReady(ctx context.Context, s *Session) error
 }
@@ -96,8 +95,8 @@ func OfTool[In, Out any](tool Tool, run func(context.Context, Call, In) (Out, er
 	})
 }
 
-// OfDriver makes a factory of a protocol that consists of a driver only.
-// It builds a plugin for sessions whose configuration names the id as their protocol.
+// OfDriver makes a factory of a protocol that consists of a driver only. It builds a plugin for sessions whose
+// configuration names the id as their protocol.
 func OfDriver(id string, d Driver) Factory { return driverFactory{id, d} }
 
 type driverFactory struct {

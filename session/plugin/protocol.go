@@ -15,8 +15,8 @@ type Protocol interface {
 	// Initialize runs once for each live session: opened, created or rebuilt. An error fails the opening.
 	Initialize(ctx context.Context, s ProtocolSession) error
 	// Restore runs after Initialize. It runs again on a live session after the leaf moves to another branch, and in a
-	// new frame.
-	// Afterwards the session's extensions are applied again, see ApplyExtension. An error fails the opening.
+	// new frame. Afterwards the session's extensions are applied again, see ApplyExtension. An error fails the
+	// opening.
 	Restore(ctx context.Context, s ProtocolSession, state *projector.State) error
 	// AppendNodes sees the nodes that a host wants to append. An error refuses the append.
 	AppendNodes(ctx context.Context, s ProtocolSession, nodes []api.AppendNode) error
@@ -175,8 +175,7 @@ type ExecResponse struct {
 // CodeExecutor runs a protocol's code. Its calls do not overlap.
 type CodeExecutor interface {
 	// Execute runs code. Errors: [api.ErrRuntimeStopped], the cause of a cancelled ctx, and unchanged errors of in's
-	// functions.
-	// After a crash the run is repeated. Then it must make the same tool calls in the same order.
+	// functions. After a crash the run is repeated. Then it must make the same tool calls in the same order.
 	Execute(ctx context.Context, in ExecContext, req ExecRequest) (ExecResponse, error)
 	// Dirty reports whether the state differs from the state that was saved or restored last.
 	Dirty() bool
@@ -202,8 +201,7 @@ type ExecContext struct {
 	// Call runs a tool as a call of the model does, including hooks. n numbers the calls and starts of this run from
 	// 0.
 	// In a repeated run, a call that has a recorded result returns that result. A failed tool is a result with its
-	// outcome.
-	// On an error the code must end with this error; the run may be repeated. Calls may overlap.
+	// outcome. On an error the code must end with this error; the run may be repeated. Calls may overlap.
 	Call func(ctx context.Context, n int, tool string, args json.RawMessage) (Result, error)
 	// Start starts a tool as a background task, which outlives the turn, and returns its handle. In a repeated run it
 	// returns the same handle. Await returns the result of a handle, in any turn and on any node.

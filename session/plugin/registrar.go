@@ -178,8 +178,7 @@ func (r *Registrar) Driver(d Driver) { slot(r, "protocol driver", &r.c.driver, d
 func (r *Registrar) CodeExecutor(e CodeExecutor) { slot(r, "code executor", &r.c.executor, e) }
 
 // ProjectProse sets the function that makes the text which users see of the model's prose (safe_text of an assembled
-// turn).
-// At most one plugin sets it. It runs once for each reply, and the result is recorded with the reply.
+// turn). At most one plugin sets it. It runs once for each reply, and the result is recorded with the reply.
 func (r *Registrar) ProjectProse(fn ProseFunc) {
 	slot(r, "assistant prose projector", &r.c.proseProject, fn)
 }

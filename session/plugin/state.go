@@ -214,8 +214,7 @@ func (m *member) restore(from *projector.PluginState) error {
 }
 
 // Follow restores plugins whose states another node changed, and plugins with a discarded save. Local changes of
-// these
-// plugins are lost. A list that is older than an earlier one changes nothing.
+// these plugins are lost. A list that is older than an earlier one changes nothing.
 func (s *Session) Follow(list []projector.PluginState) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,8 +239,8 @@ func (s *Session) Follow(list []projector.PluginState) error {
 }
 
 // Unsaved returns the events that record the changed states. The caller reports their outcome with
-// [Session.Committed] or
-// [Session.Discarded]. If a plugin's state cannot be saved, the others are returned with an error.
+// [Session.Committed] or [Session.Discarded]. If a plugin's state cannot be saved, the others are returned with an
+// error.
 func (s *Session) Unsaved() (list []events.Payload, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,8 +280,7 @@ func (s *Session) Committed(list []events.Payload) {
 }
 
 // Discarded reports that states of [Session.Unsaved] will not be in the history. The next [Session.Follow] restores
-// their
-// plugins. Until then [Session.Unsaved] does not return states of them.
+// their plugins. Until then [Session.Unsaved] does not return states of them.
 func (s *Session) Discarded(list []events.Payload) {
 	s.eachSaved(list, func(m *member, fact *events.PluginStateSaved) {
 		if m.saved < fact.Revision && fact.Revision <= m.pending {

@@ -128,8 +128,8 @@ func (r *Result) Check() error {
 	return (&events.ToolReturned{Results: []events.ToolResult{recorded}}).Validate()
 }
 
-// Handler runs a tool. args is valid JSON that matches the schema.
-// The model sees the error as a failed call; a [*Failure] gives details.
+// Handler runs a tool. args is valid JSON that matches the schema. The model sees the error as a failed call; a
+// [*Failure] gives details.
 type Handler func(ctx context.Context, call Call, args json.RawMessage) (Result, error)
 
 // Failure is an error of a tool with details for the model and for the retry policy.
@@ -177,9 +177,9 @@ type Registry interface {
 // NewTools returns an empty set.
 func NewTools() *Tools { return &Tools{byName: make(map[string]*Registered)} }
 
-// AddTool registers a typed tool. The argument schema comes from the struct In.
-// A result of type string becomes the text; a [Result] stays as it is; other types become JSON.
-// Registration is static, so AddTool panics on an invalid declaration.
+// AddTool registers a typed tool. The argument schema comes from the struct In. A result of type string becomes the
+// text; a [Result] stays as it is; other types become JSON. Registration is static, so AddTool panics on an invalid
+// declaration.
 func AddTool[In, Out any](tools Registry, tool Tool, run func(context.Context, Call, In) (Out, error)) {
 	if tool.Schema == nil {
 		schema, err := jsonschema.For[In](nil)

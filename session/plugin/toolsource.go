@@ -11,9 +11,8 @@ import (
 )
 
 // SourceFunc returns the current tools of a source; nil means none. It runs for every build of a catalogue and must
-// not block.
-// A source that reads its tools from elsewhere returns the last tools that it read, and reads again after a refresh.
-// It should return the same handlers for the same tools.
+// not block. A source that reads its tools from elsewhere returns the last tools that it read, and reads again after
+// a refresh. It should return the same handlers for the same tools.
 type SourceFunc func(ctx context.Context) (*Tools, error)
 
 // Source registers a tool source. A session has its tools only after the source is added to it under this name.
@@ -50,8 +49,7 @@ func (h *Host) Sources(in BuildContext) ([]string, error) {
 }
 
 // FollowSources sets the stack's tool sources to those of the history. If this node's plugins do not register one of
-// them,
-// the error is [ErrNoSource] and nothing changes.
+// them, the error is [ErrNoSource] and nothing changes.
 func (s *Session) FollowSources(names []string) error {
 	for _, name := range names {
 		if _, known := s.c.sources[name]; !known {

@@ -22,9 +22,9 @@ func (driver) Preamble(in plugin.PreambleInput) plugin.Preamble {
 	return plugin.Preamble{
 		Contributions: contributions(in.Tools, o),
 		HideTools:     true,
-		Render:          show,
+		Render:        show,
 		Read:          func(r plugin.Response) plugin.Reading { return read(r, o) },
-		Complete:           sandbox.Closed,
+		Complete:      sandbox.Closed,
 	}
 }
 

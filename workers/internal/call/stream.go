@@ -140,7 +140,7 @@ func (s *stream) emit(list []plugin.Owned[[]byte]) error {
 }
 
 // fact records what hooks emitted with the reply; nil where they emitted nothing.
-func (s *stream) fact(owes turn.Owes) events.Payload {
+func (s *stream) fact(owes turn.Needs) events.Payload {
 	if s == nil || len(s.emitted) == 0 {
 		return nil
 	}

@@ -37,11 +37,11 @@ func (t Tool) Run(ctx context.Context) turn.Input {
 	result, pending := d.run(ctx)
 	switch {
 	case pending:
-		return turn.Results{Iteration: t.Iteration, Pending: []int64{t.Call.Index}, Beside: d.facts}
+		return turn.Results{Iteration: t.Iteration, Pending: []int64{t.Call.Index}, Extra: d.facts}
 	case result == nil:
 		return nil
 	}
-	return turn.Results{Iteration: t.Iteration, Results: []events.ToolResult{*result}, Beside: d.facts, Stopped: d.stopped}
+	return turn.Results{Iteration: t.Iteration, Results: []events.ToolResult{*result}, Extra: d.facts, Stopped: d.stopped}
 }
 
 // dispatch is a tool call that runs: one of the model, one inside another, a
