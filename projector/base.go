@@ -8,9 +8,9 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// BaseVersion is the version of the base format, of its pages and of its segments. FORMAT.md of package events
+// baseVersion is the version of the base format, of its pages and of its segments. FORMAT.md of package events
 // describes it. Older versions are converted when they are read.
-const BaseVersion = 1
+const baseVersion = 1
 
 const (
 	// PageSegments is the number of segments that a page lists.
@@ -69,7 +69,7 @@ func (s *State) EncodeBase() (base []byte, fresh []Segment, err error) {
 		return nil, nil, fmt.Errorf("base of %s: %w", s.Session, err)
 	}
 	b := Base{
-		Version: BaseVersion, Leaf: s.Leaf, Branched: s.Branched, Nodes: s.Nodes, Frames: s.Frames,
+		Version: baseVersion, Leaf: s.Leaf, Branched: s.Branched, Nodes: s.Nodes, Frames: s.Frames,
 		Pages: s.body.pages, Segments: s.body.loose(), Tail: values(s.body.tail),
 	}
 	if err := b.check(); err != nil {
@@ -93,10 +93,10 @@ func (steps upcasters) lift(body []byte) ([]byte, error) {
 	if err := events.DecodePayload(body, &have); err != nil {
 		return nil, err
 	}
-	if have.Version > BaseVersion {
-		return nil, fmt.Errorf("%w: base format %d, this program reads up to %d", events.ErrFutureVersion, have.Version, BaseVersion)
+	if have.Version > baseVersion {
+		return nil, fmt.Errorf("%w: base format %d, this program reads up to %d", events.ErrFutureVersion, have.Version, baseVersion)
 	}
-	for v := have.Version; v < BaseVersion; v++ {
+	for v := have.Version; v < baseVersion; v++ {
 		step := steps[v]
 		if step == nil {
 			return nil, fmt.Errorf("%w: base format %d", events.ErrMalformed, have.Version)

@@ -62,7 +62,7 @@ func TestBaseGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		path := filepath.Join("testdata", "golden", fmt.Sprintf("%s.v%d.hex", name, BaseVersion))
+		path := filepath.Join("testdata", "golden", fmt.Sprintf("%s.v%d.hex", name, baseVersion))
 		if *update {
 			if err := os.WriteFile(path, []byte(hex.Dump(data)), 0o600); err != nil {
 				t.Fatal(err)
@@ -122,18 +122,18 @@ func TestBaseVersions(t *testing.T) {
 		}
 		at := bytes.Index(data, []byte("\xa1v\x01")) + 2
 		newer, older := bytes.Clone(data), bytes.Clone(data)
-		newer[at], older[at] = BaseVersion+1, BaseVersion-1
+		newer[at], older[at] = baseVersion+1, baseVersion-1
 		if err := p.steps.decode(newer, p.fresh()); !errors.Is(err, events.ErrFutureVersion) {
 			t.Errorf("%s of the next version: got %v, want %v", name, err, events.ErrFutureVersion)
 		}
 		if err := p.steps.decode(older, p.fresh()); !errors.Is(err, events.ErrMalformed) {
 			t.Errorf("%s of an unknown version: got %v, want %v", name, err, events.ErrMalformed)
 		}
-		lifts := upcasters{BaseVersion - 1: func([]byte) ([]byte, error) { return data, nil }}
+		lifts := upcasters{baseVersion - 1: func([]byte) ([]byte, error) { return data, nil }}
 		if err := lifts.decode(older, p.fresh()); err != nil {
 			t.Errorf("%s that is lifted: %v", name, err)
 		}
-		for v := int64(1); v < BaseVersion; v++ {
+		for v := int64(1); v < baseVersion; v++ {
 			if p.steps[v] == nil {
 				t.Errorf("%s has no step from version %d", name, v)
 			}

@@ -28,8 +28,8 @@ type Node struct {
 // SegmentNodes is the number of nodes in a segment. The head has fewer than twice as many.
 const SegmentNodes = 32
 
-// SegmentRecords limits the finished turns and settled inputs in the head.
-const SegmentRecords = 64
+// segmentRecords limits the finished turns and settled inputs in the head.
+const segmentRecords = 64
 
 // body is the growing part of the state. Segments precede tail, books precede records.
 type body struct {
@@ -143,7 +143,7 @@ func (s *State) seal() {
 		b.segments = append(b.segments, &segment{loaded: true, nodes: b.tail[:SegmentNodes:SegmentNodes]})
 		b.tail = b.tail[SegmentNodes:]
 	}
-	if len(b.requests) >= SegmentRequests || len(b.turns)+len(b.settled) >= SegmentRecords {
+	if len(b.requests) >= segmentRequests || len(b.turns)+len(b.settled) >= segmentRecords {
 		b.books = append(b.books, &book{loaded: true, records: b.records})
 		b.records = records{}
 	}

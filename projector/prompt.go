@@ -260,8 +260,8 @@ func fresh(path []*Node, seen map[events.MessageID]bool) []*Node {
 	return list
 }
 
-// UnansweredText is the result text in a prompt of a call without a result on this path.
-const UnansweredText = "[no result] The call was never answered."
+// unansweredText is the result text in a prompt of a call without a result on this path.
+const unansweredText = "[no result] The call was never answered."
 
 // closeCalls orders messages as providers require: one message with the results of all calls directly follows each
 // reply with calls. Results without a call are left out, because providers refuse every prompt that contains one.
@@ -324,7 +324,7 @@ func resultsOf(nodes []*Node, calls []partIndex, answers map[partIndex]partIndex
 			call := &nodes[at.node].Message.Parts[at.part]
 			out.Parts = append(out.Parts, events.Part{
 				Kind: events.PartToolResult, Call: call.Call, Tool: call.Tool,
-				Text: UnansweredText, Outcome: events.OutcomeCancelled,
+				Text: unansweredText, Outcome: events.OutcomeCancelled,
 			})
 			continue
 		}

@@ -16,9 +16,9 @@ type Request struct {
 	Seq    events.Seq `msgpack:"q"`           // of the commit
 }
 
-// SegmentRequests limits the requests with a key in the head, so that it stays small in a session whose requests add
+// segmentRequests limits the requests with a key in the head, so that it stays small in a session whose requests add
 // no nodes.
-const SegmentRequests = 256
+const segmentRequests = 256
 
 // recentCauses is the number of latest requests that are compared with a new cause. Hosts without keys give many
 // commits the same cause, and one entry is enough.

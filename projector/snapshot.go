@@ -79,7 +79,7 @@ func (b *body) store() (fresh []Segment, err error) {
 		if i < len(b.refs) && (!b.refs[i].IsZero() || i < len(b.pages)*PageSegments) {
 			continue
 		}
-		ref, err := add(&segmentData{BaseVersion, values(seg.nodes)})
+		ref, err := add(&segmentData{baseVersion, values(seg.nodes)})
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +90,7 @@ func (b *body) store() (fresh []Segment, err error) {
 		}
 	}
 	for n := len(b.pages) * PageSegments; n+PageSegments <= len(b.refs); n += PageSegments {
-		ref, err := add(&pageData{BaseVersion, b.refs[n : n+PageSegments]})
+		ref, err := add(&pageData{baseVersion, b.refs[n : n+PageSegments]})
 		if err != nil {
 			return nil, err
 		}

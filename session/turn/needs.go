@@ -8,7 +8,7 @@ import (
 )
 
 // NeedsWorker reports whether a worker has work in the session at a time: a turn that can start, a running turn that
-// is not parked, a turn that runs in another session, an end of a turn of which plugins must be notified, or
+// is not parked, a turn that must continue in another session, an end of a turn of which plugins must be notified, or
 // something due. It is the only rule for waking, processing, acknowledging and repairing a session.
 func NeedsWorker(s *projector.State, now events.Millis) bool {
 	if len(s.Untold) > 0 && (s.Status == projector.StatusOpen || s.Status == projector.StatusClosed) {
@@ -34,11 +34,11 @@ func Claimable(s *projector.State) bool {
 // NeedsWake reports whether events give a worker new work, or information that the worker of the session needs
 // immediately. The program that appends them wakes the session.
 func NeedsWake(list []events.Event) bool {
-	asking := []events.Kind{
+	waking := []events.Kind{
 		events.KindTurnRequested, events.KindTurnScheduled, events.KindTurnCancelRequested, events.KindToolApprovalGiven,
 		events.KindToolResolved, events.KindToolResultScheduled, events.KindInputInjected,
 	}
-	return slices.ContainsFunc(list, func(ev events.Event) bool { return slices.Contains(asking, ev.Kind) })
+	return slices.ContainsFunc(list, func(ev events.Event) bool { return slices.Contains(waking, ev.Kind) })
 }
 
 // wakeInput is the pending input of a monitor that starts a turn. Without one it is empty.
