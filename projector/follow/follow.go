@@ -1,14 +1,7 @@
-// Package follow loads and saves the state of sessions over the bus: snapshots, directory rows, catalogues, and the
-// projector that writes them.
-//
-// The history is authoritative. A reader folds the commits after the snapshot, so a late or dead projector costs time
-// and never correctness.
 package follow
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -254,65 +247,4 @@ func SaveBase(ctx context.Context, b *bus.Bus, s *projector.State) (ref events.B
 func unusable(ctx context.Context, b *bus.Bus, value []byte) bool {
 	_, err := decode(ctx, b, value)
 	return errors.Is(err, events.ErrMalformed) || errors.Is(err, bus.ErrNotFound) || errors.Is(err, projector.ErrOldFold)
-}
-
-// putRow writes the directory row of a session in a place. For equal sequences, a cold row stays.
-func putRow(ctx context.Context, b *bus.Bus, s *projector.State, place string) error {
-	row := RowOf(s)
-	row.Place = place
-	value, err := json.Marshal(row)
-	if err != nil {
-		return fmt.Errorf("row of %s: %w", s.Session, err)
-	}
-	return replace(ctx, b.Directory(), s.Session, value, func(old []byte) bool {
-		var have Directory
-		if json.Unmarshal(old, &have) != nil {
-			return true
-		}
-		return !have.isTombstone() && (have.Seq < s.Seq || have.Seq == s.Seq && have.Place != PlaceCold && !bytes.Equal(old, value))
-	})
-}
-
-// upgradeRow rewrites a row of an earlier version. The session keeps its place.
-func upgradeRow(ctx context.Context, b *bus.Bus, session events.SessionID) error {
-	s, err := Open(ctx, b, session)
-	if err != nil {
-		return err
-	}
-	have, err := b.Directory().Get(ctx, session)
-	if err != nil {
-		return err
-	}
-	var old Directory
-	if err := json.Unmarshal(have.Value, &old); err != nil || old.Version >= RowVersion || old.Seq > s.Seq || old.isTombstone() {
-		return nil //nolint:nilerr // a projector replaces a damaged row
-	}
-	row := RowOf(s)
-	row.Place = old.Place
-	value, err := json.Marshal(row)
-	if err != nil {
-		return fmt.Errorf("row of %s: %w", session, err)
-	}
-	if _, err = b.Directory().Put(ctx, session, value, have.Revision); errors.Is(err, bus.ErrStale) {
-		return nil // another program wrote a newer row
-	}
-	return err
-}
-
-// replace writes a row if newer reports that the existing one is older. The row's revision resolves concurrent
-// writes.
-func replace(ctx context.Context, rows bus.Rows, session events.SessionID, value []byte, newer func(old []byte) bool) error {
-	for {
-		have, err := rows.Get(ctx, session)
-		if err != nil {
-			return err
-		}
-		if have.Revision != 0 && !newer(have.Value) {
-			return nil
-		}
-		_, err = rows.Put(ctx, session, value, have.Revision)
-		if !errors.Is(err, bus.ErrStale) {
-			return err
-		}
-	}
 }

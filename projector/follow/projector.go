@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -13,76 +12,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 )
-
-// Directory is a session's row in the directory, as JSON. It is a hint: in a session that moves, it is about one
-// second behind the history.
-type Directory struct {
-	Version   int               `json:"version,omitempty"` // [RowVersion]; rows of earlier versions have a smaller one
-	Session   events.SessionID  `json:"session"`
-	Seq       events.Seq        `json:"seq"`
-	Status    projector.Status  `json:"status"`
-	Place     string            `json:"place,omitempty"` // [PlaceHot] or [PlaceCold]
-	Parent    events.SessionID  `json:"parent,omitempty"`
-	Owner     string            `json:"owner,omitempty"` // empty without an owner, in rows of erased sessions, and in rows of earlier versions
-	Labels    map[string]string `json:"labels,omitempty"`
-	Readers   []string          `json:"readers,omitempty"` // callers with a grant to read, sorted
-	Events    int64             `json:"events"`
-	Turns     int64             `json:"turns"`
-	Running   events.TurnID     `json:"running,omitempty"`
-	Queued    int               `json:"queued"`
-	Tasks     int               `json:"tasks"`            // unfinished tasks
-	Asks      int               `json:"asks,omitempty"`   // unanswered approval requests
-	Waking    bool              `json:"waking,omitempty"` // a monitor's input waits for a turn
-	Untold    int64             `json:"untold,omitempty"` // ended turns whose plugins must be notified
-	Due       events.Millis     `json:"due_ms,omitempty"` // approximately the earliest time at which something is due: a scheduled turn, a call's result, the end of the time for an answer
-	CreatedAt events.Millis     `json:"created_at"`
-	UpdatedAt events.Millis     `json:"updated_at"`
-	Retain    int64             `json:"retain_ms,omitempty"` // see [events.Config]
-	Erased    *Erased           `json:"erased,omitempty"`    // of an erased session
-}
-
-// RowVersion is the version of rows that this program writes. Rows of version 0 have no owners, readers and approval
-// requests.
-const RowVersion = 1
-
-// Places of a session.
-const (
-	PlaceHot  = "hot"  // it has a live stream
-	PlaceCold = "cold" // it is archived; the next append makes it hot
-)
-
-// RowOf makes the directory row of a state.
-func RowOf(s *projector.State) Directory {
-	d := Directory{
-		Version: RowVersion, Session: s.Session, Seq: s.Seq, Status: s.Status, Place: PlaceHot, Parent: s.Parent, Labels: s.Labels,
-		Owner: s.Owner, Asks: len(s.Questions()),
-		Events: s.Events, Turns: s.Turns, Queued: len(s.Queue), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Retain: s.Config.RetainMillis,
-		Untold: int64(len(s.Untold)),
-		Due:    s.EarliestDue(anyCall), Waking: slices.ContainsFunc(s.Monitors, func(m projector.Monitor) bool { return m.Wake != "" }),
-	}
-	if t := s.Turn(); t != nil {
-		d.Running = t.ID
-	}
-	for _, g := range s.Grants {
-		if slices.Contains(g.Rights, events.GrantRead) {
-			d.Readers = append(d.Readers, g.To)
-		}
-	}
-	for i := range s.Tasks {
-		if s.Tasks[i].Unfinished() {
-			d.Tasks++
-		}
-	}
-	return d
-}
-
-// anyCall accepts every scheduled result, which is enough for a listing.
-func anyCall(*projector.Turn, events.EffectID) bool { return true }
-
-// Inactive reports whether nothing of the session runs, waits, or is being created.
-func (d *Directory) Inactive() bool {
-	return d.Running == "" && d.Queued == 0 && d.Tasks == 0 && !d.Waking && d.Untold == 0 && d.Status != projector.StatusOpening
-}
 
 const (
 	// rowEvery is the interval at which the rows of a moving session are written.
