@@ -23,13 +23,13 @@
 //
 // # Erasure
 //
-//	               mark                 Bury                Purge, mark
-//	any place ------------> erasing ------------> tombstone ------------> erased
+//	               mark            write the tombstone          purge, mark
+//	any place ------------> erasing ----------------> tombstone ------------> erased
 //
-// If the caller requires an end of the history, Bury is first: it checks the end. Then the mark follows.
+// If the caller requires an end of the history, the tombstone is first: its write checks the end. Then the mark follows.
 //
 //  1. The program dies after the mark: the row has the status erasing, and [Archiver.Retain] of any node finishes.
-//  2. The program dies after Bury and before the mark: the next Retain of the session finds the tombstone and erases
+//  2. The program dies after the tombstone and before the mark: the next Retain of the session finds the tombstone and erases
 //     again.
 //  3. A paused projector writes a snapshot or a catalogue after the erasure: [BlobSweeper] removes it. It cannot
 //     replace the directory row, because a tombstone is never replaced.
