@@ -150,7 +150,7 @@ var spawns = turnCalling(`spawn_agent {"capability":"explore","task":"work"}`)
 
 func closedAgent(r *reached) {
 	r.await(r.agent(), "closed agent", func(s *projector.State) bool { return s.Status == projector.StatusClosed && s.Idle() })
-	r.await(held, "that nothing is owed", func(s *projector.State) bool { return !s.Tasks[0].Owing() })
+	r.await(held, "that nothing is owed", func(s *projector.State) bool { return !s.Tasks[0].Unfinished() })
 }
 
 func restarted(r *reached) {

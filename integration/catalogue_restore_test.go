@@ -111,6 +111,6 @@ func (b *bundle) woken(id events.SessionID) bool {
 func (b *bundle) unqueued(id events.SessionID) {
 	b.t.Helper()
 	b.until("session "+string(id)+" rests", func() bool {
-		return !turn.Owing(b.state(id), events.MillisOf(time.Now())) && !b.woken(id)
+		return !turn.NeedsWorker(b.state(id), events.MillisOf(time.Now())) && !b.woken(id)
 	})
 }

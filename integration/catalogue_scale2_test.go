@@ -288,7 +288,7 @@ func testLostBlob(t *testing.T) {
 	}
 	v, err := b.otherHost().View(b.ctx, id)
 	must(t, "view", err, nil)
-	sweeper, now := follow.NewBlobs(b.bus), time.Now()
+	sweeper, now := follow.NewBlobSweeper(b.bus), time.Now()
 	_, err = sweeper.Sweep(b.ctx, now)
 	must(t, "first look", err, nil)
 	removed, err := sweeper.Sweep(b.ctx, now.Add(24*time.Hour))

@@ -231,7 +231,7 @@ func testMismatch(t *testing.T) {
 	equal(t, "sequence", b.last(id), before)
 
 	v := projector.NewVerifier(id)
-	var found []projector.Check
+	var found []projector.Rule
 	for e, err := range b.bus.Log().Read(b.ctx, id, 1) {
 		must(t, "read", err, nil)
 		for i := range e.Commit.Events {
@@ -243,7 +243,7 @@ func testMismatch(t *testing.T) {
 			found = append(found, violation.Check)
 		}
 	}
-	equalLists(t, "what a replay says of replies to another prompt", found, []projector.Check{projector.CheckPrompt, projector.CheckPrompt})
+	equalLists(t, "what a replay says of replies to another prompt", found, []projector.Rule{projector.RulePrompt, projector.RulePrompt})
 }
 
 // testInputsSettle has three hosts put inputs into a session whose nodes are processes that are killed again and again.

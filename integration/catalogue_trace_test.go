@@ -209,7 +209,7 @@ func testTraceTools(t *testing.T) {
 	}
 	factory := declares("tools", func(r *plugin.Registrar) {
 		simple(r, "add", "denied", "asked")
-		outer(r, plugin.Inner{Tool: "add"}, plugin.Inner{Tool: "denied"})
+		outer(r, plugin.NestedCall{Tool: "add"}, plugin.NestedCall{Tool: "denied"})
 		plugin.AddTool(r, plugin.Tool{Name: "slow"}, hang)
 		plugin.AddTool(r, plugin.Tool{Name: "again", Effects: events.EffectsIdempotent}, hang)
 		plugin.AddTool(r, plugin.Tool{Name: "waits"}, hang)

@@ -219,7 +219,7 @@ func TestParentCannotBeRead(t *testing.T) {
 	must(t, "tasks", err, events.ErrMalformed)
 	hasty(t, bustest.Open(t, b.server), scripted.New(b.model.answer))
 	b.letter(f.parent)
-	b.await(f.child, "its end", func(s *projector.State) bool { return !s.Tasks[0].Owing() })
+	b.await(f.child, "its end", func(s *projector.State) bool { return !s.Tasks[0].Unfinished() })
 	rest := f.listed(f.child, "k")
 	equal(t, "state", rest.State, events.TaskCancelled)
 	equal(t, "went to", rest.To, "")
@@ -270,7 +270,7 @@ func TestParentDoesNotTake(t *testing.T) {
 					} else {
 						must(t, "close", b.CloseSession(b.ctx, f.child, "over"), nil)
 					}
-					s := b.await(f.child, "its end", func(s *projector.State) bool { return s.Status == projector.StatusClosed && !s.Tasks[0].Owing() })
+					s := b.await(f.child, "its end", func(s *projector.State) bool { return s.Status == projector.StatusClosed && !s.Tasks[0].Unfinished() })
 					k := s.Tasks[0]
 					if copied && name == "closed" {
 						equal(t, "went to", k.To, f.parent)

@@ -196,7 +196,7 @@ func TestCodeHandlesRefused(t *testing.T) {
 	b := setupIdle(t, program("for h in [start(broken), start(once), start(outer), start(add, a=1)]: print(attempt(wait, h))"),
 		program("h = start(broken)\nwait(h)\nprint(\"never\")"), program("print(attempt(start, add, b=2), attempt(start, \"nobody\"))"), reply(text("done")))
 	c := b.codeTools()
-	outer(b.tools, plugin.Inner{Tool: "add", Args: []byte(`{"a":1}`)})
+	outer(b.tools, plugin.NestedCall{Tool: "add", Args: []byte(`{"a":1}`)})
 	b.node(append(workers.Builtins()[1:], plugin.Func("ask", func(r *plugin.Registrar) error {
 		r.BeforeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
 			if in.Tool == "once" {

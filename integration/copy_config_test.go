@@ -38,6 +38,6 @@ func TestCancelOfAgentEndsScheduledTurns(t *testing.T) {
 	must(t, "submit at", err, nil)
 	_, err = b.CancelTask(b.ctx, parent, "k")
 	must(t, "cancel", err, nil)
-	b.await(parent, "the cancel to be passed on", func(s *projector.State) bool { return !s.Tasks[0].Owing() })
+	b.await(parent, "the cancel to be passed on", func(s *projector.State) bool { return !s.Tasks[0].Unfinished() })
 	equal(t, "scheduled turns", len(b.state(child).Scheduled), 0)
 }

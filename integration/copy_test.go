@@ -205,7 +205,7 @@ func TestCopyOutlives(t *testing.T) {
 	want := b.onPath(id)
 	sweep := func(at time.Duration) {
 		t.Helper()
-		s := follow.NewBlobs(b.bus)
+		s := follow.NewBlobSweeper(b.bus)
 		for _, h := range []time.Duration{0, 13} {
 			_, err := s.Sweep(b.ctx, time.Unix(0, 0).Add(at+h*time.Hour))
 			must(t, "sweep", err, nil)

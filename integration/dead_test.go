@@ -201,7 +201,7 @@ func TestDeadChild(t *testing.T) {
 	b.await(id, "the ends", func(s *projector.State) bool {
 		asked, _ := s.Task("asked")
 		cancelled, _ := s.Task("cancelled")
-		return asked.State == events.TaskFailed && asked.Summary == want && !asked.Owing() && cancelled.State == events.TaskCancelled && !cancelled.Owing()
+		return asked.State == events.TaskFailed && asked.Summary == want && !asked.Unfinished() && cancelled.State == events.TaskCancelled && !cancelled.Unfinished()
 	})
 	b.until("the wakes are acked", func() bool { return len(b.wakes()) == 0 })
 	verified(t, b.bus, id)

@@ -57,7 +57,7 @@ func (s *httpService) Configure(ctx context.Context, id events.SessionID, req ap
 	if err != nil {
 		return err
 	}
-	if first, ok, _ := now.Configured(req.IdempotencyKey); ok { // of a repeat: what the first was made from
+	if first, ok, _ := now.FindConfiguration(req.IdempotencyKey); ok { // of a repeat: what the first was made from
 		if now, err = s.StateAt(ctx, id, first.Seq-1); err != nil {
 			return err
 		}

@@ -38,9 +38,9 @@ func TestNestedFailures(t *testing.T) {
 			return []plugin.Directive{plugin.Ask("really?")}, nil
 		})
 		plugin.AddTool(r, plugin.Tool{Name: "outer"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) { // which must not run twice
-			var list []plugin.Inner
+			var list []plugin.NestedCall
 			for _, name := range []string{"pends", "panics", "fails", "picky", "missing", "asked", "fine"} {
-				list = append(list, plugin.Inner{Tool: name})
+				list = append(list, plugin.NestedCall{Tool: name})
 			}
 			var errs error
 			for i, r := range c.Nested(ctx, 0, list) {
@@ -64,7 +64,7 @@ func TestNestedFailures(t *testing.T) {
 // TestNestedChanged has a tool that makes another call when it runs again: it fails, and that call does not run.
 func TestNestedChanged(t *testing.T) {
 	t.Parallel()
-	for name, second := range map[string]plugin.Inner{"tool": {Tool: "b"}, "arguments": {Tool: "a", Args: json.RawMessage(`{"x":1}`)}} {
+	for name, second := range map[string]plugin.NestedCall{"tool": {Tool: "b"}, "arguments": {Tool: "a", Args: json.RawMessage(`{"x":1}`)}} {
 		b := setupIdle(t, reply(call("k", "outer", "{}")), reply(text("done")))
 		begun := make(chan struct{})
 		var runs, inner atomic.Int64
@@ -75,11 +75,11 @@ func TestNestedChanged(t *testing.T) {
 			}), nil)
 		}
 		plugin.AddTool(b.tools, plugin.Tool{Name: "outer", Effects: events.EffectsIdempotent}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
-			next := plugin.Inner{Tool: "a"}
+			next := plugin.NestedCall{Tool: "a"}
 			if runs.Add(1) == 2 {
 				next = second
 			}
-			got := c.Nested(ctx, 0, []plugin.Inner{next})[0]
+			got := c.Nested(ctx, 0, []plugin.NestedCall{next})[0]
 			if runs.Load() == 1 {
 				close(begun)
 				<-ctx.Done()
@@ -117,8 +117,8 @@ func TestNestedCancelled(t *testing.T) {
 		return "", nil
 	})
 	plugin.AddTool(b.tools, plugin.Tool{Name: "outer"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
-		c.Nested(ctx, 0, []plugin.Inner{{Tool: "waits"}})
-		return "ignored it", c.Nested(ctx, 1, []plugin.Inner{{Tool: "late"}})[0].Err
+		c.Nested(ctx, 0, []plugin.NestedCall{{Tool: "waits"}})
+		return "ignored it", c.Nested(ctx, 1, []plugin.NestedCall{{Tool: "late"}})[0].Err
 	})
 	b.work(b.bus)
 	id := b.open(session.CreateRequest{})

@@ -13,7 +13,7 @@ import (
 )
 
 // outer is a repeatable tool that makes these calls, one by one.
-func outer(r plugin.Registry, list ...plugin.Inner) {
+func outer(r plugin.Registry, list ...plugin.NestedCall) {
 	plugin.AddTool(r, plugin.Tool{Name: "outer", Effects: events.EffectsIdempotent}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
 		all := ""
 		for i := range list {
@@ -44,7 +44,7 @@ func TestNestedKilled(t *testing.T) {
 		<-ctx.Done()
 		return "", ctx.Err()
 	})
-	outer(b.tools, plugin.Inner{Tool: "first"}, plugin.Inner{Tool: "second"}, plugin.Inner{Tool: "missing"})
+	outer(b.tools, plugin.NestedCall{Tool: "first"}, plugin.NestedCall{Tool: "second"}, plugin.NestedCall{Tool: "missing"})
 	kill := b.work(b.bus)
 	id := b.open(session.CreateRequest{})
 	b.submit(id, "t1", text("go"))
@@ -76,7 +76,7 @@ func TestNestedAsks(t *testing.T) {
 				}
 				return []plugin.Directive{plugin.ReplaceArgs(json.RawMessage(`{"A":2}`)), plugin.Ask("really?")}, nil
 			})
-			outer(r, plugin.Inner{Tool: "add", Args: json.RawMessage(`{"A":1}`)})
+			outer(r, plugin.NestedCall{Tool: "add", Args: json.RawMessage(`{"A":1}`)})
 			return nil
 		}))
 		id := b.open(session.CreateRequest{})

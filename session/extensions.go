@@ -72,7 +72,7 @@ func (h *Host) tryExtensions(ctx context.Context, st *stack, s *projector.State,
 	if err != nil {
 		return err
 	}
-	if p.SavesProtocol() {
+	if p.ProtocolIsStateful() {
 		return &events.FieldError{Field: "extensions", Reason: "must be empty: this protocol saves its state, which no extension can be taken out of; add one to it by applying it", Err: events.ErrInvalid}
 	}
 	for i, e := range list {

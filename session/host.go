@@ -311,7 +311,7 @@ func (h *Host) appendHeld(ctx context.Context, s *held, by stamp, list []events.
 		return err
 	}
 	h.owned.note(s.state)
-	if !turn.Owing(s.state, 0) { // else a worker is about to work on it, and marks what it leaves
+	if !turn.NeedsWorker(s.state, 0) { // else a worker is about to work on it, and marks what it leaves
 		_ = h.b.MarkDirty(c.Session)
 	}
 	h.hint(s.state, c.Events, due)

@@ -26,7 +26,7 @@ import (
 // The guard of each append decides what comes first; a copy that is there already is not registered again.
 func (h *Host) Leave(ctx context.Context, id events.SessionID, t projector.Task) error {
 	ctx = api.Apart(ctx) // for the session's own sake: its caller may not reach the parent
-	m := mover{by: stamp{actor: h.actor, cause: leaving}, finish: h.FinishTransfer, room: task.RoomForLeft}
+	m := mover{by: stamp{actor: h.actor, cause: leaving}, finish: h.FinishTransfer, room: task.CheckTransferCapacity}
 	var err error
 	for moved := false; !moved && err == nil; {
 		moved, err = h.transfer(ctx, id, t.Leaves, []events.TaskID{t.ID}, m)

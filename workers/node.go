@@ -50,7 +50,7 @@ func NewNode(cfg Config) (*Node, error) {
 		return nil, fmt.Errorf("new node: %w", err)
 	}
 	n := &Node{cfg: cfg, log: cfg.Logger.Named("worker").With(zap.String("worker", string(cfg.ID)))}
-	cfg.Plugins.WarnTo(func(plugin, point string, err error) {
+	cfg.Plugins.SetWarn(func(plugin, point string, err error) {
 		n.log.Warn("hook", zap.String("plugin", plugin), zap.String("point", point), zap.Error(err))
 	})
 	calls := &call.Env{

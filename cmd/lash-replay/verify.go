@@ -33,11 +33,11 @@ func (*verifyCmd) Help() string {
 
 // Checks of this command, besides those of package projector.
 const (
-	checkHistory  projector.Check = "history"
-	checkBlob     projector.Check = "blob"
-	checkBase     projector.Check = "base"
-	checkSnapshot projector.Check = "snapshot"
-	checkArchive  projector.Check = "archive"
+	checkHistory  projector.Rule = "history"
+	checkBlob     projector.Rule = "blob"
+	checkBase     projector.Rule = "base"
+	checkSnapshot projector.Rule = "snapshot"
+	checkArchive  projector.Rule = "archive"
 )
 
 // finding is one violation with where it is.
@@ -46,7 +46,7 @@ type finding struct {
 	File    string           `json:"file,omitempty"`
 	Seq     events.Seq       `json:"seq,omitempty"` // 0: of the session as a whole
 	Event   *int             `json:"event,omitempty"`
-	Check   projector.Check  `json:"check"`
+	Check   projector.Rule  `json:"check"`
 	Problem string           `json:"problem"`
 }
 

@@ -55,8 +55,8 @@ func (m *modelCall) gaveUp(wait time.Duration, failure *llm.Error) {
 
 // rendered is the conversation in the protocol's form, after what plugins contributed.
 func (m *modelCall) rendered(messages []events.Message) []events.Message {
-	if m.Preamble.Show != nil {
-		messages = m.Preamble.Show(messages)
+	if m.Preamble.Render != nil {
+		messages = m.Preamble.Render(messages)
 	}
 	if m.Prompt.System == "" {
 		return messages

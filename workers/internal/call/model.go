@@ -24,7 +24,7 @@ import (
 type Model struct {
 	At       *Snapshot // the state whose prompt it is
 	Stack    *plugin.Session
-	Owes     turn.Owes // the state owes the call
+	Owes     turn.Needs // the state owes the call
 	Prompt   projector.Prompt
 	Preamble plugin.Preamble // the protocol's part in the prompt and the reply
 }
@@ -153,7 +153,7 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response) turn.Input {
 		return m.refused(ctx, &resp, err)
 	}
 	if fact := m.stream.fact(m.Owes); fact != nil {
-		reply.Beside = append(reply.Beside, fact)
+		reply.Extra = append(reply.Extra, fact)
 	}
 	return reply
 }

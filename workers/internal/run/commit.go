@@ -128,7 +128,7 @@ func (r *run) flush(ctx context.Context) error {
 		began, count := time.Now(), r.arrived() // an answer that is late is of a state that may be old
 		at := r.batch.durable.Seq
 		undo := r.claiming(c)
-		seq, err := r.p.cfg.Host.AppendAs(ctx, c, at, func() *projector.State { r.state.Landed(); return r.state.Clone() })
+		seq, err := r.p.cfg.Host.AppendAs(ctx, c, at, func() *projector.State { r.state.Committed(); return r.state.Clone() })
 		if err == nil && seq == at+1 {
 			if conflicts > 0 {
 				r.p.cfg.Bus.EndWay(r.session)

@@ -46,7 +46,7 @@ func (s *Sweeper) listHot(ctx context.Context, soon bool) error {
 		}
 	}
 	for id, row := range rows {
-		if row.Place == follow.PlaceHot && !row.Rests() {
+		if row.Place == follow.PlaceHot && !row.Inactive() {
 			s.missing(id, candidate{moved: row.UpdatedAt.Time(), soon: soon, folds: true})
 		}
 	}
@@ -60,7 +60,7 @@ func (s *Sweeper) listStreams(ctx context.Context, rows map[events.SessionID]fol
 			return err
 		}
 		row, known := rows[hot.ID]
-		if hot.Last == 0 || hot.Sealed || known && row.Seq == hot.Last && row.Rests() && row.Due == 0 {
+		if hot.Last == 0 || hot.Sealed || known && row.Seq == hot.Last && row.Inactive() && row.Due == 0 {
 			continue
 		}
 		s.missing(hot.ID, candidate{moved: hot.Moved, soon: soon, folds: true})

@@ -214,7 +214,7 @@ func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, w
 	case err != nil:
 		return s.unfoldable(ctx, id, c, wakes)
 	}
-	owing := turn.Owing(state, 0) // what is due is the servers' to tell
+	owing := turn.NeedsWorker(state, 0) // what is due is the servers' to tell
 	if owing && !wakes[turnKey(id)] {
 		s.log.Warn("a session owes work and has no wake", zap.String("session", string(id)), zap.Uint64("seq", uint64(state.Seq)))
 		if err := s.bus.PublishWake(turnKey(id), bus.WakeHint{Worker: state.Worker, Repair: true}); err != nil {
@@ -269,7 +269,7 @@ func (s *Sweeper) rowRests(ctx context.Context, id events.SessionID, seq events.
 	}
 	stored, err := s.bus.Directory().Get(ctx, id)
 	var row follow.Directory
-	return err == nil && json.Unmarshal(stored.Value, &row) == nil && row.Seq == seq && row.Rests() && row.Due == 0
+	return err == nil && json.Unmarshal(stored.Value, &row) == nil && row.Seq == seq && row.Inactive() && row.Due == 0
 }
 
 // tasks wakes the live tasks that have no wake, and lists all.
