@@ -10,28 +10,28 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Headers of a request whose answer is followed while it is made. The client chooses a token, which no other client
-// can guess, and repeats it as long as it listens.
+// Headers of a request whose client follows the answer in pieces. The client chooses a token that no other client can
+// guess, and repeats it while it listens.
 const (
-	headerStream = "Lash-Stream" // of a request, and of what its client says later: the token
-	headerEnd    = "Lash-End"    // of the latter: the client listens no more
+	headerStream = "Lash-Stream" // of a request, and of the client's later messages: the token
+	headerEnd    = "Lash-End"    // of a later message: the client stops listening
 	headerPiece  = "Lash-Piece"  // of a piece of the answer: its number, from 0
 )
 
-// opListening is where such clients say that they listen. Each node takes what all of them say: a queue group
-// would give it to a node that does not work on the request.
+// opListening is the operation to which such clients publish that they listen. Each node subscribes to all of it: a
+// queue group could deliver it to a node that does not work on the request.
 const opListening = "listening"
 
-// listeningWithin is longer than a connection takes to be made again.
+// listeningWithin is longer than a reconnect takes.
 const listeningWithin = 10 * time.Second
 
-// errNotListening is the cause of the end of a request whose client went away.
+// errNotListening is the cause with which the request of a lost client is cancelled.
 var errNotListening = errors.New("the client listens no more")
 
-// listeners are the clients that follow an answer which this service makes, by their tokens.
+// listeners are the clients that follow the answers of this service, by token.
 type listeners struct {
 	within time.Duration
-	stop   func() // takes no more of what clients say
+	stop   func() // ends the subscription to [opListening]
 
 	mu   sync.Mutex
 	open map[string]*listener
@@ -45,8 +45,8 @@ type listener struct {
 	cancel context.CancelCauseFunc
 }
 
-// add has ctx end when the client of a token listens no more, until forget. ok is false where the request has no token, or one
-// that cannot be told from another's: it is answered without pieces.
+// add starts to watch the client of a token: ctx ends when the client stops to listen, until forget. ok is false for
+// a request without a token, or with one that is too long or in use: it is answered without pieces.
 func (l *listeners) add(ctx context.Context, token string) (_ context.Context, forget func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +64,7 @@ func (l *listeners) add(ctx context.Context, token string) (_ context.Context, f
 	}, true
 }
 
-// heard takes a client's word that it listens, or listens no more. Those of requests at other nodes mean nothing here.
+// heard handles a client's message that it listens, or stops. Tokens of other nodes' requests are ignored.
 func (l *listeners) heard(m *nats.Msg) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,26 +77,27 @@ func (l *listeners) heard(m *nats.Msg) {
 	}
 }
 
-// pieces sends pieces of an answer to who asked for it.
+// pieces sends the pieces of an answer to the client's inbox.
 func (s *Service) pieces(reply string) func([]byte) {
 	n := 0
 	return func(data []byte) {
-		_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerPiece: {strconv.Itoa(n)}}, Data: data}) // the number tells of a loss
+		_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerPiece: {strconv.Itoa(n)}}, Data: data}) // the number shows a loss
 		n++
 	}
 }
 
-// PieceFunc gets a piece of an answer. n counts those of one request from 0: where one is missing, it was lost.
+// PieceFunc receives a piece of an answer. n counts the pieces of one request from 0; a missing n was lost.
 type PieceFunc func(n int, data []byte)
 
-// listening tells nodes that a client follows the answer to a request, until stop, which tells them that it does no more.
+// listening publishes every second that a client follows the answer to a request. stop publishes that it does no
+// more.
 func (b *Bus) listening(token string) (stop func()) {
 	say := func(more ...string) {
 		h := nats.Header{headerStream: {token}}
 		if len(more) > 0 {
 			h[headerEnd] = more
 		}
-		_ = b.nc.PublishMsg(&nats.Msg{Subject: b.names.operation(opListening), Header: h}) // the node's patience is many of them
+		_ = b.nc.PublishMsg(&nats.Msg{Subject: b.names.operation(opListening), Header: h}) // the node waits for many of these
 	}
 	done := make(chan struct{})
 	var beside sync.WaitGroup

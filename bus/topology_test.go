@@ -89,8 +89,8 @@ func TestSharedStreams(t *testing.T) {
 	}
 }
 
-// TestReplicasAreKept opens buses that are told different numbers: the largest
-// of them counts, for shared streams and for those of sessions.
+// TestReplicasAreKept opens buses with different numbers of replicas: the largest applies, to shared streams and to
+// those of sessions.
 func TestReplicasAreKept(t *testing.T) {
 	t.Parallel()
 	c := bustest.StartCluster(t)

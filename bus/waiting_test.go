@@ -15,25 +15,25 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 )
 
-// words are what is said while somebody waits.
-type words struct {
+// waitMessages are the messages of [bus.Config.Waiting].
+type waitMessages struct {
 	mu   sync.Mutex
 	list []string
 	at   []time.Time
 	more chan struct{}
 }
 
-func newWords() *words { return &words{more: make(chan struct{}, 1024)} }
+func newWaitMessages() *waitMessages { return &waitMessages{more: make(chan struct{}, 1024)} }
 
-func (w *words) say(what string) {
+func (w *waitMessages) add(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.list, w.at = append(w.list, what), append(w.at, time.Now())
 	w.more <- struct{}{}
 }
 
-// TestOpenWaits opens a bus before its servers are there, and a reader before
-// the first node: both wait, say for what, and go on by themselves.
+// TestOpenWaits opens a bus before its servers run, and a reader before the first node: both wait, report what for,
+// and open.
 func TestOpenWaits(t *testing.T) {
 	t.Parallel()
 	ports, err := busembed.FreePorts(1)
@@ -41,9 +41,9 @@ func TestOpenWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := fmt.Sprintf("nats://me:secret@127.0.0.1:%d", ports[0])
-	said, opened := newWords(), make(chan error, 2)
+	said, opened := newWaitMessages(), make(chan error, 2)
 	open := func(as func(context.Context, bus.Config) (*bus.Bus, error)) {
-		b, err := as(t.Context(), bus.Config{URL: url, Wait: true, Waiting: said.say})
+		b, err := as(t.Context(), bus.Config{URL: url, Wait: true, Waiting: said.add})
 		if err == nil {
 			b.Close()
 		}
@@ -91,18 +91,18 @@ func TestOpenWaits(t *testing.T) {
 		<-said.more
 		cancel()
 	}()
-	if _, err := bus.Open(ctx, bus.Config{URL: url, Wait: true, Waiting: said.say}); err == nil || errors.Is(err, context.DeadlineExceeded) {
+	if _, err := bus.Open(ctx, bus.Config{URL: url, Wait: true, Waiting: said.add}); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("given up: got %v, want what was waited for", err)
 	}
 }
 
-// TestOpenFreshCluster opens a bus while the cluster elects its first leader:
-// no request is waited for longer than the election takes.
+// TestOpenFreshCluster opens a bus while the cluster elects its first leader: no request takes longer than the
+// election.
 func TestOpenFreshCluster(t *testing.T) {
 	t.Parallel()
 	c := bustest.StartCluster(t)
-	said := newWords()
-	b, err := bus.Open(t.Context(), bus.Config{URL: c.URL, Replicas: 3, Waiting: said.say})
+	said := newWaitMessages()
+	b, err := bus.Open(t.Context(), bus.Config{URL: c.URL, Replicas: 3, Waiting: said.add})
 	if err != nil {
 		t.Fatal(err)
 	}

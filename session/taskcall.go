@@ -20,7 +20,7 @@ type callback struct {
 // onCancel keeps a callback. Cancels of other processes are heard live.
 func (h *Host) onCancel(id events.SessionID, t projector.Task, call func()) error {
 	key := taskKey{id, t.ID}
-	stop, err := h.b.Hear(id, func(m bus.LiveMessage) { h.heardTask(key, m) })
+	stop, err := h.b.OnCommit(id, func(m bus.LiveMessage) { h.heardTask(key, m) })
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (h *Host) moveCallback(key taskKey, to events.SessionID) {
 }
 
 func (h *Host) heardTask(key taskKey, m bus.LiveMessage) {
-	if !m.Work {
+	if !m.AboutTasks {
 		return
 	}
 	c, err := events.Decode(m.Data)

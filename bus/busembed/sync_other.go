@@ -4,7 +4,7 @@ package busembed
 
 import "errors"
 
-// Here the server syncs stream by stream.
+// The server syncs stream by stream on these systems.
 const canSyncFilesystem = false
 
 type filesystem struct{}

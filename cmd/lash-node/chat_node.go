@@ -26,7 +26,7 @@ func runs(own busembed.Access) bool {
 }
 
 // startNode runs a node in this process, on an embedded server that this and other terminals find in its store.
-// [busembed.ErrHeld]: there is one in the store.
+// [busembed.ErrInUse]: there is one in the store.
 func (c *chatCmd) startNode(ctx context.Context, s *streams, own busembed.Access) (*serve.Node, error) {
 	return serve.Start(ctx, s, serve.Config{Logger: zap.NewNop()}, func(flags *serve.Command) {
 		flags.Store, flags.Listen, flags.Grace = c.Store, listenAt(ctx, own.URL), stopGrace

@@ -98,12 +98,12 @@ func (a *Archiver) archiveDue(ctx context.Context) error {
 		})
 	}
 	wait.Wait()
-	return a.b.Forsaken(ctx)
+	return a.b.SweepOrphans(ctx)
 }
 
 // due reports whether it is time to look. A sealed stream is of an archiver that died.
 func (a *Archiver) due(hot bus.HotSession) bool {
-	return hot.Sealed || time.Since(hot.Moved) >= a.cfg.After
+	return hot.Sealed || time.Since(hot.ChangedAt) >= a.cfg.After
 }
 
 // snapshotCold is how many commits a cold session has at most that is folded

@@ -86,7 +86,7 @@ func (s *Blobs) strike(ctx context.Context, unseen map[string]bool) error {
 		}
 	}
 	bases := make(map[events.BlobRef]bool)
-	for data, err := range s.b.Mentions(ctx) {
+	for data, err := range s.b.BlobMentions(ctx) {
 		if err != nil {
 			return err
 		}

@@ -171,13 +171,13 @@ func (p *Projector) sweep(ctx context.Context) error {
 func (p *Projector) handle(ctx context.Context, j *bus.DirtyMark) {
 	held := p.hold(j.Session)
 	if wait := rowEvery - time.Since(held.rows); wait > 0 {
-		_ = j.GiveBack(wait)
+		_ = j.Nak(wait)
 		return
 	}
 	err := p.project(ctx, j.Session, held)
 	switch {
 	case err == nil && held.unsaved():
-		_ = j.GiveBack(idleAfter) // unless it moves again, which is another mark
+		_ = j.Nak(idleAfter) // unless it moves again, which is another mark
 	case err == nil:
 		_ = j.Ack()
 	case errors.Is(err, events.ErrNoSession):
@@ -186,7 +186,7 @@ func (p *Projector) handle(ctx context.Context, j *bus.DirtyMark) {
 	default:
 		held.state = nil
 		p.log.Warn("project", zap.String("session", string(j.Session)), zap.Error(err))
-		_ = j.GiveBack(rowEvery)
+		_ = j.Nak(rowEvery)
 	}
 }
 

@@ -68,7 +68,7 @@ func (a *Archiver) retain(ctx context.Context, id events.SessionID, row *Directo
 	if err != nil || !a.past(s.UpdatedAt, s.Config.RetainMillis, now) || !a.restful(s) {
 		return known(err)
 	}
-	stored, err := a.b.Stored(ctx, id) // the time in a commit is by its writer's clock
+	stored, err := a.b.StoredAt(ctx, id) // the time in a commit is by its writer's clock
 	if err != nil || !a.past(events.MillisOf(stored), s.Config.RetainMillis, now) {
 		return known(err)
 	}

@@ -80,7 +80,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 
 // lead sweeps while this node leads.
 func (s *Sweeper) lead(ctx context.Context) {
-	moved, err := s.bus.Moved(s.Moved)
+	moved, err := s.bus.WatchCommits(s.Moved)
 	if err != nil {
 		s.log.Warn("watch sessions", zap.Error(err))
 		return
@@ -238,7 +238,7 @@ func (s *Sweeper) listHot(ctx context.Context, soon bool) error {
 		}
 		s.mu.Lock()
 		if c := s.candidates[hot.ID]; c == nil || !c.timed.IsZero() {
-			s.candidates[hot.ID] = &candidate{moved: hot.Moved, soon: soon, folds: true}
+			s.candidates[hot.ID] = &candidate{moved: hot.ChangedAt, soon: soon, folds: true}
 		}
 		s.mu.Unlock()
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 )
 
-// TestFetchAfterConsumerCouldNotBeMade has another consumer stand where a
-// deleted one is to be made again: fetches fail until it has gone.
+// TestFetchAfterConsumerCouldNotBeMade has another consumer in the place of a deleted one: fetches fail until it is
+// gone.
 func TestFetchAfterConsumerCouldNotBeMade(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
