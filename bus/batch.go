@@ -50,14 +50,14 @@ func (b *Bus) batchOf(ctx context.Context, l link, stream, subject string, from 
 
 // messages yields the messages of a subject in order, from a sequence on, up to the end that the answering replica
 // has. A batch without an answer is requested `tries` times, 0 for until ctx ends. The error is terminal.
-func (b *Bus) messages(ctx context.Context, much bool, stream, subject string, from uint64, tries int) iter.Seq2[*jetstream.RawStreamMsg, error] {
+func (b *Bus) messages(ctx context.Context, large bool, stream, subject string, from uint64, tries int) iter.Seq2[*jetstream.RawStreamMsg, error] {
 	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
 		for try := 1; ; try++ {
 			if ctx.Err() != nil { // a batch may end without an error then
 				yield(nil, context.Cause(ctx))
 				return
 			}
-			for msg, err := range b.batchOf(ctx, b.linkOf(much), stream, subject, from, batchMessages) {
+			for msg, err := range b.batchOf(ctx, b.linkOf(large), stream, subject, from, batchMessages) {
 				switch {
 				case errors.Is(err, ErrNotFound):
 					return

@@ -108,9 +108,6 @@ func (b *Bus) BlobMentions(ctx context.Context) iter.Seq2[[]byte, error] {
 	}
 }
 
-// assetPart is a part of a stream's messages.
-type assetPart struct{ stream, subjects string }
-
 func (b *Bus) mentionsIn(ctx context.Context, id events.SessionID, yield func([]byte, error) bool) bool {
 	row, err := b.readEntry(ctx, id)
 	if err != nil {

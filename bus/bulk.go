@@ -40,9 +40,9 @@ type bulk struct {
 // primary is the connection of all short requests.
 func (b *Bus) primary() link { return link{b.nc, b.js} }
 
-// linkOf is the connection for a read that moves much, or for another one.
-func (b *Bus) linkOf(much bool) link {
-	if !much {
+// linkOf is the connection for a large read, or for another one.
+func (b *Bus) linkOf(large bool) link {
+	if !large {
 		return b.primary()
 	}
 	l := b.bulk.made.Load()

@@ -39,9 +39,9 @@ func (c *consumer) create(ctx context.Context) error {
 	})
 }
 
-// fetch calls take with up to n messages, as many as arrive within wait. remade reports that the consumer, or its
+// fetch calls take with up to n messages, as many as arrive within wait. recreated reports that the consumer, or its
 // stream, was gone.
-func (c *consumer) fetch(ctx context.Context, n int, wait time.Duration, take func(jetstream.Msg)) (remade bool, err error) {
+func (c *consumer) fetch(ctx context.Context, n int, wait time.Duration, take func(jetstream.Msg)) (recreated bool, err error) {
 	once, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	opts := []jetstream.FetchOpt{jetstream.FetchContext(once)}
@@ -59,8 +59,8 @@ func (c *consumer) fetch(ctx context.Context, n int, wait time.Duration, take fu
 	if err == nil {
 		return false, nil
 	}
-	remade, lookErr := c.recreate(ctx)
-	if remade {
+	recreated, lookErr := c.recreate(ctx)
+	if recreated {
 		return true, nil
 	}
 	return false, fmt.Errorf("fetch from %s: %w", c.stream.Name, errors.Join(mapError(err), lookErr))
@@ -72,7 +72,7 @@ func (c *consumer) fetch(ctx context.Context, n int, wait time.Duration, take fu
 const recreateWait = 500 * time.Millisecond
 
 // recreate creates the consumer and its stream again where one of them is missing.
-func (c *consumer) recreate(ctx context.Context) (remade bool, err error) {
+func (c *consumer) recreate(ctx context.Context) (recreated bool, err error) {
 	err = c.b.once(ctx, func(ctx context.Context) error {
 		_, err := c.b.js.Consumer(ctx, c.stream.Name, c.cfg.Durable)
 		return err

@@ -36,7 +36,6 @@ type Trial struct {
 	Error  string        `msgpack:"e,omitempty"` // of the last attempt that did not kill its worker
 }
 
-// keepDead is how long a dead letter is kept; keepTrial how long a trial is that no worker repeats.
 const (
 	// deadMaxAge is how long a dead letter is kept. trialTTL is how long a trial is kept after its last write.
 	deadMaxAge = 30 * 24 * time.Hour

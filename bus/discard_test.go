@@ -30,75 +30,20 @@ func TestDiscardReadsBack(t *testing.T) {
 		noise   int // bytes of incompressible text in each
 		spoil   func(t *testing.T, js jetstream.JetStream)
 	}{
-		"entry": {5, 0, func(t *testing.T, js jetstream.JetStream) {
-			t.Helper()
-			s, err := js.Stream(t.Context(), "lash-archive")
-			if err != nil {
-				t.Fatal(err)
-			}
-			kept, err := s.GetLastMsgForSubject(t.Context(), "lash.archive.s")
-			if err != nil {
-				t.Fatal(err)
-			}
-			at := bytes.Index(kept.Data, []byte("LASHARC1"))
-			if at < 0 {
-				t.Fatal("the entry has no file")
-			}
-			kept.Data[at+60] ^= 1
-			if _, err := js.Publish(t.Context(), "lash.archive.s", kept.Data); err != nil {
-				t.Fatal(err)
-			}
-		}},
-		"other history": {5, 0, func(t *testing.T, js jetstream.JetStream) {
-			t.Helper()
-			other := bustest.Start(t)
-			for n := range 5 {
-				c := commit("s", n+1)
-				c.At += 1000
-				if _, err := other.Log().Append(t.Context(), c, events.Seq(n)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := other.Archive(t.Context(), "s", 5); err != nil {
-				t.Fatal(err)
-			}
-			s, err := jetStream(t, other).Stream(t.Context(), "lash-archive")
-			if err != nil {
-				t.Fatal(err)
-			}
-			whole, err := s.GetLastMsgForSubject(t.Context(), "lash.archive.s")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := js.Publish(t.Context(), "lash.archive.s", whole.Data); err != nil {
-				t.Fatal(err)
-			}
-		}},
-		"blob": {8, 100_000, func(t *testing.T, js jetstream.JetStream) {
-			t.Helper()
-			blobs, err := js.ObjectStore(t.Context(), "lash-blobs")
-			if err != nil {
-				t.Fatal(err)
-			}
-			list, err := blobs.List(t.Context())
-			if err != nil || len(list) != 1 {
-				t.Fatalf("got %d blobs, %v, want the archive", len(list), err)
-			}
-			if err := blobs.Delete(t.Context(), list[0].Name); err != nil {
-				t.Fatal(err)
-			}
-		}},
+		"entry":         {5, 0, corruptEntry},
+		"other history": {5, 0, replaceEntry},
+		"blob":          {8, 100_000, deleteArchiveBlob},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := bustest.Start(t)
 			js := jetStream(t, b)
 			for n := range c.commits {
-				said := commit("s", n+1)
+				next := commit("s", n+1)
 				if c.noise > 0 {
-					said.Events = []events.Event{events.Of("", &events.InputInjected{Input: "i", Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: incompressible(c.noise)}}})}
+					next.Events = []events.Event{events.Of("", &events.InputInjected{Input: "i", Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: incompressible(c.noise)}}})}
 				}
-				if _, err := b.Log().Append(t.Context(), said, events.Seq(n)); err != nil {
+				if _, err := b.Log().Append(t.Context(), next, events.Seq(n)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -110,6 +55,70 @@ func TestDiscardReadsBack(t *testing.T) {
 				t.Errorf("got %v and the streams %v, want an error and the stream", err, streams(t, b))
 			}
 		})
+	}
+}
+
+// corruptEntry flips a bit of the archive file in the entry.
+func corruptEntry(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	s, err := js.Stream(t.Context(), "lash-archive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := s.GetLastMsgForSubject(t.Context(), "lash.archive.s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(kept.Data, []byte("LASHARC1"))
+	if at < 0 {
+		t.Fatal("the entry has no file")
+	}
+	kept.Data[at+60] ^= 1
+	if _, err := js.Publish(t.Context(), "lash.archive.s", kept.Data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replaceEntry puts the entry of another history of the same length.
+func replaceEntry(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	other := bustest.Start(t)
+	for n := range 5 {
+		c := commit("s", n+1)
+		c.At += 1000
+		if _, err := other.Log().Append(t.Context(), c, events.Seq(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.Archive(t.Context(), "s", 5); err != nil {
+		t.Fatal(err)
+	}
+	s, err := jetStream(t, other).Stream(t.Context(), "lash-archive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := s.GetLastMsgForSubject(t.Context(), "lash.archive.s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Publish(t.Context(), "lash.archive.s", whole.Data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deleteArchiveBlob deletes the blob of the archive.
+func deleteArchiveBlob(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	blobs, err := js.ObjectStore(t.Context(), "lash-blobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := blobs.List(t.Context())
+	if err != nil || len(list) != 1 {
+		t.Fatalf("got %d blobs, %v, want the archive", len(list), err)
+	}
+	if err := blobs.Delete(t.Context(), list[0].Name); err != nil {
+		t.Fatal(err)
 	}
 }
 

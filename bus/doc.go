@@ -50,6 +50,8 @@
 //   - ack lost: the tail holds the commit; the caller gets its sequence.
 //   - publish lost: the tail does not hold it; the same publish is safe, as it names the same sequence.
 //   - false refusal, of a replica that was behind: the tail shows no other commit; the publish is repeated.
+//   - session cold, or its archiver dead: the append completes the archive, opens the next stream, and publishes again.
+//     Where that fails the outcome is unknown, and the tail decides.
 //   - ctx ends first: [events.ErrOutcomeUnknown]; the caller repeats the same commit.
 //   - writer loses again and again: it asks for priority ([Bus.RequestPriority]). The others then wait a moment, the
 //     oldest append goes first. A lost request for priority costs time only.

@@ -107,7 +107,7 @@ func (b *Bus) purge(ctx context.Context, session events.SessionID) error {
 		return err
 	}
 	if row.Erased.IsZero() {
-		return fmt.Errorf("%w: session %s was not buried", events.ErrInvalid, session)
+		return fmt.Errorf("%w: session %s has no tombstone", events.ErrInvalid, session)
 	}
 	for _, name := range []string{row.Stream, b.names.firstStream(session)} { // may be the same stream
 		if name == "" {
@@ -117,24 +117,14 @@ func (b *Bus) purge(ctx context.Context, session events.SessionID) error {
 			return err
 		}
 	}
-	for _, left := range []assetPart{
-		{b.names.timerStream(), b.names.timerSession(session)},
-		{b.names.workStream(), b.names.work(WakeKey{Class: ClassTurn, Session: session})},
-		{b.names.workStream(), b.names.taskWakes(session)},
-		{b.names.deadStream(), b.names.dead(session)},
-		{b.names.deadStream(), b.names.trial(session)},
-		{b.names.dirtyStream(), b.names.dirty(session)},
-		{b.names.deltaStream(), b.names.deltaSession(session)},
-		{b.names.rowStream(b.names.snapshots()), b.names.row(b.names.snapshots(), session)},
-		{b.names.rowStream(b.names.catalogs()), b.names.row(b.names.catalogs(), session)},
-	} {
-		if err := b.purgeSubject(ctx, left.stream, left.subjects); err != nil {
+	for _, part := range b.sessionParts(session) {
+		if err := b.purgeSubject(ctx, part.stream, part.subjects); err != nil {
 			return err
 		}
 	}
 	for _, r := range row.Runs {
-		whatever := func(string) bool { return true }
-		if err := b.dropBlob(ctx, r.Blob.Digest, whatever); err != nil { // the file has the session's id, so no other session refers to it
+		anyContent := func(string) bool { return true }
+		if err := b.dropBlob(ctx, r.Blob.Digest, anyContent); err != nil { // the file has the session's id, so no other session refers to it
 			return err
 		}
 	}
@@ -148,6 +138,24 @@ func (b *Bus) purge(ctx context.Context, session events.SessionID) error {
 		_, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.names.erased(session)})
 		return err
 	})
+}
+
+// assetPart is a part of a stream's messages.
+type assetPart struct{ stream, subjects string }
+
+// sessionParts are a session's messages in the shared streams, without the archive entry and the directory's row.
+func (b *Bus) sessionParts(session events.SessionID) []assetPart {
+	return []assetPart{
+		{b.names.timerStream(), b.names.timerSession(session)},
+		{b.names.workStream(), b.names.work(WakeKey{Class: ClassTurn, Session: session})},
+		{b.names.workStream(), b.names.taskWakes(session)},
+		{b.names.deadStream(), b.names.dead(session)},
+		{b.names.deadStream(), b.names.trial(session)},
+		{b.names.dirtyStream(), b.names.dirty(session)},
+		{b.names.deltaStream(), b.names.deltaSession(session)},
+		{b.names.rowStream(b.names.snapshots()), b.names.row(b.names.snapshots(), session)},
+		{b.names.rowStream(b.names.catalogs()), b.names.row(b.names.catalogs(), session)},
+	}
 }
 
 // purgeSubject removes every message of a subject from a stream. A missing stream is no error.

@@ -71,6 +71,29 @@ func remainingSubjects(t *testing.T, b *bus.Bus) (list []string) {
 	return list
 }
 
+// fillSharedStreams stores messages of the sessions s and other in every shared stream.
+func fillSharedStreams(t *testing.T, b *bus.Bus) {
+	t.Helper()
+	for _, err := range []error{
+		b.PublishWake(turnKey("s"), bus.WakeHint{}), b.PublishWake(turnKey("other"), bus.WakeHint{}),
+		b.PublishWake(bus.WakeKey{Class: bus.ClassTask, Session: "s", Task: "k"}, bus.WakeHint{}),
+		b.PublishWake(bus.WakeKey{Class: bus.ClassTool, Session: "s", Task: "k"}, bus.WakeHint{}),
+		b.PublishWake(bus.WakeKey{Class: bus.ClassTask, Session: "other", Task: "k"}, bus.WakeHint{}),
+		b.MarkDirty("s"), b.PublishDelta("s", "t1", []byte("x")),
+		b.SetTimer("s", 4102444800000),
+		b.PutDead(t.Context(), &bus.DeadLetter{Session: "s"}), b.PutTrial(t.Context(), "s", bus.Trial{Count: 1}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, rows := range []bus.Rows{b.Snapshots(), b.Catalogs()} {
+		if _, err := rows.Put(t.Context(), "s", []byte("x"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestErase erases a hot session, a cold one, a large one and one that is hot again: only the tombstone stays.
 func TestErase(t *testing.T) {
 	t.Parallel()
@@ -101,24 +124,7 @@ func TestErase(t *testing.T) {
 			last := live(t, b, appendUpTo(t, b, "s", nil, 3))
 			appendUpTo(t, b, "other", nil, 2)
 			mustMakeCold(t, b, "other", 2)
-			for _, err := range []error{
-				b.PublishWake(turnKey("s"), bus.WakeHint{}), b.PublishWake(turnKey("other"), bus.WakeHint{}),
-				b.PublishWake(bus.WakeKey{Class: bus.ClassTask, Session: "s", Task: "k"}, bus.WakeHint{}),
-				b.PublishWake(bus.WakeKey{Class: bus.ClassTool, Session: "s", Task: "k"}, bus.WakeHint{}),
-				b.PublishWake(bus.WakeKey{Class: bus.ClassTask, Session: "other", Task: "k"}, bus.WakeHint{}),
-				b.MarkDirty("s"), b.PublishDelta("s", "t1", []byte("x")),
-				b.SetTimer("s", 4102444800000),
-				b.PutDead(t.Context(), &bus.DeadLetter{Session: "s"}), b.PutTrial(t.Context(), "s", bus.Trial{Count: 1}),
-			} {
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			for _, rows := range []bus.Rows{b.Snapshots(), b.Catalogs()} {
-				if _, err := rows.Put(t.Context(), "s", []byte("x"), 0); err != nil {
-					t.Fatal(err)
-				}
-			}
+			fillSharedStreams(t, b)
 			if err := erase(t.Context(), b, "s"); err != nil {
 				t.Fatal(err)
 			}

@@ -13,30 +13,9 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestEmptyFirstStream has a creator that checks for a session before it exists, makes its first stream after the
-// session was archived, and dies. The empty stream receives the session's appends. Every next operation removes it,
-// and none waits for ever.
-func TestEmptyFirstStream(t *testing.T) {
-	t.Parallel()
-	lives := map[string]func(*testing.T, *bus.Bus, []string) []string{
-		"cold": func(_ *testing.T, _ *bus.Bus, want []string) []string { return want },
-		"cold again": func(t *testing.T, b *bus.Bus, want []string) []string {
-			want = appendUpTo(t, b, "s", want, 5)
-			mustMakeCold(t, b, "s", 5)
-			return want
-		},
-		"about to be hot": func(t *testing.T, b *bus.Bus, want []string) []string {
-			name, err := b.PausedOpening(t.Context(), "s")
-			if err == nil {
-				err = name()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			return want
-		},
-	}
-	next := map[string]func(context.Context, *bus.Bus, events.Seq) error{
+// nextOperations are the operations on session s that may follow.
+func nextOperations() map[string]func(context.Context, *bus.Bus, events.Seq) error {
+	return map[string]func(context.Context, *bus.Bus, events.Seq) error{
 		"append": func(context.Context, *bus.Bus, events.Seq) error { return nil },
 		"stale append": func(ctx context.Context, b *bus.Bus, last events.Seq) error {
 			return wantConflict(b.Log().Append(ctx, commit("s", 99), last-1))
@@ -61,8 +40,33 @@ func TestEmptyFirstStream(t *testing.T) {
 			return nil
 		},
 	}
+}
+
+// TestEmptyFirstStream has a creator that checks for a session before it exists, makes its first stream after the
+// session was archived, and dies. The empty stream receives the session's appends. Every next operation removes it,
+// and none waits for ever.
+func TestEmptyFirstStream(t *testing.T) {
+	t.Parallel()
+	lives := map[string]func(*testing.T, *bus.Bus, []string) []string{
+		"cold": func(_ *testing.T, _ *bus.Bus, want []string) []string { return want },
+		"cold again": func(t *testing.T, b *bus.Bus, want []string) []string {
+			want = appendUpTo(t, b, "s", want, 5)
+			mustMakeCold(t, b, "s", 5)
+			return want
+		},
+		"about to be hot": func(t *testing.T, b *bus.Bus, want []string) []string {
+			name, err := b.PausedOpening(t.Context(), "s")
+			if err == nil {
+				err = name()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return want
+		},
+	}
 	for life, bring := range lives {
-		for what, do := range next {
+		for what, do := range nextOperations() {
 			t.Run(life+"/"+what, func(t *testing.T) {
 				t.Parallel()
 				b := bustest.Start(t)

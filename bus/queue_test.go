@@ -56,15 +56,15 @@ func TestFetchMakesQueueAgain(t *testing.T) {
 			if err := remove(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}
-			if remade, err := q.Fetch(t.Context(), 1, fetchWait, func(*bus.Wake) {}); !remade || err != nil {
-				t.Errorf("fetch after: got remade %v, %v", remade, err)
+			if recreated, err := q.Fetch(t.Context(), 1, fetchWait, func(*bus.Wake) {}); !recreated || err != nil {
+				t.Errorf("fetch after: got recreated %v, %v", recreated, err)
 			}
 			publish(t, b, turnKey("s1"), bus.WakeHint{})
 			confirm(t, b, next(t, q))
 			done := make(chan error, 1)
 			go func() {
-				remade, err := q.Fetch(t.Context(), 1, fetchWait, func(*bus.Wake) {})
-				if err == nil && !remade {
+				recreated, err := q.Fetch(t.Context(), 1, fetchWait, func(*bus.Wake) {})
+				if err == nil && !recreated {
 					err = errors.New("it did not say so")
 				}
 				done <- err

@@ -105,7 +105,7 @@ func (n names) liveAll(id events.SessionID) string { return n.prefix + ".live." 
 func (n names) priorityAll() string                 { return n.prefix + ".way.*" }
 func (n names) priority(id events.SessionID) string { return n.prefix + ".way." + string(id) }
 
-// parseWay is the inverse of way.
+// parsePriority is the inverse of priority.
 func (n names) parsePriority(subject string) events.SessionID {
 	return events.SessionID(strings.TrimPrefix(subject, n.prefix+".way."))
 }

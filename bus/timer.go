@@ -104,10 +104,10 @@ const dueWait = 10 * time.Second
 // from a wrong clock; another worker's clock may be right.
 const maxEarly = time.Second
 
-// Fetch calls ring with the sessions and times of up to n timers, as many as arrive within wait, and acks those for
-// which ring returns nil. The others are redelivered. A timer that is early, as the server counts whole seconds, is
-// delayed to its time. A deleted stream is created again: then remade is true, and every timer is lost.
-func (d *Due) Fetch(ctx context.Context, n int, wait time.Duration, ring func(events.SessionID, events.Millis) error) (remade bool, err error) {
+// Fetch calls fire with the sessions and times of up to n timers, as many as arrive within wait, and acks those for
+// which fire returns nil. The others are redelivered. A timer that is early, as the server counts whole seconds, is
+// delayed to its time. A deleted stream is created again: then recreated is true, and every timer is lost.
+func (d *Due) Fetch(ctx context.Context, n int, wait time.Duration, fire func(events.SessionID, events.Millis) error) (recreated bool, err error) {
 	return d.consumer.fetch(ctx, n, wait, func(msg jetstream.Msg) {
 		session, ok := d.b.names.parseTimer(msg.Subject())
 		at, err := strconv.ParseInt(msg.Headers().Get(headerDue), 10, 64)
@@ -117,7 +117,7 @@ func (d *Due) Fetch(ctx context.Context, n int, wait time.Duration, ring func(ev
 			_ = msg.Term() // not a timer
 		case early > 0:
 			_ = msg.NakWithDelay(min(early, maxEarly))
-		case ring(session, events.Millis(at)) != nil:
+		case fire(session, events.Millis(at)) != nil:
 			_ = msg.NakWithDelay(maxEarly)
 		default:
 			_ = msg.Ack()

@@ -25,8 +25,8 @@ func joinTimers(t *testing.T, b *bus.Bus) *bus.Due {
 func nextDue(t *testing.T, d *bus.Due) (session events.SessionID) {
 	t.Helper()
 	for session == "" && t.Context().Err() == nil { // an early timer is redelivered
-		if remade, err := d.Fetch(t.Context(), 1, fetchWait, func(id events.SessionID, _ events.Millis) error { session = id; return nil }); remade || err != nil {
-			t.Fatalf("fetch: got remade %v, %v", remade, err)
+		if recreated, err := d.Fetch(t.Context(), 1, fetchWait, func(id events.SessionID, _ events.Millis) error { session = id; return nil }); recreated || err != nil {
+			t.Fatalf("fetch: got recreated %v, %v", recreated, err)
 		}
 	}
 	return session
@@ -119,8 +119,8 @@ func TestTimerOfDeadWorker(t *testing.T) {
 	}
 }
 
-// TestTimerRingsAgain redelivers a timer whose handler failed.
-func TestTimerRingsAgain(t *testing.T) {
+// TestTimerFiresAgain redelivers a timer whose handler failed.
+func TestTimerFiresAgain(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	d := joinTimers(t, b)
@@ -149,8 +149,8 @@ func TestTimerStreamDeleted(t *testing.T) {
 	if err := jetStream(t, b).DeleteStream(t.Context(), "lash-timers"); err != nil {
 		t.Fatal(err)
 	}
-	if remade, err := d.Fetch(t.Context(), 1, fetchWait, func(events.SessionID, events.Millis) error { return nil }); !remade || err != nil {
-		t.Errorf("got remade %v, %v", remade, err)
+	if recreated, err := d.Fetch(t.Context(), 1, fetchWait, func(events.SessionID, events.Millis) error { return nil }); !recreated || err != nil {
+		t.Errorf("got recreated %v, %v", recreated, err)
 	}
 	awaitTimers(t, b)
 	setTimer(t, b, "s", 1)

@@ -32,7 +32,7 @@ func (k WakeKey) check() error {
 // WakeHint is the metadata of a wake. All of it may be wrong.
 type WakeHint struct {
 	Worker events.WorkerID // that has the session's state, or runs it; empty: unknown
-	Repair bool            // an earlier delivery may have killed its worker, or the wake was lost
+	Repair bool            // the wake follows a loss or a worker's death: an earlier delivery may have killed its worker
 	Due    events.Millis   // the due time of the timer that caused the wake; 0: none
 }
 
@@ -187,9 +187,9 @@ func (b *Bus) Queue(ctx context.Context, class Class) (*Queue, error) {
 	return &Queue{b, c}, err
 }
 
-// Fetch calls take with up to n wakes, as many as arrive within wait. A deleted queue is created again: then remade
+// Fetch calls take with up to n wakes, as many as arrive within wait. A deleted queue is created again: then recreated
 // is true, and every wake is lost.
-func (q *Queue) Fetch(ctx context.Context, n int, wait time.Duration, take func(*Wake)) (remade bool, err error) {
+func (q *Queue) Fetch(ctx context.Context, n int, wait time.Duration, take func(*Wake)) (recreated bool, err error) {
 	return q.consumer.fetch(ctx, n, wait, func(msg jetstream.Msg) {
 		key, ok := q.b.names.parseWork(msg.Subject())
 		meta, err := msg.Metadata()

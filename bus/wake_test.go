@@ -71,9 +71,9 @@ const waitLimit = 30 * time.Second
 // that time.
 func fetchWithin(t *testing.T, q *bus.Queue, wait time.Duration) (w *bus.Wake) {
 	t.Helper()
-	remade, err := q.Fetch(t.Context(), 1, wait, func(got *bus.Wake) { w = got })
-	if remade || err != nil && !errors.Is(err, events.ErrOutcomeUnknown) {
-		t.Fatalf("fetch: got remade %v, %v", remade, err)
+	recreated, err := q.Fetch(t.Context(), 1, wait, func(got *bus.Wake) { w = got })
+	if recreated || err != nil && !errors.Is(err, events.ErrOutcomeUnknown) {
+		t.Fatalf("fetch: got recreated %v, %v", recreated, err)
 	}
 	return w
 }

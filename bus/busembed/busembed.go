@@ -69,51 +69,68 @@ type Server struct {
 
 // Start boots a server and waits until it accepts connections. [ErrInUse]: the store directory has a running server.
 func Start(cfg Config) (*Server, error) {
+	s, err := start(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("start embedded server: %w", err)
+	}
+	return s, nil
+}
+
+func start(cfg Config) (*Server, error) {
 	if cfg.StoreDir == "" {
-		return nil, errors.New("start embedded server: store directory is required")
+		return nil, errors.New("store directory is required")
 	}
 	if err := os.MkdirAll(filepath.Clean(cfg.StoreDir), 0o700); err != nil {
-		return nil, fmt.Errorf("start embedded server: %w", err)
+		return nil, err
 	}
 	opts, err := cfg.options()
 	if err != nil {
-		return nil, fmt.Errorf("start embedded server: %w", err)
+		return nil, err
 	}
-	held, err := lock(cfg.StoreDir)
-	if err != nil {
-		return nil, fmt.Errorf("start embedded server: %w", err)
+	s := new(Server)
+	if s.lock, err = lock(cfg.StoreDir); err != nil {
+		return nil, err
 	}
-	if err := repair(filepath.Clean(cfg.StoreDir)); err != nil {
-		unlock(held)
-		return nil, fmt.Errorf("start embedded server: repair store: %w", err)
+	if err := s.prepare(cfg, opts); err != nil {
+		unlock(s.lock)
+		return nil, err
 	}
-	s := &Server{lock: held}
-	if cfg.Keyed {
-		if err := s.requireKey(cfg.StoreDir, opts); err != nil {
-			unlock(held)
-			return nil, fmt.Errorf("start embedded server: %w", err)
-		}
-	}
-	if s.ns, err = server.NewServer(opts); err != nil {
-		unlock(held)
-		return nil, fmt.Errorf("start embedded server: %w", err)
-	}
-	err = s.boot()
-	if err == nil && s.access != nil && cfg.Listen {
-		s.access.URL = s.URL()
-		err = s.access.write(cfg.StoreDir)
-	}
-	if err != nil {
+	if err := s.bootWith(cfg); err != nil {
 		s.Stop()
-		return nil, fmt.Errorf("start embedded server: %w", err)
-	}
-	if cfg.syncsFilesystem() {
-		if s.syncer, err = startSyncer(cfg.StoreDir, s.ns); err != nil {
-			s.Stop()
-			return nil, fmt.Errorf("start embedded server: %w", err)
-		}
+		return nil, err
 	}
 	return s, nil
+}
+
+// prepare makes the server without starting it.
+func (s *Server) prepare(cfg Config, opts *server.Options) (err error) {
+	if err := repair(filepath.Clean(cfg.StoreDir)); err != nil {
+		return fmt.Errorf("repair store: %w", err)
+	}
+	if cfg.Keyed {
+		if err := s.requireKey(cfg.StoreDir, opts); err != nil {
+			return err
+		}
+	}
+	s.ns, err = server.NewServer(opts)
+	return err
+}
+
+// bootWith starts the server with its companions: the access file and the syncer.
+func (s *Server) bootWith(cfg Config) (err error) {
+	if err := s.boot(); err != nil {
+		return err
+	}
+	if s.access != nil && cfg.Listen {
+		s.access.URL = s.URL()
+		if err := s.access.write(cfg.StoreDir); err != nil {
+			return err
+		}
+	}
+	if cfg.syncsFilesystem() {
+		s.syncer, err = startSyncer(cfg.StoreDir, s.ns)
+	}
+	return err
 }
 
 func (c Config) options() (*server.Options, error) {

@@ -97,7 +97,7 @@ func (s *syncer) received() (int64, error) {
 	return v.InMsgs, nil
 }
 
-// stop syncs once more, after the server has ended. A second call only syncs again.
+// stop syncs once more, after the server has ended. A second call has no effect.
 func (s *syncer) stop() {
 	s.once.Do(func() { close(s.stopping) })
 	s.wait.Wait()

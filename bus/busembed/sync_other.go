@@ -4,7 +4,7 @@ package busembed
 
 import "errors"
 
-// The server syncs stream by stream on these systems.
+// canSyncFilesystem is false: on these systems the server syncs stream by stream.
 const canSyncFilesystem = false
 
 type filesystem struct{}
