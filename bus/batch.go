@@ -9,8 +9,8 @@ import (
 	"github.com/synadia-io/orbit.go/jetstreamext"
 )
 
-// Limits of one request of a reader, in messages and bytes. Readers have no consumer on the server, so no more than
-// this is in flight to one.
+// Limits of one request of a reader, in messages and bytes. Readers have no consumer on the server, so this bounds
+// the data that is buffered for one.
 const (
 	batchMessages = 512
 	batchBytes    = 4 << 20

@@ -142,9 +142,9 @@ func TestErase(t *testing.T) {
 			if !slices.Equal(ids, []events.SessionID{"other"}) {
 				t.Errorf("sessions: got %v, want the other", ids)
 			}
-			stone, err := b.PutTombstone(t.Context(), "s", nil, bus.Tombstone{At: 2000, Reason: "again"})
-			if want := (bus.Tombstone{At: 1000, By: "tester", Reason: "asked to", Last: events.Seq(last)}); err != nil || stone != want {
-				t.Errorf("tombstone: got %+v, %v, want %+v", stone, err, want)
+			tombstone, err := b.PutTombstone(t.Context(), "s", nil, bus.Tombstone{At: 2000, Reason: "again"})
+			if want := (bus.Tombstone{At: 1000, By: "tester", Reason: "asked to", Last: events.Seq(last)}); err != nil || tombstone != want {
+				t.Errorf("tombstone: got %+v, %v, want %+v", tombstone, err, want)
 			}
 		})
 	}
@@ -241,7 +241,7 @@ func TestEraseKilled(t *testing.T) {
 					switch {
 					case err == nil:
 						whole++
-					case errors.As(err, new(*events.ErasedError)): // its last request may have been in flight
+					case errors.As(err, new(*events.ErasedError)): // the server may have handled its last request
 						isErased(t, b, id, 3)
 						gone++
 					default:
@@ -287,7 +287,7 @@ func TestEraseUnderAppends(t *testing.T) {
 		appendUpTo(t, b, id, nil, 1)
 		var appending sync.WaitGroup
 		var last [3]events.Seq
-		begun := make(chan bool, len(last))
+		started := make(chan bool, len(last))
 		for i := range last {
 			appending.Go(func() {
 				for n := 0; ; n++ {
@@ -300,20 +300,20 @@ func TestEraseUnderAppends(t *testing.T) {
 					}
 					last[i] = seq
 					if n == 3 {
-						begun <- true
+						started <- true
 					}
 				}
 			})
 		}
 		for range last {
-			<-begun
+			<-started
 		}
 		if k%2 == 1 {
 			if at, err := b.Log().Last(t.Context(), id); err == nil {
 				_ = makeCold(t.Context(), b, id, at) // on a conflict it stays hot
 			}
 		}
-		stone, err := b.PutTombstone(t.Context(), id, nil, bus.Tombstone{At: 1000, Reason: "asked to"})
+		tombstone, err := b.PutTombstone(t.Context(), id, nil, bus.Tombstone{At: 1000, Reason: "asked to"})
 		if err == nil {
 			err = b.Purge(t.Context(), id)
 		}
@@ -321,10 +321,10 @@ func TestEraseUnderAppends(t *testing.T) {
 			t.Fatal(err)
 		}
 		appending.Wait()
-		if top := slices.Max(last[:]); stone.Last < top {
-			t.Errorf("tombstone: got the end at %d, want at least %d, which was acknowledged", stone.Last, top)
+		if top := slices.Max(last[:]); tombstone.Last < top {
+			t.Errorf("tombstone: got the end at %d, want at least %d, which was acknowledged", tombstone.Last, top)
 		}
-		isErased(t, b, id, stone.Last)
+		isErased(t, b, id, tombstone.Last)
 	}
 	if got := streams(t, b); len(got) != 0 {
 		t.Errorf("streams: got %v, want none", got)

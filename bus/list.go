@@ -47,14 +47,14 @@ func listStreams[T any](ctx context.Context, b *Bus, api, subject string) iter.S
 }
 
 func listPage[T any](ctx context.Context, b *Bus, api, subject string, offset int) (p page[T], err error) {
-	ask, err := json.Marshal(map[string]any{"offset": offset, "subject": subject})
+	request, err := json.Marshal(map[string]any{"offset": offset, "subject": subject})
 	if err != nil {
 		return p, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, listWait)
 	defer cancel()
 	err = b.retry(ctx, "list streams of "+subject, func(ctx context.Context) error {
-		msg, err := b.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: api, Data: ask})
+		msg, err := b.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: api, Data: request})
 		if err != nil {
 			return err
 		}

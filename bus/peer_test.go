@@ -44,7 +44,7 @@ func TestRequestWorker(t *testing.T) {
 	}
 	for _, id := range []events.WorkerID{"", "*", "w1.x"} {
 		if _, err := other.RequestWorker(t.Context(), id, nil); !errors.Is(err, events.ErrInvalidID) {
-			t.Errorf("ask %q: got %v, want %v", id, err, events.ErrInvalidID)
+			t.Errorf("request %q: got %v, want %v", id, err, events.ErrInvalidID)
 		}
 		if err := other.Notify(id, "s"); !errors.Is(err, events.ErrInvalidID) {
 			t.Errorf("notify %q: got %v, want %v", id, err, events.ErrInvalidID)
@@ -109,9 +109,9 @@ func TestWorkerGone(t *testing.T) {
 	if _, err := b.Notified("w1", func(events.SessionID) {}); err != nil {
 		t.Fatal(err)
 	}
-	held, released := make(chan struct{}), make(chan struct{})
+	blocked, released := make(chan struct{}), make(chan struct{})
 	if _, err := frozen.Notified("w2", func(events.SessionID) {
-		close(held)
+		close(blocked)
 		<-released
 	}); err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestWorkerGone(t *testing.T) {
 	if err := other.Notify("w2", "s"); err != nil {
 		t.Fatal(err)
 	}
-	awaitValue(t, held)
+	awaitValue(t, blocked)
 	for worker, want := range map[events.WorkerID]bool{"w1": false, "w2": false, "w3": true} {
 		if got := other.WorkerGone(t.Context(), worker); got != want {
 			t.Errorf("%s: got gone %v, want %v", worker, got, want)

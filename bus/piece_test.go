@@ -52,12 +52,12 @@ func TestPieces(t *testing.T) {
 			return []byte(context.Cause(ctx).Error()), ""
 		}
 	})
-	asking := bustest.Open(t, server)
-	got, err := asking.Request(t.Context(), "do", nil, 10*time.Second, nil)
+	client := bustest.Open(t, server)
+	got, err := client.Request(t.Context(), "do", nil, 10*time.Second, nil)
 	if err != nil || string(got) != "no pieces" {
 		t.Errorf("got %q and %v, want no pieces", got, err)
 	}
-	said, err := asking.Conn().SubscribeSync("lash.api.listening")
+	listening, err := client.Conn().SubscribeSync("lash.api.listening")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,14 +67,14 @@ func TestPieces(t *testing.T) {
 	watching.Go(func() {
 		defer close(enough)
 		for range 8 { // one message a second, for longer than the node waits
-			if _, err := said.NextMsg(20 * time.Second); err != nil {
+			if _, err := listening.NextMsg(20 * time.Second); err != nil {
 				t.Errorf("got %v, want the word that the client listens", err)
 				return
 			}
 		}
 	})
 	next := 0
-	got, err = asking.Request(t.Context(), "do", nil, 10*time.Second, func(n int, data []byte) {
+	got, err = client.Request(t.Context(), "do", nil, 10*time.Second, func(n int, data []byte) {
 		if n != next || string(data) != strconv.Itoa(n) {
 			t.Errorf("got piece %d, %s, want %d", n, data, next)
 		}
@@ -91,7 +91,7 @@ func TestPiecesEnd(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		listening time.Duration
-		ask       func(t *testing.T, on *bus.Bus)
+		request   func(t *testing.T, on *bus.Bus)
 	}{
 		"gives_up": {time.Hour, func(t *testing.T, on *bus.Bus) {
 			t.Helper()
@@ -118,8 +118,8 @@ func TestPiecesEnd(t *testing.T) {
 				ended <- context.Cause(ctx)
 				return nil, ""
 			})
-			asking := bustest.Open(t, server)
-			test.ask(t, asking)
+			client := bustest.Open(t, server)
+			test.request(t, client)
 			select {
 			case err := <-ended:
 				if err == nil || errors.Is(err, context.Canceled) {
@@ -150,7 +150,7 @@ func TestPiecesWithTakenToken(t *testing.T) {
 			return []byte("cut"), ""
 		}
 	})
-	ask := func(token string) *nats.Subscription {
+	request := func(token string) *nats.Subscription {
 		inbox := on.Conn().NewRespInbox()
 		sub, err := on.Conn().SubscribeSync(inbox)
 		if err == nil {
@@ -172,10 +172,10 @@ func TestPiecesWithTakenToken(t *testing.T) {
 			}
 		}
 	}
-	first := ask("x")
+	first := request("x")
 	<-began
 	for _, token := range []string{"x", strings.Repeat("x", 65)} {
-		if got := answer(ask(token)); got != "no pieces" {
+		if got := answer(request(token)); got != "no pieces" {
 			t.Errorf("token of %d bytes: got %q, want no pieces", len(token), got)
 		}
 	}

@@ -13,36 +13,36 @@ import (
 func TestPriority(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
-	asks, waits := bustest.Open(t, server), bustest.Open(t, server)
+	requester, younger := bustest.Open(t, server), bustest.Open(t, server)
 	old, young := time.Now().Add(-time.Second), time.Now()
 
 	wait := func(what string, want bool) {
 		t.Helper()
-		for end := time.Now().Add(10 * time.Second); waits.MustYield("s", young) != want; time.Sleep(100 * time.Microsecond) {
+		for end := time.Now().Add(10 * time.Second); younger.MustYield("s", young) != want; time.Sleep(100 * time.Microsecond) {
 			if time.Now().After(end) {
-				t.Fatalf("%s: got in the way %v, want %v", what, !want, want)
+				t.Fatalf("%s: must yield: got %v, want %v", what, !want, want)
 			}
 			if want {
-				asks.RequestPriority("s", old) // as an append does after each conflict
+				requester.RequestPriority("s", old) // as an append does after each conflict
 			}
 		}
 	}
-	wait("asked", true)
-	if waits.MustYield("s", old.Add(-time.Second)) {
-		t.Error("an older append: got in the way, want not")
+	wait("requested", true)
+	if younger.MustYield("s", old.Add(-time.Second)) {
+		t.Error("an older append: must yield, want not")
 	}
-	asks.ReleasePriority("s")
+	requester.ReleasePriority("s")
 	wait("ended", false)
-	wait("asked again", true)
-	wait("forgotten", false)
+	wait("requested again", true)
+	wait("expired", false)
 
-	wait("asked once more", true)
-	waits.Yield(t.Context(), "s", young)
-	wait("given", false)
-	asks.RequestPriority("s", time.Time{})
-	wait("a run asks", true)
-	if err := asks.Conn().Publish("lash.way.s", []byte("-5 years")); err != nil {
+	wait("requested once more", true)
+	younger.Yield(t.Context(), "s", young)
+	wait("yielded", false)
+	requester.RequestPriority("s", time.Time{})
+	wait("a run requests", true)
+	if err := requester.Conn().Publish("lash.way.s", []byte("-5 years")); err != nil {
 		t.Fatal(err)
 	}
-	wait("nonsense heard", false)
+	wait("malformed age", false)
 }

@@ -19,7 +19,7 @@ func TestWakes(t *testing.T) {
 		turnKey("s1"), turnKey("s2"), {Class: bus.ClassTask, Session: "s1", Task: "k"}, {Class: bus.ClassTool, Session: "s1", Task: "k"},
 	}
 	publish(t, b, keys[0], bus.WakeHint{})
-	held := next(t, q)
+	inFlight := next(t, q)
 	for _, key := range keys[1:] {
 		publish(t, b, key, bus.WakeHint{})
 	}
@@ -36,7 +36,7 @@ func TestWakes(t *testing.T) {
 	if wakes, err := b.Wakes(t.Context()); err != nil || len(wakes) != 0 {
 		t.Errorf("deleted: got %v, %v, want none", wakes, err)
 	}
-	publish(t, b, held.WakeKey, bus.WakeHint{})
+	publish(t, b, inFlight.WakeKey, bus.WakeHint{})
 	awaitWakes(t, b, 1)
 }
 
@@ -91,7 +91,8 @@ func TestFetchMakesQueueAgain(t *testing.T) {
 }
 
 // TestFetchStops: wakes that arrive while the worker stops are returned to the queue, and another worker gets them
-// before the delivered one is redelivered. A wake in flight arrives later, so several workers stop.
+// before the delivered one is redelivered. A wake that the server has already sent arrives later, so several workers
+// stop.
 func TestFetchStops(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)

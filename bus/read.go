@@ -23,10 +23,10 @@ func (l Log) read(ctx context.Context, session events.SessionID, from events.Seq
 	return l.readFrom(ctx, session, from, false)
 }
 
-func (l Log) readFrom(ctx context.Context, session events.SessionID, from events.Seq, begun bool) iter.Seq2[events.Entry, error] {
+func (l Log) readFrom(ctx context.Context, session events.SessionID, from events.Seq, mustExist bool) iter.Seq2[events.Entry, error] {
 	return func(yield func(events.Entry, error) bool) {
 		p, err := l.b.locateFrom(ctx, session, max(from, 1))
-		if err == nil && p.last == 0 && begun {
+		if err == nil && p.last == 0 && mustExist {
 			err = noHistory(session)
 		}
 		if err != nil {
@@ -66,7 +66,7 @@ func (l Log) readAt(ctx context.Context, session events.SessionID, p location, f
 func (l Log) readLocation(ctx context.Context, session events.SessionID, p location, next *events.Seq, last events.Seq,
 	yield func(events.Entry, error) bool,
 ) error {
-	give := func(entry events.Entry, err error) error {
+	deliver := func(entry events.Entry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -84,7 +84,7 @@ func (l Log) readLocation(ctx context.Context, session events.SessionID, p locat
 			continue
 		}
 		for entry, err := range l.b.readRun(ctx, session, r, *next) {
-			if err := give(entry, err); err != nil {
+			if err := deliver(entry, err); err != nil {
 				return err
 			}
 			if *next > last {
@@ -100,7 +100,7 @@ func (l Log) readLocation(ctx context.Context, session events.SessionID, p locat
 		if err == nil {
 			entry.Commit, err = events.Decode(raw.data)
 		}
-		if err := give(entry, err); err != nil {
+		if err := deliver(entry, err); err != nil {
 			return err
 		}
 	}

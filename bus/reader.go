@@ -56,8 +56,8 @@ func (b *Bus) findArchives(ctx context.Context) error {
 }
 
 // lookup repeats a request until it is answered: while a cluster elects its leader the server has no answer.
-func (b *Bus) lookup(ctx context.Context, name string, ask func(context.Context) error) error {
-	err := b.retry(ctx, "find "+name, ask)
+func (b *Bus) lookup(ctx context.Context, name string, find func(context.Context) error) error {
+	err := b.retry(ctx, "find "+name, find)
 	if isNoAsset(err) {
 		return fmt.Errorf("find %s: %w", name, ErrNotFound)
 	}

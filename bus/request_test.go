@@ -43,8 +43,8 @@ type lossyConn struct {
 
 func (c *lossyConn) Write(p []byte) (int, error) {
 	q := p
-	asks := slices.ContainsFunc(requestSubjects, func(s []byte) bool { return bytes.Contains(p, s) })
-	if asks && (c.n <= c.l.broken.Load() || c.l.pass.Add(-1) < 0 && c.l.lose.Add(-1) >= 0) {
+	isRequest := slices.ContainsFunc(requestSubjects, func(s []byte) bool { return bytes.Contains(p, s) })
+	if isRequest && (c.n <= c.l.broken.Load() || c.l.pass.Add(-1) < 0 && c.l.lose.Add(-1) >= 0) {
 		for i := range requestSubjects {
 			q = bytes.ReplaceAll(q, requestSubjects[i], lostSubjects[i])
 		}
@@ -144,9 +144,9 @@ func TestRequestLost(t *testing.T) {
 	}
 	requests := repeatedRequests(t, b, id, ref, body)
 	requests["append"] = grow
-	for name, ask := range requests {
+	for name, request := range requests {
 		lossy.lose.Store(1)
-		if err := ask(ctx); err != nil {
+		if err := request(ctx); err != nil {
 			t.Errorf("%s: got %v", name, err)
 		}
 		if left := lossy.lose.Load(); left >= 1 {
@@ -154,7 +154,7 @@ func TestRequestLost(t *testing.T) {
 		}
 	}
 	// These are not repeated, but end.
-	for name, ask := range map[string]func(ctx context.Context) error{
+	for name, request := range map[string]func(ctx context.Context) error{
 		"end": func(ctx context.Context) error {
 			_, err := b.Log().Last(ctx, id)
 			return err
@@ -165,7 +165,7 @@ func TestRequestLost(t *testing.T) {
 		},
 	} {
 		lossy.lose.Store(1)
-		if err := ask(ctx); !errors.Is(err, events.ErrOutcomeUnknown) {
+		if err := request(ctx); !errors.Is(err, events.ErrOutcomeUnknown) {
 			t.Errorf("%s: got %v, want %v", name, err, events.ErrOutcomeUnknown)
 		}
 	}
@@ -189,7 +189,7 @@ func TestRequestUnanswered(t *testing.T) {
 	lossy.lose.Store(1 << 30)
 	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 	defer cancel()
-	for name, ask := range map[string]func() error{
+	for name, request := range map[string]func() error{
 		"put blob": func() error {
 			_, err := b.PutBlob(ctx, []byte("other"))
 			return err
@@ -200,7 +200,7 @@ func TestRequestUnanswered(t *testing.T) {
 		"join timers":     func() error { _, err := b.Due(ctx); return err },
 		"join projectors": func() error { _, err := b.Dirty(ctx); return err },
 	} {
-		if err := ask(); !errors.Is(err, events.ErrOutcomeUnknown) {
+		if err := request(); !errors.Is(err, events.ErrOutcomeUnknown) {
 			t.Errorf("%s: got %v, want %v", name, err, events.ErrOutcomeUnknown)
 		}
 	}

@@ -38,9 +38,9 @@ func TestWatchCommits(t *testing.T) {
 		{"s3", &events.MonitorArmed{Monitor: "m"}, true},
 		{"s4", &events.SessionClosed{}, false},
 	} {
-		said := commit(c.id, 1)
-		said.Events = []events.Event{events.Of("", c.payload)}
-		if _, err := b.Log().Append(t.Context(), said, 0); err != nil {
+		next := commit(c.id, 1)
+		next.Events = []events.Event{events.Of("", c.payload)}
+		if _, err := b.Log().Append(t.Context(), next, 0); err != nil {
 			t.Fatal(err)
 		}
 		if seen := awaitValue(t, got); seen != (watchedCommit{c.id, 1, c.background}) {

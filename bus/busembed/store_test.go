@@ -31,7 +31,7 @@ func commit(n int) *events.Commit {
 	}
 }
 
-// wantCommits requires the commits 1 to n in the store, and at most the one after them, whose ack was in flight. It
+// wantCommits requires the commits 1 to n in the store, and at most the one after them, whose ack may be lost. It
 // returns their number.
 func wantCommits(t *testing.T, dir string, n int) int {
 	t.Helper()
@@ -101,10 +101,10 @@ func appendForEver(dir string) error {
 func TestKill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	held := 0
+	stored := 0
 	for round := range 4 {
-		acknowledged := runKilledChild(t, dir, held+50*(round+1))
-		held = wantCommits(t, dir, acknowledged)
+		acknowledged := runKilledChild(t, dir, stored+50*(round+1))
+		stored = wantCommits(t, dir, acknowledged)
 	}
 }
 
