@@ -12,38 +12,38 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Headers of a request whose answer is followed while it is made. The client chooses a token, which no other client
-// can guess, and repeats it as long as it listens.
+// Headers of a request whose client follows the answer in pieces. The client chooses a token that no other client can
+// guess, and repeats it while it listens.
 const (
-	// StreamHeader is of a request, and of what its client says later: the token.
+	// StreamHeader is of a request, and of the client's later messages: the token.
 	StreamHeader = "Lash-Stream"
 
-	headerEnd   = "Lash-End"   // of the latter: the client listens no more
-	headerPiece = "Lash-Piece" // of a piece of the answer: its number, from 0
+	headerEnd    = "Lash-End"    // of a later message: the client stops listening
+	headerPiece  = "Lash-Piece"  // of a piece of the answer: its number, from 0
 )
 
-// opListening is where such clients say that they listen. Each node takes what all of them say: a queue group
-// would give it to a node that does not work on the request.
+// opListening is the operation to which such clients publish that they listen. Each node subscribes to all of it: a
+// queue group could deliver it to a node that does not work on the request.
 const opListening = "listening"
 
-// listeningWithin is longer than a connection takes to be made again.
+// listeningWithin is longer than a reconnect takes.
 const listeningWithin = 10 * time.Second
 
-// errNotListening is the cause of the end of a request whose client went away.
+// errNotListening is the cause with which the request of a lost client is cancelled.
 var errNotListening = errors.New("the client listens no more")
 
-// listeners are the clients that follow an answer which this service makes.
+// listeners are the clients that follow the answers of this service.
 type listeners struct {
 	within time.Duration
-	sub    *nats.Subscription // to what clients say; nil before start
-	lost   func() int         // how much of that was lost on the way, as more came than was taken
+	sub    *nats.Subscription // to [opListening]; nil before start
+	lost   func() int         // number of messages that the subscription dropped
 
 	mu    sync.Mutex
 	open  map[listenerKey]*listener
 	ended map[string][]string // by user, the tokens that ended last and are not open: their requests may still come
 }
 
-// listenerKey names a client's request: no user's word is about another one's.
+// listenerKey names a request by its user and token, so that no user can end the request of another.
 type listenerKey struct{ user, token string }
 
 const (
@@ -65,7 +65,7 @@ func newListeners(within time.Duration) listeners {
 	}
 }
 
-// start takes what clients say, until stop.
+// start subscribes to the messages of clients, until stop.
 func (l *listeners) start(b *Bus) error {
 	sub, err := b.nc.Subscribe(b.names.operation(opListening), l.heard)
 	if err != nil {
@@ -89,8 +89,9 @@ func (l *listeners) stop() {
 	}
 }
 
-// add has ctx end when the client of a request listens no more, until forget; at once, where it has said so before. ok is false where
-// the request has no token, or one that cannot be told from another's: it is answered without pieces.
+// add starts to watch the client of a request: ctx ends when the client stops to listen, until forget. It ends at once if
+// the client has stopped already. ok is false for a request without a token, or with one that is too long or in use: it is
+// answered without pieces.
 func (l *listeners) add(ctx context.Context, key listenerKey) (_ context.Context, forget func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,8 +114,8 @@ func (l *listeners) add(ctx context.Context, key listenerKey) (_ context.Context
 	}, true
 }
 
-// expired ends a request whose client was not heard for too long. Where words of clients were lost meanwhile, as one of
-// them floods this node, its own may be among them: it is waited for once more.
+// expired ends the request of a client that was silent for too long. If the subscription dropped messages since the client's
+// last one, as in a flood, the client's own may be among them: expired waits once more.
 func (l *listeners) expired(one *listener) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +127,7 @@ func (l *listeners) expired(one *listener) {
 	one.cancel(errNotListening)
 }
 
-// heard takes a client's word that it listens, or listens no more. Those of requests at other nodes mean nothing here.
+// heard handles a client's message that it listens, or stops. Tokens of other nodes' requests are ignored.
 func (l *listeners) heard(m *nats.Msg) {
 	key := listenerKey{userOf(m.Header.Get(headerCaller)), m.Header.Get(StreamHeader)}
 	ends := m.Header.Get(headerEnd) != ""
@@ -145,7 +146,7 @@ func (l *listeners) heard(m *nats.Msg) {
 	}
 }
 
-// end remembers the end of a request that was not looked at yet, as others before it wait for room.
+// end stores the token of a request that this service has not started yet, because earlier requests wait for capacity.
 func (l *listeners) end(key listenerKey) {
 	list := append(l.ended[key.user], key.token)
 	if len(list) > maxEnded {
@@ -157,26 +158,27 @@ func (l *listeners) end(key listenerKey) {
 	l.ended[key.user] = list
 }
 
-// pieces sends pieces of an answer to who asked for it.
+// pieces sends the pieces of an answer to the client's inbox.
 func (s *Service) pieces(reply string) func([]byte) {
 	n := 0
 	return func(data []byte) {
-		_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerPiece: {strconv.Itoa(n)}}, Data: data}) // the number tells of a loss
+		_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerPiece: {strconv.Itoa(n)}}, Data: data}) // the number shows a loss
 		n++
 	}
 }
 
-// PieceFunc gets a piece of an answer. n counts those of one request from 0: where one is missing, it was lost.
+// PieceFunc receives a piece of an answer. n counts the pieces of one request from 0; a missing n was lost.
 type PieceFunc func(n int, data []byte)
 
-// listening tells nodes that a client follows the answer to a request, until stop, which tells them that it does no more.
+// listening publishes every second that a client follows the answer to a request. stop publishes that it does no
+// more.
 func (b *Bus) listening(token string) (stop func()) {
 	say := func(more ...string) {
 		h := nats.Header{StreamHeader: {token}}
 		if len(more) > 0 {
 			h[headerEnd] = more
 		}
-		_ = b.nc.PublishMsg(&nats.Msg{Subject: b.names.operation(opListening), Header: h}) // the node's patience is many of them
+		_ = b.nc.PublishMsg(&nats.Msg{Subject: b.names.operation(opListening), Header: h}) // the node waits for many of these
 	}
 	done := make(chan struct{})
 	var beside sync.WaitGroup

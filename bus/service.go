@@ -19,39 +19,37 @@ import (
 	"github.com/lash-go/lash/events/tracing"
 )
 
-// Headers of what is no answer to a request.
+// Headers of messages that are not the answer.
 const (
-	headerWorking = "Lash-Working" // somebody is at it: the answer is still to come
-	headerGone    = "Lash-Gone"    // who got it takes no more: it was not done
+	headerWorking = "Lash-Working" // a node works on the request: the answer follows
+	headerGone    = "Lash-Gone"    // the node has stopped: the request was not done
 )
 
-// headerCaller says who sent a request from another account, in the server's words.
+// headerCaller names the sender of a request from another account. The server writes it.
 const headerCaller = "Nats-Request-Info"
 
 // workingEvery is how often a node says that it works on a request.
 const workingEvery = time.Second
 
-// Incoming is a request as a service gets it.
+// Incoming is a request as a service receives it.
 type Incoming struct {
-	// From is the user who sent it, as the server authenticated it. Empty where it
-	// comes from the nodes' own account, whose users may write histories themselves.
+	// From is the user who sent it, as the server authenticated it. It is empty for a request from the nodes' own
+	// account, whose users may write histories themselves.
 	From string
 	Data []byte
-	// Piece sends the client a piece of the answer before the whole. It waits for
-	// nothing, and is not for use by several goroutines at once. Nil: the client does not want pieces.
+	// Piece sends the client a piece of the answer before the answer. It does not block, and is for one goroutine at
+	// a time. nil: the client does not request pieces.
 	Piece func(data []byte)
 	// Stream is whether the client says that it takes pieces, also where it gets none, as its token is no good.
 	Stream bool
 }
 
-// AnswerFunc answers one request. code is that of the error which the answer
-// holds, for the statistics; empty for none. ctx is under the span that the
-// request names. Where the client wants pieces, it ends soon after that went away.
+// AnswerFunc answers one request. code is the code of the error in the answer, for the statistics; empty for none.
+// ctx has the span that the request names. If the client requests pieces, ctx ends soon after that client is gone.
 type AnswerFunc func(ctx context.Context, r Incoming) (answer []byte, code string)
 
-// callerOf is the user who sent a request from another account. The server puts
-// its name in place of what a client may have written. It refuses a client's own
-// request with a reply subject that begins as these do.
+// callerOf is the user who sent a request from another account. The server replaces this header where a client sets
+// it. It refuses a client's own request with a reply subject that starts like these.
 func callerOf(reply, info string) (string, error) {
 	if !strings.HasPrefix(reply, crossed) {
 		return "", nil
@@ -75,20 +73,20 @@ func userOf(info string) string {
 // ServiceConfig of a service.
 type ServiceConfig struct {
 	Version     string                // of the program, as in semantic versioning
-	Metadata    map[string]string     // of this instance, for those who discover it
+	Metadata    map[string]string     // of this instance, for discovery
 	Operations  map[string]AnswerFunc // by name
-	Concurrency int                   // requests worked on at once
-	Listening   time.Duration         // how long a client that takes pieces may say nothing before its request is cancelled. Defaults to 10 s
-	Long        []string              // operations that may take as long as a model does: as many at once besides, which keep no other waiting
+	Concurrency int                   // requests handled at once
+	Listening   time.Duration         // how long a client that takes pieces may be silent before its request is cancelled. Defaults to 10 s
+	Long        []string              // operations that may take as long as a model call: as many at once in addition, so that they do not delay others
 }
 
-// Service answers requests, each once among all that offer it. Discovery and
-// statistics are those of every NATS service: $SRV.PING, INFO and STATS.
+// Service answers requests, each at one node of all that offer it. Discovery and statistics are those of every NATS
+// service: $SRV.PING, INFO and STATS.
 type Service struct {
 	b     *Bus
 	micro micro.Service
-	room  chan struct{}   // holds one for each request that is worked on
-	long  chan struct{}   // likewise, of those that may take long
+	room  chan struct{}   // one element for each request in work
+	long  chan struct{}   // likewise, for the long operations
 	ctx   context.Context //nolint:containedctx // of the requests, ends with Stop
 	end   context.CancelFunc
 
@@ -100,12 +98,12 @@ type Service struct {
 	stats   map[string]*OperationStats
 }
 
-// OperationStats is the data that an endpoint's statistics have beside those of every service.
+// OperationStats is the additional data in an endpoint's statistics.
 type OperationStats struct {
 	Answered  int64            `json:"answered"`
 	Working   int64            `json:"working"`          // now
 	Errors    map[string]int64 `json:"errors,omitempty"` // answers that were errors, by code
-	Refused   int64            `json:"refused"`          // requests without an inbox to answer to, or of nobody, which were not looked at
+	Refused   int64            `json:"refused"`          // requests without an inbox, or without a sender, which were not handled
 	TotalTime time.Duration    `json:"total_time"`       // ns, from request to answer
 }
 
@@ -140,12 +138,12 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 	}
 	once, cancel := b.timeout(ctx)
 	defer cancel()
-	_ = b.nc.FlushWithContext(once) // so that requests come from now on; where it fails, they do when the server is back
+	_ = b.nc.FlushWithContext(once) // so that requests arrive from now on; if it fails, they do once the server is back
 	return s, nil
 }
 
-// take works on a request beside the others. It waits for room, and what comes
-// meanwhile waits with it, or goes to somebody else when its sender loses patience.
+// take handles a request in its own goroutine. While the service is at its limit it blocks, and later requests wait;
+// their clients may give up and ask another node.
 func (s *Service) take(op string, room chan struct{}, req micro.Request, answer AnswerFunc) {
 	reply, token := req.Reply(), req.Headers().Get(StreamHeader)
 	in := Incoming{Data: req.Data(), Stream: token != ""}
@@ -178,7 +176,7 @@ func (s *Service) take(op string, room chan struct{}, req micro.Request, answer 
 	}()
 }
 
-// enter waits for room. It is false where the client of the request listens no more by then.
+// enter waits for capacity. It returns false if the client of the request stops to listen before.
 func enter(ctx context.Context, room chan struct{}) bool {
 	left := make(chan struct{})
 	defer context.AfterFunc(ctx, func() {
@@ -198,14 +196,14 @@ func enter(ctx context.Context, room chan struct{}) bool {
 	return true
 }
 
-// refuse counts a request whose reply subject is no inbox, or that does not say which user sent it.
+// refuse counts a request whose reply subject is no inbox, or that does not name its sender.
 func (s *Service) refuse(op string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats[op].Refused++
 }
 
-// begin counts a request in, unless the service has stopped.
+// begin counts a started request, unless the service has stopped.
 func (s *Service) begin(op string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +225,7 @@ func (s *Service) run(op, reply string, answer func() (data []byte, code string)
 	beside.Wait()
 	s.count(op, code, time.Since(start))
 	if s.ctx.Err() == nil {
-		_ = s.b.nc.Publish(reply, data) // who does not get it asks again
+		_ = s.b.nc.Publish(reply, data) // a client that misses it asks again
 	}
 }
 
@@ -243,7 +241,7 @@ func (s *Service) count(op, code string, took time.Duration) {
 	}
 }
 
-// sayWorking tells who asked to be patient, until done.
+// sayWorking tells the client every second that its request is in work, until done.
 func (s *Service) sayWorking(reply string, done <-chan struct{}) {
 	every := time.NewTicker(workingEvery)
 	defer every.Stop()
@@ -269,12 +267,12 @@ func (s *Service) endpointStats(e *micro.Endpoint) any {
 	return st
 }
 
-// Stop takes no more requests and waits for those at hand. When ctx ends
-// before they do, they are cut off, and not answered.
+// Stop accepts no more requests and waits for those in work. When ctx ends first, these are cancelled and not
+// answered.
 func (s *Service) Stop(ctx context.Context) error {
 	err := s.micro.Stop()
 	once, cancel := s.b.timeout(ctx)
-	_ = s.b.nc.FlushWithContext(once) // so that the server sends no more; where it does, that is answered as gone
+	_ = s.b.nc.FlushWithContext(once) // so that the server sends no more; a later request is answered with Lash-Gone
 	cancel()
 	s.mu.Lock()
 	s.stopped = true
@@ -287,7 +285,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	return mapError(err)
 }
 
-// traceHeaders name the span that the context is under; they are empty where there is none.
+// traceHeaders name the span of the context; they are empty without one.
 func traceHeaders(ctx context.Context) nats.Header {
 	h, t := make(nats.Header), tracing.Of(ctx)
 	if !t.IsZero() {
@@ -299,10 +297,10 @@ func traceHeaders(ctx context.Context) nats.Header {
 	return h
 }
 
-// Request asks once for an operation of the service, and waits as long as
-// whoever has it goes on saying that it works: at most silence without a word.
-// Errors: [ErrNobody] where it was not done, [events.ErrOutcomeUnknown] where nobody knows.
-// piece, which may be nil, gets pieces of the answer, in order, and the request is cancelled when this returns before the answer is there.
+// Request sends one request for an operation, and waits while the node that handles it says that it works: at most
+// `silence` without a message. Errors: [ErrNobody] where it was not done, [events.ErrOutcomeUnknown] where the
+// outcome is unknown. piece, which may be nil, gets pieces of the answer, in order; then the request is cancelled if
+// Request returns before the answer.
 func (b *Bus) Request(ctx context.Context, op string, request []byte, silence time.Duration, piece PieceFunc) ([]byte, error) {
 	if int64(len(request)) > b.nc.MaxPayload() {
 		return nil, &events.FieldError{
@@ -331,7 +329,7 @@ func (b *Bus) Request(ctx context.Context, op string, request []byte, silence ti
 		switch {
 		case isUnheard(err):
 			return nil, fmt.Errorf("request %s: %w", op, ErrNobody)
-		case errors.Is(err, nats.ErrSlowConsumer): // pieces were dropped that piece did not take in time
+		case errors.Is(err, nats.ErrSlowConsumer): // pieces were lost, as piece was too slow
 		case err != nil:
 			return nil, fmt.Errorf("request %s: %w", op, mapError(err))
 		case m.Header.Get(headerGone) != "":

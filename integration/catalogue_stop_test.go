@@ -274,7 +274,7 @@ func testRetry(t *testing.T) {
 	var failed []int64
 	for { // what was published before the turn's end has arrived before it
 		m := bus.ParseLive(receive(b, "the turn's end", live.C))
-		if m.Ends {
+		if m.EndsTurn {
 			break
 		}
 		var d session.Delta

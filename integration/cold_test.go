@@ -87,7 +87,7 @@ func archiveAlways(ctx context.Context, t *testing.T, b *bundle, cold *atomic.In
 			if err != nil && ctx.Err() == nil {
 				t.Errorf("list: %v", err)
 			}
-			if !hot.Sealed && time.Since(hot.Moved) < 5*time.Millisecond {
+			if !hot.Sealed && time.Since(hot.ChangedAt) < 5*time.Millisecond {
 				continue // as an archiver does that is told to wait
 			}
 			done, err := a.Archive(ctx, hot.ID)

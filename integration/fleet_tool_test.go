@@ -243,8 +243,8 @@ func TestFleetToolOtherTurn(t *testing.T) {
 	receive(f.bundle, "call", e.begun)
 	f.unqueued(id)
 	ends := make(chan struct{}, 8)
-	stop, err := on.Hear(id, func(m bus.LiveMessage) {
-		if m.Ends {
+	stop, err := on.OnCommit(id, func(m bus.LiveMessage) {
+		if m.EndsTurn {
 			ends <- struct{}{}
 		}
 	})

@@ -88,11 +88,11 @@ func TestRoleNode(t *testing.T) {
 	b.node(bulky(), background.Factory(background.Config{}))
 	everything(b, "s1")
 	other := d.open(bus.Open, d.config("node@acme"))
-	stop, err := other.Answer("w2", func(q []byte) []byte { return append(q, '!') })
+	stop, err := other.ServeWorker("w2", func(q []byte) []byte { return append(q, '!') })
 	must(t, "answer", err, nil)
 	defer stop()
 	must(t, "subscribed", other.Conn().Flush(), nil)
-	answer, err := b.bus.Ask(b.ctx, "w2", []byte("who"))
+	answer, err := b.bus.RequestWorker(b.ctx, "w2", []byte("who"))
 	must(t, "ask", err, nil)
 	equal(t, "answer", string(answer), "who!")
 	for _, err := range b.bus.Hot(b.ctx) {
@@ -121,7 +121,7 @@ func TestRoleHost(t *testing.T) {
 	for ended := false; !ended; {
 		select {
 		case m := <-live.C:
-			ended = bus.ParseLive(m).Ends
+			ended = bus.ParseLive(m).EndsTurn
 		case <-b.ctx.Done():
 			t.Fatal("saw no turn end")
 		}

@@ -47,7 +47,7 @@ func TestTenantsShareNothing(t *testing.T) {
 	must(t, "put blob", err, nil)
 	_, err = globex.bus.Blob(globex.ctx, ref)
 	must(t, "a guessed blob", err, bus.ErrNotFound)
-	_, err = globex.bus.Ask(globex.ctx, "w-acme", nil)
+	_, err = globex.bus.RequestWorker(globex.ctx, "w-acme", nil)
 	must(t, "a guessed worker", err, bus.ErrNotFound)
 	guessed := bus.WakeKey{Class: bus.ClassTask, Session: "only-acme", Task: "t9"}
 	must(t, "wake", globex.bus.PublishWake(guessed, bus.WakeHint{}), nil)

@@ -215,7 +215,7 @@ func (s *site) answers(worker events.WorkerID) <-chan string {
 // the other lives or dies, and what is asked for meanwhile runs as well.
 func TestWakeStaleAck(t *testing.T) {
 	t.Parallel()
-	ack, back := (*bus.Wake).Ack, func(w *bus.Wake) error { return w.GiveBack(0) }
+	ack, back := (*bus.Wake).Ack, func(w *bus.Wake) error { return w.Nak(0) }
 	for name, tc := range map[string]struct {
 		say      func(*bus.Wake) error
 		replaced bool // a new wake came after the delivery

@@ -55,7 +55,7 @@ func (h *Host) nudge(s *projector.State) (_ bus.WakeHint, owes bool) {
 // are missing: a wake that waits keeps its place among the others'.
 func (h *Host) again(ctx context.Context, s *projector.State) error {
 	if hint, owes := h.nudge(s); owes {
-		waits, err := h.b.Waits(ctx, turnKey(s.Session))
+		waits, err := h.b.HasWake(ctx, turnKey(s.Session))
 		if err == nil && !waits {
 			err = h.b.PublishWake(turnKey(s.Session), hint)
 		}

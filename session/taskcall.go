@@ -28,7 +28,7 @@ type callback struct {
 // the subscription began.
 func (h *Host) onCancel(ctx context.Context, id events.SessionID, name events.TaskID, call func()) error {
 	key := taskKey{id, name}
-	stop, err := h.b.Hear(id, func(m bus.LiveMessage) { h.heardTask(key, m) })
+	stop, err := h.b.OnCommit(id, func(m bus.LiveMessage) { h.heardTask(key, m) })
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (h *Host) moveCallback(key taskKey, to events.SessionID) {
 }
 
 func (h *Host) heardTask(key taskKey, m bus.LiveMessage) {
-	if !m.Work {
+	if !m.AboutTasks {
 		return
 	}
 	c, err := events.Decode(m.Data)

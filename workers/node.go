@@ -152,7 +152,7 @@ const keepEvery = 3 * time.Second
 // are made again by who fetches from them.
 func (n *Node) keep(ctx context.Context) {
 	for bus.Sleep(ctx, keepEvery) {
-		made, err := n.cfg.Bus.Remake(ctx)
+		made, err := n.cfg.Bus.RecreateMissing(ctx)
 		if err != nil && ctx.Err() == nil {
 			n.log.Warn("shared streams", zap.Error(err))
 		}

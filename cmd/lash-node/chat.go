@@ -158,7 +158,7 @@ func (c *chatCmd) connect(ctx context.Context, s *streams, link *chat.Link) (*ch
 		return c.join(ctx, s, own.URL, link)
 	}
 	node, failed := c.startNode(ctx, s, own)
-	if failed != nil && !errors.Is(failed, busembed.ErrHeld) {
+	if failed != nil && !errors.Is(failed, busembed.ErrInUse) {
 		return nil, failed
 	}
 	if own, err = busembed.ReadAccess(c.Store); node == nil {

@@ -30,7 +30,7 @@ func runs(own busembed.Access) bool {
 var errNoKey = errors.New("there is no model to talk to: set OPENAI_API_KEY, OPENAI_BASE_URL or ANTHROPIC_API_KEY, or name the servers of a node that runs with --nats URL; --provider scripted talks without a model")
 
 // startNode runs a node in this process, on an embedded server that this and other terminals find in its store.
-// [busembed.ErrHeld]: there is one in the store.
+// [busembed.ErrInUse]: there is one in the store.
 func (c *chatCmd) startNode(ctx context.Context, s *streams, own busembed.Access) (*serve.Node, error) {
 	if c.Provider == "" && !serve.HasKey(s.Env) {
 		return nil, errNoKey

@@ -55,7 +55,7 @@ const (
 // node has through that node's server.
 func openStore(ctx context.Context, f *sourceFlags, warn io.Writer) (*live, error) {
 	servers, cfg, err := boot(f.Store)
-	if errors.Is(err, busembed.ErrHeld) {
+	if errors.Is(err, busembed.ErrInUse) {
 		if own, accessErr := busembed.ReadAccess(f.Store); accessErr == nil && own.URL != "" {
 			return openServer(ctx, f, own.URL, f.Store, warn)
 		}

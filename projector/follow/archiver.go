@@ -98,12 +98,12 @@ func (a *Archiver) archiveDue(ctx context.Context) error {
 		})
 	}
 	wait.Wait()
-	return a.b.Forsaken(ctx)
+	return a.b.SweepOrphans(ctx)
 }
 
 // due reports whether a session must be checked. A sealed stream belongs to an archiver that died.
 func (a *Archiver) due(hot bus.HotSession) bool {
-	return hot.Sealed || time.Since(hot.Moved) >= a.cfg.After
+	return hot.Sealed || time.Since(hot.ChangedAt) >= a.cfg.After
 }
 
 // snapshotCold is the number of commits up to which a cold session is folded from its archive. A longer one keeps its

@@ -85,7 +85,7 @@ func (s *BlobSweeper) markAll(ctx context.Context, unseen map[string]bool) error
 		}
 	}
 	bases := make(map[events.BlobRef]bool)
-	for data, err := range s.b.Mentions(ctx) {
+	for data, err := range s.b.BlobMentions(ctx) {
 		if err != nil {
 			return err
 		}

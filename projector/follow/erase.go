@@ -41,7 +41,7 @@ func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *event
 			return t, err
 		}
 	}
-	if t, err = b.Bury(ctx, session, end, t); err != nil {
+	if t, err = b.PutTombstone(ctx, session, end, t); err != nil {
 		return t, err
 	}
 	if err = mark(ctx, b, session, projector.StatusErasing, t); err == nil {

@@ -100,13 +100,13 @@ func (p *Projector) sweep(ctx context.Context) error {
 func (p *Projector) handle(ctx context.Context, j *bus.DirtyMark) {
 	cached := p.entry(j.Session)
 	if wait := rowEvery - time.Since(cached.rows); wait > 0 {
-		_ = j.GiveBack(wait)
+		_ = j.Nak(wait)
 		return
 	}
 	err := p.project(ctx, j.Session, cached)
 	switch {
 	case err == nil && cached.unsaved():
-		_ = j.GiveBack(idleAfter) // a new commit sends another mark
+		_ = j.Nak(idleAfter) // a new commit sends another mark
 	case err == nil:
 		_ = j.Ack()
 	case errors.Is(err, events.ErrNoSession):
@@ -115,7 +115,7 @@ func (p *Projector) handle(ctx context.Context, j *bus.DirtyMark) {
 	default:
 		cached.state = nil
 		p.log.Warn("project", zap.String("session", string(j.Session)), zap.Error(err))
-		_ = j.GiveBack(rowEvery)
+		_ = j.Nak(rowEvery)
 	}
 }
 

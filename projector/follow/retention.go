@@ -67,7 +67,7 @@ func (a *Archiver) retain(ctx context.Context, id events.SessionID, row *Directo
 	if err != nil || !a.expired(s.UpdatedAt, s.Config.RetainMillis, now) || !a.inactive(s) {
 		return ignoreGone(err)
 	}
-	stored, err := a.b.Stored(ctx, id) // the time in a commit comes from its writer's clock
+	stored, err := a.b.StoredAt(ctx, id) // the time in a commit comes from its writer's clock
 	if err != nil || !a.expired(events.MillisOf(stored), s.Config.RetainMillis, now) {
 		return ignoreGone(err)
 	}

@@ -73,7 +73,7 @@ func (c *Command) embedded(s *program.Streams) (*busembed.Server, error) {
 	server, err := busembed.Start(busembed.Config{StoreDir: c.Store, Profile: c.Profile, Listen: true, Keyed: true, Host: host, Port: int(port)})
 	over()
 	switch {
-	case errors.Is(err, busembed.ErrHeld):
+	case errors.Is(err, busembed.ErrInUse):
 		return nil, fmt.Errorf("%w: stop that one, or give --store another directory", err)
 	case err != nil:
 		return nil, fmt.Errorf("%w: --store DIR names another directory, --listen HOST:PORT another address, whose port 0 is a free one", err)

@@ -63,7 +63,7 @@ func (s *Sweeper) listStreams(ctx context.Context, rows map[events.SessionID]fol
 		if hot.Last == 0 || hot.Sealed || known && row.Seq == hot.Last && row.Inactive() && row.Due == 0 {
 			continue
 		}
-		s.missing(hot.ID, candidate{moved: hot.Moved, soon: soon, folds: true})
+		s.missing(hot.ID, candidate{moved: hot.ChangedAt, soon: soon, folds: true})
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 
 // lead sweeps while this node leads.
 func (s *Sweeper) lead(ctx context.Context) {
-	moved, err := s.bus.Moved(s.Moved)
+	moved, err := s.bus.WatchCommits(s.Moved)
 	if err != nil {
 		s.log.Warn("watch sessions", zap.Error(err))
 		return
